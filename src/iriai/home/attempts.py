@@ -198,7 +198,7 @@ class Attempts:
         """When the attempts that run began; after a restart their nodes say it again."""
 
     def started_wall_s(self, attempt: AttemptId) -> float | None:
-        """When the process of an attempt that runs began; None: it did not, or is not heard of."""
+        """Return when the process of a running attempt began; None: it is not known to run."""
         return self._begun_wall_s.get(attempt)
 
     def explain_ahead(self, attempt: AttemptId) -> Reason | None:

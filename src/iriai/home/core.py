@@ -204,11 +204,11 @@ class Home:
         return job
 
     def started_wall_s(self, attempt: AttemptId) -> float | None:
-        """When the process of an attempt that runs began; None: it did not, or is not heard of."""
+        """Return when the process of a running attempt began; None: it is not known to run."""
         return self._attempts.started_wall_s(attempt)
 
     def waits_for(self, attempt: AttemptId, machine: str = "") -> bool:
-        """Whether the end of an attempt is not known yet (of one on that machine, if named)."""
+        """Return whether the end of an attempt (on that machine, if named) is not known yet."""
         job = self._nodes.current(attempt)
         return job is not None and machine in ("", job.tasks[attempt.index].machine)
 

@@ -170,7 +170,7 @@ class JobState:
 
     @property
     def room(self) -> int:
-        """How many more tasks its throttle lets hold a claim; all that wait, where it has none."""
+        """Return how many more tasks its throttle admits; without one, all that wait."""
         throttle = self.spec.throttle
         return self.waiting if throttle is None else throttle - self.active
 

@@ -323,7 +323,7 @@ class Machine:
         return None
 
     def estimated_starts(self, now: Instant) -> dict[int, float]:
-        """When waiting jobs of this home may start, on the wall clock; only where it has a broker.
+        """Return when waiting jobs of this home may start, in wall time; only beside a broker.
 
         A guess for listings, for jobs without a promise; not for all of very many.
         """

@@ -90,18 +90,18 @@ class Federation:
         self._forwarded.forget(job)
 
     def forget_home(self, home: str) -> None:
-        """A home is gone: nobody waits for what becomes of its tasks."""
+        """Forget the forwarded tasks of a home that is gone."""
         for job in self._forwarder.jobs_of(home) + self._forwarded.jobs_of(home):
             self.forget(job)
 
     def is_over(self, entry: QueuedJob) -> bool:
-        """Whether a match that came to nothing was of a job that nobody here waits for any more."""
+        """Return whether an unsuccessful match was of a forwarded job that is no longer open."""
         return is_guest(entry.want) and entry.want.job not in self._forwarded.open
 
     # --- after a pass ----------------------------------------------------------------------------
 
     def passed(self) -> None:
-        """There was a pass: other tasks may wait, in another order."""
+        """Allow a new choice after a pass: other tasks may wait, in another order."""
         self._may_choose = True
 
     def end_turn(self, now: Instant, *, is_calm: bool) -> list[Effect]:
@@ -161,7 +161,7 @@ class Federation:
     # --- for people ------------------------------------------------------------------------------
 
     def may_run_elsewhere(self, want: Want) -> bool:
-        """Whether another cluster may have a machine that is large enough, by what is known."""
+        """Return whether another cluster is known to have a machine that is large enough."""
         return not want.only_on and any(
             other.last_contact_s == -inf or other.may_hold(want.resources) for other in self.peers
         )

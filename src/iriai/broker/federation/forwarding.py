@@ -141,7 +141,7 @@ class Forwarder:
         return max(0, count - away)
 
     def forget(self, job: JobId) -> None:
-        """Nothing of the job is wanted any more."""
+        """Forget a job of which no task is wanted any more."""
         for number in self._of_jobs.pop(job, {}):
             del self._jobs[number]
         if not self._jobs:
@@ -178,7 +178,7 @@ class Forwarder:
             del self._shunned[next(iter(self._shunned))]
 
     def review(self, state: BrokerState, now_s: float) -> tuple[list[Send], bool]:
-        """What is to be said again; and whether tasks came back."""
+        """Return what is to be sent again, and whether tasks came back."""
         sends, has_come_back = [], False
         for passed in [each for of_job in self._of_jobs.values() for each in of_job.values()]:
             if passed.until_s <= now_s:

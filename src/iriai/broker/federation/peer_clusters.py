@@ -103,7 +103,7 @@ class PeerCluster:
         self.capacities = [room for room in self.capacities if not room.is_empty]
 
     def lacks(self, need: Resources) -> None:
-        """It had no place for a task of that need: what seems to have one is out of date."""
+        """Drop capacities that seem to fit that need: they are out of date."""
         self.capacities = [room for room in self.capacities if not room.fits(need)]
 
     def may_hold(self, need: Resources) -> bool:
@@ -242,12 +242,12 @@ def _would_like_to_know(other: PeerCluster) -> bool:
 
 
 def _free_machines(state: BrokerState) -> int:
-    """Those where something could be started, and that are kept for nobody."""
+    """Return the number of machines with something free that are kept for no task."""
     return len(state.pool.open) - sum(name in state.pool.open for name in state.reserved)
 
 
 def vacancies_of(state: BrokerState) -> tuple[Vacancy, ...]:
-    """What is free, and kept for nobody: machines with about as many free cpus together."""
+    """Return what is free and not kept: machines with about as many free cpus together."""
     alike: dict[tuple[int, bool], tuple[int, Resources]] = {}
     for view in state.pool.open.with_capacity(Resources(1)):
         if view.name in state.reserved:
@@ -261,7 +261,7 @@ def vacancies_of(state: BrokerState) -> tuple[Vacancy, ...]:
 
 
 def _largest(capacities: list[Resources]) -> tuple[Resources, ...]:
-    """Those that are no part of another."""
+    """Return the capacities that do not fit in another."""
     tops = [
         one
         for one in capacities

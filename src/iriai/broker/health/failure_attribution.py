@@ -200,7 +200,7 @@ class BlackholeDetector:
         ]
 
     def forget(self, machine: str) -> None:
-        """It is known anew: it may have been mended."""
+        """Forget a machine that is known again: it may have been mended."""
         for record in self._accounts.values():
             for attempt in [each for each, at in record.young.items() if at[0] == machine]:
                 del record.young[attempt]
@@ -254,7 +254,7 @@ class FailureAttribution:
                 self._left_alone.add(view)
 
     def forget(self, machine: str) -> None:
-        """It is known anew, or gone for good."""
+        """Forget a machine that is known again, or gone for good."""
         self._trials.forget(machine)
 
     def failing_on(self, machine: str) -> list[str]:

@@ -297,7 +297,7 @@ class MachineView:
         return next(((each, match) for each, match in latest if not match.is_ahead), None)
 
     def is_same(self, idle: Idle) -> bool:
-        """Whether a whole report is of the machine that is known, so that only changes count."""
+        """Return whether a whole report is of the known machine: then only changes count."""
         return (
             not self.is_away
             and idle.incarnation == self.incarnation

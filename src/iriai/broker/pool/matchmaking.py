@@ -90,12 +90,12 @@ class UserExclusions:
         self._is_stale = True
 
     def forget(self, machine: str) -> None:
-        """It is known anew: what it said before may not hold."""
+        """Forget the refusals of a machine that is known again: they may not hold."""
         for user in list(self._said.get(machine, ())):
             self._drop(machine, user)
 
     def expire(self, now_s: float) -> None:
-        """What was said long ago is asked again."""
+        """Forget old refusals, so that the machines are asked again."""
         if self.next_s is None or now_s < self.next_s:
             return
         for machine, said in list(self._said.items()):
@@ -112,11 +112,11 @@ class UserExclusions:
         return self._next_s
 
     def of(self, want: Want) -> frozenset[str]:
-        """Where a want's tasks are not run."""
+        """Return the machines where a want's tasks are not run."""
         return self._of(User(want.job.home, user_of(want))) if self._machines else NOWHERE
 
     def words(self, machine: str, want: Want) -> str:
-        """What the machine said."""
+        """Return the machine's words of refusal; empty: there are none."""
         word = self._word(machine, want)
         return word.words if word else ""
 

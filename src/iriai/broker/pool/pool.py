@@ -76,13 +76,13 @@ class AvailableMachines:
             self._order.grew(rank, view)
 
     def drop(self, machine: str) -> None:
-        """It is not open any more."""
+        """Drop a machine that is not open any more."""
         rank = self._ranks.pop(machine, None)
         if rank is not None:
             self._order.remove(rank)
 
     def with_capacity(self, need: Resources) -> Iterator[MachineView]:
-        """Those with that much free, in order; nothing may change while it is asked for more."""
+        """Yield machines with that much free, in order; none may change between two steps."""
         for known in self._lacking:
             if known.fits_in(need):
                 return
@@ -101,7 +101,7 @@ class AvailableMachines:
             self._lack(need)
 
     def _lack(self, need: Resources) -> None:
-        """It fits on none; what is at least as large need not be kept beside it."""
+        """Note a need that fits on no machine, in place of those at least as large."""
         smaller = [known for known in self._lacking if not need.fits_in(known)]
         self._lacking = [*smaller[-LACKING_MAX + 1 :], need]
 
@@ -127,7 +127,7 @@ class MachinePool:
         """Under which first end each stands there."""
 
     def put(self, view: MachineView) -> None:
-        """A machine is new, or is known anew."""
+        """Add a machine that is new, or known again."""
         old = self.views.get(view.name)
         if old is not None:
             self._leave_kind(old)
@@ -150,7 +150,7 @@ class MachinePool:
         return list(self._kinds)
 
     def changed(self, view: MachineView) -> None:
-        """What a machine has free changed, or whether it takes anything."""
+        """Update a machine whose free resources or availability changed."""
         self.open.place(view)
         end_s = view.calendar.first_end_s
         known_s = self._ends[view.name]
@@ -161,12 +161,12 @@ class MachinePool:
             self._ends[view.name] = end_s
 
     def grew(self, view: MachineView) -> None:
-        """It changed, and may hold what it could not hold before."""
+        """Update a machine that may hold what it could not hold before."""
         self.changed(view)
         self.fresh[view.name] = self.news[view.name] = view
 
     def nothing_left(self) -> None:
-        """Nothing that waits could start: from now on, room that appears is new."""
+        """Count later room as new: no waiting task could start."""
         self.fresh.clear()
         self.news.clear()
 
@@ -175,7 +175,7 @@ class MachinePool:
         return any(resources.fits_in(capacity) for capacity in self._kinds)
 
     def by_first_end(self, resources: Resources) -> Iterator[tuple[float, MachineView]]:
-        """Those that could ever hold that, and their first ends, in the order of these."""
+        """Yield machines that could ever hold that, in the order of their first ends."""
         able = [ends for capacity, ends in self._kinds.items() if resources.fits_in(capacity)]
         for end_s, name in able[0] if len(able) == 1 else merge(*able):
             yield end_s, self.views[name]

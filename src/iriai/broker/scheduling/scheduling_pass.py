@@ -199,14 +199,14 @@ class SchedulingPass:
         return ratio >= 1.0 or self._rng_of_decisions.random() < ratio
 
     def _leave_out(self, seat: ContenderState, capped: QueuedJob | None) -> None:
-        """Nothing more of the account can start in this pass."""
+        """Leave the account out for the rest of this pass."""
         self._out[seat.account] = None
         if capped is not None:
             self._contention.renew(seat, capped)
             seat.queue.is_behind = True
 
     def _share_out(self) -> None:
-        """Where a cap keeps accounts from running more, shares are those of the others."""
+        """Share out among the accounts that a cap does not keep from running more."""
         if self._state.cap_cpus is not None:
             seats = self._contention.contenders.values()
             self._contention.share_out([seat.account for seat in seats if self._contends(seat)])

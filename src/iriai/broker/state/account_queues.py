@@ -54,11 +54,11 @@ class TaskClasses:
         return kind
 
     def like(self, kind: TaskClass) -> Iterable[TaskClass]:
-        """All of its shape, itself among them."""
+        """Return all classes of its shape, itself among them."""
         return self._of_shape[kind.position]
 
     def forget(self, kind: TaskClass) -> None:
-        """Nothing of it waits any more."""
+        """Forget a class of which no task waits any more."""
         self.found_unplaceable(kind)
         self.shapes.release(kind.position)
         alike = self._of_shape[kind.position]
@@ -70,7 +70,7 @@ class TaskClasses:
             kind.demand.leave()
 
     def unsettle(self, kind: TaskClass) -> None:
-        """It may fit anywhere, by what is known."""
+        """Mark a class as one that may fit anywhere, by what is known."""
         kind.looked = -1
         if kind.is_settled:
             kind.is_settled = False
@@ -79,7 +79,7 @@ class TaskClasses:
             self.unsettled |= kind.bit
 
     def found_unplaceable(self, kind: TaskClass) -> None:
-        """It fits nowhere but perhaps on machines with new room."""
+        """Mark a class as one that fits at most on machines with new room."""
         if not kind.is_settled:
             kind.is_settled = True
             del self._unsettled[kind]
@@ -89,7 +89,7 @@ class TaskClasses:
                 self.unsettled ^= kind.bit
 
     def found_all_unplaceable(self) -> None:
-        """No machine is open: none fits anywhere."""
+        """Mark all classes as fitting nowhere: no machine is open."""
         for kind in self._unsettled:
             kind.is_settled = True
         self._unsettled.clear()

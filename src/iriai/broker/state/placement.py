@@ -108,7 +108,7 @@ class Placement:
         return True
 
     def end(self) -> None:
-        """Nothing more can start; what changes from now on is new room."""
+        """End the pass; what changes from now on is new room."""
         self._is_under_way = False
         self._pool.nothing_left()
         if not len(self._pool.open):

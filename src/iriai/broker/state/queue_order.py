@@ -17,7 +17,7 @@ _Walk = tuple[Precedence, int, Iterator[Precedence]]
 
 
 def in_order(state: BrokerState, rng: Random, now: Instant) -> Iterator[QueuedJob]:
-    """What waits and could ever run; entries may start while this goes on.
+    """Yield what waits and could ever run; entries may start while this goes on.
 
     Under an order that draws, each step draws an account, as if all that came before had started.
     """
@@ -29,7 +29,7 @@ def in_order(state: BrokerState, rng: Random, now: Instant) -> Iterator[QueuedJo
 
 
 def _entries(state: BrokerState, queue: Queue) -> Iterator[QueuedJob]:
-    """Those of one queue, by precedence."""
+    """Yield the entries of one queue, by precedence."""
     for precedence in _precedences(queue):
         entry = state.queues.entries.get(precedence.job)
         if entry is not None and entry.precedence is precedence and entry.count:
@@ -37,7 +37,7 @@ def _entries(state: BrokerState, queue: Queue) -> Iterator[QueuedJob]:
 
 
 def _precedences(queue: Queue) -> Iterator[Precedence]:
-    """Those of all entries, and some of entries that are gone, smallest first.
+    """Yield precedences of all entries, and of some that are gone, smallest first.
 
     Lines are taken up one by one, so that who asks for the first few pays for those alone.
     """
@@ -66,7 +66,7 @@ def _go_on(walks: list[_Walk], number: int, behind: Iterator[Precedence]) -> Non
 
 
 def behind(heap: list[Precedence], first: Precedence) -> Iterator[Precedence]:
-    """What comes after `first` in a heap, which stays as it is."""
+    """Yield what comes after `first` in a heap, which stays as it is."""
     ahead = [(heap[0], 0)]
     while ahead:
         precedence, place = heappop(ahead)

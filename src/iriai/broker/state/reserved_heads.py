@@ -63,7 +63,7 @@ class ReservedHeads:
             self._keep(ReservedHead(want.job, machine, resources, start_s, resources, start_s))
 
     def may_reserve(self, kind: TaskClass) -> bool:
-        """Whether a place may be kept for a task of that kind: no head holds its machines."""
+        """Return whether a place may be kept for that kind: no head holds its machines."""
         if kind.key.is_guest:
             kind.held = self.held
             return False

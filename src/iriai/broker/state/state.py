@@ -220,7 +220,7 @@ class BrokerState:
         return bool(tenant)
 
     def availability_changed(self, view: MachineView) -> None:
-        """Return whether a machine takes anything may have changed."""
+        """Note that the availability of a machine may have changed."""
         self.heads.changes += 1
         self.pool.grew(view)
 
@@ -263,7 +263,7 @@ class BrokerState:
         return within_running_cap(entry.want.resources.cpus, cpus, self.cap_cpus)
 
     def could_ever_run(self, kind: TaskClass) -> bool:
-        """Whether some machine, and the running cap, would let a task start if nothing else ran."""
+        """Return whether some machine and the running cap would admit a task on its own."""
         resources = kind.key.resources
         if not within_running_cap(resources.cpus, 0, self.cap_cpus).allowed:
             return False

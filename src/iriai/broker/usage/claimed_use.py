@@ -46,7 +46,7 @@ class OffpeakPublisher:
 
     @property
     def is_offpeak(self) -> bool:
-        """What was published last."""
+        """Return whether the published state is off-peak."""
         return self._is_offpeak
 
     @property
@@ -63,7 +63,7 @@ class OffpeakPublisher:
             self._put(idle.machine, self._rule.measure(load))
 
     def away(self, machine: str) -> None:
-        """Its load is not known any more."""
+        """Drop the load of a machine that is away."""
         if machine in self._loads:
             self._sum -= self._loads.pop(machine)
             self._has_news = True

@@ -98,7 +98,7 @@ class UsageAccounts:
         self._sums = self._sums.replaced(old, times)
 
     def forget(self, machine: str, counted_for: Account, account: Account) -> None:
-        """What a machine counted for `counted_for`, which counts for `account`, counts no more."""
+        """Drop what a machine counted for `counted_for`, which counts for `account`."""
         standing = self._of(account)
         self._changed[account] = None
         counter = _CounterKey(machine, counted_for)
@@ -131,7 +131,7 @@ class UsageAccounts:
         standing.provisional_s += run.remaining_s
 
     def charged(self, key: Hashable, charge_s: float) -> None:
-        """So much of a running task has been charged by now."""
+        """Note the charge of a running task so far."""
         run = self._runs.get(key)
         if run is not None:
             self._changed[run.account] = None
