@@ -78,7 +78,7 @@ class NodeSessions:
         self.leases.end(machine, attempt)
 
     def acknowledge(self, attempt: AttemptId, machine: str) -> None:
-        """An end was told; it is stored before this leaves."""
+        """Acknowledge a reported end; the end is stored before this leaves."""
         self._send(machine, Acknowledge(attempt))
 
     def current(self, attempt: AttemptId) -> JobState | None:
@@ -222,7 +222,7 @@ class Attempts:
     # --- what nodes say --------------------------------------------------------------------------
 
     def accepted(self, accepted: Accepted, _now: Instant) -> None:
-        """The node has the claim; that the process runs is told by `Begun`."""
+        """Handle a granted claim; the start of the process is reported by `Begun`."""
         if not self._may_report(accepted.machine, accepted.attempt):
             return
         job = self.nodes.reported(accepted.attempt, accepted.machine)
@@ -255,7 +255,7 @@ class Attempts:
             self._changes.started(number, index, attempt)
 
     def ended(self, end: End, _now: Instant) -> None:
-        """It is over, and this is what it came to."""
+        """Handle the end of an attempt and its result."""
         result = end.result
         if not self._may_report(result.machine, end.attempt):
             return

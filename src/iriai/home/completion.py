@@ -153,7 +153,7 @@ class EventLog:
 
 
 def has_notice(job: JobState) -> bool:
-    """Return whether the user of a job that has finished wants to be told."""
+    """Return whether the user of a job that has finished asked for a notice."""
     spec = job.spec
     return bool(spec.notify and job.worst and spec.notify_on.concerns(job.worst.cause))
 
@@ -282,7 +282,7 @@ class Completion:
         self.withdrawn(job)
 
     def _dependencies_met(self, job: JobState, met: EndsMet) -> None:
-        """Some of what a job waits for has ended as it should."""
+        """Record that some dependencies of a job are met."""
         change = DependencyMet(met)
         job.apply(change)
         self._log.changes.other(job.number, change)

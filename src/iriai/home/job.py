@@ -304,7 +304,7 @@ class JobState:
         return stopped + self._cancel_waiting(indices)
 
     def dependency_met(self, ends: tuple[tuple[Dependency, EndCause], ...]) -> None:
-        """Some of what the job waits for ended as it should."""
+        """Remove the dependencies that are met."""
         met = [dependency for dependency, _ in ends]
         self.open_after = tuple(each for each in self.open_after if each not in met)
 

@@ -188,7 +188,7 @@ class Leases:
         """A heap; entries that their machine does not name are over."""
 
     def begin(self, machine: str, attempt: AttemptId, spec: JobSpec, now_s: float) -> None:
-        """Its `Run` is sent, or the home came back and finds it in its store."""
+        """Watch an attempt whose `Run` is sent, or which a restarted home finds in its store."""
         known = self._machines.get(machine)
         if known is None:
             known = self._machines[machine] = _Machine()
@@ -196,7 +196,7 @@ class Leases:
         self._check_by(machine, known, known.over_s(*known.attempts[attempt]))
 
     def end(self, machine: str, attempt: AttemptId) -> None:
-        """Its end is known."""
+        """Stop watching an attempt whose end is known."""
         known = self._machines.get(machine)
         if known is not None:
             known.attempts.pop(attempt, None)

@@ -422,14 +422,14 @@ class Machine:
         return broker
 
     def _learn(self, machine: str, rows: tuple[LedgerRow, ...], now: Instant) -> None:
-        """Every machine may be broker some day, and then draws with all that was counted."""
+        """Store a machine's counters here too: every machine may be broker some day."""
         known = self._usage.setdefault(machine, {})
         known.update((row.account, row) for row in rows)
         if self._broker is not None:
             self._broker.learned(machine, rows, now)
 
     def _forget_usage(self, machine: str) -> None:
-        """What a machine counted is too old to count."""
+        """Forget the counters of a machine that are too old."""
         self._usage.pop(machine, None)
         if self._broker is not None:
             self._broker.usage_forgotten(machine)
@@ -542,7 +542,7 @@ class Machine:
         self._turn.outward.append(send if send.machine else Send(machine, part, send.message))
 
     def _note(self, message: Message) -> None:
-        """What is said to the broker of another machine is to be acknowledged."""
+        """Note a message to the broker of another machine, which is to be acknowledged."""
         if isinstance(message, Idle):
             self._retransmission.reported(message.incarnation, message.version, self._now_s)
         elif isinstance(message, Want | Withdraw):

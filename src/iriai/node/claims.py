@@ -91,7 +91,7 @@ class LeaseRenewal:
             self._plan()
 
     def _plan(self) -> None:
-        """Some home is to be asked at another time than before."""
+        """Compute the next time at which a home is to be asked."""
         self.next_s = min((home.next_ask_s for home in self._homes.values()), default=None)
 
     def due(self, now_s: float) -> list[tuple[str, Renew]]:
@@ -164,7 +164,7 @@ class Claims:
         self._free_gpu_ids = list(range(settings.capacity.gpus))
 
     def restore(self, claims: Iterable[Claim], now: Instant) -> None:
-        """Those that were found in the store; what became of them is not known yet."""
+        """Restore the claims from the store; their present state is not known yet."""
         for claim in claims:
             self._hold(HeldClaim.restored(claim, now, self._settings.end_slack_s), now)
             self._free_gpu_ids = [gpu for gpu in self._free_gpu_ids if gpu not in claim.gpu_ids]
@@ -278,7 +278,7 @@ class Claims:
         return None if first is None else first.granted_steady_s + AHEAD_WAIT_S
 
     def begin(self, held: HeldClaim, now: Instant) -> None:
-        """What waited takes its place."""
+        """Give a claim that waited its place."""
         claim = held.claim = replace(held.claim, is_ahead=False)
         held.granted_steady_s = now.steady_s
         del self._waiting[claim.attempt]

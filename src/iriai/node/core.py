@@ -437,7 +437,7 @@ class Node:
         self._refuse_held(held, self._availability.back_off.reason())
 
     def _refuse_held(self, held: HeldClaim, reason: Reason | None) -> None:
-        """It had its claim and never started; now it never will."""
+        """Refuse an attempt that had its claim and never started."""
         assert reason is not None
         attempt = held.claim.attempt
         self._free(held.claim)

@@ -213,7 +213,7 @@ class HeldClaim:
         return now_s >= self.granted_steady_s + self.claim.lease_s
 
     def started(self, started_wall_s: float, now: Instant) -> None:
-        """Its process runs."""
+        """Note the start of its process."""
         self.started_wall_s = started_wall_s
         self.started_steady_s = now.steady_s - max(0.0, now.wall_s - started_wall_s)
 
@@ -228,7 +228,7 @@ class HeldClaim:
         return max(0.0, end_s - now.steady_s)
 
     def ended(self, event: AttemptExited, machine: str) -> End:
-        """It is over, as the launcher says; its use was read before."""
+        """Note the end that the launcher reported; its use was read before."""
         self.end = End(
             AttemptResult(
                 event.attempt,
@@ -268,7 +268,7 @@ class HeldClaim:
         return is_own and event.elapsed_s < FAILED_AT_ONCE_S
 
     def over(self, cause: EndCause, message: str, now: Instant) -> AttemptExited:
-        """Its end, where no launcher saw it."""
+        """Return its end where no launcher saw it."""
         return AttemptExited(
             self.claim.attempt,
             cause,
