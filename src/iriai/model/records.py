@@ -205,7 +205,7 @@ class LedgerRow(msgspec.Struct, frozen=True):
     runs: Count
     """The number of runs that ended."""
     run_s: Amount
-    """The durations of the recent ones; see `policy.accounting.runtime_estimates.RunTimes`."""
+    """The faded sum of their durations; see `policy.accounting.runtime_estimates.RunTimes`."""
     advance: Amount = 0.0
     """The part of the counter that urgency added to the ordinary price of the same work."""
     bucket_s: Seconds = 0.0

@@ -38,7 +38,7 @@ class StoredState(msgspec.Struct):
 
 
 def waited_for(jobs: list[StoredJob]) -> Iterator[Dependency]:
-    """All targets of `jobs` since their last snapshot, which they may still wait for."""
+    """Yield all dependencies of `jobs` since their last snapshot, which may still be open."""
     for job in jobs:
         yield from job.spec.after
         for event in job.events:
