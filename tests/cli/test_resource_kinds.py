@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import iriai
 from iriai.daemon.startup import sensors
 from iriai.model.resources import KINDS
@@ -26,6 +28,7 @@ def test_each_kind_is_in_the_guide_and_has_its_sensor():
         assert getattr(sensors, kind.sensor)() >= 0
 
 
+@pytest.mark.long
 def test_a_row_and_a_sensor_make_a_kind(tmp_path: Path):
     copy = tmp_path / "iriai"
     shutil.copytree(iriai.__path__[0], copy, ignore=shutil.ignore_patterns("__pycache__"))

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -184,6 +185,7 @@ def histories(draw):
     return batches
 
 
+@pytest.mark.long
 @given(histories())
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_the_store_remembers_what_a_dictionary_would(empty_database, batches):

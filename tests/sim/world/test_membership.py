@@ -178,6 +178,7 @@ def test_halves_that_were_parted_find_each_other_again():
     assert world.run_until_true(lambda: have_one_table(world), world.now_s + MEANWHILE_S)
 
 
+@pytest.mark.long
 def test_halves_that_forgot_each_other_find_each_other_again():
     slow = {
         "membership": MembershipSettings(period_s=SLOW_S),
@@ -239,6 +240,7 @@ happenings = st.lists(
 )
 
 
+@pytest.mark.long
 @given(happenings, st.integers(0, 1000), st.sampled_from([0.0, 0.1]))
 @settings(max_examples=15, deadline=None)
 def test_whatever_happens_all_agree_in_the_end(story, seed, loss):
