@@ -49,7 +49,7 @@ ELECTED: dict[str, tuple[Patch, int]] = {
     ),
     "a capability is taken twice": (around(Capabilities, "redeem", _still_good), 14),
     "a new broker waits for ever": (
-        instead(Sessions, "is_complete", lambda self, _now_s: self._until_s < 0.0),
+        instead(Sessions, "is_complete", lambda self, _now_s: self.until_s < 0.0),
         1,
     ),
     "a node runs everybody's tasks": (around(Admission, "judge", _judges_nobody), 9),

@@ -150,6 +150,8 @@ class Broker:
         self._asked: dict[JobId, None] = {}
         """Jobs whose homes ask why they wait."""
         self._must_pass = False
+        self._is_idle = False
+        """Whether nothing has changed since the last turn ended; what falls due has an alarm."""
         self._alarm = Timer(Part.BROKER)
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
             Idle: self._idle,
@@ -169,21 +171,27 @@ class Broker:
 
     def begin(self, peers: Iterable[BrokerCandidate], term: float, now: Instant) -> None:
         """It is new; these are there, and will tell it what they have."""
+        self._is_idle = False
         self.sessions.term = term
         self.sessions.begin(peers, now.steady_s)
         self._must_pass = True
 
     def peers_changed(self, cluster: str, neighbours: Iterable[ClusterPeer]) -> None:
         """It is the broker of `cluster`; those are all clusters of the site."""
+        self._is_idle = False
         self.federation.peers_changed(cluster, neighbours)
 
     def handle(self, event: BrokerEvent, now: Instant) -> list[Effect]:
         """Take one message in; nothing is decided before `end_turn`."""
+        self._is_idle = False
         self._handlers[type(event)](event, now)
         return []
 
     def end_turn(self, now: Instant) -> list[Effect]:
         """After the events of one instant: one policy pass, if anything changed."""
+        if self._is_idle:
+            return []
+        self._is_idle = True
         attendance, now_s = self.sessions, now.steady_s
         effects: list[Effect] = [*self._quiet.publish(self.state.machines, now_s)]
         effects += attendance.receipts()
@@ -341,6 +349,7 @@ class Broker:
 
     def member_forgotten(self, machine: str, now: Instant) -> None:
         """As `forget_machine`, for one that the directory forgot; at the latest when it is away."""
+        self._is_idle = False
         view = self.state.machines.get(machine)
         if view is not None and view.is_away:
             self._drop(view, now)
@@ -349,13 +358,16 @@ class Broker:
 
     def learned(self, machine: str, rows: Iterable[LedgerRow], now: Instant) -> None:
         """What a machine counted, as the directory has it."""
+        self._is_idle = False
         self._reports.learned(machine, rows, now)
 
     def usage_forgotten(self, machine: str) -> None:
         """What a machine counted is too old to count."""
+        self._is_idle = False
         self._reports.forget_usage(machine)
 
     def _drop(self, view: MachineView, now: Instant) -> None:
+        self._is_idle = False
         self._pending.give_up(view)
         self.state.drop_machine(view, now.steady_s)
         self.sessions.forget(view.name)

@@ -235,7 +235,7 @@ class Home:
 
     def end_turn(self, now: Instant) -> list[Effect]:
         """After the events of one instant: post wants that changed other than by matches."""
-        if self._completion.dependents.is_due:
+        if self._completion.dependents.due:
             self._completion.notify_due()
         if self.requests.are_due:
             for message in self.requests.drain(now):
@@ -315,7 +315,7 @@ class Home:
 
     def _set_alarm(self, now: Instant) -> None:
         next_s = self._nodes.leases.next_s
-        if self._completion.dependents.is_due:  # the others are told in turns that follow at once
+        if self._completion.dependents.due:  # the others are told in turns that follow at once
             next_s = now.steady_s
         if next_s is not None:
             self._effects.extend(self._alarm.by(next_s))

@@ -38,16 +38,12 @@ class Dependents:
 
     def __init__(self) -> None:
         self._of: dict[int, dict[Dependency, dict[int, None]]] = {}
-        self._due: deque[tuple[Dependency, EndCause, Iterator[int]]] = deque()
+        self.due: deque[tuple[Dependency, EndCause, Iterator[int]]] = deque()
+        """What ended, and the dependent jobs that are still to be notified."""
 
     def __contains__(self, number: int) -> bool:
         """Return whether a job depends on this job, or on a task of it."""
         return number in self._of
-
-    @property
-    def is_due(self) -> bool:
-        """Return whether a dependent job is still to be notified."""
-        return bool(self._due)
 
     def add(self, number: int, dependencies: Iterable[Dependency]) -> None:
         """The job `number` waits for these."""
@@ -90,18 +86,18 @@ class Dependents:
 
     def _make_due(self, dependency: Dependency, cause: EndCause) -> None:
         of_job = self._of[dependency.number]
-        self._due.append((dependency, cause, iter(of_job.pop(dependency))))
+        self.due.append((dependency, cause, iter(of_job.pop(dependency))))
         if not of_job:
             del self._of[dependency.number]
 
     def pop(self, count: int) -> list[DependentJob]:
         """The next `count` that are due; some of them may not wait any more."""
         taken: list[DependentJob] = []
-        while self._due and len(taken) < count:
-            dependency, cause, waiting = self._due[0]
+        while self.due and len(taken) < count:
+            dependency, cause, waiting = self.due[0]
             number = next(waiting, None)
             if number is None:
-                self._due.popleft()
+                self.due.popleft()
             else:
                 taken.append(DependentJob(number, dependency, cause))
         return taken
@@ -128,7 +124,7 @@ class Dependents:
                 assert waiting, f"nobody waits for {each}"
                 for dependent in waiting:
                     assert each in jobs[dependent].open_after, f"{dependent} has forgotten {each}"
-        if self._due:
+        if self.due:
             return
         for number, job in jobs.items():
             for each in job.open_after:

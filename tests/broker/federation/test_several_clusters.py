@@ -23,7 +23,7 @@ from iriai.plugins.orders import order_named
 from iriai.policy.draw.order import OrderSettings
 from iriai.protocol.delivery.authorization import is_authorized
 from iriai.protocol.messages.candidates import ClusterPeer
-from iriai.protocol.messages.effects import LinkDown, Part, Send, Wake
+from iriai.protocol.messages.effects import LinkDown, LinkUp, Part, Send, Wake
 from iriai.protocol.messages.scheduling import BrokerIs, Forward, Returned, Summary, Vacancy, Want
 
 ONE = Resources(1)
@@ -57,8 +57,11 @@ def summary(machines: int, cluster: str = "east", broker: str = "e0") -> Summary
 
 
 def turn(core: Broker, steady_s: float, *messages: object) -> list:
-    """What other machines are told in a turn in which these arrive: (machine, message)."""
-    for message in messages:
+    """What other machines are told in a turn in which these arrive: (machine, message).
+
+    Without messages one arrives that changes nothing: a broker that nothing reaches is idle.
+    """
+    for message in messages or (LinkUp("w0"),):
         core.handle(message, at(steady_s))
     return [(e.machine, e.message) for e in core.end_turn(at(steady_s)) if isinstance(e, Send)]
 

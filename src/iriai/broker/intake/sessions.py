@@ -122,7 +122,8 @@ class Sessions:
         self._homes: dict[str, None] = {}
         self._half = 0
         """So many nodes may be missing."""
-        self._until_s = -inf
+        self.until_s = -inf
+        """When it waits no longer, whoever is missing."""
 
     # --- receipts --------------------------------------------------------------------------------
 
@@ -159,7 +160,7 @@ class Sessions:
         self._nodes = {peer.name: None for peer in peers if peer.has_node}
         self._homes = {peer.name: None for peer in peers if peer.has_home}
         self._half = len(self._nodes) // 2
-        self._until_s = now_s + GATHER_S if peers else -inf
+        self.until_s = now_s + GATHER_S if peers else -inf
 
     def resent_all(self, home: str) -> None:
         """A home has told all its wants."""
@@ -167,29 +168,24 @@ class Sessions:
         if home != self._machine:
             self._wants.setdefault(home, {})
 
-    @property
-    def until_s(self) -> float:
-        """Return when it waits no longer, whoever is missing."""
-        return self._until_s
-
     def is_complete(self, now_s: float) -> bool:
         """Return whether so many have spoken that it may start something."""
-        if self._until_s == -inf:
+        if self.until_s == -inf:
             return True
-        if now_s >= self._until_s or (not self._homes and len(self._nodes) <= self._half):
-            self._until_s = -inf
+        if now_s >= self.until_s or (not self._homes and len(self._nodes) <= self._half):
+            self.until_s = -inf
             return True
         return False
 
     def reason(self, now_s: float) -> Reason | None:
         """Return why nothing is started yet; None: that is not why."""
-        if self._until_s == -inf:
+        if self.until_s == -inf:
             return None
         missing = f"nodes {len(self._nodes)}, homes {len(self._homes)}"
         return Reason(
             Rule.BROKER_NEW,
             "reports of the machines to the new broker",
-            f"still missing: {missing}; it starts in {max(0.0, self._until_s - now_s):.0f} s at "
+            f"still missing: {missing}; it starts in {max(0.0, self.until_s - now_s):.0f} s at "
             "the latest",
             self._machine,
         )

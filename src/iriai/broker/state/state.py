@@ -16,7 +16,7 @@ from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.policy.draw.order import Order
-from iriai.policy.placement.backfill import BACKFILLS, ReservedHead
+from iriai.policy.placement.backfill import BACKFILLS
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, CpuLimit, within_running_cap
 from iriai.policy.placement.policy_api import PlanSource
 from iriai.protocol.messages.scheduling import Running, TurnedAway, Want
@@ -64,6 +64,8 @@ class BrokerState:
         self.cap_cpus = order.running_cap_cpus
         self.backfill = BACKFILLS[order.backfill]
         self.pool = MachinePool()
+        self.machines = self.pool.views
+        """By name; only methods of this class change it."""
         self.matching = Matchmaking(self.pool)
         self.exclusions = UserExclusions()
         rules = QueueRules(
@@ -76,22 +78,14 @@ class BrokerState:
         )
         self.queues = AccountQueues(rules, self.could_ever_run)
         self.heads = ReservedHeads(self.pool)
+        self.reserved = self.heads.by_machine
+        """By machine; at most one for each disjoint set of machines."""
         self.placement = Placement(self.pool, self.queues, self.heads.by_machine, self.backfill)
         self.contention = Contention(configuration, settings.order, standings, self.queues)
         self._of_users: dict[str, Account] = {}
         self._keys = 0
         self._must_review = False
         """Whether machines came or changed that may match what stood aside."""
-
-    @property
-    def machines(self) -> dict[str, MachineView]:
-        """By name. To be changed through the methods of this class alone."""
-        return self.pool.views
-
-    @property
-    def reserved(self) -> dict[str, ReservedHead]:
-        """By machine. At most one for each disjoint set of machines."""
-        return self.heads.by_machine
 
     @property
     def may_start_something(self) -> bool:

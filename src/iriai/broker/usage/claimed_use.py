@@ -37,28 +37,20 @@ class OffpeakPublisher:
         """What the rule makes of each machine's load."""
         self._sum = 0.0
         self._updates = 0
-        self._is_offpeak = False
-        self._next_s: float | None = None
+        self.is_offpeak = False
+        """Whether the published state is off-peak."""
+        self.next_s: float | None = None
+        """When the state must be published again; None: when a load changes."""
         self._has_news = False
         """Whether a load was reported, or is not known any more, since it was last published."""
         self._newcomers: list[str] = []
         """Came while it was off-peak, and were not told."""
 
-    @property
-    def is_offpeak(self) -> bool:
-        """Return whether the published state is off-peak."""
-        return self._is_offpeak
-
-    @property
-    def next_s(self) -> float | None:
-        """Return when it must be said again; None: not without news."""
-        return self._next_s
-
     def measured(self, idle: Idle) -> None:
         """A report; one without a load says nothing."""
         if idle.is_load_known:
             load = MachineLoad(idle.load, max(1, idle.capacity.cpus))
-            if self._is_offpeak and idle.machine not in self._loads:
+            if self.is_offpeak and idle.machine not in self._loads:
                 self._newcomers.append(idle.machine)
             self._put(idle.machine, self._rule.measure(load))
 
@@ -71,19 +63,19 @@ class OffpeakPublisher:
 
     def publish(self, machines: Iterable[str], now_s: float) -> list[Send]:
         """What to tell the machines now: nothing, mostly."""
-        if not self._has_news and self._next_s is None:
+        if not self._has_news and self.next_s is None:
             return []
         self._has_news = False
         count = len(self._loads)
         mean = self._sum / count if count else None
-        is_offpeak = self._rule.is_offpeak(mean, self._is_offpeak)
-        is_due = self._next_s is not None and now_s >= self._next_s
+        is_offpeak = self._rule.is_offpeak(mean, self.is_offpeak)
+        is_due = self.next_s is not None and now_s >= self.next_s
         newcomers, self._newcomers = self._newcomers, []
-        if is_offpeak is self._is_offpeak and not is_due:
+        if is_offpeak is self.is_offpeak and not is_due:
             machines = [machine for machine in newcomers if machine in self._loads]
             return [Send(machine, Part.NODE, Quiet(is_offpeak)) for machine in machines]
-        self._is_offpeak = is_offpeak
-        self._next_s = now_s + REPEAT_S if is_offpeak else None
+        self.is_offpeak = is_offpeak
+        self.next_s = now_s + REPEAT_S if is_offpeak else None
         return [Send(machine, Part.NODE, Quiet(is_offpeak)) for machine in machines]
 
     def _put(self, machine: str, load: float) -> None:
