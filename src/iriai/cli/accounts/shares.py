@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from iriai.cli.framework.command import ACCOUNTS, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, percent_text, print_table, span_text
 from iriai.client.client import Client
@@ -68,10 +68,7 @@ def _cells(row: ShareRow) -> tuple[str, ...]:
 
 app = command_app(
     shares,
-    panel=ACCOUNTS,
-    examples=(
-        ("iriai shares", "whose turn it is, and why"),
-        ("watch iriai shares", "how it changes"),
-        ("iriai shares --json", "for a program, as fractions of 1"),
-    ),
+    ("iriai shares", "whose turn it is, and why"),
+    ("watch iriai shares", "how it changes"),
+    ("iriai shares --json", "for a program, as fractions of 1"),
 )

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import ACCOUNTS, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table, size_text, span_text
 from iriai.client.client import Client
@@ -111,10 +111,7 @@ def _cells(row: UsageRow) -> tuple[str, ...]:
 
 app = command_app(
     usage,
-    panel=ACCOUNTS,
-    examples=(
-        ("iriai usage", "everyone, since the beginning"),
-        ("iriai usage --since 7d --mine", "your own, of the last week"),
-        ("iriai usage --by job --since 2026-01-31", "each job since a date"),
-    ),
+    ("iriai usage", "everyone, since the beginning"),
+    ("iriai usage --since 7d --mine", "your own, of the last week"),
+    ("iriai usage --by job --since 2026-01-31", "each job since a date"),
 )

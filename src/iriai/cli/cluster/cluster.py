@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from iriai.cli.cluster.trusting import trust_of, users_text
-from iriai.cli.framework.command import MACHINE, GlobalOptions, add_command, empty_app
+from iriai.cli.framework.command import GlobalOptions, group_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import print_pairs
 from iriai.client.client import Client
@@ -135,24 +135,13 @@ def _document_words(report: ClusterReport) -> str:
     return f"document {report.document_number}, of {report.document_operator}, {made}"
 
 
-app = empty_app()
-app.info.rich_help_panel = MACHINE
-
-
-@app.callback()
-def cluster() -> None:
-    """Create a cluster of machines, or show it."""
-
-
-add_command(
-    app,
-    create,
-    panel=MACHINE,
-    examples=(
-        ("iriai cluster create lab", "with this machine as its first member"),
-        ("iriai cluster create lab --passphrase", "with a passphrase for your key"),
-    ),
-)
-add_command(
-    app, show, panel=MACHINE, examples=(("iriai cluster show", "what this machine knows of it"),)
+app = group_app(
+    "Create a cluster of machines, or show it.",
+    {
+        create: (
+            ("iriai cluster create lab", "with this machine as its first member"),
+            ("iriai cluster create lab --passphrase", "with a passphrase for your key"),
+        ),
+        show: (("iriai cluster show", "what this machine knows of it"),),
+    },
 )

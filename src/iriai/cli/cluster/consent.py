@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_home
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
@@ -87,11 +87,8 @@ def _print(table: ConsentTable) -> None:
 
 app = command_app(
     consent,
-    panel=MACHINE,
-    examples=(
-        ("iriai consent momo", "what you submit on momo runs here, for ninety days"),
-        ("iriai consent momo --for 7d", "for a week"),
-        ("iriai consent --list", "your consents here"),
-        ("iriai consent --withdraw momo", "what runs goes on"),
-    ),
+    ("iriai consent momo", "what you submit on momo runs here, for ninety days"),
+    ("iriai consent momo --for 7d", "for a week"),
+    ("iriai consent --list", "your consents here"),
+    ("iriai consent --withdraw momo", "what runs goes on"),
 )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_node
 from iriai.cli.framework.standard_streams import print_document
 from iriai.client.client import Client
@@ -84,8 +84,5 @@ def _check(node: str, own: str, machines: tuple[str, ...]) -> None:
 
 app = command_app(
     eject,
-    panel=MACHINE,
-    examples=(
-        ("iriai eject momo --reason 'stolen from the office'", "no member talks to it any more"),
-    ),
+    ("iriai eject momo --reason 'stolen from the office'", "no member talks to it any more"),
 )

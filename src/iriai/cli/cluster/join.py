@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.model.admission_rules import OTHERS
 from iriai.model.paths import StatePaths, state_directory
@@ -105,9 +105,6 @@ def _take_up(paths: StatePaths) -> bool:
 
 app = command_app(
     join,
-    panel=MACHINE,
-    examples=(
-        ("iriai join ume.lab:6174 --token iriai-join-...", "as 'iriai token' on ume prints it"),
-        ("iriai join --token iriai-join-... --name momo", "with another name than the host's"),
-    ),
+    ("iriai join ume.lab:6174 --token iriai-join-...", "as 'iriai token' on ume prints it"),
+    ("iriai join --token iriai-join-... --name momo", "with another name than the host's"),
 )

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.client.client import Client
 from iriai.model.paths import StatePaths
@@ -63,9 +63,6 @@ def _check(cluster: str, paths: StatePaths, *, is_issuer: bool) -> None:
 
 app = command_app(
     leave,
-    panel=MACHINE,
-    examples=(
-        ("iriai drain --reason 'leaves the cluster'", "first let running tasks end"),
-        ("iriai leave", "then leave"),
-    ),
+    ("iriai drain --reason 'leaves the cluster'", "first let running tasks end"),
+    ("iriai leave", "then leave"),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, add_command, empty_app
+from iriai.cli.framework.command import GlobalOptions, group_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client
@@ -17,14 +17,6 @@ from iriai.model.units import printable
 
 if TYPE_CHECKING:
     from iriai.cli.cluster.operator_session import OpenAuthority
-
-app = empty_app()
-app.info.rich_help_panel = MACHINE
-
-
-@app.callback()
-def operator() -> None:
-    """Show, add and remove those who may sign for the cluster."""
 
 
 def request(
@@ -168,26 +160,16 @@ def _sign_anew(client: Client, opened: OpenAuthority, name: str) -> int:
     return count
 
 
-add_command(
-    app,
-    request,
-    panel=MACHINE,
-    examples=(
-        ("iriai operator request --passphrase", "create a key of your own, and print its word"),
-    ),
+app = group_app(
+    "Show, add and remove those who may sign for the cluster.",
+    {
+        request: (
+            ("iriai operator request --passphrase", "create a key of your own, and print its word"),
+        ),
+        add: (
+            ("iriai operator add iriai-operator-...", "as the other person's command printed it"),
+        ),
+        remove: (("iriai operator remove bob", "nothing that bob signs counts from now on"),),
+        show: (("iriai operator show", "who may sign"),),
+    },
 )
-add_command(
-    app,
-    add,
-    panel=MACHINE,
-    examples=(
-        ("iriai operator add iriai-operator-...", "as the other person's command printed it"),
-    ),
-)
-add_command(
-    app,
-    remove,
-    panel=MACHINE,
-    examples=(("iriai operator remove bob", "nothing that bob signs counts from now on"),),
-)
-add_command(app, show, panel=MACHINE, examples=(("iriai operator show", "who may sign"),))

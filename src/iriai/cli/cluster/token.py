@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from iriai.cli.cluster.trusting import trust_of, users_text
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client
@@ -195,13 +195,10 @@ def _print(table: TokenTable) -> None:
 
 app = command_app(
     token,
-    panel=MACHINE,
-    examples=(
-        ("iriai token", "for one machine, within an hour"),
-        ("iriai token --expires 1d --machine momo", "for momo alone, within a day"),
-        ("iriai token --user - --expires 7d", "to use iriai from your own laptop"),
-        ("iriai token --machine momo --trust all", "what is submitted on momo runs elsewhere"),
-        ("iriai token --machine momo --issuer", "momo will let machines in too"),
-        ("iriai token --list", "all tokens, and what became of each"),
-    ),
+    ("iriai token", "for one machine, within an hour"),
+    ("iriai token --expires 1d --machine momo", "for momo alone, within a day"),
+    ("iriai token --user - --expires 7d", "to use iriai from your own laptop"),
+    ("iriai token --machine momo --trust all", "what is submitted on momo runs elsewhere"),
+    ("iriai token --machine momo --issuer", "momo will let machines in too"),
+    ("iriai token --list", "all tokens, and what became of each"),
 )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from iriai.cli.cluster.trusting import users_text
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_home
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
@@ -93,12 +93,9 @@ def _print(report: ClusterReport) -> None:
 
 app = command_app(
     trust,
-    panel=MACHINE,
-    examples=(
-        ("iriai trust", "which homes are trusted, for which users"),
-        ("iriai trust momo --users ann,bob", "what they submit on momo runs elsewhere"),
-        ("iriai trust momo --users all", "for every user with an ordinary id"),
-        ("iriai trust momo --users none", "for nobody; running tasks go on"),
-        ("iriai trust '*' --users none", "an older cluster: only homes that are named"),
-    ),
+    ("iriai trust", "which homes are trusted, for which users"),
+    ("iriai trust momo --users ann,bob", "what they submit on momo runs elsewhere"),
+    ("iriai trust momo --users all", "for every user with an ordinary id"),
+    ("iriai trust momo --users none", "for nobody; running tasks go on"),
+    ("iriai trust '*' --users none", "an older cluster: only homes that are named"),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -47,15 +47,16 @@ class GlobalOptions:
         return GlobalOptions(self.state or outer.state, self.as_json or outer.as_json)
 
 
-MACHINE, WORK, ACCOUNTS = "The machine", "Jobs", "Accounts"
-TRYING = "Simulation"
-"""Headings of `iriai --help`."""
+MACHINE = "The machine"
+"""Heading of the commands that are about machines, in help."""
 
 EXAMPLE_COLUMNS = 74
 """Columns of an example and its explanation: 80 with margins."""
 
 Command = Callable[..., int | None]
 """The function behind a command; returns the exit code, None is 0."""
+Example = tuple[str, str]
+"""A command line, and what it is for."""
 
 
 DASHES = "iriai.dashes"
@@ -79,49 +80,34 @@ class WordsCommand(TyperCommand):
         return rest
 
 
-def command_app(
-    function: Command,
-    *,
-    panel: str,
-    examples: Sequence[tuple[str, str]],
-    takes_command: bool = False,
-) -> typer.Typer:
-    """An application of this one command, named like the function.
+def command_app(function: Command, *examples: Example, takes_command: bool = False) -> typer.Typer:
+    """Return an application of this one command, named like the function.
 
-    `examples` are pairs of a command line and what it is for. With `takes_command` everything
-    after the first word that is no option belongs to that word.
+    With `takes_command`, everything after the first word that is no option belongs to that word.
     """
-    app = empty_app()
-    add_command(app, function, panel=panel, examples=examples, takes_command=takes_command)
-    return app
-
-
-def empty_app() -> typer.Typer:
-    """An application without commands."""
-    return typer.Typer(add_completion=False, rich_markup_mode="rich", no_args_is_help=False)
-
-
-def add_command(
-    app: typer.Typer,
-    function: Command,
-    *,
-    panel: str,
-    examples: Sequence[tuple[str, str]],
-    takes_command: bool = False,
-) -> None:
-    """Add `function` as a command; see `command_app`."""
+    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
     register = app.command(
         function.__name__,
         cls=WordsCommand if takes_command else None,
         epilog=examples_text(examples),
-        rich_help_panel=panel,
         context_settings={"allow_interspersed_args": not takes_command},
     )
     register(flattened(function))
+    return app
 
 
-def examples_text(examples: Sequence[tuple[str, str]]) -> str:
-    """The examples as the end of a help page, in lines that fit into 80 columns."""
+def group_app(text: str, commands: Mapping[Command, Sequence[Example]]) -> typer.Typer:
+    """Return an application of several commands, each with its examples; `text` is its help."""
+    app = typer.Typer(help=text, add_completion=False, rich_markup_mode="rich")
+    for function, examples in commands.items():
+        app.command(function.__name__, epilog=examples_text(examples), rich_help_panel=MACHINE)(
+            flattened(function)
+        )
+    return app
+
+
+def examples_text(examples: Sequence[Example]) -> str:
+    """Return the examples as the end of a help page, in lines that fit into 80 columns."""
     widths = [len(line) for line, why in examples if len(line) + len(why) < EXAMPLE_COLUMNS]
     width = max(widths, default=0)
     lines = ["[bold]Examples[/]"]

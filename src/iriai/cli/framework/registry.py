@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from iriai import __version__
-from iriai.cli.framework.command import GlobalOptions, examples_text, flattened
+from iriai.cli.framework.command import MACHINE, GlobalOptions, examples_text, flattened
 from iriai.cli.framework.standard_streams import complain, reader_gone
 from iriai.model.problem import ExitCode, Problem, UsageProblem
 
@@ -69,23 +69,26 @@ def _internal(error: Exception) -> Problem:
     )
 
 
-_GROUPS = {
-    "machine": (
-        *("up", "down", "status", "nodes", "ads", "match", "drain", "resume", "doctor", "config"),
-        *("backup", "restore"),
-    ),
-    "cluster": (
-        *("cluster", "token", "join", "leave", "eject", "operator"),
-        *("trust", "consent"),
-    ),
-    "jobs": (
-        *("run", "submit", "jobs", "show", "why", "story", "logs", "wait"),
-        *("cancel", "hold", "release", "alter"),
-    ),
-    "accounts": ("shares", "usage"),
-    "simulate": ("simulate",),
+_FOLDERS = {
+    "machine": "up down status nodes ads match drain resume doctor config backup restore",
+    "cluster": "cluster token join leave eject operator trust consent",
+    "jobs": "run submit jobs show why story logs wait cancel hold release alter",
+    "accounts": "shares usage",
+    "simulate": "simulate",
 }
-COMMANDS = {name: f"iriai.cli.{group}.{name}" for group, names in _GROUPS.items() for name in names}
+_PANELS = {
+    "machine": MACHINE,
+    "cluster": MACHINE,
+    "jobs": "Jobs",
+    "accounts": "Accounts",
+    "simulate": "Simulation",
+}
+"""Heading of the commands of each folder on the help page."""
+COMMANDS = {
+    name: f"iriai.cli.{folder}.{name}"
+    for folder, names in _FOLDERS.items()
+    for name in names.split()
+}
 """The module of each command, which has an `app`; in the order of the help page."""
 
 _HELP = """\
@@ -118,8 +121,9 @@ class LazyGroup(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         command = get_command(import_module(COMMANDS[cmd_name]).app)
-        command.name = cmd_name
         assert isinstance(command, TyperCommand | TyperGroup)
+        command.name = cmd_name
+        command.rich_help_panel = _PANELS[COMMANDS[cmd_name].split(".")[2]]
         return command
 
 

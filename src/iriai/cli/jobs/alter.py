@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import typer
 from msgspec import UNSET, UnsetType
 
-from iriai.cli.framework.command import WORK, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_dependency
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS
@@ -204,13 +204,10 @@ def _throttle(text: str | None) -> int | None:
 
 app = command_app(
     alter,
-    panel=WORK,
-    examples=(
-        ("iriai alter ume-42 --time 2h --memory 8G", "it needs more"),
-        ("iriai alter 'name:sweep*' -p 2", "sooner, at twice the cost"),
-        ("iriai alter ume-42 --requirements none", "any machine will do now"),
-        ("iriai alter ume-42 --array-throttle 5", "at most five of its tasks at once"),
-        ("iriai alter ume-43 --after ok:ume-42", "start it when ume-42 has completed"),
-        ("iriai alter ume-43 --after none", "it waits for no job any more"),
-    ),
+    ("iriai alter ume-42 --time 2h --memory 8G", "it needs more"),
+    ("iriai alter 'name:sweep*' -p 2", "sooner, at twice the cost"),
+    ("iriai alter ume-42 --requirements none", "any machine will do now"),
+    ("iriai alter ume-42 --array-throttle 5", "at most five of its tasks at once"),
+    ("iriai alter ume-43 --after ok:ume-42", "start it when ume-42 has completed"),
+    ("iriai alter ume-43 --after none", "it waits for no job any more"),
 )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import WORK, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_job
 from iriai.cli.framework.table import count_text
 from iriai.cli.jobs.bulk_change import change, print_changed
@@ -73,11 +73,8 @@ def _cancel_all(client: Client, *, everyone: bool, ask: bool, as_json: bool) -> 
 
 app = command_app(
     cancel,
-    panel=WORK,
-    examples=(
-        ("iriai cancel ume-42 ume-43", "jobs"),
-        ("iriai cancel ume-42.7 ume-42.10-19", "tasks of an array"),
-        ("iriai cancel 'name:sweep*'", "your jobs with such names"),
-        ("iriai cancel --mine", "all your jobs"),
-    ),
+    ("iriai cancel ume-42 ume-43", "jobs"),
+    ("iriai cancel ume-42.7 ume-42.10-19", "tasks of an array"),
+    ("iriai cancel 'name:sweep*'", "your jobs with such names"),
+    ("iriai cancel --mine", "all your jobs"),
 )

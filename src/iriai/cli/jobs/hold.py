@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import WORK, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS, change
 from iriai.client.client import Client
 
@@ -15,6 +15,6 @@ def hold(options: GlobalOptions, names: WHOLE_JOBS) -> int:
 
 app = command_app(
     hold,
-    panel=WORK,
-    examples=(("iriai hold ume-42", "a job"), ("iriai hold 'name:sweep*'", "by its name")),
+    ("iriai hold ume-42", "a job"),
+    ("iriai hold 'name:sweep*'", "by its name"),
 )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import WORK, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_state
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, clock_text, print_table, span_text
@@ -137,12 +137,9 @@ def _nothing(request: Jobs) -> str:
 
 app = command_app(
     jobs,
-    panel=WORK,
-    examples=(
-        ("iriai jobs", "yours that wait or run"),
-        ("iriai jobs --all --in-state running", "what everyone runs now (for operators)"),
-        ("iriai jobs --finished --limit 20", "how the latest ended"),
-        ("iriai jobs --name 'sweep*'", "by name"),
-        ("iriai jobs --json | jq -r '.rows[].id'", "ids for a script"),
-    ),
+    ("iriai jobs", "yours that wait or run"),
+    ("iriai jobs --all --in-state running", "what everyone runs now (for operators)"),
+    ("iriai jobs --finished --limit 20", "how the latest ended"),
+    ("iriai jobs --name 'sweep*'", "by name"),
+    ("iriai jobs --json | jq -r '.rows[].id'", "ids for a script"),
 )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import WORK, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_any_job
 from iriai.cli.framework.standard_streams import STDERR, STDOUT, print_document, remark, sink_to
 from iriai.cli.jobs.watching.follow import JobFollower
@@ -104,10 +104,7 @@ class _Sections:
 
 app = command_app(
     logs,
-    panel=WORK,
-    examples=(
-        ("iriai logs ume-42", "all tasks"),
-        ("iriai logs -f ume-42.7", "one task, as it is written"),
-        ("less $(iriai logs --json ume-42 | jq -r '.files[0].output')", "the file itself"),
-    ),
+    ("iriai logs ume-42", "all tasks"),
+    ("iriai logs -f ume-42.7", "one task, as it is written"),
+    ("less $(iriai logs --json ume-42 | jq -r '.files[0].output')", "the file itself"),
 )

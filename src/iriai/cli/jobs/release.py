@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import WORK, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS, change
 from iriai.client.client import Client
 
@@ -15,6 +15,6 @@ def release(options: GlobalOptions, names: WHOLE_JOBS) -> int:
 
 app = command_app(
     release,
-    panel=WORK,
-    examples=(("iriai release ume-42", "a job"), ("iriai release 'name:sweep*'", "by its name")),
+    ("iriai release ume-42", "a job"),
+    ("iriai release 'name:sweep*'", "by its name"),
 )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import WORK, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import (
     STDERR,
     STDOUT,
@@ -131,13 +131,10 @@ def _say_lost() -> None:
 
 app = command_app(
     run,
-    panel=WORK,
+    ("iriai run -- hostname", "one command"),
+    ("iriai run --cpus 4 --time 30m -- make -j4", "with what it needs"),
+    ("sort big.txt | iriai run -- uniq -c | head", "as part of a pipe"),
+    ("iriai run --gpus 1 --pty", "a shell on a machine with a GPU"),
+    ("iriai run -p 4 --name quick -- ./check", "sooner, at four times the cost"),
     takes_command=True,
-    examples=(
-        ("iriai run -- hostname", "one command"),
-        ("iriai run --cpus 4 --time 30m -- make -j4", "with what it needs"),
-        ("sort big.txt | iriai run -- uniq -c | head", "as part of a pipe"),
-        ("iriai run --gpus 1 --pty", "a shell on a machine with a GPU"),
-        ("iriai run -p 4 --name quick -- ./check", "sooner, at four times the cost"),
-    ),
 )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from iriai.cli.framework.command import WORK, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_any_job
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import (
@@ -178,10 +178,7 @@ def _cells(row: AttemptRow, now_wall_s: float) -> tuple[str, ...]:
 
 app = command_app(
     show,
-    panel=WORK,
-    examples=(
-        ("iriai show ume-42", "a job and its attempts"),
-        ("iriai show ume-42.7", "one task of an array"),
-        ("iriai show ume-42 --json", "everything, for a program"),
-    ),
+    ("iriai show ume-42", "a job and its attempts"),
+    ("iriai show ume-42.7", "one task of an array"),
+    ("iriai show ume-42 --json", "everything, for a program"),
 )

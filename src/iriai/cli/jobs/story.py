@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import WORK, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_any_job
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, clock_text, print_table, span_text
@@ -69,10 +69,7 @@ def _cells(row: StoryRow, before_s: float | None, now_wall_s: float) -> tuple[st
 
 app = command_app(
     story,
-    panel=WORK,
-    examples=(
-        ("iriai story ume-42", "a job, finished or not"),
-        ("iriai story ume-42.7", "one task of an array"),
-        ("iriai story ume-42 --json", "for a program"),
-    ),
+    ("iriai story ume-42", "a job, finished or not"),
+    ("iriai story ume-42.7", "one task of an array"),
+    ("iriai story ume-42 --json", "for a program"),
 )

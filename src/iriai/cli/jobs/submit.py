@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import msgspec
 import typer
 
-from iriai.cli.framework.command import DASHES, WORK, GlobalOptions, command_app
+from iriai.cli.framework.command import DASHES, GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document, remark, remarks
 from iriai.cli.jobs.options.job import PLACE, JobOptions, print_dry_run
 from iriai.cli.jobs.options.script import (
@@ -176,15 +176,12 @@ def _check_one_input(stdin: Path | None) -> None:
 
 app = command_app(
     submit,
-    panel=WORK,
+    ("iriai submit -- make -j4", "a command, in this directory, with this environment"),
+    ("iriai submit --cpus 4 --memory 8G --time 2h ./train.sh", "a script; its text is sent"),
+    ("iriai submit --array 1-100 --output '%t.txt' ./analyse.sh", "a hundred tasks"),
+    ("iriai submit --time 2h train.sbatch", "a Slurm script, with another time limit"),
+    ("echo 'sort big.txt | uniq -c' | iriai submit -", "a script from standard input"),
+    ("iriai submit -p 2 --name urgent -- ./report", "sooner, at twice the cost"),
+    ("iriai wait $(iriai submit -- ./step1) && ./step2", "continue when it has succeeded"),
     takes_command=True,
-    examples=(
-        ("iriai submit -- make -j4", "a command, in this directory, with this environment"),
-        ("iriai submit --cpus 4 --memory 8G --time 2h ./train.sh", "a script; its text is sent"),
-        ("iriai submit --array 1-100 --output '%t.txt' ./analyse.sh", "a hundred tasks"),
-        ("iriai submit --time 2h train.sbatch", "a Slurm script, with another time limit"),
-        ("echo 'sort big.txt | uniq -c' | iriai submit -", "a script from standard input"),
-        ("iriai submit -p 2 --name urgent -- ./report", "sooner, at twice the cost"),
-        ("iriai wait $(iriai submit -- ./step1) && ./step2", "continue when it has succeeded"),
-    ),
 )

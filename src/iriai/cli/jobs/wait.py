@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import WORK, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_job
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.jobs.watching.exit_status import ending_text, exit_code_of_all
@@ -96,10 +96,7 @@ def _say_lost() -> None:
 
 app = command_app(
     wait,
-    panel=WORK,
-    examples=(
-        ("iriai wait ume-42", "a job; its exit code is the command's"),
-        ("iriai wait ume-42 ume-43.7 && ./collect", "several; continue when all have succeeded"),
-        ("iriai wait --quiet $(iriai submit -- ./step1)", "submit and wait"),
-    ),
+    ("iriai wait ume-42", "a job; its exit code is the command's"),
+    ("iriai wait ume-42 ume-43.7 && ./collect", "several; continue when all have succeeded"),
+    ("iriai wait --quiet $(iriai submit -- ./step1)", "submit and wait"),
 )

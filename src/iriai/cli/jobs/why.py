@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import WORK, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_job
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import alike, printable_lines, reason_lines
@@ -44,9 +44,6 @@ def why(
 
 app = command_app(
     why,
-    panel=WORK,
-    examples=(
-        ("iriai why ume-42", "a job"),
-        ("iriai why ume-42.7 --json", "a task, for a program"),
-    ),
+    ("iriai why ume-42", "a job"),
+    ("iriai why ume-42.7 --json", "a task, for a program"),
 )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_node
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, print_table
@@ -101,10 +101,7 @@ def _cells(row: AdRow, *, is_site: bool) -> tuple[str, ...]:
 
 app = command_app(
     ads,
-    panel=MACHINE,
-    examples=(
-        ("iriai ads", "all machines"),
-        ("iriai ads ken", "all attributes of ken"),
-        ("iriai ads --json", "for a program"),
-    ),
+    ("iriai ads", "all machines"),
+    ("iriai ads ken", "all attributes of ken"),
+    ("iriai ads --json", "for a program"),
 )

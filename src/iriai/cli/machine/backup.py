@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.model.paths import state_directory
 from iriai.model.units import format_size
@@ -37,9 +37,6 @@ def backup(
 
 app = command_app(
     backup,
-    panel=MACHINE,
-    examples=(
-        ("iriai backup /backup/ume.iriai", "the home of this machine, or your own"),
-        ("iriai backup --force /backup/ume.iriai", "replace yesterday's"),
-    ),
+    ("iriai backup /backup/ume.iriai", "the home of this machine, or your own"),
+    ("iriai backup --force /backup/ume.iriai", "replace yesterday's"),
 )

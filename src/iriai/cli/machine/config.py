@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, add_command, empty_app
+from iriai.cli.framework.command import GlobalOptions, group_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client
@@ -163,30 +163,16 @@ def show(options: GlobalOptions) -> None:
     print_table(_COLUMNS, [(each.key, each.value, each.source) for each in answer.settings])
 
 
-app = empty_app()
-app.info.rich_help_panel = MACHINE
-
-
-@app.callback()
-def config() -> None:
-    """Show or edit the configuration: iriai.toml in the state directory, and the shared part."""
-
-
-add_command(
-    app,
-    show,
-    panel=MACHINE,
-    examples=(
-        ("iriai config show", "every key"),
-        ("iriai config show | grep -v default", "what was set or measured"),
-    ),
-)
-add_command(
-    app,
-    edit,
-    panel=MACHINE,
-    examples=(
-        ("iriai config edit", "in your editor"),
-        ("iriai config edit --file rights.toml", "from a file"),
-    ),
+app = group_app(
+    "Show or edit the configuration: iriai.toml in the state directory, and the shared part.",
+    {
+        show: (
+            ("iriai config show", "every key"),
+            ("iriai config show | grep -v default", "what was set or measured"),
+        ),
+        edit: (
+            ("iriai config edit", "in your editor"),
+            ("iriai config edit --file rights.toml", "from a file"),
+        ),
+    },
 )

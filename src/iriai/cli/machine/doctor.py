@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, count_text, print_table
 from iriai.client.client import Client
@@ -66,10 +66,7 @@ def _measure(directory: str) -> None:
 
 app = command_app(
     doctor,
-    panel=MACHINE,
-    examples=(
-        ("iriai doctor", "after installation, and when something is odd"),
-        ("iriai doctor --measure", "once, while nothing else runs"),
-        ("iriai doctor --json", "for monitoring: findings with level trouble"),
-    ),
+    ("iriai doctor", "after installation, and when something is odd"),
+    ("iriai doctor --measure", "once, while nothing else runs"),
+    ("iriai doctor --json", "for monitoring: findings with level trouble"),
 )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.client.client import Client
 from iriai.client.transport import candidate_directories
@@ -59,9 +59,6 @@ def _end_leftover(options: GlobalOptions) -> bool:
 
 app = command_app(
     down,
-    panel=MACHINE,
-    examples=(
-        ("iriai down && iriai up --detach", "restart it, as after an upgrade"),
-        ("iriai down --kill", "end everything"),
-    ),
+    ("iriai down && iriai up --detach", "restart it, as after an upgrade"),
+    ("iriai down --kill", "end everything"),
 )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_node
 from iriai.cli.framework.standard_streams import print_document
 from iriai.client.client import Client
@@ -45,9 +45,6 @@ def drain(
 
 app = command_app(
     drain,
-    panel=MACHINE,
-    examples=(
-        ("iriai drain b1 --reason 'new disk on Monday'", "a back end"),
-        ("iriai drain --reason 'talk in this room'", "the machine that answers"),
-    ),
+    ("iriai drain b1 --reason 'new disk on Monday'", "a back end"),
+    ("iriai drain --reason 'talk in this room'", "the machine that answers"),
 )

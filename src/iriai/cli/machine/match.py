@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, count_text, print_table
 from iriai.client.client import Client
@@ -73,10 +73,7 @@ def _summary(table: MatchTable) -> str:
 
 app = command_app(
     match,
-    panel=MACHINE,
-    examples=(
-        ("iriai match 'Memory >= 16384'", "machines with 16 GiB"),
-        ("iriai match 'Gpus > 0 && LoadAvg < 1'", "and why the others do not match"),
-        ("iriai match 'regexp(\"^gpu\", Machine)'", "by a pattern for names"),
-    ),
+    ("iriai match 'Memory >= 16384'", "machines with 16 GiB"),
+    ("iriai match 'Gpus > 0 && LoadAvg < 1'", "and why the others do not match"),
+    ("iriai match 'regexp(\"^gpu\", Machine)'", "by a pattern for names"),
 )

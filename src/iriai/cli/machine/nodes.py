@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_node
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, print_table
@@ -131,10 +131,7 @@ def _part(name: str, there: int, free: int) -> str:
 
 app = command_app(
     nodes,
-    panel=MACHINE,
-    examples=(
-        ("iriai nodes", "all machines of the cluster, on any of them"),
-        ("iriai nodes --json", "for a program: sizes in bytes"),
-        ("iriai nodes --forget b2", "a back end that will not come back"),
-    ),
+    ("iriai nodes", "all machines of the cluster, on any of them"),
+    ("iriai nodes --json", "for a program: sizes in bytes"),
+    ("iriai nodes --forget b2", "a back end that will not come back"),
 )

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.model.paths import state_directory
 
@@ -49,9 +49,6 @@ def restore(
 
 app = command_app(
     restore,
-    panel=MACHINE,
-    examples=(
-        ("iriai restore /backup/ume.iriai", "at its old place"),
-        ("iriai restore /backup/ume.iriai --state /tmp/look", "somewhere else, to look at it"),
-    ),
+    ("iriai restore /backup/ume.iriai", "at its old place"),
+    ("iriai restore /backup/ume.iriai --state /tmp/look", "somewhere else, to look at it"),
 )

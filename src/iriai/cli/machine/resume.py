@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.machine.drain import NODE
 from iriai.client.client import Client
@@ -22,9 +22,6 @@ def resume(options: GlobalOptions, node: NODE = "") -> None:
 
 app = command_app(
     resume,
-    panel=MACHINE,
-    examples=(
-        ("iriai resume b1", "a back end"),
-        ("iriai resume", "the machine that answers"),
-    ),
+    ("iriai resume b1", "a back end"),
+    ("iriai resume", "the machine that answers"),
 )

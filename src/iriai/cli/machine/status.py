@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import amount_text, count_text, print_pairs, size_text, span_text
 from iriai.client.client import Client
@@ -125,9 +125,6 @@ def _processes(report: StatusReport) -> str:
 
 app = command_app(
     status,
-    panel=MACHINE,
-    examples=(
-        ("iriai status", "the daemon that answers"),
-        ("iriai status --json", "for programs: daemon_pid, launcher_pid, free, …"),
-    ),
+    ("iriai status", "the daemon that answers"),
+    ("iriai status --json", "for programs: daemon_pid, launcher_pid, free, …"),
 )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from iriai.cli.framework.command import MACHINE, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.model.paths import StatePaths, node_directory, state_directory
 
@@ -93,14 +93,11 @@ def _front_end_socket(home: Path) -> str:
 
 app = command_app(
     up,
-    panel=MACHINE,
-    examples=(
-        ("iriai up --detach", "start it in the background"),
-        ("iriai up --state /tmp/try", "a daemon to try things with, in the foreground"),
-        ("iriai up --detach --parts home,broker", "a front end, which runs no tasks itself"),
-        (
-            "iriai up --detach --name b1 --parts node --home /run/iriai/daemon.sock",
-            "a back end that runs its tasks",
-        ),
+    ("iriai up --detach", "start it in the background"),
+    ("iriai up --state /tmp/try", "a daemon to try things with, in the foreground"),
+    ("iriai up --detach --parts home,broker", "a front end, which runs no tasks itself"),
+    (
+        "iriai up --detach --name b1 --parts node --home /run/iriai/daemon.sock",
+        "a back end that runs its tasks",
     ),
 )

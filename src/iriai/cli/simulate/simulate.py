@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from iriai.cli.framework.command import TRYING, GlobalOptions, command_app
+from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import plain, print_document, remark
 from iriai.cli.framework.table import Column, percent_text, print_table, span_text
 from iriai.cli.simulate.faults import find_faults
@@ -243,14 +243,11 @@ def _cells(label: str, simulation: Simulation) -> tuple[str, ...]:
 
 app = command_app(
     simulate,
-    panel=TRYING,
-    examples=(
-        ("iriai simulate KTH-SP2.swf.gz", "how long each user would have waited"),
-        ("iriai simulate log.swf --compare fcfs,easy,easy+lottery", "side by side"),
-        ("iriai simulate log.swf --order lottery --report out", "plots in out/index.html"),
-        ("iriai simulate log.swf --sweep order=lottery,stride seed=1..10", "on all processors"),
-        ("iriai simulate log.swf --policy mine.py:Policy --check", "a policy of your own"),
-        ("iriai simulate --faults --seeds 1000", "look for faults in iriai itself"),
-        ("iriai simulate --generate lublin --jobs 5000 --write-log a.swf", "generate a log"),
-    ),
+    ("iriai simulate KTH-SP2.swf.gz", "how long each user would have waited"),
+    ("iriai simulate log.swf --compare fcfs,easy,easy+lottery", "side by side"),
+    ("iriai simulate log.swf --order lottery --report out", "plots in out/index.html"),
+    ("iriai simulate log.swf --sweep order=lottery,stride seed=1..10", "on all processors"),
+    ("iriai simulate log.swf --policy mine.py:Policy --check", "a policy of your own"),
+    ("iriai simulate --faults --seeds 1000", "look for faults in iriai itself"),
+    ("iriai simulate --generate lublin --jobs 5000 --write-log a.swf", "generate a log"),
 )
