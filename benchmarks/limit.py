@@ -34,8 +34,8 @@ COMMAND = "true"
 RUN_S_MAX = 120.0
 
 
-def run_all(tasks: int, enclosures: Sequence[Containment], folder: Path) -> float:
-    """Run `tasks` processes, one in each enclosure at a time; return how many seconds it took.
+def run_all(tasks: int, containers: Sequence[Containment], folder: Path) -> float:
+    """Run `tasks` processes, one in each container at a time; return how many seconds it took.
 
     Raises:
         RuntimeError: a process did not end with 0.
@@ -45,16 +45,16 @@ def run_all(tasks: int, enclosures: Sequence[Containment], folder: Path) -> floa
     options = [*helper, f"p={os.getpid()}", f"d={folder}", "i=/dev/null"]
     if os.geteuid() == 0:
         options.append(f"u={user.pw_uid}:{user.pw_gid}:{user.pw_gid}")
-    free = list(enclosures)
+    free = list(containers)
     running: dict[int, Containment] = {}
     began = time.perf_counter()
     try:
         for number in range(tasks):
             if not free:
                 _reap(running, free)
-            enclosure = free.pop()
-            words = [*options, *enclosure.joins, f"o={folder}/{number}", "--", COMMAND]
-            running[os.posix_spawn(helper[0], words, ENVIRONMENT)] = enclosure
+            container = free.pop()
+            words = [*options, *container.joins, f"o={folder}/{number}", "--", COMMAND]
+            running[os.posix_spawn(helper[0], words, ENVIRONMENT)] = container
         while running:
             _reap(running, free)
     finally:
@@ -74,19 +74,19 @@ def _reap(running: dict[int, Containment], free: list[Containment]) -> None:
 def measure(tasks: int) -> dict[str, object]:
     """Make groups and folder, run `tasks` processes, remove both; return rate and settings."""
     choice = choose(f"iriai-limit-{os.getpid()}", "auto")
-    enclosures = [choice.enclosures.acquire() for _ in range(AT_A_TIME)]
-    for enclosure in enclosures:
-        enclosure.prepare(Limits(cpus=1, memory_bytes=0, processes=PROCESSES_MAX))
+    containers = [choice.containers.acquire() for _ in range(AT_A_TIME)]
+    for container in containers:
+        container.prepare(Limits(cpus=1, memory_bytes=0, processes=PROCESSES_MAX))
     try:
         root = kept_folder("limit-")
         folder = make_folder(root / "output")
-        run_all(WARM_UP_TASKS, enclosures, make_folder(root / "warm"))
-        elapsed_s = run_all(tasks, enclosures, folder)
+        run_all(WARM_UP_TASKS, containers, make_folder(root / "warm"))
+        elapsed_s = run_all(tasks, containers, folder)
         found = sum(1 for _ in folder.iterdir())
     finally:
-        for enclosure in enclosures:
-            choice.enclosures.release(enclosure)
-        choice.enclosures.close()
+        for container in containers:
+            choice.containers.release(container)
+        choice.containers.close()
     if found != tasks:
         raise RuntimeError(f"only {found} of {tasks} processes left an output file")
     return {

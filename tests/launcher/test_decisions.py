@@ -144,12 +144,12 @@ def test_a_timer_may_set_another():
 @pytest.mark.parametrize("is_ours", [True, False])
 def test_a_session_is_the_tasks_as_long_as_its_number_is(is_ours: bool):
     """A number is given to others once a task's main process, and all of its session, is gone."""
-    forest, pid = ProcessTrees(os.getpid()), 1 << 23
-    tree = forest.acquire()
+    trees, pid = ProcessTrees(os.getpid()), 1 << 23
+    tree = trees.acquire()
     tree.pid, tree.started_ticks = pid, 5
     snapshot = LiveProcesses()
     leader = Process(pid, "S", 1, pid, 5 if is_ours else 9, 0.0, 0)
     child = Process(pid + 1, "S", pid, pid, 10, 0.0, 0)
     snapshot.processes = {each.pid: each for each in (leader, child)}
     snapshot.sessions, snapshot.children = {pid: [leader, child]}, {pid: [child]}
-    assert forest.processes_of(tree, snapshot) == ([leader, child] if is_ours else [])
+    assert trees.processes_of(tree, snapshot) == ([leader, child] if is_ours else [])

@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _probe(settings: LauncherSettings) -> int:
     choice = choose(f"iriai-probe-{os.getpid()}", settings.isolation)
     rows = (*enforcement(choice, find_helper(settings.helper)), private_tmp_row(why_impossible()))
-    choice.enclosures.close()
+    choice.containers.close()
     table = [{"limit": row.limit, "by": row.by, "note": row.note} for row in rows]
     os.write(1, msgspec.json.encode(table) + b"\n")
     return 0
@@ -106,7 +106,7 @@ def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     server.serve(launcher, listening)
     namespaces.close()
     scratch.close(REMOVAL_WAIT_S)
-    choice.enclosures.close()
+    choice.containers.close()
     os.unlink(settings.socket)
     log.info("all tasks have ended")
     return 0
@@ -133,17 +133,17 @@ def _assemble(
     timers = Timers()
     hooks = Hooks(timers, state.name, follow, unbounded)
     epilogs = Epilogs(hooks, journal.known)
-    if isinstance(choice.enclosures, ProcessTrees):
-        choice.enclosures.leave_sessions_alone(hooks.running)
+    if isinstance(choice.containers, ProcessTrees):
+        choice.containers.exclude_sessions(hooks.running)
     defects = Defects()
     tasks = Tasks(
-        spawner, choice.enclosures, payloads, scratch, namespaces, timers, hooks, gpus, defects
+        spawner, choice.containers, payloads, scratch, namespaces, timers, hooks, gpus, defects
     )
     watch = LimitMonitor(tasks, timers, server.call_when_readable)
     admission = Authorizer(TaskUsers(settings.minimum_uid, settings.daemon_uid), spawner)
     leases = LeaseTimers(tasks, timers)
     starting = StartQueue(
-        admission, choice.enclosures, tasks, watch, leases, hooks, epilogs, defects, gpus
+        admission, choice.containers, tasks, watch, leases, hooks, epilogs, defects, gpus
     )
     rows = enforcement(choice, helper)
 

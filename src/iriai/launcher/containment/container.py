@@ -27,84 +27,82 @@ class Use(NamedTuple):
     """At this moment."""
 
 
-class Containment(Protocol):
-    """The processes of one task, whatever they do to get away."""
+class Containment:
+    """The processes of one task, whatever they do to escape.
+
+    The defaults are those of a containment for which the kernel neither limits nor counts anything.
+    """
 
     number: int
     """Of the pooled group; -1 without one."""
     joins: tuple[str, ...]
     """Options of iriai-exec by which a process gets in."""
+    started_ticks = 0
+    """Start time of the main process, where that is needed to find it again; else 0."""
 
     @property
     def limits_memory(self) -> bool:
         """Whether the kernel keeps the memory limit and the peak."""
-        ...
+        return False
 
     @property
     def limits_processes(self) -> bool:
         """Whether the kernel keeps the process limit."""
-        ...
+        return False
 
     @property
     def alarm_fd(self) -> int:
         """Readable when the memory limit was hit; -1 where there is no such sign."""
-        ...
-
-    @property
-    def started_ticks(self) -> int:
-        """Start time of the main process, where that is needed to find it again; else 0."""
-        ...
+        return -1
 
     def prepare(self, limits: Limits) -> None:
         """Set the limits of the next task. Raises OSError where the kernel refuses one."""
-        ...
 
     def hold(self, pid: int, uid: int, mark: str) -> None:
-        """`pid` was started in here: the main process, its user, and the mark it carries."""
-        ...
+        """Take in the main process `pid`, with its user and the mark it carries."""
 
     def processes(self) -> list[int]:
-        """Live processes of the task, without zombies."""
-        ...
+        """Return the live processes of the task, without zombies."""
+        raise NotImplementedError
 
     def is_empty(self) -> bool:
-        """After the end of the main process: whether nothing is left of the task."""
-        ...
+        """Return whether nothing is left of the task, after the end of its main process."""
+        raise NotImplementedError
 
     def kill(self) -> None:
         """Send SIGKILL to all; to be repeated until `is_empty`."""
-        ...
+        raise NotImplementedError
 
     def cpu_s(self) -> float | None:
-        """Processor time of the whole task; None where only `wait` tells."""
-        ...
+        """Return the processor time of the whole task; None where only `wait` tells."""
+        return None
 
     def memory_peak_bytes(self) -> int | None:
-        """Most memory in use at once; None where only `wait` tells."""
-        ...
+        """Return the most memory in use at once; None where only `wait` and samples tell."""
+        return None
 
     def memory_kills(self) -> int:
-        """Processes that the kernel killed for lack of memory."""
-        ...
+        """Return how many processes the kernel killed for lack of memory."""
+        return 0
 
     def process_refusals(self) -> int:
-        """How often the process limit refused a new process."""
-        ...
+        """Return how often the process limit refused a new process."""
+        return 0
 
     def sample(self) -> Use:
-        """What is used at this moment, read from each process."""
-        ...
+        """Return what is used at this moment, read from each process."""
+        raise NotImplementedError
 
 
 class Containments(Protocol):
     """Provides containments."""
 
     def acquire(self) -> Containment:
-        """An empty one. Raises OSError where none can be made."""
+        """Return an empty containment. Raises OSError where none can be made."""
         ...
 
-    def release(self, enclosure: Containment) -> None:
-        """Give it back, empty."""
+    def release(self, container: Containment) -> None:
+        """Take back an empty containment."""
         ...
 
     def close(self) -> None:

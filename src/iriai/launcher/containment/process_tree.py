@@ -15,7 +15,7 @@ import os
 import signal
 from collections.abc import Container, Iterable
 
-from iriai.launcher.containment.container import Containment, Limits, Use
+from iriai.launcher.containment.container import Containment, Use
 from iriai.launcher.environment.environment import MARK
 from iriai.system.clock import steady_s
 from iriai.system.procfs import (
@@ -60,69 +60,46 @@ class LiveProcesses:
         return list(seen.values())
 
 
-class ProcessTree:
+class ProcessTree(Containment):
     """The processes of one task."""
 
     number = -1
     joins: tuple[str, ...] = ()
-    alarm_fd = -1
-    limits_memory = False
-    limits_processes = False
 
-    def __init__(self, forest: ProcessTrees) -> None:
-        self._forest = forest
+    def __init__(self, trees: ProcessTrees) -> None:
+        self._trees = trees
         self.pid = 0
         self.uid = -1
         self.mark = b""
-        self.started_ticks = 0
-
-    def prepare(self, limits: Limits) -> None:
-        """Nothing to be set; limits are sampled."""
 
     def hold(self, pid: int, uid: int, mark: str) -> None:
         """`pid` was started in here: the main process, its user, and the mark it carries."""
         process = read_process(pid)
         self.pid, self.uid, self.mark = pid, uid, mark.encode()
         self.started_ticks = process.started_ticks if process else 0
-        self._forest.plant(self)
+        self._trees.add(self)
 
     def processes(self) -> list[int]:
         """Live processes of the task, without zombies."""
-        return [process.pid for process in self._forest.processes_of(self, LiveProcesses())]
+        return [process.pid for process in self._trees.processes_of(self, LiveProcesses())]
 
     def is_empty(self) -> bool:
         """After the end of the main process: whether nothing is left of the task."""
-        return not self._forest.has_orphans(self)
+        return not self._trees.has_orphans(self)
 
     def kill(self) -> None:
         """Send SIGKILL to all; to be repeated until `is_empty`."""
-        for process in self._forest.processes_of(self, LiveProcesses()):
+        for process in self._trees.processes_of(self, LiveProcesses()):
             try:
                 os.kill(process.pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
             except PermissionError:
-                self._forest.leave_alone(process)
-
-    def cpu_s(self) -> float | None:
-        """Unknown: `wait` tells."""
-        return None
-
-    def memory_peak_bytes(self) -> int | None:
-        """Unknown: `wait` tells, and samples."""
-        return None
-
-    def memory_kills(self) -> int:
-        """Nothing limits it."""
-        return 0
-
-    def process_refusals(self) -> int:
-        """Nothing limits them."""
-        return 0
+                self._trees.give_up_on(process)
 
     def sample(self) -> Use:
         """What is used at this moment, or was just now."""
-        processes = self._forest.processes_of(self, self._forest.recent_snapshot())
+        processes = self._trees.processes_of(self, self._trees.recent_snapshot())
         return Use(
             sum(process.cpu_s for process in processes),
             sum(process.memory_bytes for process in processes),
@@ -146,25 +123,25 @@ class ProcessTrees:
         """A tree for one task."""
         return ProcessTree(self)
 
-    def plant(self, tree: ProcessTree) -> None:
+    def add(self, tree: ProcessTree) -> None:
         """The main process of `tree` exists now."""
         self._trees[tree.pid] = tree
 
-    def release(self, enclosure: Containment) -> None:
+    def release(self, container: Containment) -> None:
         """The task of the tree is over."""
-        assert isinstance(enclosure, ProcessTree)
-        if self._trees.get(enclosure.pid) is enclosure:
-            del self._trees[enclosure.pid]
+        assert isinstance(container, ProcessTree)
+        if self._trees.get(container.pid) is container:
+            del self._trees[container.pid]
 
     def close(self) -> None:
         """Nothing was made."""
 
-    def leave_alone(self, process: Process) -> None:
+    def give_up_on(self, process: Process) -> None:
         """Wait no longer for the end of a process that became another user's (by a setuid file)."""
         log.warning("process %d cannot be ended: it belongs to another user", process.pid)
         self._foreign.add((process.pid, process.started_ticks))
 
-    def leave_sessions_alone(self, sessions: Container[int]) -> None:
+    def exclude_sessions(self, sessions: Container[int]) -> None:
         """What is in one of `sessions` (they change) belongs to no task."""
         self._others = sessions
 

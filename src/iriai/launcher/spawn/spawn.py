@@ -174,7 +174,7 @@ class Spawner:
     ) -> int:
         """Start the helper that becomes the task; returns its pid.
 
-        `mark` is what `mark_of` says, `joins` the options by which it gets into its enclosure.
+        `mark` is what `mark_of` says, `joins` the options by which it gets into its container.
         `scratch` is the task's private directory, `namespace_fd` its mount namespace and `given_fd`
         a descriptor that the client passed, each -1 where there is none. Raises OSError or
         ValueError where the system takes the arguments for impossible; nothing was started then.

@@ -125,16 +125,16 @@ class LimitMonitor:
             os.eventfd_read(fd)
         except BlockingIOError:
             return  # it was about the task before
-        enclosure = self._alarms[fd]
+        container = self._alarms[fd]
         for task in list(self._tasks):
-            if task.container is enclosure:
-                peak_bytes = enclosure.memory_peak_bytes() or 0
+            if task.container is container:
+                peak_bytes = container.memory_peak_bytes() or 0
                 self._tasks.end(task, memory_limit(task.spec, peak_bytes), 0.0, steady_s())
 
-    def _expect_alarm(self, enclosure: Containment) -> None:
-        fd = enclosure.alarm_fd
-        if fd >= 0 and self._alarms.get(fd) is not enclosure:
-            self._alarms[fd] = enclosure
+    def _expect_alarm(self, container: Containment) -> None:
+        fd = container.alarm_fd
+        if fd >= 0 and self._alarms.get(fd) is not container:
+            self._alarms[fd] = container
             self._call_when_readable(fd, lambda: self.alarm(fd))
 
     def _plan_sample(self, task: RunningTask, now_s: float, cpu_s: float) -> None:
@@ -163,9 +163,9 @@ class LimitMonitor:
 
 
 def _must_be_polled(task: RunningTask) -> bool:
-    enclosure = task.container
+    container = task.container
     return is_polled(
         task.spec,
-        limits_memory=enclosure.limits_memory,
-        limits_processes=enclosure.limits_processes,
+        limits_memory=container.limits_memory,
+        limits_processes=container.limits_processes,
     )

@@ -134,7 +134,7 @@ class _Pending(NamedTuple):
 
     order: StartOrder
     prepared: Prepared
-    enclosure: Containment
+    container: Containment
     fd: int
     """What the client passed, or -1."""
 
@@ -145,7 +145,7 @@ class StartQueue:
     def __init__(
         self,
         admission: Authorizer,
-        enclosures: Containments,
+        containers: Containments,
         tasks: Tasks,
         watch: LimitMonitor,
         leases: LeaseTimers,
@@ -156,7 +156,7 @@ class StartQueue:
     ) -> None:
         self._gpus = gpus
         self._admission = admission
-        self._enclosures = enclosures
+        self._containers = containers
         self._tasks = tasks
         self._watch = watch
         self._leases = leases
@@ -199,7 +199,7 @@ class StartQueue:
             self._admission.check(order, prepared, has_descriptor=fd >= 0)
             if order.gpu_ids:
                 order = self._with_cards(order)
-            enclosure = self._acquire(order)
+            container = self._acquire(order)
         except Exception:
             close(fd)
             raise
@@ -207,11 +207,11 @@ class StartQueue:
             self._epilogs.owe(order, prepared)
         except NotStarted:
             close(fd)
-            self._enclosures.release(enclosure)
+            self._containers.release(container)
             self._gpus.release(order.attempt)
             raise
-        self._pending[order.attempt] = _Pending(order, prepared, enclosure, fd)
-        return Intent(order.attempt, prepared.login.uid, enclosure.number, prepared.digest, wall_s)
+        self._pending[order.attempt] = _Pending(order, prepared, container, fd)
+        return Intent(order.attempt, prepared.login.uid, container.number, prepared.digest, wall_s)
 
     def give_up(self, attempt: AttemptId) -> None:
         """Do not spawn `attempt`."""
@@ -243,7 +243,7 @@ class StartQueue:
                 self._leases.begin(task, pending.order)
             except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
                 self._end_unwatched(task, error)
-            started.append((task.alive, pending.enclosure.started_ticks))
+            started.append((task.alive, pending.container.started_ticks))
             crash_point("after-spawn")
         return started
 
@@ -288,7 +288,7 @@ class StartQueue:
         self._release(pending)
 
     def _release(self, pending: _Pending) -> None:
-        self._enclosures.release(pending.enclosure)
+        self._containers.release(pending.container)
         self._gpus.release(pending.order.attempt)
 
     def _with_cards(self, order: StartOrder) -> StartOrder:
@@ -300,13 +300,13 @@ class StartQueue:
 
     def _acquire(self, order: StartOrder) -> Containment:
         try:
-            return self._enclosures.acquire()
+            return self._containers.acquire()
         except OSError as error:
             self._gpus.release(order.attempt)
             raise NotStarted(EndCause.REFUSED, f"no control group: {error.strerror}") from error
 
     def _spawn(self, pending: _Pending) -> RunningTask | None:
-        order, prepared, enclosure, fd = pending
+        order, prepared, container, fd = pending
         if not self._leases.may_start(order, steady_s()):
             self.failed.append((order.attempt, NotStarted(*OVER)))
             return None
@@ -314,8 +314,8 @@ class StartQueue:
             limits = prepared.limits
             if order.gpu_ids:
                 limits = limits._replace(gpu_ids=order.gpu_ids)
-            enclosure.prepare(limits)
-            return self._tasks.start(prepared, order, enclosure, fd)
+            container.prepare(limits)
+            return self._tasks.start(prepared, order, container, fd)
         except NoDirectory as error:
             self.failed.append((order.attempt, NotStarted(EndCause.REFUSED, str(error))))
             return None

@@ -145,14 +145,14 @@ class RunningTask:
         self,
         attempt: AttemptId,
         spec: JobSpec,
-        enclosure: Containment,
+        container: Containment,
         payload: Payload,
         scratch: ScratchSpace,
         namespace: Namespace | None,
     ) -> None:
         self.attempt = attempt
         self.spec = spec
-        self.container = enclosure
+        self.container = container
         self.payload = payload
         self.scratch = scratch
         self.namespace = namespace

@@ -93,7 +93,7 @@ class Tasks:
     def __init__(
         self,
         spawner: Spawner,
-        enclosures: Containments,
+        containers: Containments,
         payloads: PayloadFiles,
         scratch: Scratch,
         namespaces: Namespaces,
@@ -105,7 +105,7 @@ class Tasks:
         self._gpus = gpus
         self._defects = defects
         self._spawner = spawner
-        self._enclosures = enclosures
+        self._containers = containers
         self._payloads = payloads
         self._scratch = scratch
         self._namespaces = namespaces
@@ -139,7 +139,7 @@ class Tasks:
         return ends
 
     def start(
-        self, prepared: Prepared, order: StartOrder, enclosure: Containment, fd: int
+        self, prepared: Prepared, order: StartOrder, container: Containment, fd: int
     ) -> RunningTask:
         """Spawn `order`.
 
@@ -155,19 +155,19 @@ class Tasks:
             if scratch is not None:
                 self._scratch.give_back(scratch)
             raise
-        task = RunningTask(order.attempt, prepared.spec, enclosure, payload, scratch, namespace)
+        task = RunningTask(order.attempt, prepared.spec, container, payload, scratch, namespace)
         task.started_s, task.started_wall_s = steady_s(), wall_s()
         mark = self._spawner.mark_of(order.attempt)
         try:
             namespace_fd = -1 if namespace is None else namespace.fd
             task.pid = self._spawner.start(
-                prepared, order, mark, enclosure.joins, payload, scratch, namespace_fd, fd
+                prepared, order, mark, container.joins, payload, scratch, namespace_fd, fd
             )
         except Exception:
             self._give_back(task)
             self._spawner.spool.close(order.attempt)
             raise
-        enclosure.hold(task.pid, login.uid, mark)
+        container.hold(task.pid, login.uid, mark)
         self._by_attempt[task.attempt] = task
         self._by_pid[task.pid] = self._by_session[task.pid] = task
         return task
@@ -275,7 +275,7 @@ class Tasks:
             if task.spec.interaction is Interaction.STREAM:
                 self._spawner.spool.close(task.attempt)
             self._give_back(task)
-            self._enclosures.release(task.container)
+            self._containers.release(task.container)
         except Exception as error:  # noqa: BLE001 - it is lost, and the next task gets another
             self._defects.record(f"releasing the resources of {task.attempt}", error)
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from iriai.launcher.containment.cgroups.pool import Pids
-from iriai.launcher.containment.cgroups.v2 import CpuAccountV2, CpuSharesV2, MemoryV2
+from iriai.launcher.containment.cgroups.controllers import CpuAccount, CpuShares, MemoryV2, Pids
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def group(tmp_path: Path) -> Path:
 
 
 def test_weight_follows_cpus(group: Path):
-    shares = CpuSharesV2(str(group))
+    shares = CpuShares(str(group), version=2)
     shares.set_cpus(4)
     assert (group / "cpu.weight").read_text().startswith("400")
     shares.set_cpus(500)
@@ -37,7 +36,7 @@ def test_weight_follows_cpus(group: Path):
 
 
 def test_processor_time_counts_from_the_last_reset(group: Path):
-    account = CpuAccountV2(str(group))
+    account = CpuAccount(str(group), version=2)
     assert account.cpu_s() == 0
     (group / "cpu.stat").write_text("usage_usec 1750000\n")
     assert account.cpu_s() == pytest.approx(0.25)

@@ -9,11 +9,7 @@ from typing import NamedTuple
 
 from iriai.launcher.containment.cgroups.devices import Nodes
 from iriai.launcher.containment.cgroups.files import read_pids, write_file
-from iriai.launcher.containment.cgroups.hierarchy import (
-    ControllerMount,
-    find_places,
-    unified_directories,
-)
+from iriai.launcher.containment.cgroups.hierarchy import ControllerMount, find_places
 from iriai.launcher.containment.cgroups.pool import Pool
 from iriai.launcher.containment.container import Containments
 from iriai.launcher.containment.process_tree import ProcessTrees
@@ -29,7 +25,7 @@ _USED = ("pids", "memory", "cpu", "cpuacct")
 class CgroupSupport(NamedTuple):
     """The control groups that were found to work."""
 
-    enclosures: Containments
+    containers: Containments
     places: dict[str, ControllerMount]
     """The parent group of each controller in use; empty without control groups."""
     refused: dict[str, str]
@@ -69,7 +65,7 @@ def keep_devices(choice: CgroupSupport, cards: tuple[Nodes, ...]) -> tuple[str, 
 
     The second text says what is missing, where something is.
     """
-    pool = choice.enclosures
+    pool = choice.containers
     if not isinstance(pool, Pool):
         return ("not kept", "there are no control groups") if cards else NO_CARDS
     if not cards:
@@ -112,16 +108,20 @@ def _found(isolation: str) -> dict[str, ControllerMount]:
         mountinfo = file.read()
     with open("/proc/self/cgroup", encoding="utf-8") as file:
         membership = file.read().replace(f"/{LEAF}\n", "\n")
-    controllers = {}
-    for directory in unified_directories(mountinfo, membership):
-        with suppress(OSError), open(f"{directory}/cgroup.controllers", encoding="utf-8") as file:
-            controllers[directory] = file.read()
-    found = find_places(mountinfo, membership, controllers)
+    found = find_places(mountinfo, membership, _controllers_in)
     if isolation in ("v1", "v2"):
         found = {name: place for name, place in found.items() if f"v{place.version}" == isolation}
     if "unified" in found and "cpuacct" not in found:
         found["cpuacct"] = found["unified"]  # every group of version 2 counts processor time
     return found
+
+
+def _controllers_in(directory: str) -> str:
+    try:
+        with open(f"{directory}/cgroup.controllers", encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def _wanted(found: dict[str, ControllerMount]) -> dict[str, ControllerMount]:

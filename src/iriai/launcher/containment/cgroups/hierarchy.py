@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 CONTROLLERS = ("memory", "pids", "cpu", "cpuacct", "devices")
@@ -18,13 +18,13 @@ class ControllerMount(NamedTuple):
 
 
 def find_places(
-    mountinfo: str, membership: str, controllers_of: dict[str, str]
+    mountinfo: str, membership: str, controllers_in: Callable[[str], str]
 ) -> dict[str, ControllerMount]:
     """The place of each controller in CONTROLLERS that is mounted, and of `unified`.
 
     `mountinfo` and `membership` are the texts of /proc/self/mountinfo and /proc/self/cgroup;
-    `controllers_of` gives the content of `cgroup.controllers` by directory. A controller bound to
-    version 1 is not listed there, so it is found in one of the two at most.
+    `controllers_in` reads `cgroup.controllers` of a directory. A controller bound to version 1 is
+    not listed there, so it is found in one of the two at most.
     """
     own = dict(_memberships(membership))
     places: dict[str, ControllerMount] = {}
@@ -32,7 +32,7 @@ def find_places(
         if kind == "cgroup2":
             directory = _below(point, root, own.get("", "/"))
             places["unified"] = ControllerMount(2, directory)
-            for controller in controllers_of.get(directory, "").split():
+            for controller in controllers_in(directory).split():
                 if controller in CONTROLLERS:
                     places[controller] = ControllerMount(2, directory)
         else:
@@ -41,14 +41,6 @@ def find_places(
                     directory = _below(point, root, own.get(controller, "/"))
                     places.setdefault(controller, ControllerMount(1, directory))
     return places
-
-
-def unified_directories(mountinfo: str, membership: str) -> Iterator[str]:
-    """This process' groups in mounted version 2 hierarchies."""
-    own = dict(_memberships(membership))
-    for kind, _, root, point in _mounts(mountinfo):
-        if kind == "cgroup2":
-            yield _below(point, root, own.get("", "/"))
 
 
 def _mounts(mountinfo: str) -> Iterator[tuple[str, list[str], str, str]]:

@@ -9,24 +9,23 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from iriai.launcher.containment.cgroups.controllers import CpuAccount, CpuShares, Memory, Processes
-from iriai.launcher.containment.cgroups.devices import Devices, DevicesV1, DevicesV2, Nodes
-from iriai.launcher.containment.cgroups.files import (
-    open_file,
-    read_field,
-    read_number,
-    read_pids,
-    write_file,
+from iriai.launcher.containment.cgroups.controllers import (
+    CpuAccount,
+    CpuShares,
+    Memory,
+    MemoryV1,
+    MemoryV2,
+    Pids,
 )
+from iriai.launcher.containment.cgroups.devices import Devices, DevicesV1, DevicesV2, Nodes
+from iriai.launcher.containment.cgroups.files import read_pids, write_file
 from iriai.launcher.containment.cgroups.hierarchy import ControllerMount
-from iriai.launcher.containment.cgroups.v1 import CpuAccountV1, CpuSharesV1, MemoryV1
-from iriai.launcher.containment.cgroups.v2 import CpuAccountV2, CpuSharesV2, MemoryV2
 from iriai.launcher.containment.container import Containment, Limits, Use
 from iriai.system.procfs import sum_of
 
 
 @dataclass
-class TaskGroup:
+class TaskGroup(Containment):
     """One group, in each hierarchy that is used. None stands for a controller that is missing."""
 
     number: int
@@ -39,7 +38,7 @@ class TaskGroup:
     shares: CpuShares | None = None
     account: CpuAccount | None = None
     memory: Memory | None = None
-    count: Processes | None = None
+    count: Pids | None = None
     devices: Devices | None = None
     """None where no GPUs are known."""
     has_kill: bool = False
@@ -70,14 +69,6 @@ class TaskGroup:
             self.count.set_limit(limits.processes)
         if self.devices:
             self.devices.allow(limits.gpu_ids)
-
-    @property
-    def started_ticks(self) -> int:
-        """Not asked: who is a member needs no search."""
-        return 0
-
-    def hold(self, pid: int, uid: int, mark: str) -> None:
-        """The process joined by itself."""
 
     def processes(self) -> list[int]:
         """Live processes of the task, without zombies."""
@@ -138,47 +129,6 @@ class TaskGroup:
                 os.rmdir(directory)
 
 
-class Pids:
-    """The controller of processes, whose files are the same in both versions."""
-
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-        self._count_fd = open_file(directory, "pids.current")
-        self._limit = 0
-        self._base_refusals = 0
-
-    def set_limit(self, processes: int) -> None:
-        """Limit the group; 0 is no limit, -1 lets nobody fork."""
-        if processes != self._limit:
-            text = "max" if not processes else str(max(processes, 0))
-            write_file(self._directory, "pids.max", text)
-            self._limit = processes
-
-    def count(self) -> int:
-        """Processes and threads in the group, zombies too."""
-        return read_number(self._count_fd)
-
-    def refusals(self) -> int:
-        """How often the limit refused a new process since the last `reset`."""
-        return self._refusals_ever() - self._base_refusals
-
-    def reset(self) -> None:
-        """Count from here."""
-        if self._limit:
-            self._base_refusals = self._refusals_ever()
-
-    def close(self) -> None:
-        """Close what is open."""
-        os.close(self._count_fd)
-
-    def _refusals_ever(self) -> int:
-        fd = open_file(self._directory, "pids.events")
-        try:
-            return read_field(fd, b"max")
-        finally:
-            os.close(fd)
-
-
 log = logging.getLogger(__name__)
 
 FREE_MAX = 256
@@ -220,19 +170,19 @@ class Pool:
         self._made += 1
         return self.make(str(self._made), self._made)
 
-    def release(self, enclosure: Containment) -> None:
+    def release(self, container: Containment) -> None:
         """Give a slot back, empty."""
-        assert isinstance(enclosure, TaskGroup)
+        assert isinstance(container, TaskGroup)
         try:
-            is_clean = enclosure.reset()
+            is_clean = container.reset()
         except OSError:
-            log.exception("control group %d could not be reset; it is removed", enclosure.number)
+            log.exception("control group %d could not be reset; it is removed", container.number)
             is_clean = False
-        is_of_now = enclosure.cards is self._cards
+        is_of_now = container.cards is self._cards
         if is_clean and is_of_now and len(self._free) < FREE_MAX:
-            self._free.append(enclosure)
+            self._free.append(container)
         else:
-            enclosure.close()
+            container.close()
 
     def close(self) -> None:
         """Remove all slots, and the parents where nothing else is in them."""
@@ -266,27 +216,19 @@ class Pool:
     def _control(self, slot: TaskGroup, name: str) -> None:
         for controller, place in self._places.items():
             directory = f"{place.directory}/{name}"
-            match controller, place.version:
-                case "cpu", 1:
-                    slot.shares = CpuSharesV1(directory)
-                case "cpu", _:
-                    slot.shares = CpuSharesV2(directory)
-                case "cpuacct", 1:
-                    slot.account = CpuAccountV1(directory)
-                case "cpuacct", _:
-                    slot.account = CpuAccountV2(directory)
-                case "memory", 1:
-                    slot.memory = MemoryV1(directory)
-                case "memory", _:
-                    slot.memory = MemoryV2(directory)
-                case "pids", _:
+            is_first = place.version == 1
+            match controller:
+                case "cpu":
+                    slot.shares = CpuShares(directory, place.version)
+                case "cpuacct":
+                    slot.account = CpuAccount(directory, place.version)
+                case "memory":
+                    slot.memory = MemoryV1(directory) if is_first else MemoryV2(directory)
+                case "pids":
                     slot.count = Pids(directory)
-                case "devices", 1:
-                    slot.devices = DevicesV1(directory, self._cards)
-                case "devices", _:
-                    slot.devices = DevicesV2(directory, self._cards)
-                case _:
-                    pass
+                case "devices":
+                    make_devices = DevicesV1 if is_first else DevicesV2
+                    slot.devices = make_devices(directory, self._cards)
         slot.has_kill = os.path.exists(f"{slot.directories[0]}/cgroup.kill")
 
 
