@@ -11,7 +11,7 @@ import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import plain, print_document, remark
-from iriai.cli.framework.table import Column, percent_text, print_table, span_text
+from iriai.cli.framework.table import Column, print_table
 from iriai.cli.simulate.faults import find_faults
 from iriai.cli.simulate.options import InsteadOptions, LogOptions, OutputOptions, RuleOptions
 from iriai.cli.simulate.progress import bar
@@ -211,8 +211,7 @@ def _show(
 ) -> None:
     from iriai.sim.runs.document import document
 
-    labels = [case.label for case in cases]
-    made = document(log, labels, simulations)
+    made = document(log, [case.label for case in cases], simulations)
     if output.report is not None:
         from iriai.sim.report.report import write_report
 
@@ -220,25 +219,10 @@ def _show(
     if options.as_json:
         print_document(plain(made))
         return
-    print_table(_COLUMNS, [_cells(*row) for row in zip(labels, simulations, strict=True)])
+    print_table(_COLUMNS, [case.cells for case in made.simulations])
     print(f"{len(log.jobs):,} jobs, {log.processors:,} processors", file=sys.stderr)
     if output.report is not None:
         print(f"The report is {output.report / 'index.html'}", file=sys.stderr)
-
-
-def _cells(label: str, simulation: Simulation) -> tuple[str, ...]:
-    metrics = simulation.metrics
-    jain = metrics.jain_index
-    return (
-        label,
-        span_text(round(metrics.wait_s.mean)),
-        span_text(round(metrics.wait_s.p50)),
-        span_text(round(metrics.wait_s.p99)),
-        f"{metrics.bounded_slowdown.mean:.2f}",
-        percent_text(metrics.utilisation),
-        span_text(round(metrics.makespan_s)),
-        "-" if jain is None else f"{jain:.3f}",
-    )
 
 
 app = command_app(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iriai.model.problem import UsageProblem
-from iriai.model.units import format_duration
 from iriai.sim.report.plots import (
     Shown,
     by_account,
@@ -24,7 +24,6 @@ from iriai.sim.report.series import GANTT_JOBS_MAX, bars, series
 from iriai.sim.runs.document import Document, encoded
 from iriai.sim.runs.simulation import Simulation
 from iriai.sim.workload.log import Log
-from iriai.sim.workload.metrics import Metrics
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,19 +65,10 @@ _HEADERS = (
 def write_report(
     directory: Path, log: Log, made: Document, simulations: Sequence[Simulation]
 ) -> None:
-    """Write `index.html` and `metrics.json` into `directory`, which is made where it is missing.
+    """Write `index.html` and `metrics.json` into `directory`, and create it if it is missing.
 
     Raises:
-        UsageProblem: there is something else of that name.
-    """
-    write_page(directory, encoded(made), f"iriai: {log.name}", _body(log, made, simulations))
-
-
-def write_page(directory: Path, numbers: bytes, title: str, body: Sequence[str]) -> None:
-    """Write the two files; `body` is HTML, `title` text.
-
-    Raises:
-        UsageProblem: there is something else of that name.
+        UsageProblem: `directory` exists and is not a directory.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -86,8 +76,9 @@ def write_page(directory: Path, numbers: bytes, title: str, body: Sequence[str])
         raise UsageProblem(
             "bad-report", f"{directory} is not a directory", "name a directory for the report"
         ) from None
-    (directory / "metrics.json").write_bytes(numbers)
-    page = _PAGE.format(title=escape(title), body="\n".join(body))
+    (directory / "metrics.json").write_bytes(encoded(made))
+    body = _body(log, made, simulations)
+    page = _PAGE.format(title=escape(f"iriai: {log.name}"), body="\n".join(body))
     (directory / "index.html").write_text(page, encoding="utf-8")
 
 
@@ -100,37 +91,35 @@ def _body(log: Log, made: Document, simulations: Sequence[Simulation]) -> list[s
         f"<h1>{escape(log.name)}</h1>",
         f"<p>{len(log.jobs):,} jobs on {log.processors:,} processors{_counts(log)}</p>",
         _table(made),
-        *figure_of(
-            "Use", "Share of the processors that were in use.", utilisation(log, shown), 2.6
-        ),
-        *figure_of("Queue", "Jobs that waited.", queue(log, shown), 2.6),
-        *figure_of(
+        *_figure("Use", "Share of the processors in use.", partial(utilisation, log, shown), 2.6),
+        *_figure("Queue", "Jobs that waited.", partial(queue, log, shown), 2.6),
+        *_figure(
             "Waiting by width",
             "The bar ends at the median, the mark stands at what nine of ten did not exceed.",
-            by_width(shown),
+            partial(by_width, shown),
             3.2,
         ),
-        *figure_of(
+        *_figure(
             "Waiting by account",
             "The accounts that used most, the largest first.",
-            by_account(shown),
+            partial(by_account, shown),
             3.0,
         ),
     ]
     for each in shown:
-        body += figure_of(
+        body += _figure(
             f"Shares: {each.label}",
             "Coloured: the share of the processors that each of the largest accounts got. "
             "Line: the share of those in use that it was entitled to, by rights, and never "
             "more than it asked for.",
-            shares(log, each),
+            partial(shares, log, each),
             1.1 * max(2, len(each.series.got)),
         )
         if len(each.records) <= GANTT_JOBS_MAX:
-            body += figure_of(
+            body += _figure(
                 f"Who ran where: {each.label}",
                 "One colour per account.",
-                gantt(log, bars(each.records, log.processors)),
+                partial(gantt, log, bars(each.records, log.processors)),
                 3.4,
             )
     return body
@@ -143,30 +132,16 @@ def _counts(log: Log) -> str:
 def _table(made: Document) -> str:
     head = "".join(f"<th>{name}</th>" for name in _HEADERS)
     rows = "".join(
-        "<tr>" + "".join(f"<td>{cell}</td>" for cell in _cells(case.label, case.metrics)) + "</tr>"
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in case.cells) + "</tr>"
         for case in made.simulations
     )
     return f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
 
 
-def _cells(label: str, metrics: Metrics) -> tuple[str, ...]:
-    jain = metrics.jain_index
-    return (
-        escape(label),
-        format_duration(round(metrics.wait_s.mean)),
-        format_duration(round(metrics.wait_s.p50)),
-        format_duration(round(metrics.wait_s.p99)),
-        f"{metrics.bounded_slowdown.mean:.2f}",
-        f"{metrics.utilisation:.1%}",
-        format_duration(round(metrics.makespan_s)),
-        "-" if jain is None else f"{jain:.3f}",
-    )
-
-
-def figure_of(
+def _figure(
     title: str, caption: str, draw: Callable[[Figure], None], height_inches: float
 ) -> list[str]:
-    """A picture within the page, with what it shows."""
+    """Return the HTML of a picture with its title and caption."""
     image = b64encode(drawn(draw, height_inches)).decode()
     return [
         f"<h2>{escape(title)}</h2>",

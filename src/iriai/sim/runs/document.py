@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from iriai.model.units import format_duration
 from iriai.sim.runs.simulation import Simulation
 from iriai.sim.workload.log import Log
 from iriai.sim.workload.metrics import Metrics
@@ -31,6 +32,21 @@ class CaseResult(msgspec.Struct, frozen=True):
     seed: int
     metrics: Metrics
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The label and the main numbers, as the columns of a table show them."""
+        metrics, jain = self.metrics, self.metrics.jain_index
+        return (
+            self.label,
+            format_duration(round(metrics.wait_s.mean)),
+            format_duration(round(metrics.wait_s.p50)),
+            format_duration(round(metrics.wait_s.p99)),
+            f"{metrics.bounded_slowdown.mean:.2f}",
+            f"{metrics.utilisation * 100:.1f} %",
+            format_duration(round(metrics.makespan_s)),
+            "-" if jain is None else f"{jain:.3f}",
+        )
+
 
 class Document(msgspec.Struct, frozen=True):
     """The whole document; the same log and settings give the same bytes."""
@@ -40,7 +56,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def document(log: Log, labels: Sequence[str], simulations: Sequence[Simulation]) -> Document:
-    """What `simulations` of `log` came to, in their order."""
+    """Return the document of `simulations` of `log`, in their order."""
     facts = LogFacts(log.name, len(log.jobs), log.processors, dict(log.counts))
     results = [
         CaseResult(
@@ -57,5 +73,5 @@ def document(log: Log, labels: Sequence[str], simulations: Sequence[Simulation])
 
 
 def encoded(value: msgspec.Struct) -> bytes:
-    """As `metrics.json` holds it."""
+    """Return `value` as `metrics.json` holds it."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
