@@ -35,6 +35,10 @@ class Problem(Exception):
     def __str__(self) -> str:
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
+    def __reduce__(self) -> tuple[type[Problem], tuple[str, str, str]]:
+        """Cross from one process to another as a problem of the same family."""
+        return FAMILIES[self.exit_code], (self.code, self.message, self.hint)
+
 
 class UsageProblem(Problem):
     """The request itself is malformed."""

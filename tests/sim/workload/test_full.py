@@ -11,9 +11,8 @@ from iriai.protocol.messages.scheduling import Idle, Run
 from iriai.sim.faults.search import run
 from iriai.sim.workload.full import simulate
 from iriai.sim.workload.generator import generate
-from iriai.sim.workload.policies import POLICIES
 from iriai.sim.workload.replay import replay
-from iriai.sim.workload.settings import FULL, ReplaySettings
+from iriai.sim.workload.settings import FULL, POLICIES, ReplaySettings
 from iriai.wire.parts import unpack
 from tests.sim.logs import coincidental
 from tests.support.shared import ROOT

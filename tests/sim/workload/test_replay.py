@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from iriai.sim.workload.metrics import measure
-from iriai.sim.workload.policies import POLICIES
 from iriai.sim.workload.record import with_starts
 from iriai.sim.workload.replay import replay
-from iriai.sim.workload.settings import ReplaySettings
+from iriai.sim.workload.settings import POLICIES, ReplaySettings
 from tests.sim.logs import as_numbers, coincidental, published_starts, real
 from tests.sim.naive import schedule
 

@@ -16,15 +16,14 @@ from msgspec.structs import replace as with_fields
 
 from iriai.config.keys import WrongValue, keys
 from iriai.config.sections import OrderSection
-from iriai.model.problem import FAMILIES, ExitCode, Problem, UsageProblem
+from iriai.model.problem import UsageProblem
 from iriai.plugins.orders import BUILT_IN
 from iriai.plugins.policy_file import is_policy_file
 from iriai.sim.runs.simulation import Simulation, simulate
 from iriai.sim.workload.log import Log
 from iriai.sim.workload.metrics import Metrics
-from iriai.sim.workload.policies import POLICIES
 from iriai.sim.workload.record import with_starts
-from iriai.sim.workload.settings import ReplaySettings
+from iriai.sim.workload.settings import POLICIES, ReplaySettings
 
 CASES_MAX = 10_000
 """More than anybody waits for."""
@@ -152,21 +151,11 @@ def _plain(value: str) -> object:
     return value
 
 
-class _Finished(NamedTuple):
-    """What a worker sends back: records without their jobs, which are here already."""
+class _Outcome(NamedTuple):
+    """The result of a case as a worker returns it: the jobs themselves stay out."""
 
-    settings: ReplaySettings
     starts_s: array[float]
     metrics: Metrics
-
-
-class _Failed(NamedTuple):
-    """A problem, as it crosses from one process to another."""
-
-    exit_code: ExitCode
-    code: str
-    message: str
-    hint: str
 
 
 def run_cases(
@@ -185,36 +174,33 @@ def run_cases(
         Problem: that of the first case that failed.
     """
     if workers == 1 or len(cases) == 1:
-        return _collected(log, map(partial(_simulated, log), cases), done, keep_records)
+        return _collected(log, cases, map(partial(_simulated, log), cases), done, keep_records)
     pool = ProcessPoolExecutor(min(workers, len(cases)), initializer=_keep, initargs=(log,))
     try:
-        return _collected(log, pool.map(_simulated_there, cases), done, keep_records)
+        outcomes = pool.map(_simulated_there, cases)
+        return _collected(log, cases, outcomes, done, keep_records)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _collected(
     log: Log,
-    results: Iterable[_Finished | _Failed],
+    cases: Sequence[Case],
+    outcomes: Iterable[_Outcome],
     done: Callable[[int], None],
     keep_records: bool,
 ) -> list[Simulation]:
     found: list[Simulation] = []
-    for result in results:
-        if isinstance(result, _Failed):
-            raise FAMILIES[result.exit_code](result.code, result.message, result.hint)
-        records = with_starts(log, result.starts_s) if keep_records else []
-        found.append(Simulation(result.settings, records, result.metrics))
+    for case, outcome in zip(cases, outcomes, strict=True):
+        records = with_starts(log, outcome.starts_s) if keep_records else []
+        found.append(Simulation(case.settings, records, outcome.metrics))
         done(len(found))
     return found
 
 
-def _simulated(log: Log, case: Case) -> _Finished | _Failed:
-    try:
-        settings, records, metrics = simulate(log, case.settings)
-    except Problem as problem:
-        return _Failed(problem.exit_code, problem.code, problem.message, problem.hint)
-    return _Finished(settings, array("d", (record.start_s for record in records)), metrics)
+def _simulated(log: Log, case: Case) -> _Outcome:
+    _, records, metrics = simulate(log, case.settings)
+    return _Outcome(array("d", (record.start_s for record in records)), metrics)
 
 
 _log: Log | None = None
@@ -227,6 +213,6 @@ def _keep(log: Log) -> None:
     signal(SIGINT, SIG_IGN)  # whoever started the sweep ends it
 
 
-def _simulated_there(case: Case) -> _Finished | _Failed:
+def _simulated_there(case: Case) -> _Outcome:
     assert _log is not None
     return _simulated(_log, case)

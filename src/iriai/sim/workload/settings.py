@@ -13,12 +13,18 @@ from iriai.plugins.orders import BUILT_IN
 from iriai.plugins.policy_file import is_policy_file, named_plan
 from iriai.policy.placement.policy_api import PlanSource
 from iriai.sim.workload.log import Log
-from iriai.sim.workload.policies import POLICIES
 
 FIFO = "fifo"
 """The order that knows no accounts."""
 REPLAY, FULL = "replay", "full"
 """The policy and its calendars alone; or every message between the parts of each machine."""
+POLICIES = {
+    "fcfs": "none",
+    "easy": "easy",
+    "easy-sjbf": "easy-sjbf",
+    "conservative": "conservative",
+}
+"""By the name in the literature, the name that `[order] backfill` of the configuration has."""
 POLICY, ORDER = "easy", FIFO
 """What other simulators mean by the name of a backfill rule alone."""
 
