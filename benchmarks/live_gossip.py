@@ -39,6 +39,7 @@ from iriai.identity.documents.operator_key import Operator
 from iriai.identity.documents.revocation import Ejection
 from iriai.identity.documents.signed_document import DocumentKind
 from iriai.model.paths import StatePaths
+from iriai.wire.joining import ShowCluster
 
 MACHINES, QUICK_MACHINES = 64, 6
 DOCUMENTS, QUICK_DOCUMENTS = 30, 2
@@ -174,7 +175,7 @@ class Trial:
 
 
 def _has_ejected(machine: str) -> Callable[[Client], bool]:
-    return lambda client: any(row.machine == machine for row in client.cluster().ejected)
+    return lambda client: any(row.machine == machine for row in client.ask(ShowCluster()).ejected)
 
 
 def _incarnation(machine: str) -> Callable[[Client], int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iriai.client import Client
-from iriai.client.transport import candidate_directories
+from iriai.client.connection import candidate_directories
 from iriai.model.problem import NotAllowed, Unreachable, UsageProblem
 from iriai.wire.requests import Welcome
 from tests.client.double import WELCOME, double

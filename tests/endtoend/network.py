@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 
 from iriai.client import Client
 from iriai.model.problem import Problem
+from iriai.wire.joining import MakeToken
 from iriai.wire.reports import StatusReport
 from tests.endtoend.bridge import Bridge
 from tests.endtoend.cluster import IDLE
@@ -229,7 +230,7 @@ class Network:
         address = f"{first.host}:{PORT}"
         with Client.connect(first.state, follow=False) as client:
             for _ in range(count - 1):
-                yield client.make_token("join", TOKEN_LIFETIME_S, address=address).text
+                yield client.ask(MakeToken("join", TOKEN_LIFETIME_S, address=address)).text
 
     def stop(self) -> None:
         """End everything; raises where something was left over or crashed."""

@@ -9,7 +9,7 @@ import pytest
 from iriai.client import Client
 from iriai.model.problem import NotAllowed, NotFound, Refused, Unreachable
 from iriai.wire import parts
-from iriai.wire.machines import Link
+from iriai.wire.machines import Drain, Forget, Link, Resume
 from tests.client.double import double
 from tests.endtoend.cluster import Cluster
 from tests.endtoend.installation import IRIAI, Installation
@@ -125,7 +125,7 @@ def test_a_drained_machine_ends_what_runs_and_starts_nothing(cluster):
         until(lambda: judge.begun() == 4, "four tasks")
         assert front.call("drain", "b1", "--reason", "new disk").returncode == 5
         with Client.connect(front.state) as root:
-            root.drain("b1", "new disk")
+            root.ask(Drain("b1", "new disk"))
         row = cluster.nodes()["b1"]
         assert (row.state, row.tasks) == ("drained", 2)
         assert "new disk" in row.reason
@@ -137,7 +137,7 @@ def test_a_drained_machine_ends_what_runs_and_starts_nothing(cluster):
         client.wait([later])
         assert {row.machine for row in attempts(client, later)} == {"b2"}
         with Client.connect(front.state) as root:
-            root.resume("b1")
+            root.ask(Resume("b1"))
         after = submit(cluster, client, "sleep", "0.3", array=((1, 4, 1),), output=os.devnull)
         client.wait([after])
         assert {row.machine for row in attempts(client, after)} == {"b1", "b2"}
@@ -195,12 +195,12 @@ def test_a_front_end_that_was_stopped_goes_on(cluster):
 def begin_on_b1(cluster, client, judge, sleep_s):
     """Two tasks that fill b1, and a b2 that is empty; returns the job and the processes."""
     with Client.connect(cluster.front.state) as root:
-        root.drain("b2", "for a moment")
+        root.ask(Drain("b2", "for a moment"))
         job = submit(
             cluster, client, *judge.command(sleep_s), array=((1, 2, 1),), output=os.devnull
         )
         until(lambda: judge.begun() == 2, "two tasks")
-        root.resume("b2")
+        root.ask(Resume("b2"))
     assert {row.machine for row in attempts(client, job)} == {"b1"}
     return job, [line.pid for line in judge.lines()]
 
@@ -237,7 +237,7 @@ def test_a_launcher_that_wakes_after_the_lease_ends_its_tasks_first(cluster):
 
 def forget(cluster, name):
     with Client.connect(cluster.front.state) as root:
-        root.forget_node(name)
+        root.ask(Forget(name))
 
 
 @pytest.mark.root  # others are operators of their own machines
@@ -256,7 +256,7 @@ def test_a_machine_that_is_gone_for_good_is_forgotten_once_its_tasks_are_settled
         forget(cluster, "b1")
     with cluster.front.client() as client:
         with Client.connect(cluster.front.state) as root:
-            root.drain("b2", "so that b1 has the task")
+            root.ask(Drain("b2", "so that b1 has the task"))
         job = submit(cluster, client, "sleep", "600", output=os.devnull)
         until(lambda: client.show(job).row.state == "running", "the task")
         b1.stop_processes()
@@ -320,7 +320,7 @@ def trouble_of(machine):
 def test_a_back_end_of_another_version_is_turned_away(four):
     request = Link("b9", "token", parts.PARTS_VERSION + 1, "9.9")
     with Client.connect(four.front.state) as client, pytest.raises(Refused) as raised:
-        client._line.ask(request)
+        client.ask(request)
     assert raised.value.code == "other-version"
     assert f"version {parts.PARTS_VERSION + 1}" in raised.value.message
     assert "iriai 9.9" in trouble_of(four.front)
@@ -347,7 +347,7 @@ def test_a_back_end_says_that_its_front_end_has_another_version(cluster):
 def test_somebody_else_cannot_be_a_back_end(four, people):
     request = Link("b8", "token", parts.PARTS_VERSION, "1")
     with four.front.client(people.bob) as client, pytest.raises(NotAllowed):
-        client._line.ask(request)
+        client.ask(request)
     assert "b8" not in four.nodes()
 
 

@@ -73,7 +73,7 @@ def ids_told(iriai):
     def submit_and_kill(delay_s: float) -> list[str]:
         drafts = [iriai.draft("true", output=os.devnull) for _ in range(200)]
         with iriai.client() as client:
-            conversation = client._line.conversation
+            conversation = client._connection.conversation
             numbers = [conversation.begin(Submit(draft)) for draft in drafts]
             time.sleep(delay_s)
             iriai.kill("daemon")

@@ -12,6 +12,7 @@ import pytest
 from iriai.daemon.startup.hardware import measure
 from iriai.model.ad import MIB
 from iriai.model.units import format_size
+from iriai.wire.changes import AskStory
 from tests.endtoend.network import Network, Networked
 from tests.support.waiting import until
 
@@ -102,7 +103,7 @@ def test_a_machine_that_starts_nothing_is_left_alone_and_named_while_an_array_go
         job = client.submit(array).id
         assert client.wait([job])[0].cause == "completed"
         assert FULL not in {row.machine for row in client.show(job).attempts}
-        tries = [row.text for row in client.story(job).rows if f" {FULL}" in row.text]
+        tries = [row.text for row in client.ask(AskStory(job)).rows if f" {FULL}" in row.text]
         assert len(tries) < TASKS // 2
         until(lambda: words in _shown(home, FULL), f"'{words}' in the table of machines")
         until(lambda: any(words in text for text in _troubles(full)), f"'{words}' by doctor")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from iriai.client import Client, draft
+from iriai.wire.changes import AskStory
 from tests.endtoend.network import Network
 from tests.support.waiting import until
 
@@ -65,7 +66,7 @@ def assert_refused(client: Client, job: str, words: str) -> None:
         return {r.machine: r.had for r in client.why(job).reasons if r.rule == "user-not-allowed"}
 
     until(lambda: said() == {"take": words}, f"'{words}'")
-    tried = [row for row in client.story(job).rows if words in row.text]
+    tried = [row for row in client.ask(AskStory(job)).rows if words in row.text]
     assert len(tried) == 1
 
 

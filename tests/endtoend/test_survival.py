@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from iriai.client import Client
+from iriai.wire.reports import Doctor
 from tests.endtoend.installation import IS_ROOT
 from tests.endtoend.judge import Judge
 from tests.fuzz.mendings import without
@@ -111,7 +112,7 @@ def test_an_error_in_the_launcher_is_said_by_status_and_doctor(iriai):
     until(iriai.runs_tasks, "a new daemon")
     with Client.connect(iriai.state, follow=False) as root:
         [line] = root.status().trouble
-        found = [each.message for each in root.doctor().findings if each.level == "trouble"]
+        found = [each.message for each in root.ask(Doctor()).findings if each.level == "trouble"]
     words = "an internal error of iriai in the launcher affected an attempt or a message 2 times"
     assert line.startswith(f"{words}, the last: ZeroDivisionError at ")
     assert line.endswith("please report it, with log/launcher.log")

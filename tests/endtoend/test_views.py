@@ -7,6 +7,7 @@ import re
 import pytest
 
 from iriai.model.problem import Problem
+from iriai.wire.machines import AskMatch
 from tests.endtoend.network import Network
 from tests.support.waiting import until
 
@@ -91,7 +92,7 @@ def test_without_a_broker_a_machine_says_what_it_knows_and_takes_jobs(cluster):
         assert silent in _json(kiku, "shares")["note"]
         assert [row["name"] for row in _json(kiku, "ads")["rows"]] == ["kiku"]
         with pytest.raises(Problem) as caught:
-            client.match("HasMatlab")
+            client.ask(AskMatch("HasMatlab"))
         assert caught.value.code == "broker-silent"
         job = client.submit(kiku.draft("true", requirements="Cpus > 4")).id
         client.cancel([job])

@@ -14,7 +14,7 @@ from iriai.daemon.payloads.payload_store import digest_of
 from iriai.model.problem import Problem
 from iriai.protocol.messages.entries import EntryKind
 from iriai.system.frames import frame
-from iriai.wire.joining import AskAuthority
+from iriai.wire.joining import AskAuthority, GrantConsent, MakeToken
 from iriai.wire.links import Batch, Piece, Pong, link_frame
 from iriai.wire.requests import Failure
 from tests.endtoend.bad_peer import Peer
@@ -62,7 +62,7 @@ def many_tokens(scene: Scene) -> Complaints:
     with scene.client() as client:
         try:
             for _ in range(60):
-                client.make_token("user", 600.0)
+                client.ask(MakeToken("user", 600.0))
             yield "too-many-tokens: what is beyond is not refused"
         except Problem as problem:
             if problem.code != "too-many-tokens":
@@ -224,14 +224,14 @@ def consents_without_number(scene: Scene) -> Complaints:
     with scene.client() as client:
         try:
             for number in range(40):
-                client.consent(f"home{number}", 600.0)
+                client.ask(GrantConsent(f"home{number}", 600.0))
                 given.append(f"home{number}")
             yield "too-many-consents: what is beyond is not refused"
         except Problem as problem:
             if problem.code != "too-many-consents":
                 yield str(problem)
         for home in given:
-            client.consent(home, 0.0)
+            client.ask(GrantConsent(home, 0.0))
 
 
 def consents_without_end(scene: Scene) -> Complaints:
@@ -239,8 +239,8 @@ def consents_without_end(scene: Scene) -> Complaints:
     scene.lab  # noqa: B018 - as above
     with scene.client() as client:
         try:
-            client.consent("home", 1e9)
-            client.consent("home", 0.0)
+            client.ask(GrantConsent("home", 1e9))
+            client.ask(GrantConsent("home", 0.0))
             yield "bad-lifetime: what is beyond is not refused"
         except Problem as problem:
             if problem.code != "bad-lifetime":

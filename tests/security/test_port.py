@@ -16,7 +16,14 @@ from iriai.daemon.net.acceptor import STRANGERS
 from iriai.daemon.requests.cluster.unauthenticated import FRAME_BYTES_MAX, RATE_OF_SOURCE
 from iriai.model.token_text import TokenKind, parse_token
 from iriai.protocol.messages.entries import EntryKind
-from iriai.wire.joining import AskAuthority, Authenticate, Authenticated, AuthorityShown, Join
+from iriai.wire.joining import (
+    AskAuthority,
+    Authenticate,
+    Authenticated,
+    AuthorityShown,
+    Join,
+    MakeToken,
+)
 from iriai.wire.links import Piece, link_frame
 from iriai.wire.requests import Failure
 from tests.endtoend.bad_peer import Lab, Peer, lab_of_two
@@ -146,7 +153,7 @@ def test_wrong_signatures_cost_the_link_of_whoever_sends_them(lab: Lab):
 def test_unfinished_requests_of_somebody_with_a_token(lab: Lab, people: People):
     """T9g: ten of them, of 16 MiB each; they count with those of the same user on the machine."""
     with lab.ume.client(people.eve) as client:
-        token = parse_token(client.make_token("user", 600.0).text, TokenKind.USER)
+        token = parse_token(client.ask(MakeToken("user", 600.0)).text, TokenKind.USER)
     most = LimitsSection().unfinished_bytes_per_user
     part = (FRAME_BYTES_MAX).to_bytes(4, "big") + bytes(FRAME_BYTES_MAX - 1)
     with ExitStack() as stack:

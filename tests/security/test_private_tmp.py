@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from iriai.client import Client
+from iriai.wire.reports import Doctor
 from tests.endtoend.installation import Installation
 from tests.support.people import People, TestPerson
 from tests.support.waiting import until
@@ -111,5 +112,5 @@ def test_nobody_is_led_by_a_link_in_tmp(machine: Installation, people: People):
 def test_doctor_says_how_they_are_kept_apart(machine: Installation):
     """T10d: and in which words."""
     with Client.connect(machine.state) as root:
-        rows = [each for each in root.doctor().findings if each.subject == "private-tmp"]
+        rows = [each for each in root.ask(Doctor()).findings if each.subject == "private-tmp"]
     assert [(row.level, row.message.split(":")[0]) for row in rows] == [("ok", "mount namespaces")]

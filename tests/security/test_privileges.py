@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from iriai.client import Client
+from iriai.wire.reports import Doctor
 from tests.endtoend.installation import Installation
 from tests.support.people import People, TestPerson
 
@@ -53,7 +54,7 @@ def output_of(machine: Installation, *command: str) -> str:
 
 def findings(machine: Installation, subject: str) -> list[str]:
     with Client.connect(machine.state) as root:
-        return [each.message for each in root.doctor().findings if each.subject == subject]
+        return [each.message for each in root.ask(Doctor()).findings if each.subject == subject]
 
 
 def test_a_setuid_program_gains_nothing(machine: Installation, people: People):

@@ -14,6 +14,7 @@ from iriai.model.problem import ExitCode, Problem, Unreachable
 from iriai.supervisor.up import bring_up
 from iriai.system.exit_report import read_ending
 from iriai.system.lock_file import lock_holder
+from iriai.wire.reports import Doctor
 from tests.support.machine import PARTS, real_machine
 from tests.support.waiting import is_gone, until
 
@@ -241,7 +242,7 @@ def test_roots_daemon_runs_as_the_user_it_was_given(people):
         with machine.client() as client:
             assert client.status().mode == "system"
             assert client.status().launcher_pid == pids["launcher"]
-            findings = client.doctor()
+            findings = client.ask(Doctor())
     assert findings
 
 

@@ -1,41 +1,35 @@
-"""The connection to one daemon; it is made again when the daemon comes back."""
+"""The connection to a daemon: where daemons listen, reconnection, and waits that survive it."""
 
 from __future__ import annotations
 
+import os
 import socket
+import struct
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
-from typing import TypeVar
+from pathlib import Path
+
+from msgspec.structs import astuple
 
 from iriai.client.rpc_channel import Conversation
-from iriai.client.transport import ConnectionLost, Transport, open_connection, open_front_end
-from iriai.model.problem import Unreachable
-from iriai.wire.changes import IDS_MAX
-from iriai.wire.exchange import ClientAnswer, ClientRequest
-from iriai.wire.joining import (
-    ClusterReport,
-    ConsentTable,
-    GrantConsent,
-    Leave,
-    ListConsents,
-    ListTokens,
-    MakeToken,
-    Publish,
-    RevokeToken,
-    ShowCluster,
-    TakeUpIdentity,
-    TokenMade,
-    TokenTable,
+from iriai.client.transport import ConnectionLost, Transport
+from iriai.model.paths import (
+    SOCKET_PATH_BYTES_MAX,
+    STATE_VARIABLE,
+    SYSTEM_STATE_DIRECTORY,
+    StatePaths,
+    user_state_directory,
 )
+from iriai.model.problem import NotAllowed, Unreachable, UsageProblem
+from iriai.wire.changes import IDS_MAX
 from iriai.wire.requests import Outcome, Progress, Wait, Waited
 
 RETURN_WAIT_S = 30.0
-"""A daemon that crashed is back within seconds, one that is upgraded within some more."""
+"""How long a wait tolerates an offline daemon: a restart takes seconds, an upgrade some more."""
 RETRY_S = 0.1
-"""Between attempts to reach a daemon that is away."""
+"""Pause between attempts to reach an offline daemon."""
 _POLL_S = 3600.0
 
 OnProgress = Callable[[Progress], None]
@@ -43,49 +37,50 @@ OnLost = Callable[[], None]
 
 
 class JobWait:
-    """One wait under way.
+    """A wait for jobs and tasks to finish; call `poll` until it returns outcomes.
 
-    Tasks go on while their daemon is away, so a wait does too: it asks again when the daemon is
-    back, and gives up after `RETURN_WAIT_S`. `on_lost` is called when it goes away.
+    Tasks run on while their daemon is offline. So does the wait: it repeats its requests when the
+    daemon answers again, and gives up after `RETURN_WAIT_S`. `on_lost` is called when the
+    connection is lost.
     """
 
     def __init__(
         self,
-        line: Connection,
+        connection: Connection,
         names: tuple[str, ...],
         on_progress: OnProgress | None,
         on_lost: OnLost | None,
     ) -> None:
-        self._line = line
+        self._connection = connection
         self._names = names
         self._on_progress = on_progress
         self._on_lost = on_lost
         self._numbers: list[int] | None = None
-        """Of the requests: one, or several where there are very many names."""
+        """Numbers of the requests: one, or several for very many names; None while offline."""
         self._outcomes: list[Outcome] = []
-        """Of those that were answered."""
-        self._told: dict[int, Progress] = {}
-        """What each was told last."""
+        """Outcomes from the requests that were answered."""
+        self._progress: dict[int, Progress] = {}
+        """The latest progress of each request."""
         self._give_up_s = 0.0
         self._begin()
 
     @property
     def is_lost(self) -> bool:
-        """Whether the daemon is away."""
+        """Whether the daemon is offline."""
         return self._numbers is None
 
     def poll(self, timeout_s: float = _POLL_S) -> tuple[Outcome, ...] | None:
-        """How each ended, or None when that is not so yet after about `timeout_s`.
+        """Return how each job or task ended; None if some have not ended within `timeout_s`.
 
-        May return earlier. Raises the problem that the daemon has with the wait, and
-        `Unreachable` when it has been away for too long.
+        May return None earlier. Raises the `Problem` with which the daemon refuses the wait, and
+        `Unreachable` if it has been offline for too long.
         """
         if self._numbers is None:
             self._return(timeout_s)
             return None
         try:
             while self._numbers:
-                conversation = self._line.conversation
+                conversation = self._connection.conversation
                 waited = conversation.poll(self._numbers[0], Waited, timeout_s)
                 if waited is None:
                     return None
@@ -97,31 +92,24 @@ class JobWait:
         return tuple(self._outcomes)
 
     def _begin(self) -> None:
-        self._outcomes, self._told = [], {}
+        self._outcomes, self._progress = [], {}
         numbers: list[int] = []
         try:
             for place, names in enumerate(pieces(self._names, IDS_MAX)):
                 body = Wait(names, progress=self._on_progress is not None)
-                tell = None if self._on_progress is None else partial(self._progressed, place)
-                numbers.append(self._line.conversation.begin(body, on_notice=tell))
+                listener = None if self._on_progress is None else partial(self._add_progress, place)
+                numbers.append(self._connection.conversation.begin(body, on_notice=listener))
         except ConnectionLost:
             self._lose()
         else:
             self._numbers = numbers
 
-    def _progressed(self, place: int, progress: Progress) -> None:
-        """One of the requests tells where its tasks are."""
-        self._told[place] = progress
+    def _add_progress(self, place: int, progress: Progress) -> None:
+        """Report the sums over all requests, of which one has new progress."""
+        self._progress[place] = progress
         if self._on_progress is not None:
-            told = self._told.values()
-            self._on_progress(
-                Progress(
-                    sum(each.waiting for each in told),
-                    sum(each.active for each in told),
-                    sum(each.succeeded for each in told),
-                    sum(each.failed for each in told),
-                )
-            )
+            counts = map(astuple, self._progress.values())
+            self._on_progress(Progress(*map(sum, zip(*counts, strict=True))))
 
     def _lose(self) -> None:
         self._numbers = None
@@ -131,7 +119,7 @@ class JobWait:
 
     def _return(self, timeout_s: float) -> None:
         try:
-            self._line.reconnect()
+            self._connection.reconnect()
         except Unreachable:
             if time.monotonic() > self._give_up_s:
                 raise
@@ -141,10 +129,10 @@ class JobWait:
 
 
 def pieces(names: tuple[str, ...], most: int) -> Iterator[tuple[str, ...]]:
-    """`names` in pieces of about the same size, of at most `most`; one piece where there are none.
+    """Split `names` into pieces of about the same size, at most `most`; at least one piece.
 
-    No piece has one name where there are more in all: a problem with a request's only name is the
-    request's, and would hide what became of the others.
+    No piece of several has a single name: a problem with the only name of a request fails the whole
+    request, which would hide the results of the others.
     """
     count = max(1, -(-len(names) // most))
     bounds = [len(names) * place // count for place in range(count + 1)]
@@ -152,32 +140,143 @@ def pieces(names: tuple[str, ...], most: int) -> Iterator[tuple[str, ...]]:
         yield names[first:last]
 
 
-_A = TypeVar("_A", bound=ClientAnswer)
+CONNECT_WAIT_S = 10.0
+"""Time after which a daemon with a full queue of connections is considered unresponsive."""
+
+
+def candidate_directories(
+    option: str | None, environment: Mapping[str, str], uid: int
+) -> tuple[str, ...]:
+    """Return the state directories in which a client searches for a daemon, the preferred first.
+
+    A directory named by `option` or the environment is the only one: a job must not go to another
+    daemon because the named one is down.
+    """
+    named = option or environment.get(STATE_VARIABLE)
+    if named:
+        return (str(Path(named).absolute()),)
+    if uid == 0:
+        return (SYSTEM_STATE_DIRECTORY,)
+    try:
+        own = user_state_directory(environment)
+    except UsageProblem:  # no home directory, hence no daemon of the user
+        return (SYSTEM_STATE_DIRECTORY,)
+    return (own, SYSTEM_STATE_DIRECTORY)
+
+
+def open_connection(directories: tuple[str, ...]) -> tuple[socket.socket, str]:
+    """Connect to the first daemon that listens; return the connection and the path of its socket.
+
+    Raises:
+        UsageProblem: a path is longer than the system allows.
+        NotAllowed: this user may not connect to the socket.
+        Unreachable: nobody listens.
+    """
+    paths = [StatePaths(directory).daemon_socket for directory in directories]
+    for path in paths:
+        connection = _try(path)
+        if connection is not None:
+            return connection, path
+    raise Unreachable(
+        "no-daemon",
+        f"no daemon is running: nothing listens on {' or '.join(paths)}",
+        "start one with 'iriai up', or name its state directory with --state",
+    )
+
+
+def open_front_end(path: str) -> tuple[socket.socket, str]:
+    """Connect to the socket of a front end; return the connection and `path`.
+
+    Raises the same problems as `open_connection`.
+    """
+    connection = _try(path)
+    if connection is None:
+        raise Unreachable(
+            "no-front-end",
+            f"this is a back end, and its front end is not running: nothing listens on {path}",
+            "start it with 'iriai up'; 'iriai status' and 'iriai nodes' show this machine alone",
+        )
+    return connection, path
+
+
+def _try(path: str) -> socket.socket | None:
+    """Return a connection to the socket at `path`, or None if no process listens."""
+    length = len(os.fsencode(path))
+    if length > SOCKET_PATH_BYTES_MAX:
+        raise UsageProblem(
+            "socket-path-too-long",
+            f"the socket {path} has a path of {length} bytes, more than the "
+            f"{SOCKET_PATH_BYTES_MAX} that the system allows",
+            "choose a shorter directory with --state",
+        )
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # A time-out, since connect(2) on a non-blocking socket fails at once if the queue is full.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(CONNECT_WAIT_S))
+        connection.connect(path)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(0.0))
+    except (FileNotFoundError, NotADirectoryError):
+        connection.close()
+        return None
+    except OSError as error:
+        connection.close()
+        if isinstance(error, ConnectionRefusedError) and Path(path).is_socket():
+            return None
+        raise _problem_of(error, path) from None
+    return connection
+
+
+def _timeval(seconds: float) -> bytes:
+    """Return a time-out in the form of setsockopt(2); 0 is no limit."""
+    whole = int(seconds)
+    return struct.pack("@ll", whole, int((seconds - whole) * 1e6))
+
+
+def _problem_of(error: OSError, path: str) -> NotAllowed | Unreachable:
+    if isinstance(error, PermissionError):
+        return NotAllowed(
+            "not-your-socket",
+            f"you may not connect to {path}",
+            "it is another user's daemon: start your own with 'iriai up', or name one with --state",
+        )
+    if isinstance(error, TimeoutError | BlockingIOError):
+        return Unreachable(
+            "daemon-silent",
+            f"the process that listens on {path} has not accepted a connection for "
+            f"{CONNECT_WAIT_S:.0f} s",
+            "it may be stopped or overloaded: see log/daemon.log in its state directory",
+        )
+    if isinstance(error, ConnectionRefusedError):
+        return Unreachable(
+            "not-a-socket", f"{path} is not a socket", "name another directory with --state"
+        )
+    return Unreachable(
+        "no-daemon", f"{path} cannot be reached ({os.strerror(error.errno or 0)})", ""
+    )
 
 
 class Connection:
-    """Connected from the beginning; raises as `Client.connect` does."""
+    """A connection to a daemon that can be made again.
+
+    The constructor connects; it raises the same problems as `Client.connect`.
+    """
 
     def __init__(self, directories: tuple[str, ...], *, follow: bool, token: str = "") -> None:
-        """With `follow` a back end is left for its front end, which is who takes jobs.
+        """With `follow`, a back end is left for its front end, which accepts jobs.
 
-        With a `token` the line goes to the machine that it names, over the network.
+        With a `token`, connect over the network to the machine that it names.
         """
         self._token = token
         self._directories = directories
         self._follow = follow
         self.conversation = self._reach()
-        """The present one."""
+        """The current connection's requests and answers."""
 
     def reconnect(self) -> None:
-        """Connect again; requests that were not answered are forgotten here."""
+        """Connect again; answers to earlier requests are not received any more."""
         fresh = self._reach()
         self.conversation.close()
         self.conversation = fresh
-
-    def ask(self, body: ClientRequest[_A]) -> _A:
-        """The answer to `body`; see `Conversation.ask`."""
-        return self.conversation.ask(body)
 
     def _reach(self) -> Conversation:
         if self._token:
@@ -199,80 +298,3 @@ def _converse(connection: socket.socket, path: str) -> Conversation:
     except BaseException:
         connection.close()
         raise
-
-
-ANEW_WAIT_S = 60.0
-"""For a daemon that restarts to answer again: as long as `up` waits for one."""
-_PAUSE_S = 0.05
-
-
-class ClusterRequests:
-    """See `Client`."""
-
-    _line: Connection
-
-    def cluster(self) -> ClusterReport:
-        """The cluster as this machine knows it; all is empty where it is in none."""
-        return self._line.ask(ShowCluster())
-
-    def make_token(
-        self,
-        kind: str,
-        lifetime_s: float,
-        user: str = "",
-        machine: str = "",
-        address: str = "",
-        bundle: bytes = b"",
-    ) -> TokenMade:
-        """A token that lets a machine `join`, or a `user` ask from elsewhere; see `MakeToken`."""
-        body = MakeToken(kind, lifetime_s, user, machine, address, bundle)
-        return self._line.ask(body)
-
-    def tokens(self) -> TokenTable:
-        """The tokens that this machine gave out."""
-        return self._line.ask(ListTokens())
-
-    def revoke_token(self, number: str) -> None:
-        """Let a token be good for nothing."""
-        self._line.ask(RevokeToken(number))
-
-    def reload_identity(self) -> None:
-        """Have the daemon go by the cluster's files as they are now; returns when it does."""
-        self._line.ask(TakeUpIdentity())
-        self._await_anew()
-
-    def publish(self, kind: str, document: bytes) -> None:
-        """Give a document that an operator signed to this machine, and through it to all.
-
-        Returns when this machine goes by it.
-        """
-        self._line.ask(Publish(kind, document))
-        if kind == "configuration":
-            self._await_anew()
-
-    def consent(self, home: str, lifetime_s: float) -> None:
-        """Have tasks that are submitted on `home` run here as the user who asks; 0: no more."""
-        self._line.ask(GrantConsent(home, lifetime_s))
-
-    def consents(self) -> ConsentTable:
-        """What one consented to here; an operator sees everybody's."""
-        return self._line.ask(ListConsents())
-
-    def leave_cluster(self) -> None:
-        """Have the daemon tell the others that this machine leaves."""
-        self._line.ask(Leave())
-
-    def _await_anew(self) -> None:
-        """Until the daemon, which is about to end, has been started again."""
-        with suppress(ConnectionLost):
-            self._line.conversation.await_end()
-        deadline_s = time.monotonic() + ANEW_WAIT_S
-        while True:
-            try:
-                self._line.reconnect()
-            except Unreachable:
-                if time.monotonic() > deadline_s:
-                    raise
-                time.sleep(_PAUSE_S)
-            else:
-                return

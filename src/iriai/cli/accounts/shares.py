@@ -7,8 +7,7 @@ import sys
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, percent_text, print_table, span_text
-from iriai.client.client import Client
-from iriai.wire.reports import ShareRow, ShareTable
+from iriai.wire.reports import ShareRow, Shares, ShareTable
 
 _COLUMNS = (
     Column("Account", style="bold", shrinks=True),
@@ -30,8 +29,7 @@ def shares(options: GlobalOptions) -> None:
     usage; Next is the chance in the next draw. Used is in CPU seconds and decays with time; Ahead
     is the part of it that was paid for urgency (-p).
     """
-    with Client.connect(options.state) as client:
-        answer = client.shares()
+    answer = options.ask(Shares())
     if options.as_json:
         print_document(answer)
         return

@@ -13,10 +13,9 @@ import typer
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table, size_text, span_text
-from iriai.client.client import Client
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration
-from iriai.wire.reports import UsageRow
+from iriai.wire.reports import AskUsage, UsageRow
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}.*")
 _COLUMNS = (
@@ -58,8 +57,7 @@ def usage(
     stands. The charge counts in the draw; there it decays with time, and here it does not.
     """
     since_wall_s = 0.0 if since is None else parse_since(since, time.time())
-    with Client.connect(options.state) as client:
-        answer = client.usage(since_wall_s, everyone=not mine, by=by)
+    answer = options.ask(AskUsage(since_wall_s, everyone=not mine, by=by))
     if options.as_json:
         print_document(answer)
     elif answer.rows:

@@ -18,7 +18,7 @@ from iriai.client.client import Client
 from iriai.model.admission_rules import OTHERS
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed
-from iriai.wire.joining import ClusterReport
+from iriai.wire.joining import ClusterReport, ShowCluster
 
 FINGERPRINT_SHOWN = 16
 """Digits of a fingerprint in a table; with --json all."""
@@ -38,18 +38,17 @@ def create(
     key is stored on this machine, sealed with yours, which is stored in the directory 'operator' of
     the state directory. Keep a copy of your key, or add a second operator ('iriai operator').
     """
-    with Client.connect(options.state, follow=False) as client:
+    with options.connect(follow=False) as client:
         found(client, name, passphrase=passphrase)
-    if options.as_json:
-        print_document({"cluster": name})
-    else:
-        print(f"Cluster {name} is created. 'iriai token' lets machines in.")
+    options.print_result(
+        {"cluster": name}, f"Cluster {name} is created. 'iriai token' lets machines in."
+    )
 
 
 def ensure_cluster(options: GlobalOptions) -> None:
     """Create a cluster named after this machine, if it is in none and its owner asks."""
-    with Client.connect(options.state, follow=False) as client:
-        if client.cluster().cluster:
+    with options.connect(follow=False) as client:
+        if client.ask(ShowCluster()).cluster:
             return
         found(client, client.welcome.home, passphrase=False)
 
@@ -89,8 +88,7 @@ def operator_name() -> str:
 
 def show(options: GlobalOptions) -> None:
     """Show the cluster that this machine is in, as this machine knows it."""
-    with Client.connect(options.state, follow=False) as client:
-        report = client.cluster()
+    report = options.ask(ShowCluster(), follow=False)
     if options.as_json:
         print_document(report)
     elif not report.cluster:

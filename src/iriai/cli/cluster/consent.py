@@ -11,10 +11,9 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_home
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
-from iriai.client.client import Client
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration, printable
-from iriai.wire.joining import ConsentTable
+from iriai.wire.joining import ConsentTable, GrantConsent, ListConsents
 
 LIFETIME = "90d"
 _COLUMNS = (Column("Home", style="bold"), Column("User"), Column("Until"))
@@ -51,12 +50,13 @@ def consent(
     """
     if bool(home) + bool(withdraw) + listing != 1:
         raise UsageProblem("usage", "use one of HOME, --list, or --withdraw HOME")
-    with Client.connect(options.state) as client:
+    with options.connect() as client:
         if home:
-            client.consent(home, parse_duration(lifetime))
+            client.ask(GrantConsent(home, parse_duration(lifetime)))
         elif withdraw:
-            client.consent(withdraw, 0.0)
-        machine, user, table = client.welcome.home, client.welcome.user, client.consents()
+            client.ask(GrantConsent(withdraw, 0.0))
+        machine, user = client.welcome.home, client.welcome.user
+        table = client.ask(ListConsents())
     if options.as_json:
         print_document(table)
     elif listing:

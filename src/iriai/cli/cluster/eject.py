@@ -9,10 +9,9 @@ import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_node
-from iriai.cli.framework.standard_streams import print_document
-from iriai.client.client import Client
 from iriai.model.problem import NotFound, Refused, UsageProblem
 from iriai.model.units import printable
+from iriai.wire.joining import ShowCluster
 
 REASON_LENGTH_MAX = 200
 """As `identity.documents.revocation` has it: a line for people."""
@@ -46,8 +45,8 @@ def eject(
 
     if len(reason) > REASON_LENGTH_MAX:
         raise UsageProblem("bad-reason", "the reason is too long", "write one short line")
-    with Client.connect(options.state, follow=False) as client:
-        report = client.cluster()
+    with options.connect(follow=False) as client:
+        report = client.ask(ShowCluster())
         if not report.cluster:
             raise Refused(
                 "no-cluster",
@@ -59,12 +58,10 @@ def eject(
         operator = open_operator(client, report)
         body = msgspec.msgpack.encode(Ejection(node, time.time(), reason))
         client.publish(DocumentKind.EJECTION, operator.sign(DocumentKind.EJECTION, body))
-    if options.as_json:
-        print_document({"machine": node, "reason": reason})
-    else:
-        print(
-            f"{printable(node)} is ejected: each member refuses it as soon as the news reaches it."
-        )
+    options.print_result(
+        {"machine": node, "reason": reason},
+        f"{printable(node)} is ejected: each member refuses it as soon as the news reaches it.",
+    )
 
 
 def _check(node: str, own: str, machines: tuple[str, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ import typer
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.model.admission_rules import OTHERS
-from iriai.model.paths import StatePaths, state_directory
+from iriai.model.paths import StatePaths
 from iriai.model.problem import Unreachable
 from iriai.model.token_text import TokenKind, parse_token
 
@@ -49,9 +48,8 @@ def join(
     from iriai.identity.enrolment.bootstrap import enter_cluster
     from iriai.identity.storage.cluster_files import SeedMember
 
-    option = None if options.state is None else str(options.state)
     given = parse_token(token, TokenKind.JOIN)
-    place = make_ready(state_directory(option, os.environ, os.geteuid()), name)
+    place = make_ready(options.directory, name)
     enrolment = Enrolment.resume(place.name, place.key_file)
     joined = ask_to_join(given, address, enrolment.name, enrolment.request())
     paths, owner = settle(place)

@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.standard_streams import print_document
-from iriai.client.client import Client
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed, Refused
+from iriai.wire.joining import Leave, ShowCluster
 
 
 def leave(
@@ -27,20 +26,20 @@ def leave(
 
     Drain it first if that matters. An operator's key stays where it is.
     """
-    with Client.connect(options.state, follow=False) as client:
-        report = client.cluster()
+    with options.connect(follow=False) as client:
+        report = client.ask(ShowCluster())
         paths = StatePaths(client.welcome.state_directory)
         _check(report.cluster, paths, is_issuer=report.is_issuer and not anyway)
-        client.leave_cluster()
+        client.ask(Leave())
         left = Path(f"{paths.cluster}.left")  # gone at once, whatever happens while it is removed
         shutil.rmtree(left, ignore_errors=True)
         Path(paths.cluster).rename(left)
         shutil.rmtree(left)
         client.reload_identity()
-    if options.as_json:
-        print_document({"machine": report.machine, "cluster": report.cluster})
-    else:
-        print(f"{report.machine} is no longer in cluster {report.cluster}.")
+    options.print_result(
+        {"machine": report.machine, "cluster": report.cluster},
+        f"{report.machine} is no longer in cluster {report.cluster}.",
+    )
 
 
 def _check(cluster: str, paths: StatePaths, *, is_issuer: bool) -> None:

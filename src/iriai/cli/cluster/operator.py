@@ -14,6 +14,7 @@ from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client
 from iriai.model.problem import Refused, UsageProblem
 from iriai.model.units import printable
+from iriai.wire.joining import ShowCluster
 
 if TYPE_CHECKING:
     from iriai.cli.cluster.operator_session import OpenAuthority
@@ -47,18 +48,18 @@ def request(
     wanted = name or operator_name()
     if wrong := name_rule(wanted):
         raise UsageProblem("bad-name", f"'{wanted}' cannot name an operator", wrong)
-    with Client.connect(options.state, follow=False) as client:
+    with options.connect(follow=False) as client:
         directory = operator_directory(client.welcome.state_directory)
     if Path(directory).exists():
         key = load_key(directory, ask_passphrase)
     else:
         key = new_key(directory, wanted, ask_new_passphrase() if passphrase else "")
     word = request_text(key)
-    if options.as_json:
-        print_document({"name": key.name, "directory": directory, "word": word})
-        return
-    print(f"The key of {key.name} is in {directory}. An operator adds you with:\n")
-    print(f"    iriai operator add {word}")
+    options.print_result(
+        {"name": key.name, "directory": directory, "word": word},
+        f"The key of {key.name} is in {directory}. An operator adds you with:\n\n"
+        f"    iriai operator add {word}",
+    )
 
 
 def add(
@@ -75,14 +76,11 @@ def add(
     from iriai.identity.documents.operator_request import operator_of
     from iriai.identity.documents.signed_document import DocumentKind
 
-    with Client.connect(options.state, follow=False) as client:
+    with options.connect(follow=False) as client:
         opened = open_authority(client)
         fresh = operator_of(word, opened.authority, time.time())
         client.publish(DocumentKind.ROSTER, opened.next_roster(add=fresh))
-    if options.as_json:
-        print_document({"operator": fresh.name})
-    else:
-        print(f"{fresh.name} is an operator now.")
+    options.print_result({"operator": fresh.name}, f"{fresh.name} is an operator now.")
 
 
 def remove(
@@ -96,7 +94,7 @@ def remove(
     from iriai.cli.cluster.operator_session import open_authority
     from iriai.identity.documents.signed_document import DocumentKind
 
-    with Client.connect(options.state, follow=False) as client:
+    with options.connect(follow=False) as client:
         opened = open_authority(client)
         if name == opened.operator.name:
             raise Refused(
@@ -106,16 +104,15 @@ def remove(
             )
         client.publish(DocumentKind.ROSTER, opened.next_roster(remove=name))
         count = _sign_anew(client, opened, name)
-    if options.as_json:
-        print_document({"operator": name, "signed_anew": count})
-    else:
-        print(f"{printable(name)} is no longer an operator; you signed {count} again.")
+    options.print_result(
+        {"operator": name, "signed_anew": count},
+        f"{printable(name)} is no longer an operator; you signed {count} again.",
+    )
 
 
 def show(options: GlobalOptions) -> None:
     """Show the operators, and the members that store the authority's key."""
-    with Client.connect(options.state, follow=False) as client:
-        report = client.cluster()
+    report = options.ask(ShowCluster(), follow=False)
     if options.as_json:
         names = [each.name for each in report.operators]
         print_document({"operators": names, "named": list(report.named)})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
 
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed, Refused
+from iriai.wire.joining import ShowCluster
 
 if TYPE_CHECKING:
     from iriai.client.client import Client
@@ -78,7 +79,7 @@ def open_authority(client: Client) -> OpenAuthority:
     from iriai.identity.cluster_state import ClusterState
     from iriai.identity.documents.operator_roster import open_authority as opened
 
-    report = client.cluster()
+    report = client.ask(ShowCluster())
     if not report.cluster:
         raise Refused("no-cluster", "this machine is in no cluster", "'iriai token' creates one")
     operator = open_operator(client, report)
@@ -128,7 +129,7 @@ def send_trust(client: Client, home: str, users: tuple[str, ...]) -> bool:
     from iriai.identity.documents.signed_document import DocumentKind
     from iriai.identity.trust.trusted_home import trust_body
 
-    report = client.cluster()
+    report = client.ask(ShowCluster())
     held = {row.home: row for row in report.trusted}.get(home)
     if held is not None and held.users == users:
         return False

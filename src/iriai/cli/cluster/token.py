@@ -16,7 +16,15 @@ from iriai.client.client import Client
 from iriai.model.home_trust import parse_users
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration, printable
-from iriai.wire.joining import ClusterReport, TokenMade, TokenTable
+from iriai.wire.joining import (
+    ClusterReport,
+    ListTokens,
+    MakeToken,
+    RevokeToken,
+    ShowCluster,
+    TokenMade,
+    TokenTable,
+)
 
 JOIN_LIFETIME = "1h"
 USER_LIFETIME = "30d"
@@ -113,12 +121,12 @@ def token(
         from iriai.cli.cluster.cluster import ensure_cluster
 
         ensure_cluster(options)
-    with Client.connect(options.state, follow=False) as client:
+    with options.connect(follow=False) as client:
         bundle = _said_of(newcomer, client)
         whom = "" if user in (None, "-") else user or ""
         kind = "join" if user is None else "user"
-        made = client.make_token(kind, lifetime_s, whom, newcomer.machine, address, bundle)
-        report = client.cluster() if kind == "join" else None
+        made = client.ask(MakeToken(kind, lifetime_s, whom, newcomer.machine, address, bundle))
+        report = client.ask(ShowCluster()) if kind == "join" else None
     if options.as_json:
         print_document(made)
     else:
@@ -163,10 +171,10 @@ def _tell(made: TokenMade, kind: str) -> None:
 
 
 def _look(options: GlobalOptions, revoke: str) -> None:
-    with Client.connect(options.state, follow=False) as client:
+    with options.connect(follow=False) as client:
         if revoke:
-            client.revoke_token(revoke)
-        table = client.tokens()
+            client.ask(RevokeToken(revoke))
+        table = client.ask(ListTokens())
     if options.as_json:
         print_document(table)
     elif revoke:

@@ -12,12 +12,11 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_home
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
-from iriai.client.client import Client
 from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.home_trust import check_home, parse_users
 from iriai.model.problem import Refused, UsageProblem
 from iriai.model.units import printable
-from iriai.wire.joining import ClusterReport
+from iriai.wire.joining import ClusterReport, ShowCluster
 
 _COLUMNS = (
     Column("Submitted on", style="bold"),
@@ -53,12 +52,12 @@ def trust(
 
     if bool(home) != bool(users):
         raise UsageProblem("usage", "a home needs --users", "add --users all|ann,bob")
-    with Client.connect(options.state, follow=False) as client:
+    with options.connect(follow=False) as client:
         if home:
             check_home(home)
-            _require_cluster(client.cluster())
+            _require_cluster(client.ask(ShowCluster()))
             send_trust(client, home, parse_users(users))
-        report = client.cluster()
+        report = client.ask(ShowCluster())
     if options.as_json:
         print_document({"trusted": report.trusted})
     elif home:

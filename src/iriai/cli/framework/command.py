@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, cast, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
-from iriai.cli.framework.standard_streams import complain, reader_gone
+from iriai.cli.framework.standard_streams import complain, print_document, reader_gone
+from iriai.model.paths import state_directory
 from iriai.model.problem import Problem
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from iriai.client.client import Client
+    from iriai.wire.exchange import ClientAnswer, ClientRequest
+
+    _A = TypeVar("_A", bound=ClientAnswer)
 
 PANEL = "Everywhere"
 
@@ -45,6 +55,30 @@ class GlobalOptions:
         if not isinstance(outer, GlobalOptions):
             return self
         return GlobalOptions(self.state or outer.state, self.as_json or outer.as_json)
+
+    @property
+    def directory(self) -> str:
+        """The state directory of this machine's own daemon."""
+        state = None if self.state is None else str(self.state)
+        return state_directory(state, os.environ, os.geteuid())
+
+    def connect(self, *, follow: bool = True) -> Client:
+        """Connect to the daemon; see `Client.connect`."""
+        from iriai.client.client import Client
+
+        return Client.connect(self.state, follow=follow)
+
+    def ask(self, request: ClientRequest[_A], *, follow: bool = True) -> _A:
+        """Return the daemon's answer to `request`, over a connection of its own."""
+        with self.connect(follow=follow) as client:
+            return client.ask(request)
+
+    def print_result(self, document: object, text: str) -> None:
+        """Print `text`, or with --json `document`."""
+        if self.as_json:
+            print_document(document)
+        else:
+            print(text)
 
 
 MACHINE = "The machine"

@@ -68,12 +68,10 @@ def complete_node(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 def complete_home(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return machines of the cluster where jobs are submitted."""
+    from iriai.wire.joining import ShowCluster
 
-    def ask(client: Client) -> list[tuple[str, str]]:
-        report = client.cluster()
-        return [(name, "") for name in report.machines]
-
-    return [each for each in _ask(ctx, ask, follow=False) if each[0].startswith(incomplete)]
+    names = _ask(ctx, lambda client: list(client.ask(ShowCluster()).machines), follow=False)
+    return [(name, "") for name in names if name.startswith(incomplete)]
 
 
 def _jobs(ctx: typer.Context, incomplete: str, finished_max: int) -> list[tuple[str, str]]:

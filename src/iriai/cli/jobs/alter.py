@@ -22,7 +22,6 @@ from iriai.cli.jobs.options.job import (
     whole,
 )
 from iriai.cli.jobs.options.script import THROTTLE_MAX
-from iriai.client.client import Client
 from iriai.model.problem import ExitCode, UsageProblem
 from iriai.model.resources import CPUS, GPUS, MEMORY
 from iriai.model.units import parse_duration, parse_size, printable
@@ -163,7 +162,7 @@ def alter(
     Running tasks keep what they have.
     """
     request = new.request(names)
-    with Client.connect(options.state) as client:
+    with options.connect() as client:
         altered = client.alter(request)
     if options.as_json:
         print_document(altered)

@@ -46,7 +46,7 @@ def cancel(
             "use one of: ids, --mine or --all",
             "as in iriai cancel ume-42",
         )
-    with Client.connect(options.state) as client:
+    with options.connect() as client:
         if names:
             return change(client.cancel, names, "cancelled", as_json=options.as_json)
         _cancel_all(client, everyone=everyone, ask=not yes, as_json=options.as_json)

@@ -12,7 +12,6 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_state
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, clock_text, print_table, span_text
-from iriai.client.client import Client
 from iriai.model.problem import UsageProblem
 from iriai.model.state import TaskState
 from iriai.wire.requests import JobRow, Jobs
@@ -86,7 +85,7 @@ def jobs(
     if limit is None:
         limit = 0 if options.as_json else SHOWN_MAX
     request = Jobs(everyone, user, name, in_state, finished, limit + 1 if limit else 0)
-    with Client.connect(options.state) as client:
+    with options.connect() as client:
         rows = client.jobs(request)
     is_more = bool(limit) and len(rows) > limit
     rows = rows[:limit] if limit else rows

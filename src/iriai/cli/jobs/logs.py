@@ -40,7 +40,7 @@ def logs(
     """
     if options.as_json and follow:
         raise UsageProblem("no-such-form", "--follow has no JSON form", "leave out one of them")
-    with Client.connect(options.state) as client:
+    with options.connect() as client:
         if follow:
             watch = JobFollower(client, job, _Sections().sinks_for)
             while watch.step() is None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS, change
-from iriai.client.client import Client
 
 
 def release(options: GlobalOptions, names: WHOLE_JOBS) -> int:
     """Let held jobs start when it is their turn."""
-    with Client.connect(options.state) as client:
+    with options.connect() as client:
         return change(client.release, names, "released", as_json=options.as_json)
 
 

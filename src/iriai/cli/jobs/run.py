@@ -76,7 +76,7 @@ def run(
     descriptor = None if no_stdin or pty else passable_stdin()
     kind = Interaction.TERMINAL if pty else Interaction.STREAM
     draft = job.draft(words, DraftFields(interaction=kind))
-    with Client.connect(options.state) as client:
+    with options.connect() as client:
         if job.dry_run:
             print_dry_run(client.dry_run(draft), as_json=options.as_json)
             return 0

@@ -24,7 +24,6 @@ from iriai.cli.framework.table import (
 )
 from iriai.cli.jobs.options.script import array_text
 from iriai.cli.jobs.watching.exit_status import signal_name
-from iriai.client.client import Client
 from iriai.model.state import EndCause
 from iriai.model.units import printable
 from iriai.wire.requests import AttemptRow, JobDetail
@@ -61,7 +60,7 @@ def show(
     ],
 ) -> None:
     """Show all details of a job or task: its request, its state, each attempt."""
-    with Client.connect(options.state) as client:
+    with options.connect() as client:
         detail = client.show(job)
         task = client.why(job) if "." in job else None
     if options.as_json:

@@ -11,8 +11,7 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_any_job
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, clock_text, print_table, span_text
-from iriai.client.client import Client
-from iriai.wire.changes import StoryRow
+from iriai.wire.changes import AskStory, StoryRow
 
 _COLUMNS = (
     Column("When", right=True),
@@ -41,8 +40,7 @@ def story(
 
     After is the time since the row above. Events of the last second may be missing.
     """
-    with Client.connect(options.state) as client:
-        answer = client.story(job)
+    answer = options.ask(AskStory(job))
     if options.as_json:
         print_document(answer)
         return

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from iriai.cli.framework.command import DASHES, GlobalOptions, command_app
-from iriai.cli.framework.standard_streams import print_document, remark, remarks
+from iriai.cli.framework.standard_streams import remark, remarks
 from iriai.cli.jobs.options.job import PLACE, JobOptions, print_dry_run
 from iriai.cli.jobs.options.script import (
     SCRIPT,
@@ -22,7 +22,6 @@ from iriai.cli.jobs.options.script import (
     read_script_from_stdin,
     read_sent,
 )
-from iriai.client.client import Client
 from iriai.client.job_builder import DraftFields
 from iriai.model.problem import Refused, UsageProblem
 from iriai.wire.requests import JobDraft
@@ -113,16 +112,13 @@ def submit(
 
         return submit_with_directives(ctx, script)
     draft = job.draft(words, own.fields()) if script is None else _draft(script, words, job, own)
-    with Client.connect(options.state) as client:
+    with options.connect() as client:
         if job.dry_run:
             print_dry_run(_asked(client.dry_run, draft, script), as_json=options.as_json)
             return None
         submitted = _asked(client.submit, draft, script)
     remarks(submitted.warnings)
-    if options.as_json:
-        print_document(submitted)
-    else:
-        print(submitted.id)
+    options.print_result(submitted, submitted.id)
     return None
 
 

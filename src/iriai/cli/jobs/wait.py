@@ -13,7 +13,6 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_job
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.jobs.watching.exit_status import ending_text, exit_code_of_all
-from iriai.client.client import Client
 from iriai.client.connection import OnProgress
 from iriai.model.units import printable
 from iriai.wire.requests import Outcome, Progress
@@ -40,7 +39,7 @@ def wait(
     another limit or when it was lost, 130 when it was cancelled. With several tasks it is that of
     the first that failed.
     """
-    with Client.connect(options.state) as client:
+    with options.connect() as client:
         wants_bar = sys.stderr.isatty() and not quiet and not options.as_json
         if wants_bar:
             with progress_bar() as on_progress:

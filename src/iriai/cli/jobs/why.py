@@ -10,8 +10,8 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_job
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import alike, printable_lines, reason_lines
-from iriai.client.client import Client
 from iriai.model.state import TaskState
+from iriai.wire.requests import AskWhy
 
 
 def why(
@@ -28,8 +28,7 @@ def why(
     Each reason names the rule that refuses the job, what the job needs, and what is there. Machines
     with the same reason are listed together.
     """
-    with Client.connect(options.state) as client:
-        answer = client.why(job)
+    answer = options.ask(AskWhy(job))
     if options.as_json:
         print_document(answer)
     elif not answer.reasons:

@@ -10,9 +10,8 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_node
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, print_table
-from iriai.client.client import Client
 from iriai.model.units import printable
-from iriai.wire.machines import AdRow
+from iriai.wire.machines import AdRow, AskAds
 
 _COLUMNS = (
     Column("Machine", style="bold"),
@@ -50,8 +49,7 @@ def ads(
     Names and units are those of HTCondor: Memory in MiB, Disk in KiB, KeyboardIdle in seconds.
     Requires is the condition of the machine's owner on jobs.
     """
-    with Client.connect(options.state) as client:
-        listed = client.ad_list(machine)
+    listed = options.ask(AskAds(machine))
     rows = listed.rows
     if options.as_json:
         print_document(listed)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.standard_streams import print_document
-from iriai.model.paths import state_directory
 from iriai.model.units import format_size
 
 
@@ -26,13 +23,10 @@ def backup(
     """
     from iriai.daemon.storage.backup import back_up
 
-    option = None if options.state is None else str(options.state)
-    done = back_up(state_directory(option, os.environ, os.geteuid()), file, force=force)
-    if options.as_json:
-        print_document(done._asdict())
-        return
+    done = back_up(options.directory, file, force=force)
     jobs = f"{done.unfinished_jobs} jobs not finished, {done.finished_jobs} finished"
-    print(f"{done.home}: {jobs}; {format_size(done.size_bytes)} in {done.file}")
+    size = format_size(done.size_bytes)
+    options.print_result(done._asdict(), f"{done.home}: {jobs}; {size} in {done.file}")
 
 
 app = command_app(

@@ -20,7 +20,8 @@ from iriai.client.client import Client
 from iriai.config.cluster_part import parse_cluster_configuration
 from iriai.config.reader import BadConfiguration
 from iriai.model.problem import Problem, Refused, UsageProblem
-from iriai.wire.joining import ClusterReport
+from iriai.wire.joining import ClusterReport, ShowCluster
+from iriai.wire.reports import ShowConfiguration
 
 FIRST = """\
 # The configuration of cluster {cluster}: what all of its machines agree on.
@@ -53,8 +54,8 @@ def edit(
     Opens it in $VISUAL or $EDITOR, checks it, signs it with your operator's key, and gives it the
     next number. Every machine uses it as soon as it arrives; tasks go on meanwhile.
     """
-    with Client.connect(options.state, follow=False) as client:
-        report = client.cluster()
+    with options.connect(follow=False) as client:
+        report = client.ask(ShowCluster())
         if not report.cluster:
             raise Refused(
                 "no-cluster",
@@ -137,10 +138,7 @@ def _read(path: Path) -> str:
 
 
 def _tell(options: GlobalOptions, number: int, what: str) -> None:
-    if options.as_json:
-        print_document({"number": number, "state": what})
-    else:
-        print(f"Document {number} is {what}.")
+    options.print_result({"number": number, "state": what}, f"Document {number} is {what}.")
 
 
 _COLUMNS = (
@@ -155,8 +153,7 @@ def show(options: GlobalOptions) -> None:
 
     The source is iriai.toml, the cluster's document with its number, measured, or default.
     """
-    with Client.connect(options.state, follow=False) as client:
-        answer = client.configuration()
+    answer = options.ask(ShowConfiguration(), follow=False)
     if options.as_json:
         print_document(answer)
         return

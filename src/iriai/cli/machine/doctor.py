@@ -11,8 +11,8 @@ import typer
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, count_text, print_table
-from iriai.client.client import Client
 from iriai.model.problem import Refused
+from iriai.wire.reports import Doctor
 
 MEASURE_S_MAX = 60.0
 """A measurement takes a second; a machine that needs a minute is better measured another time."""
@@ -37,10 +37,10 @@ def doctor(
     With --measure, the measured speed is kept in the state directory, and published to other
     machines from the next start of the daemon.
     """
-    with Client.connect(options.state, follow=False) as client:
+    with options.connect(follow=False) as client:
         if measure:
             _measure(client.welcome.state_directory)
-        report = client.doctor()
+        report = client.ask(Doctor())
     if options.as_json:
         print_document(report)
         return

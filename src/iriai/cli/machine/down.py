@@ -8,9 +8,7 @@ from typing import Annotated
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.standard_streams import print_document
-from iriai.client.client import Client
-from iriai.client.transport import candidate_directories
+from iriai.client.connection import candidate_directories
 from iriai.model.problem import Unreachable
 
 
@@ -25,7 +23,7 @@ def down(
     Waiting jobs keep waiting, durably. 'down --kill' also ends what an earlier 'down' left running.
     """
     try:
-        client = Client.connect(options.state, follow=False)
+        client = options.connect(follow=False)
     except Unreachable as problem:
         if problem.code != "no-daemon" or not kill or not _end_leftover(options):
             raise
@@ -33,12 +31,11 @@ def down(
     with client:
         welcome = client.welcome
         client.down(kill=kill)
-    if options.as_json:
-        print_document({"home": welcome.home, "daemon_pid": welcome.daemon_pid, "killed": kill})
-    elif kill:
-        print(f"{welcome.home} is down, and its tasks were ended.")
-    else:
-        print(f"{welcome.home} is down; running tasks go on.")
+    tasks = ", and its tasks were ended" if kill else "; running tasks go on"
+    options.print_result(
+        {"home": welcome.home, "daemon_pid": welcome.daemon_pid, "killed": kill},
+        f"{welcome.home} is down{tasks}.",
+    )
 
 
 def _end_leftover(options: GlobalOptions) -> bool:
@@ -49,10 +46,10 @@ def _end_leftover(options: GlobalOptions) -> bool:
     for directory in candidate_directories(named, os.environ, os.geteuid()):
         pid = end_launcher(directory)
         if pid is not None:
-            if options.as_json:
-                print_document({"home": None, "launcher_pid": pid, "killed": True})
-            else:
-                print(f"The launcher that an earlier 'iriai down' left in {directory} has ended.")
+            options.print_result(
+                {"home": None, "launcher_pid": pid, "killed": True},
+                f"The launcher that an earlier 'iriai down' left in {directory} has ended.",
+            )
             return True
     return False
 

@@ -8,9 +8,8 @@ import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_node
-from iriai.cli.framework.standard_streams import print_document
-from iriai.client.client import Client
 from iriai.model.units import printable
+from iriai.wire.machines import Drain
 
 NODE = Annotated[
     str,
@@ -34,13 +33,12 @@ def drain(
 
     For operators. The machine stays drained after a restart.
     """
-    with Client.connect(options.state, follow=False) as client:
-        client.drain(node, reason)
+    with options.connect(follow=False) as client:
+        client.ask(Drain(node, reason))
         name = node or client.welcome.home
-    if options.as_json:
-        print_document({"node": name, "reason": reason})
-    else:
-        print(f"{printable(name)} starts nothing more.")
+    options.print_result(
+        {"node": name, "reason": reason}, f"{printable(name)} starts nothing more."
+    )
 
 
 app = command_app(

@@ -9,8 +9,7 @@ import typer
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, count_text, print_table
-from iriai.client.client import Client
-from iriai.wire.machines import MatchRow, MatchTable
+from iriai.wire.machines import AskMatch, MatchRow, MatchTable
 
 _MACHINES = (
     Column("Machine", style="bold"),
@@ -37,8 +36,7 @@ def match(
     For each clause of a longer expression, it shows on how many machines it holds. Patterns
     (regexp) are allowed.
     """
-    with Client.connect(options.state) as client:
-        table = client.match(expression)
+    table = options.ask(AskMatch(expression))
     if options.as_json:
         print_document(table)
         return None

@@ -12,10 +12,9 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_node
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, print_table
-from iriai.client.client import Client
 from iriai.model.resources import amount_words
 from iriai.model.units import format_size, printable
-from iriai.wire.machines import NodeRow
+from iriai.wire.machines import AskNodes, Forget, NodeRow
 
 _MACHINE = (Column("Machine", style="bold"), Column("State", by_word=True))
 _LINK = (Column("Link", by_word=True),)
@@ -60,10 +59,11 @@ def nodes(
     that were given to it are not settled. Dead members of a cluster disappear without it.
     """
     if forget:
-        _forget(options, forget)
+        options.ask(Forget(forget), follow=False)
+        gone = f"{printable(forget)} is forgotten; if it comes back, it is new here."
+        options.print_result({"node": forget}, gone)
         return
-    with Client.connect(options.state, follow=False) as client:
-        table = client.node_table()
+    table = options.ask(AskNodes(), follow=False)
     rows = table.rows
     if options.as_json:
         print_document(table)
@@ -83,15 +83,6 @@ def nodes(
     print_table(columns, [_cells(row, names, in_cluster=in_cluster) for row in rows])
     if table.note:
         remark(table.note)
-
-
-def _forget(options: GlobalOptions, name: str) -> None:
-    with Client.connect(options.state, follow=False) as client:
-        client.forget_node(name)
-    if options.as_json:
-        print_document({"node": name})
-    else:
-        print(f"{printable(name)} is forgotten; if it comes back, it is new here.")
 
 
 def _cells(row: NodeRow, names: list[str], *, in_cluster: bool) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +9,6 @@ from typing import Annotated
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.standard_streams import print_document
-from iriai.model.paths import state_directory
 
 
 def restore(
@@ -35,16 +32,14 @@ def restore(
     """
     from iriai.daemon.storage.restore import restore as restore_home
 
-    option = None if options.state is None else str(options.state)
-    directory = state_directory(option, os.environ, os.geteuid())
-    done = restore_home(file, directory, first_number)
-    if options.as_json:
-        print_document(done._asdict())
-        return
+    done = restore_home(file, options.directory, first_number)
     made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(done.made_wall_s))
-    print(f"{done.home} is restored in {done.state_directory}, as of {made}.")
-    print(f"{done.unfinished_jobs} jobs go on; the next one is {done.home}-{done.first_number}.")
-    print("Start it with 'iriai up'.")
+    options.print_result(
+        done._asdict(),
+        f"{done.home} is restored in {done.state_directory}, as of {made}.\n"
+        f"{done.unfinished_jobs} jobs go on; the next one is {done.home}-{done.first_number}.\n"
+        "Start it with 'iriai up'.",
+    )
 
 
 app = command_app(

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.machine.drain import NODE
-from iriai.client.client import Client
 from iriai.model.units import printable
+from iriai.wire.machines import Resume
 
 
 def resume(options: GlobalOptions, node: NODE = "") -> None:
     """Let a drained machine start tasks again. For operators."""
-    with Client.connect(options.state, follow=False) as client:
-        client.resume(node)
+    with options.connect(follow=False) as client:
+        client.ask(Resume(node))
         name = node or client.welcome.home
-    if options.as_json:
-        print_document({"node": name})
-    else:
-        print(f"{printable(name)} starts tasks again.")
+    options.print_result({"node": name}, f"{printable(name)} starts tasks again.")
 
 
 app = command_app(

@@ -5,15 +5,13 @@ from __future__ import annotations
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import amount_text, count_text, print_pairs, size_text, span_text
-from iriai.client.client import Client
 from iriai.wire.machines import LinkRow, MemberRow
-from iriai.wire.reports import ClusterSight, LimitedRow, StatusReport
+from iriai.wire.reports import ClusterSight, LimitedRow, Status, StatusReport
 
 
 def status(options: GlobalOptions) -> None:
     """Show the state of the machine: its processes, what is free, what waits, what is wrong."""
-    with Client.connect(options.state, follow=False) as client:
-        report = client.status()
+    report = options.ask(Status(), follow=False)
     if options.as_json:
         print_document(report)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
-from iriai.model.paths import StatePaths, node_directory, state_directory
+from iriai.model.paths import StatePaths, node_directory
 
 PARTS = ("node", "home,broker", "node,home,broker")
 """Values of --parts, for completion."""
@@ -73,9 +72,8 @@ def up(
         None if parts is None else read_parts(parts),
         None if home is None else _front_end_socket(home),
     )
-    option = None if options.state is None else str(options.state)
-    directory = state_directory(option, os.environ, os.geteuid())
-    if option is None and name is not None:
+    directory = options.directory
+    if options.state is None and name is not None:
         own = node_directory(directory, name)
         if wanted.front or Path(StatePaths(own).identity).exists():
             directory = own
