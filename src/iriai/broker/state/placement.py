@@ -207,7 +207,7 @@ class Placement:
         if here is None:
             return None
         resources = capacity if key.exclusive else key.resources
-        if not self._backfill.tolerates(here, resources, key.stay_s, self._now_s):
+        if not here.tolerates(resources, key.stay_s, self._now_s):
             return here
         if key.tenant:
             ahead = self._queues.entries.get(here.job)

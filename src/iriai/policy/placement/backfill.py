@@ -1,7 +1,7 @@
 """Backfill: the reserved head keeps its earliest start, others fill in before it.
 
-`Easy` is EASY backfill after Lifka, "The ANL/IBM SP scheduling system" (JSSPP 1995); `NoBackfill`
-is first come, first served (docs/spec/003, section 7). Times are on the steady clock.
+"easy" is EASY backfill after Lifka, "The ANL/IBM SP scheduling system" (JSSPP 1995); "none" is
+first come, first served (docs/spec/003, section 7). Times are on the steady clock.
 """
 
 from __future__ import annotations
@@ -56,80 +56,37 @@ class Filling(Protocol):
 Fill = TypeVar("Fill", bound=Filling)
 
 
-class Backfill(Protocol):
+@dataclass(frozen=True, slots=True)
+class Backfill:
     """Chooses jobs that may pass a reserved head, in order. It keeps nothing between two calls."""
 
-    passes_heads: bool
+    passes_heads: bool = True
     """False: where a head could ever run, nothing else starts while it waits."""
-
-    def tolerates(
-        self, head: ReservedHead, resources: Resources, stay_s: float | None, now_s: float
-    ) -> bool:
-        """Whether `resources`, which are free on the head's machine, may be claimed for `stay_s`.
-
-        Only asked where `passes_heads`.
-        """
-        ...
+    is_shortest_first: bool = False
+    """Whether of the jobs that do not delay the head the shortest starts, not the first (Tsafrir,
+    Etsion, Feitelson, IEEE TPDS 18, 2007)."""
 
     def next_fill(self, fitting: Iterator[Fill]) -> Fill | None:
-        """Of the tasks that could start now, the one that does; None: none.
+        """Return the task that starts, of those that could start now; None where there is none.
 
-        `fitting` has them in their order of precedence, one for each kind of task (those alike
+        `fitting` yields them in their order of precedence, one for each kind of task (those alike
         in what they take and how long they stay), and finds the next only when it is asked.
         """
-        ...
-
-
-class Easy:
-    """Chooses jobs that do not delay the head, in order of precedence."""
-
-    passes_heads = True
-
-    def tolerates(
-        self, head: ReservedHead, resources: Resources, stay_s: float | None, now_s: float
-    ) -> bool:
-        """Whether it ends before the head starts, or takes what the head leaves."""
-        return head.tolerates(resources, stay_s, now_s)
-
-    def next_fill(self, fitting: Iterator[Fill]) -> Fill | None:
-        """The first."""
+        if self.is_shortest_first:
+            return min(fitting, key=_stay_s, default=None)
         return next(fitting, None)
-
-
-class EasyShortestFirst(Easy):
-    """EASY where the shortest fills in first (Tsafrir, Etsion, Feitelson, IEEE TPDS 18, 2007)."""
-
-    def next_fill(self, fitting: Iterator[Fill]) -> Fill | None:
-        """The one that stays shortest; of equals the first."""
-        return min(fitting, key=_stay_s, default=None)
 
 
 def _stay_s(fill: Filling) -> float:
     return inf if fill.stay_s is None else fill.stay_s
 
 
-class NoBackfill:
-    """Nothing passes a head: first come, first served."""
-
-    passes_heads = False
-
-    def tolerates(
-        self, head: ReservedHead, resources: Resources, stay_s: float | None, now_s: float
-    ) -> bool:
-        """Never."""
-        return False
-
-    def next_fill(self, fitting: Iterator[Fill]) -> Fill | None:
-        """The first of what could never run where a head waits."""
-        return next(fitting, None)
-
-
 BACKFILLS: Mapping[str, Backfill] = MappingProxyType(
     {
-        "easy": Easy(),
-        "easy-sjbf": EasyShortestFirst(),
-        "none": NoBackfill(),
-        "conservative": Easy(),  # a whole plan, see policy.conservative; it has no reserved heads
+        "easy": Backfill(),
+        "easy-sjbf": Backfill(is_shortest_first=True),
+        "none": Backfill(passes_heads=False),
+        "conservative": Backfill(),  # a whole plan, see `conservative`; it has no reserved heads
     }
 )
 """By their names in the configuration."""
