@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice
 from math import inf
 from random import Random
@@ -46,41 +47,31 @@ SHUNNED_MAX = 4_000
 That costs a message in vain: as many as an answer is remembered for at the other end."""
 
 
+@dataclass(slots=True, eq=False)
 class ForwardedBatch:
     """Tasks of a job that were forwarded to another cluster."""
 
-    __slots__ = (
-        "asked",
-        "cluster",
-        "count",
-        "entry",
-        "forward",
-        "is_answered",
-        "is_copy",
-        "told_s",
-        "until_s",
-    )
-
-    def __init__(self, entry: QueuedJob, forward: Forward, cluster: str, now_s: float) -> None:
-        self.entry = entry
-        self.forward = forward
-        self.cluster = cluster
-        self.count = forward.want.count
-        """How many may still come back."""
-        self.asked: set[str] = set()
-        """Machines to which it was said, one each time at most: they alone may answer."""
-        self.told_s = now_s
-        self.until_s = now_s + GIVE_UP_S
-        self.is_answered = False
-        self.is_copy = False
-        """Whether the task waits here as well: the last of a reserved head, whose place is kept."""
+    entry: QueuedJob
+    forward: Forward
+    cluster: str
+    sent_s: float
+    """When it was sent, the last time."""
+    until_s: float
+    """When its tasks come back if nothing is heard of them."""
+    is_copy: bool
+    """Whether the task waits here as well: the last of a reserved head, whose place is kept."""
+    count: int
+    """The number of tasks that may still come back."""
+    asked: set[str] = field(default_factory=set)
+    """Machines to which it was sent, one each time at most: they alone may answer."""
+    is_answered: bool = False
 
     @property
     def next_s(self) -> float:
         """Return when it is to be said again, or comes back."""
         if self.is_answered:
             return self.until_s
-        return min(self.until_s, self.told_s + RESEND_S)
+        return min(self.until_s, self.sent_s + RESEND_S)
 
 
 class Forwarder:
@@ -188,8 +179,8 @@ class Forwarder:
                 self._give_back(passed, passed.count, state)
                 self._drop(passed)
                 has_come_back = True
-            elif not passed.is_answered and passed.told_s + RESEND_S <= now_s:
-                passed.told_s = now_s
+            elif not passed.is_answered and passed.sent_s + RESEND_S <= now_s:
+                passed.sent_s = now_s
                 sends += self._send(passed)
         self.next_s = min(
             (each.next_s for of_job in self._of_jobs.values() for each in of_job.values()),
@@ -272,9 +263,9 @@ class Forwarder:
         origin = ""
         if is_guest(entry.want):
             guest = guests.open.get(job)
-            if guest is None or guest.hops >= HOPS_MAX:
+            if guest is None or guest.forward.hops >= HOPS_MAX:
                 return []
-            origin = guest.cluster
+            origin = guest.forward.cluster
         shunned = self._shunned.get(job, {})
         there = self.clusters_of(job)
         others = []
@@ -300,12 +291,15 @@ class Forwarder:
         other.reserve(want.resources, count)
         self._number = max(self._number + 1, int(now.wall_s * 1000.0))
         guest = guests.open.get(want.job)
-        hops = 1 if guest is None else guest.hops + 1
+        hops = 1 if guest is None else guest.forward.hops + 1
         told = forwarded_want(want, entry, count, now)
         cluster = self._peers.own
         forward = Forward(self._machine, self._number, cluster, hops, told)
-        passed = ForwardedBatch(entry, forward, other.cluster, now.steady_s)
-        passed.is_copy = count == entry.count and _is_head(state, want.job)
+        is_copy = count == entry.count and _is_head(state, want.job)
+        until_s = now.steady_s + GIVE_UP_S
+        passed = ForwardedBatch(
+            entry, forward, other.cluster, now.steady_s, until_s, is_copy, count
+        )
         if not passed.is_copy:
             for _ in range(count):
                 state.queues.task_matched(entry)

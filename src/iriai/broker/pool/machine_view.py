@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -198,63 +199,45 @@ class Rank(NamedTuple):
     name: str
 
 
+@dataclass(slots=True, eq=False)
 class MachineView:
-    """Calendar, capabilities and matches under way of one machine."""
+    """Calendar, capabilities and pending matches of one machine."""
 
-    __slots__ = (
-        "ad",
-        "ahead_capabilities",
-        "back_off",
-        "calendar",
-        "capabilities",
-        "ended",
-        "foreign_load",
-        "incarnation",
-        "is_away",
-        "is_forgotten",
-        "keyboard_idle_s",
-        "load",
-        "matched",
-        "mints",
-        "name",
-        "rules",
-        "speed",
-        "tenants",
-        "unavailable",
-        "version",
-    )
+    name: str
+    capacity: InitVar[Resources]
+    mints: bool = True
+    """False where claims need no capability, since no messages are exchanged."""
+    calendar: Calendar[ClaimKey] = field(init=False)
+    capabilities: deque[Capability] = field(default_factory=deque)
+    ahead_capabilities: deque[Capability] = field(default_factory=deque)
+    """For tasks that are to wait there for a place."""
+    matched: dict[Capability, Matched] = field(default_factory=dict)
+    """Pending matches, the oldest first."""
+    tenants: dict[str, int] = field(default_factory=dict)
+    """The number of tasks that run or are matched, by tenant; see `TaskClassKey`."""
+    ended: int = 0
+    """Counts the claims that are over, and the matches that became none."""
+    rules: int = 0
+    """Counts the changes of whose tasks it runs; see `Idle.rules`."""
+    unavailable: Reason | None = None
+    """Why it takes no tasks, by its own report."""
+    is_away: bool = False
+    """Whether it cannot be reached."""
+    is_forgotten: bool = False
+    """Whether the directory keeps nothing of it: it is dropped once it is away."""
+    back_off: MachineBackoff = field(init=False)
+    speed: float = 1.0
+    load: float = 0.0
+    foreign_load: float = 0.0
+    keyboard_idle_s: float | None = None
+    ad: MachineAd = NO_AD
+    """Its own description; empty where it reported none."""
+    incarnation: int = -1
+    version: int = -1
 
-    def __init__(self, name: str, capacity: Resources, *, mints: bool = True) -> None:
-        """`mints` is False where claims need no capability, since no messages are exchanged."""
-        self.name = name
-        self.calendar: Calendar[ClaimKey] = Calendar(capacity)
-        self.capabilities: deque[Capability] = deque()
-        self.ahead_capabilities: deque[Capability] = deque()
-        """For tasks that are to wait there for a place."""
-        self.mints = mints
-        self.matched: dict[Capability, Matched] = {}
-        """Handed on and not seen again, oldest first."""
-        self.tenants: dict[str, int] = {}
-        """How many tasks run or are matched of who may have one at a time; see `TaskClassKey`."""
-        self.ended = 0
-        """Counts the claims that are over, and the matches that became none."""
-        self.rules = 0
-        """How often it became another whose tasks it runs; see `Idle.rules`."""
-        self.unavailable: Reason | None = None
-        """Why it takes nothing, as it says."""
-        self.is_away = False
-        """Whether it cannot be reached."""
-        self.is_forgotten = False
-        """Whether the directory keeps nothing of it: it is dropped once it is away."""
-        self.back_off = MachineBackoff(name)
-        self.speed = 1.0
-        self.load = 0.0
-        self.foreign_load = 0.0
-        self.keyboard_idle_s: float | None = None
-        self.ad = NO_AD
-        """What it says of itself; empty where it said nothing."""
-        self.incarnation = -1
-        self.version = -1
+    def __post_init__(self, capacity: Resources) -> None:
+        self.calendar = Calendar(capacity)
+        self.back_off = MachineBackoff(self.name)
 
     @property
     def is_available(self) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from iriai.broker.queue.shape_index import BlockedSortedList, Mask
@@ -48,41 +49,32 @@ class TaskClassKey(NamedTuple):
     """True if another cluster's broker forwarded it: no place is kept for it."""
 
 
+@dataclass(slots=True, eq=False)
 class TaskClass:
-    """One kind of which tasks wait."""
+    """A class of waiting tasks that fit alike."""
 
-    __slots__ = (
-        "bit",
-        "demand",
-        "held",
-        "is_possible",
-        "is_settled",
-        "key",
-        "lines",
-        "looked",
-        "position",
-        "unreservable",
-    )
+    key: TaskClassKey
+    position: int
+    """Of its shape, in the index of shapes."""
+    demand: Demand | None = None
+    """The machines that match; None: all."""
+    lines: list[SubQueue] = field(default_factory=list)
+    """Its tasks, a line for each queue that has some."""
+    is_possible: bool = False
+    """Whether it could run somewhere if nothing else did. Otherwise it does not contend."""
+    is_settled: bool = True
+    """Whether it is known to fit on no machine but those with new room."""
+    looked: int = -1
+    """The state (`Placement`) as of which it fits nowhere."""
+    held: int = -1
+    """The state (`ReservedHeads.held`) as of which heads hold all machines that it could have."""
+    unreservable: int = -1
+    """The state (`ReservedHeads.changes`) as of which no machine takes it."""
+    bit: Mask = field(init=False)
+    """Of its shape."""
 
-    def __init__(self, key: TaskClassKey, position: int) -> None:
-        self.key = key
-        self.position = position
-        self.bit: Mask = 1 << position
-        """Of its shape."""
-        self.demand: Demand | None = None
-        """Which machines match; None: all."""
-        self.lines: list[SubQueue] = []
-        """Its tasks, a line for each queue that has some."""
-        self.is_possible = False
-        """Whether it could run somewhere if nothing else did. Otherwise it stands aside."""
-        self.is_settled = True
-        """Whether it is known to fit on no machine but those with new room."""
-        self.looked = -1
-        """When it was last found to fit nowhere, as `Placement` counts."""
-        self.held = -1
-        """What reserved heads hold (`ReservedHeads.held`) when it has no place beside them."""
-        self.unreservable = -1
-        """As of which state of the reserved heads (`ReservedHeads.changes`) no machine takes it."""
+    def __post_init__(self) -> None:
+        self.bit = 1 << self.position
 
     @property
     def is_choosy(self) -> bool:
@@ -106,19 +98,21 @@ class Precedence(NamedTuple):
     job: JobId
 
 
+@dataclass(slots=True, eq=False)
 class SubQueue:
-    """The tasks of one kind in one queue, in order."""
+    """The tasks of one class in one queue, in order."""
 
-    __slots__ = ("bit", "first", "heap", "kind", "queue")
+    queue: Queue
+    kind: TaskClass
+    first: Precedence
+    """The precedence of the first entry."""
+    heap: list[Precedence] = field(default_factory=list)
+    """Those of entries that were replaced or moved since are dropped when they come first."""
+    bit: Mask = field(init=False)
+    """Of the shape of its class."""
 
-    def __init__(self, queue: Queue, kind: TaskClass, first: Precedence) -> None:
-        self.queue = queue
-        self.kind = kind
-        self.bit = kind.bit
-        self.first = first
-        """That of the first entry."""
-        self.heap: list[Precedence] = []
-        """Those of entries that were replaced or moved since are dropped on the way."""
+    def __post_init__(self) -> None:
+        self.bit = self.kind.bit
 
 
 @dataclass(slots=True)
@@ -156,27 +150,25 @@ class ShapesPresent:
         self.mask |= line.bit
 
 
+@dataclass(slots=True, eq=False)
 class Queue:
     """Waiting tasks in one order: an account's, or all."""
 
-    __slots__ = ("first", "held", "is_behind", "lines", "mask", "order", "shapes")
-
-    def __init__(self) -> None:
-        self.lines: dict[TaskClass, SubQueue] = {}
-        self.order: BlockedSortedList[Precedence, SubQueue, ShapesPresent] = BlockedSortedList(
-            ShapesPresent
-        )
-        """Those of them that could ever run."""
-        self.first: SubQueue | None = None
-        """Of `order`."""
-        self.held = -1
-        """What reserved heads hold (`ReservedHeads.held`) when that has no place beside them."""
-        self.mask: Mask = 0
-        """The shapes that are in `order`."""
-        self.shapes: dict[int, int] = {}
-        """How many lines of `order` are of each."""
-        self.is_behind = False
-        """Whether passes went by in which nothing of it was looked at."""
+    lines: dict[TaskClass, SubQueue] = field(default_factory=dict)
+    order: BlockedSortedList[Precedence, SubQueue, ShapesPresent] = field(
+        default_factory=partial(BlockedSortedList, ShapesPresent)
+    )
+    """The lines of them that could ever run."""
+    first: SubQueue | None = None
+    """Of `order`."""
+    held: int = -1
+    """The state (`ReservedHeads.held`) as of which the first has no place beside heads."""
+    mask: Mask = 0
+    """The shapes that are in `order`."""
+    shapes: dict[int, int] = field(default_factory=dict)
+    """The number of lines of `order` by position of their shape."""
+    is_behind: bool = False
+    """Whether passes went by in which nothing of it was looked at."""
 
     def enter(self, line: SubQueue) -> None:
         """The line contends."""

@@ -7,6 +7,7 @@ elsewhere, and no task waits at two brokers. In draws they contend as any others
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import asdict
@@ -40,19 +41,14 @@ def guest_want(want: Want, account: Account) -> ForwardedRequest:
     return ForwardedRequest(**(unpromised(want) | {"account": account}))
 
 
+@dataclass(slots=True, eq=False)
 class ForwardedJob:
     """A forwarded job that is not answered yet."""
 
-    __slots__ = ("broker", "cluster", "hops", "number", "reason", "returned")
-
-    def __init__(self, forward: Forward) -> None:
-        self.broker = forward.broker
-        self.cluster = forward.cluster
-        self.number = forward.number
-        self.hops = forward.hops
-        self.returned = 0
-        """How many of its tasks go back, by what is known."""
-        self.reason: Reason | None = None
+    forward: Forward
+    returned: int = 0
+    """The number of its tasks that go back, as far as is known."""
+    reason: Reason | None = None
 
 
 class ForwardedJobs:
@@ -77,7 +73,7 @@ class ForwardedJobs:
             self.unsaid.append(Send(forward.broker, Part.BROKER, answer))
             return False
         guest = self.open.get(job)
-        if guest is not None and (guest.broker, guest.number) == key:
+        if guest is not None and (guest.forward.broker, guest.forward.number) == key:
             return False
         if guest is not None or is_known or len(self.open) >= GUESTS_MAX:
             self._answer(ForwardedJob(forward), forward.want.count)
@@ -104,11 +100,11 @@ class ForwardedJobs:
         return said
 
     def _answer(self, guest: ForwardedJob, count: int) -> None:
-        answer = Returned(self._machine, guest.number, count, guest.reason)
-        self._answered[guest.broker, guest.number] = answer
+        answer = Returned(self._machine, guest.forward.number, count, guest.reason)
+        self._answered[guest.forward.broker, guest.forward.number] = answer
         if len(self._answered) > ANSWERED_MAX:
             self._answered.popitem(last=False)
-        self.unsaid.append(Send(guest.broker, Part.BROKER, answer))
+        self.unsaid.append(Send(guest.forward.broker, Part.BROKER, answer))
 
 
 def is_guest(want: Want) -> bool:

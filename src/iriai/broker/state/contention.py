@@ -6,6 +6,7 @@ all, so the others stay comparable, and all are made again when that has gone on
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from random import Random
 
 from iriai.broker.queue.entries import Queue, QueuedJob
@@ -84,22 +85,18 @@ MEAN_STEP = 1 / 32
 few of each account's runs, so an account with many hardly depends on it."""
 
 
+@dataclass(slots=True, eq=False)
 class ContenderState:
     """An account with waiting tasks that could ever run, as a contender in draws."""
 
-    __slots__ = ("account", "contender", "entry", "is_within", "queue")
-
-    def __init__(
-        self, account: Account, queue: Queue, entry: QueuedJob, contender: Contender
-    ) -> None:
-        self.account = account
-        self.queue = queue
-        self.entry = entry
-        """The task that it contends with: found when it was last drawn, else its first."""
-        self.contender = contender
-        self.is_within: bool | None = None
-        """Whether that task is within the account's burst; None: nobody has asked since it or the
-        account's use changed."""
+    account: Account
+    queue: Queue
+    entry: QueuedJob
+    """The task that it contends with: found when it was last drawn, else its first."""
+    contender: Contender
+    is_within: bool | None = None
+    """Whether that task is within the account's burst; None: not computed since it or the
+    account's usage changed."""
 
 
 class Contention:
