@@ -180,54 +180,6 @@ class DecayedUsage:
         return DecayedUsage(self.half_life_s, epoch, counter if counter >= NEGLIGIBLE_S else 0.0)
 
 
-class UsageAggregate(Generic[Key]):
-    """The decayed usage of many counters, read without looking at each.
-
-    Counters of one epoch decay alike, so their sum does. What is later than the epoch of the last
-    reading counts in full, as `DecayedUsage.at` has it.
-    """
-
-    __slots__ = ("_counters", "_epoch", "_half_life_s", "_total")
-
-    def __init__(self, half_life_s: float) -> None:
-        self._half_life_s = half_life_s
-        self._epoch = 0
-        self._counters: dict[Key, DecayedUsage] = {}
-        self._total = 0.0
-        """Of all, as of the epoch."""
-
-    def merge(self, key: Key, usage: DecayedUsage) -> None:
-        """A counter's copy; of two the later one stays."""
-        known = self._counters.get(key)
-        if known is not None:
-            self._total -= self._in_epoch(known)
-            usage = known.merged(usage)
-        self._counters[key] = usage
-        self._total += self._in_epoch(usage)
-
-    def drop(self, key: Key) -> None:
-        """A counter counts no more, where there is one."""
-        known = self._counters.pop(key, None)
-        if known is not None:
-            self._total -= self._in_epoch(known)
-        if not self._counters:
-            self._total = 0.0  # what rounding left
-
-    def at(self, wall_s: float) -> float:
-        """The sum of all counters, read at `wall_s`, in charged seconds."""
-        half_lives = wall_s / self._half_life_s
-        epoch = math.floor(half_lives)
-        if epoch > self._epoch:
-            self._epoch = epoch
-            self._total = 0.0
-            for usage in self._counters.values():
-                self._total += self._in_epoch(usage)
-        return max(0.0, self._total) * math.exp2(-max(0.0, half_lives - self._epoch))
-
-    def _in_epoch(self, usage: DecayedUsage) -> float:
-        return math.ldexp(usage.counter, min(0, usage.epoch - self._epoch))
-
-
 Key_contra = TypeVar("Key_contra", bound=Hashable, contravariant=True)
 
 
@@ -328,25 +280,52 @@ class DecayedCounter:
 
 
 class DecayedSum(Generic[Key]):
-    """Of counters with a half-life. It satisfies `UseSum`."""
+    """The usage in many counters with a half-life, read without a loop over them. A `UseSum`.
 
-    __slots__ = ("_half_life_s", "_sum")
+    Counters of one epoch decay alike, so their sum does. What is later than the epoch of the last
+    reading counts in full, as `DecayedUsage.at` has it.
+    """
+
+    __slots__ = ("_counters", "_epoch", "_half_life_s", "_total")
 
     def __init__(self, half_life_s: float) -> None:
         self._half_life_s = half_life_s
-        self._sum = UsageAggregate[Key](half_life_s)
+        self._epoch = 0
+        self._counters: dict[Key, DecayedUsage] = {}
+        self._total = 0.0
+        """Of all, as of the epoch."""
 
     def merge(self, key: Key, row: LedgerRow) -> None:
         """See `UseSum`."""
-        self._sum.merge(key, DecayedCounter.restored(self._half_life_s, row).usage)
+        usage = DecayedCounter.restored(self._half_life_s, row).usage
+        known = self._counters.get(key)
+        if known is not None:
+            self._total -= self._in_epoch(known)
+            usage = known.merged(usage)
+        self._counters[key] = usage
+        self._total += self._in_epoch(usage)
 
     def drop(self, key: Key) -> None:
         """See `UseSum`."""
-        self._sum.drop(key)
+        known = self._counters.pop(key, None)
+        if known is not None:
+            self._total -= self._in_epoch(known)
+        if not self._counters:
+            self._total = 0.0  # what rounding left
 
     def at(self, wall_s: float) -> float:
         """See `UseSum`."""
-        return self._sum.at(wall_s)
+        half_lives = wall_s / self._half_life_s
+        epoch = math.floor(half_lives)
+        if epoch > self._epoch:
+            self._epoch = epoch
+            self._total = 0.0
+            for usage in self._counters.values():
+                self._total += self._in_epoch(usage)
+        return max(0.0, self._total) * math.exp2(-max(0.0, half_lives - self._epoch))
+
+    def _in_epoch(self, usage: DecayedUsage) -> float:
+        return math.ldexp(usage.counter, min(0, usage.epoch - self._epoch))
 
 
 @dataclass(frozen=True)
