@@ -78,6 +78,6 @@ def _built_in(name: str) -> type[Order]:
     [found] = (
         each
         for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, Order) and each is not Order
+        if isinstance(each, type) and each.__module__ == module.__name__ and issubclass(each, Order)
     )
     return found

@@ -166,8 +166,8 @@ def test_the_floor_holds_for_groups_too(name):
 
 def test_paper000_priorities_are_at_least_1():
     contenders = [contender("ann", 100), contender("ben", 200), contender("cleo", 400)]
-    assert order("paper000").priorities(contenders, NO_GROUPS) == pytest.approx([7, 7 / 2, 7 / 4])
-    assert order("paper000").priorities([contender("ann", 100)], NO_GROUPS) == [1]
+    assert order("paper000").weights(contenders, NO_GROUPS) == pytest.approx([7, 7 / 2, 7 / 4])
+    assert order("paper000").weights([contender("ann", 100)], NO_GROUPS) == [1]
 
 
 def test_stride_takes_the_group_and_then_the_user_furthest_below_its_right():

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from random import Random
 
 from iriai.model.ids import Account
-from iriai.policy.draw.order import Contender, Groups, GroupUsage, Order
-from iriai.policy.draw.sampling import drawn, weighted_rates
+from iriai.policy.draw.order import Contender, Groups, GroupUsage
+from iriai.policy.draw.sampling import WeightedOrder
 from iriai.policy.draw.urgency import mean_urgencies
 
 
@@ -153,22 +153,15 @@ class LotteryDraw:
         return self._levels.get(account.group if self._groups else "")
 
 
-class Lottery(Order):
+class Lottery(WeightedOrder):
     """Weighted draw; in the long run the share got is the share wanted."""
-
-    def rates(self, contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:
-        """The probability of each account to be drawn next."""
-        return weighted_rates(contenders, self._weights(contenders, groups))
-
-    def choose(self, contenders: Sequence[Contender], groups: Groups, rng: Random) -> Account:
-        """The account drawn; see `Order.choose`."""
-        return drawn(contenders, self._weights(contenders, groups), rng)
 
     def drawing(self, contenders: Sequence[Contender], groups: Groups) -> LotteryDraw:
         """For several draws in a row; see `policy.orders.lottery`."""
         return LotteryDraw(contenders, groups, self.settings.usage_floor_s)
 
-    def _weights(self, contenders: Sequence[Contender], groups: Groups) -> list[float]:
+    def weights(self, contenders: Sequence[Contender], groups: Groups) -> list[float]:
+        """Return the weight of each contender, of both levels in one."""
         # The hot path of a broker: loops that unpack, and no call for each contender.
         floor = self.settings.usage_floor_s
         if not groups:
@@ -189,11 +182,11 @@ class Lottery(Order):
             weighed.append((growth / expected, name))
             if urgency != 1.0:
                 is_urgent = True
-        factors = {name: self._group_weight(groups[name]) / within[name] for name in within}
+        factors = {
+            name: groups[name].right ** 2 / max(floor, groups[name].usage_s) / within[name]
+            for name, growth in within.items()
+        }
         if is_urgent:
             for name, mean in mean_urgencies(contenders).items():
                 factors[name] *= mean
         return [weight * factors[name] for weight, name in weighed]
-
-    def _group_weight(self, group: GroupUsage) -> float:
-        return group.right**2 / max(self.settings.usage_floor_s, group.usage_s)

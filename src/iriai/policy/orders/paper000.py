@@ -14,30 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import fsum
-from random import Random
 from types import MappingProxyType
 
-from iriai.model.ids import Account
-from iriai.policy.draw.order import Contender, Groups, Order, chance_by_urgency
-from iriai.policy.draw.sampling import drawn, weighted_rates
+from iriai.policy.draw.order import Contender, Groups, chance_by_urgency
+from iriai.policy.draw.sampling import WeightedOrder
 
 
-class Paper000(Order):
+class Paper000(WeightedOrder):
     """Weighted draw by the paper's priorities."""
 
     head_chance = staticmethod(chance_by_urgency)
     usual = MappingProxyType({"idle_weight": 0.0, "gpu_weight": 0.0, "offpeak": "paper000"})
 
-    def rates(self, contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:
-        """The paper's selection rate of each account."""
-        return weighted_rates(contenders, self.priorities(contenders, groups))
-
-    def choose(self, contenders: Sequence[Contender], groups: Groups, rng: Random) -> Account:
-        """The account drawn; see `Order.choose`."""
-        return drawn(contenders, self.priorities(contenders, groups), rng)
-
-    def priorities(self, contenders: Sequence[Contender], groups: Groups) -> list[float]:
-        """The paper's priority of each contender: at least 1, times its urgency."""
+    def weights(self, contenders: Sequence[Contender], groups: Groups) -> list[float]:
+        """Return the paper's priority of each contender: at least 1, times its urgency."""
         if groups:
             return self._grouped(contenders, groups)
         floor = self.settings.usage_floor_s

@@ -12,42 +12,28 @@ contenders weighted by right, which is what their charges grow by (`urgency`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from random import Random
 
 from iriai.model.ids import Account
-from iriai.policy.draw.order import Contender, Groups, Order, chance_by_urgency
-from iriai.policy.draw.sampling import certain_rates
+from iriai.policy.draw.order import Contender, Groups, chance_by_urgency
+from iriai.policy.draw.sampling import CertainOrder
 from iriai.policy.draw.urgency import mean_urgencies
 
 
-class Stride(Order):
+class Stride(CertainOrder):
     """Deterministic; ties go by name. The usage floor plays no part: nothing divides by usage."""
 
     head_chance = staticmethod(chance_by_urgency)
 
-    def rates(self, contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:
-        """1 for the account that is next, 0 for the others."""
-        return certain_rates(contenders, _next(contenders, groups)) if contenders else {}
-
-    def choose(
-        self,
-        contenders: Sequence[Contender],
-        groups: Groups,
-        rng: Random,
-    ) -> Account:
-        """The account furthest below its right; see `Order.choose`."""
-        return _next(contenders, groups)
-
-
-def _next(contenders: Sequence[Contender], groups: Groups) -> Account:
-    if not contenders:
-        raise ValueError("no account to choose from")
-    if groups:
-        group = _next_group(contenders, groups)
-        contenders = [c for c in contenders if c[0][0] == group]
-    return min((usage / (right * urgency), a) for a, usage, right, urgency, _, _, _ in contenders)[
-        1
-    ]
+    def next_account(self, contenders: Sequence[Contender], groups: Groups) -> Account:
+        """Return the account furthest below its right."""
+        if groups:
+            group = _next_group(contenders, groups)
+            contenders = [c for c in contenders if c[0][0] == group]
+        claims = (
+            (usage_s / (right * urgency), account)
+            for account, usage_s, right, urgency, _, _, _ in contenders
+        )
+        return min(claims)[1]
 
 
 def _next_group(contenders: Sequence[Contender], groups: Groups) -> str:
