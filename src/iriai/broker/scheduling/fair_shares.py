@@ -6,10 +6,10 @@ from math import inf
 from typing import NamedTuple
 
 from iriai.broker.state.state import BrokerState
-from iriai.model.ids import Account, JobId, TaskId
+from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import NOTHING
-from iriai.policy.draw.order import Contender, Groups, GroupUsage, shares_wanted
+from iriai.policy.draw.order import Groups, GroupUsage, shares_wanted
 from iriai.protocol.messages.scheduling import Want
 
 _NO_WANT = Want(JobId("", 0), Account("", ""), NOTHING, None, 1.0, 0.0, 0)
@@ -45,15 +45,8 @@ def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
         queue = state.queues.accounts.get(account)
         entry = state.first_of(queue) if queue else None
         want = entry.want if entry else _NO_WANT
-        contender = Contender(
-            account,
-            usage[account],
-            state.right_of(account),
-            want.urgency,
-            entry.precedence.queued_at_s if entry else inf,
-            TaskId(want.job.home, want.job.number, 0),
-            state.usage.expected_s(account, want.resources, want.limit_s),
-        )
+        queued_at_s = entry.precedence.queued_at_s if entry else inf
+        contender = state.contention.contender(account, want, queued_at_s, usage[account])
         if queue:
             waiting.append(contender)
         if queue or state.usage.running_cpus(account):
@@ -64,7 +57,7 @@ def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
     return [
         AccountShare(
             account,
-            state.right_of(account),
+            state.settings.configuration.right_of_user(*account),
             usage[account],
             state.usage.running_cpus(account),
             state.queues.accounts[account].ready if account in state.queues.accounts else 0,

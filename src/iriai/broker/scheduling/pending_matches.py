@@ -24,7 +24,7 @@ from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.policy.draw.order import Contender
 from iriai.protocol.messages.effects import Effect, Part, Send
-from iriai.protocol.messages.scheduling import Capability, Decline, Match, Promise, Running
+from iriai.protocol.messages.scheduling import Capability, Decline, Match, Running
 
 SHORT_S = 5.0
 """Tasks that take longer, by their limit or as long as their account's usually do, are not handed
@@ -102,8 +102,7 @@ class Prefetcher:
                 decision = self._decide(place, dice, now)
                 if decision is not None:
                     decisions.append(decision)
-        told, state.heads.updates = state.heads.updates, []
-        return PassResult(decisions, told)
+        return PassResult(decisions, state.heads.drain_promises())
 
     def _decide(self, place: PrefetchSlot, dice: DecisionRng, now: Instant) -> Decision | None:
         """Send the next there if it is short; if it does not fit keep a place, as a pass would.
@@ -249,11 +248,10 @@ class PendingMatches:
             match = Match(job, view.name, key, MATCH_UNTIL_S, self._named_for(entry))
             effects.append(Send(job.home, Part.HOME, match))
         # After the matches: a promise is for the first task that waits when they are bound.
-        for job, machine, start_in_s in outcome.told:
-            known = self._state.queues.entries.get(job)
-            if known is not None and is_guest(known.want):
-                continue  # another broker may promise it a start
-            effects.append(Send(job.home, Part.HOME, Promise(job, machine, start_in_s)))
+        for promise in outcome.promises:
+            known = self._state.queues.entries.get(promise.job)
+            if known is None or not is_guest(known.want):  # else another broker may promise
+                effects.append(Send(promise.job.home, Part.HOME, promise))
         return effects
 
     def close(

@@ -13,7 +13,7 @@ from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.queue_order import in_order
-from iriai.broker.state.reserved_heads import PromiseUpdate, could_hold, kept_for
+from iriai.broker.state.reserved_heads import could_hold, kept_for
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
@@ -30,6 +30,7 @@ from iriai.policy.placement.policy_api import (
     anywhere,
 )
 from iriai.policy.policy_error import PolicyError
+from iriai.protocol.messages.scheduling import Promise
 
 DECISIONS_MAX = 100_000
 """Decisions of one pass. A policy that decides more than that goes round in circles."""
@@ -81,7 +82,7 @@ class PlanDriver:
                 raise
             self.mistake = PolicyError.of(self._source.path, error)
         self._state.pool.nothing_left()
-        dice.decided(len(outcome.decisions) + len(outcome.told))
+        dice.decided(len(outcome.decisions) + len(outcome.promises))
         return outcome
 
     def explain(self, job: JobId, reasons: list[Reason], now: Instant) -> list[Reason]:
@@ -142,15 +143,15 @@ class PlanDriver:
         if promise.machine not in self._state.machines:
             return f"there is no machine {promise.machine!r:.60}"
         start_s: object = promise.start_s
+        in_s: float | None = None
         if start_s is None:
             self.promised.pop(promise.job, None)
-            outcome.told.append(PromiseUpdate(promise.job, promise.machine, None))
-            return ""
-        if not (isinstance(start_s, int | float) and isfinite(start_s)):
+        elif isinstance(start_s, int | float) and isfinite(start_s):
+            self.promised[promise.job] = promise
+            in_s = max(0.0, start_s - now.steady_s)
+        else:
             return f"{start_s!r:.60} is not a time"
-        self.promised[promise.job] = promise
-        in_s = max(0.0, start_s - now.steady_s)
-        outcome.told.append(PromiseUpdate(promise.job, promise.machine, in_s))
+        outcome.promises.append(Promise(promise.job, promise.machine, in_s))
         return ""
 
     def _mistake(self, decisions: object, what: str) -> PolicyError:

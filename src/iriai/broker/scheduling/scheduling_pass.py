@@ -14,13 +14,14 @@ from typing import NamedTuple
 from iriai.broker.pool.machine_view import ClaimKey, MachineView
 from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass
 from iriai.broker.state.contention import ContenderState, DecisionRng
-from iriai.broker.state.reserved_heads import PROMISE_STEP_S, PromiseUpdate, could_hold, kept_for
+from iriai.broker.state.reserved_heads import PROMISE_STEP_S, could_hold, kept_for
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.policy.draw.order import Contender, IncrementalDraw
 from iriai.policy.placement.backfill import ReservedHead
+from iriai.protocol.messages.scheduling import Promise
 
 FRESH_LOOKS_MAX = 16
 """Machines with new room on which an earlier start of a reserved head is sought in one pass. After
@@ -48,8 +49,8 @@ class PassResult(NamedTuple):
     """The result of a pass."""
 
     decisions: list[Decision]
-    told: list[PromiseUpdate]
-    """The promised starts that homes should receive."""
+    promises: list[Promise]
+    """Of starts, for homes."""
 
 
 class SchedulingPass:
@@ -91,9 +92,8 @@ class SchedulingPass:
         self.is_over = self._placement.scan_ahead(self._stop_at) and self._serve()
         if self.is_over:
             self._placement.end()
-        told, self._state.heads.updates = self._state.heads.updates, []
         decisions, self._decisions = self._decisions, []
-        return PassResult(decisions, told)
+        return PassResult(decisions, self._heads.drain_promises())
 
     def _begin(self) -> None:
         state = self._state

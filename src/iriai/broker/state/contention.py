@@ -188,7 +188,7 @@ class Contention:
         """Let the account contend with that task; by what that multiplies its chances."""
         known = seat.contender
         seat.entry, seat.is_within = entry, None
-        seat.contender = self._contender(seat.account, entry, known.usage_s)
+        seat.contender = self._with_entry(seat.account, entry, known.usage_s)
         return self._chance(seat.contender) / self._chance(known)
 
     def is_within_burst(self, seat: ContenderState) -> bool:
@@ -228,19 +228,24 @@ class Contention:
             self._group_usage[account.group] = 0.0
             self._count_group(account.group)
         usage_s = self._usage_s(account)
-        return ContenderState(account, queue, entry, self._contender(account, entry, usage_s))
+        return ContenderState(account, queue, entry, self._with_entry(account, entry, usage_s))
 
-    def _contender(self, account: Account, entry: QueuedJob, usage_s: float) -> Contender:
-        want = entry.want
+    def contender(
+        self, account: Account, want: Want, queued_at_s: float, usage_s: float
+    ) -> Contender:
+        """Return the account as it contends with a task of `want`, having used `usage_s`."""
         return Contender(
             account,
             usage_s,
             self._configuration.right_of_user(account.group, account.user),
             want.urgency,
-            entry.precedence.queued_at_s,
+            queued_at_s,
             TaskId(want.job.home, want.job.number, 0),
             self._usage.expected_s(account, want.resources, want.limit_s),
         )
+
+    def _with_entry(self, account: Account, entry: QueuedJob, usage_s: float) -> Contender:
+        return self.contender(account, entry.want, entry.precedence.queued_at_s, usage_s)
 
     def _restart(self) -> list[Account]:
         """Contenders are too old: all accounts are to be counted again."""
@@ -273,7 +278,7 @@ class Contention:
         usage_s = self._usage_s(account)
         seat = self.contenders.get(account)
         if seat is not None:
-            seat.contender = self._contender(account, seat.entry, usage_s)
+            seat.contender = self._with_entry(account, seat.entry, usage_s)
             seat.is_within = None
         if self._configuration.groups:
             name = account.group

@@ -8,7 +8,7 @@ from random import Random
 
 from iriai.broker.queue.entries import Precedence, Queue, QueuedJob
 from iriai.broker.state.state import BrokerState
-from iriai.model.ids import Account, TaskId
+from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.policy.draw.order import Contender, GroupUsage
 
@@ -112,15 +112,8 @@ class _Draw:
             self._contenders.pop(account, None)
             return
         self._next[account] = (entry, entries)
-        want = entry.want
-        self._contenders[account] = Contender(
-            account,
-            usage_s,
-            self._state.right_of(account),
-            want.urgency,
-            entry.precedence.queued_at_s,
-            TaskId(want.job.home, want.job.number, 0),
-            self._state.usage.expected_s(account, want.resources, want.limit_s),
+        self._contenders[account] = self._state.contention.contender(
+            account, entry.want, entry.precedence.queued_at_s, usage_s
         )
         if self._groups and account.group not in self._groups:
             right = self._state.settings.configuration.right_of_group(account.group)

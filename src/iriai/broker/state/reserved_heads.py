@@ -7,16 +7,14 @@ improved. At most one stands for each disjoint set of machines.
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple
 
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.pool.pool import MachinePool
 from iriai.broker.queue.entries import QueuedJob, TaskClass
-from iriai.model.ids import JobId
 from iriai.model.resources import Resources
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.calendar import OPEN_END_S, Slot
-from iriai.protocol.messages.scheduling import Want
+from iriai.protocol.messages.scheduling import Promise, Want
 
 PROMISE_STEP_S = 1.0
 """The improvement from which a promise is sent again; less is noise to a person."""
@@ -29,15 +27,6 @@ HELD_MAX = 256
 unless all machines differ."""
 
 
-class PromiseUpdate(NamedTuple):
-    """An update for a home about the promised start of its job."""
-
-    job: JobId
-    machine: str
-    start_in_s: float | None
-    """The latest start; None: nothing is promised (any more)."""
-
-
 class ReservedHeads:
     """Lives as long as the broker."""
 
@@ -45,8 +34,7 @@ class ReservedHeads:
         self.by_machine: dict[str, ReservedHead] = {}
         self.changes = 0
         """Counts up whenever a place could be kept for a kind for which none could before."""
-        self.updates: list[PromiseUpdate] = []
-        """Taken at the end of each pass."""
+        self._promises: list[Promise] = []
         self._pool = park
         self._capacities: tuple[Resources, ...] = ()
         """Of the machines that hold a head and take tasks."""
@@ -61,6 +49,11 @@ class ReservedHeads:
         if machine not in self.by_machine:
             resources = want.resources
             self._keep(ReservedHead(want.job, machine, resources, start_s, resources, start_s))
+
+    def drain_promises(self) -> list[Promise]:
+        """Return the messages to homes since the last call, and forget them."""
+        promises, self._promises = self._promises, []
+        return promises
 
     def may_reserve(self, kind: TaskClass) -> bool:
         """Return whether a place may be kept for that kind: no head holds its machines."""
@@ -161,7 +154,7 @@ class ReservedHeads:
             return
         head.told_start_s = start_s
         in_s = None if start_s is None else max(0.0, start_s - now_s)
-        self.updates.append(PromiseUpdate(head.job, head.machine, in_s))
+        self._promises.append(Promise(head.job, head.machine, in_s))
 
     def _is_held(self, kind: TaskClass) -> bool:
         """Return whether a head holds a machine that the kind may run on."""

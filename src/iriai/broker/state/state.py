@@ -309,10 +309,6 @@ class BrokerState:
             self._must_review = False
             self.queues.review()
 
-    def right_of(self, account: Account) -> float:
-        """The user's right within the group."""
-        return self.settings.configuration.right_of_user(account.group, account.user)
-
     def first_of(self, queue: AccountQueue) -> QueuedJob | None:
         """The account's first task, whether it could ever run or not; None: of one queue for all.
 

@@ -183,7 +183,7 @@ class Lottery(WeightedOrder):
             if urgency != 1.0:
                 is_urgent = True
         factors = {
-            name: groups[name].right ** 2 / max(floor, groups[name].usage_s) / within[name]
+            name: groups[name].right ** 2 / max(floor, groups[name].usage_s) / growth
             for name, growth in within.items()
         }
         if is_urgent:
