@@ -186,6 +186,6 @@ def test_demands_are_forgotten_with_their_last_job():
     room.tell(want(1, requirements='Arch == "X86_64"'), want(2, requirements='Arch == "PPC"'))
     known = room.broker.state.matching.matches
     assert len(known._demands) == 2
-    room.broker.state.remove(job(1))
-    room.broker.state.remove(job(2))
+    room.broker.state.queues.remove(job(1))
+    room.broker.state.queues.remove(job(2))
     assert known._demands == {}

@@ -153,7 +153,7 @@ class Federation:
             if entry is not None:
                 guest.returned += entry.count
                 guest.reason = None if entry.kind.is_possible else _unfit(entry)
-                self._state.remove(job)
+                self._state.queues.remove(job)
                 self.must_pass = True  # what it stood before may have a place kept now
             if not self._forwarder.has(job):
                 self._forwarded.answer(job)

@@ -151,7 +151,7 @@ class NodeReports:
         state = self._state
         is_wider = self._spent(view, idle, now)
         for each in idle.turned_away:
-            state.turned_away(idle.machine, each, now.steady_s)
+            state.exclusions.add(idle.machine, each, now.steady_s)
         for running in idle.began:
             self._running(view, running, now)
         for attempt in idle.ended:

@@ -96,7 +96,7 @@ class JobRequests:
     def _forget_queued(self, job: JobId) -> bool:
         if self._plan_driver is not None:
             self._plan_driver.promised.pop(job, None)
-        return self._state.remove(job)
+        return self._state.queues.remove(job)
 
 
 GATHER_S = 5.0

@@ -295,7 +295,7 @@ class SchedulingPass:
         queues, rooms = self._state.queues, self._placement
         if len(queue.lines) == 1:
             return  # its first, which was looked at
-        for line in queues.lines(queue, rooms.mask(len(queue.lines))):
+        for line in queue.of(rooms.mask(len(queue.lines)) & queue.mask):
             if rooms.place(line.kind) is not None:
                 yield queues.entry_of(line)
 

@@ -8,7 +8,8 @@ predictions to estimate queue wait times" (JSSPP 1999) is the same idea.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import islice
+from operator import itemgetter
 from random import Random
 
 from iriai.broker.pool.machine_view import MachineView
@@ -43,19 +44,12 @@ def estimated_starts(state: BrokerState, now: Instant) -> dict[JobId, float]:
         return {}
     rule = ChargeRule.of(state.settings.configuration.order)
     found: dict[JobId, float] = {}
-    for entry in _first(in_order(state, Random(0), now)):
+    for entry in islice(in_order(state, Random(0), now), JOBS_MAX):
         run_s = _run_s(state, entry, rule)
         start_s = _placed(entry, run_s, profiles, now_s)
         if start_s is not None:
             found[entry.want.job] = start_s - now_s
     return found
-
-
-def _first(entries: Iterator[QueuedJob]) -> Iterator[QueuedJob]:
-    for count, entry in enumerate(entries):
-        if count == JOBS_MAX:
-            return
-        yield entry
 
 
 def _machines(state: BrokerState) -> list[MachineView]:
@@ -86,17 +80,15 @@ def _placed(
 ) -> float | None:
     """Return when the first of its tasks starts; all of them take their places."""
     resources = entry.want.resources
+    able = [profile for view, profile in profiles if could_hold(entry.kind, view)]
     first_s: float | None = None
     for _ in range(min(entry.count, TASKS_MAX)):
-        best: tuple[float, AvailabilityProfile] | None = None
-        for view, profile in profiles:
-            if not could_hold(entry.kind, view):
-                continue
-            start_s = profile.earliest_s(resources, run_s, now_s)
-            if start_s is not None and (best is None or start_s < best[0]):
-                best = (start_s, profile)
+        starts = ((profile.earliest_s(resources, run_s, now_s), profile) for profile in able)
+        places = ((start_s, profile) for start_s, profile in starts if start_s is not None)
+        best = min(places, key=itemgetter(0), default=None)
         if best is None:
-            return first_s
-        best[1].reserve(resources, best[0], run_s)
-        first_s = best[0] if first_s is None else first_s
+            break
+        start_s, profile = best
+        profile.reserve(resources, start_s, run_s)
+        first_s = start_s if first_s is None else first_s
     return first_s

@@ -227,10 +227,6 @@ class AccountQueues:
         for line in queue.order:
             self.classes.unsettle(line.kind)
 
-    def lines(self, queue: Queue, mask: Mask) -> Iterator[SubQueue]:
-        """The lines of these shapes, in order."""
-        return queue.of(mask & queue.mask)
-
     def check(self) -> None:
         """Raise where the accounts' sums and lines are not those of their entries."""
         ready: dict[Account, int] = {}

@@ -14,12 +14,12 @@ from iriai.broker.state.placement import Placement
 from iriai.broker.state.reserved_heads import ReservedHeads, kept_for
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
-from iriai.model.ids import Account, AttemptId, JobId
+from iriai.model.ids import Account, AttemptId
 from iriai.policy.draw.order import Order
 from iriai.policy.placement.backfill import BACKFILLS
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, CpuLimit, within_running_cap
 from iriai.policy.placement.policy_api import PlanSource
-from iriai.protocol.messages.scheduling import Running, TurnedAway, Want
+from iriai.protocol.messages.scheduling import Running, Want
 
 TURN_WORK_MAX = 2_000
 """Of the passes of one turn, in looks at a machine: some 10 ms, a hundred draws. What has arrived
@@ -98,10 +98,6 @@ class BrokerState:
         """A job's want is new, or replaces what was known of it."""
         self.queues.put(want, now_s)
         self.contention.want_added(want)
-
-    def remove(self, job: JobId) -> bool:
-        """A job's want is withdrawn; False where there is none."""
-        return self.queues.remove(job)
 
     def add_machine(self, view: MachineView) -> None:
         """A machine is new, or known anew: what the old view held is given up."""
@@ -270,10 +266,6 @@ class BrokerState:
             and (bounds is None or bounds.admit(name))
             for name in names
         )
-
-    def turned_away(self, machine: str, whose: TurnedAway, now_s: float) -> None:
-        """A machine said that it does not run tasks of a user."""
-        self.exclusions.add(machine, whose, now_s)
 
     def exclude(
         self, machine: str, attempt: AttemptId, account: Account, words: str, until_s: float

@@ -36,17 +36,14 @@ class AvailabilityProfile:
             return None
         stay_s = OPEN_END_S if stay_s is None else stay_s
         times, free = self._times, self._free
-        place = max(0, bisect_right(times, now_s) - 1)
-        start_s = now_s
-        while place < len(times):
+        start_s: float | None = now_s
+        for place in range(max(0, bisect_right(times, now_s) - 1), len(times)):
             if not resources.fits_in(free[place]):
-                place += 1
-                if place == len(times):
-                    break
-                start_s = times[place]
+                start_s = None
                 continue
-            place += 1
-            if place == len(times) or times[place] >= start_s + stay_s:
+            if start_s is None:
+                start_s = times[place]
+            if place + 1 == len(times) or times[place + 1] >= start_s + stay_s:
                 return start_s
         return None
 

@@ -9,6 +9,7 @@ moves up in turn as far as it can, while the others keep their places: a promise
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from iriai.model.ids import JobId
@@ -54,11 +55,7 @@ class Conservative:
     def plan(self, view: View, now: Instant) -> Iterator[Decision]:
         """Move up, give places to what is new, start what begins now."""
         now_s = now.steady_s
-        queue = []
-        for job in view.queue():
-            queue.append(job)
-            if len(queue) == PLACES_MAX:
-                break
+        queue = list(islice(view.queue(), PLACES_MAX))
         machines = {machine.name: machine for machine in view.machines}
         self._forget({job.id: job for job in queue}, machines)
         profiles = self._profiles(machines, now_s)
@@ -117,13 +114,14 @@ class Conservative:
         now_s: float,
     ) -> None:
         """The earliest on any machine."""
-        best: tuple[float, str] | None = None
-        for name, profile in profiles.items():
-            if not job.may_run_on(name):
-                continue
-            start_s = profile.earliest_s(job.resources, job.stay_s, now_s)
-            if start_s is not None and (best is None or (start_s, name) < best):
-                best = (start_s, name)
+        starts = (
+            (profile.earliest_s(job.resources, job.stay_s, now_s), name)
+            for name, profile in profiles.items()
+            if job.may_run_on(name)
+        )
+        best = min(
+            ((start_s, name) for start_s, name in starts if start_s is not None), default=None
+        )
         if best is None:
             self._places.pop(job.id, None)
             return
