@@ -22,6 +22,7 @@ from iriai.daemon.net.local_uplink import LocalUplink
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
 from iriai.daemon.requests.cluster.authority import ClusterAuthority
+from iriai.daemon.requests.cluster.handlers import ClusterHandlers
 from iriai.daemon.requests.jobs.feasibility import Feasibility
 from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests
 from iriai.daemon.requests.jobs.handlers import JobHandlers
@@ -30,7 +31,6 @@ from iriai.daemon.requests.jobs.selection import SelectedJobs
 from iriai.daemon.requests.jobs.submission import Submissions
 from iriai.daemon.requests.machines.ads import AdHandlers
 from iriai.daemon.requests.machines.drain import DrainHandlers
-from iriai.daemon.requests.machines.forget import ForgetHandler
 from iriai.daemon.requests.machines.nodes import NodeTables
 from iriai.daemon.requests.machines.status import StatusHandlers
 from iriai.daemon.server.arrivals import DeferredReplies
@@ -53,7 +53,6 @@ from iriai.store.writer import Writer
 from iriai.system.clock import now as read_clocks
 from iriai.system.internal_errors import guarded
 from iriai.system.passwd_cache import peer_of
-from iriai.wire.joining import Seed
 from iriai.wire.reports import ClusterSight
 
 if TYPE_CHECKING:
@@ -128,7 +127,8 @@ class Service:
             self._follow_front_end()
         self._cluster = ClusterAuthority(settings, self._engine, users, self._restart)
         self._join(settings.cluster)
-        handlers |= self._of_every_machine(now) | self._cluster.handlers()
+        handlers |= self._of_every_machine(now)
+        handlers |= ClusterHandlers(settings, self._engine, self._cluster).handlers()
         ads = AdHandlers(settings, self._engine, users, self._inquirer, self._others)
         handlers |= ads.handlers()
         self._clients = Clients(
@@ -140,7 +140,6 @@ class Service:
         )
         self._limited.watch(self._clients.limits())
         self._cluster.begin(self._clients, handlers)
-        self._serve_unauthenticated()
         machine.begin(now)
 
     def _home(self, users: Permissions) -> Handlers:
@@ -177,32 +176,19 @@ class Service:
             return
         from iriai.daemon.cluster.network import ClusterNetwork
 
-        part = self._cluster
-        network = self._network = ClusterNetwork(
+        network = self._network = self._cluster.network = ClusterNetwork(
             self._settings,
             cluster,
             self._engine,
             self._payloads,
             self._texts,
             self._links,
-            part.receive_document,
+            self._cluster.receive_document,
             self._inquirer,
         )
         self._engine.carrier = network
         if self._jobs is not None:
             self._jobs.outputs.copies = network.copies
-        part.on_ejected = network.mesh.trust_changed
-        part.on_leave = network.leave
-        part.on_spread = network.spread
-        part.notice_by(lambda: (network.noticed(), network.proposals()))
-        part.members = lambda: tuple(
-            Seed(each.name, each.addresses, each.is_outward_only) for each in network.present()
-        )
-
-    def _serve_unauthenticated(self) -> None:
-        """Newcomers and people elsewhere come through the same door."""
-        if self._network is not None and self._cluster.unauthenticated is not None:
-            self._network.mesh.acceptor.on_anonymous = self._cluster.unauthenticated.serve
 
     def _of_every_machine(self, now: Instant) -> Handlers:
         """What every machine answers."""
@@ -225,12 +211,10 @@ class Service:
         table = NodeTables(
             settings, engine, self._links, self._sensor, self._inquirer, self._others, seen
         )
-        forgetting = ForgetHandler(settings, engine, self._links, seen)
         if self._uplink is not None:
             self._uplink.on_bid = nodes.bid
         reports.began(now)
-        handlers = reports.handlers() | nodes.handlers() | table.handlers()
-        return handlers | forgetting.handlers()
+        return reports.handlers() | nodes.handlers() | table.handlers()
 
     def _sight(self) -> ClusterSight | None:
         return self._network.sight() if self._network is not None else None

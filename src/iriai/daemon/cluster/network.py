@@ -103,8 +103,8 @@ class ClusterNetwork:
         self._gossip = settings.configuration.gossip
         self._cluster = cluster
         self._engine = engine
-        self._incidents = IncidentLog()
-        engine.on_incident = self._incidents.note
+        self.incidents = IncidentLog()
+        engine.on_incident = self.incidents.note
         self._take_document = take_document
         self._inquirer = inquirer
         inquirer.send = self.send
@@ -251,17 +251,13 @@ class ClusterNetwork:
     def trouble(self) -> list[str]:
         """What is wrong with links, and what others did that they should not."""
         offences = self.mesh.violations.rows(read_clocks("cluster").steady_s)
-        noticed = self._incidents.rows() + self.proposals()
+        noticed = self.incidents.rows() + self.proposals()
         return self._back_ends.trouble() + offences + noticed + self._clocks()
-
-    def noticed(self) -> list[str]:
-        """What parts noticed of other machines, a sentence each."""
-        return self._incidents.rows()
 
     def proposals(self) -> list[str]:
         """Whom operators are told to throw out, and how."""
         ejected = {each.ejection.machine for each in self._cluster.trust.ejections}
-        return self._incidents.proposals(ejected)
+        return self.incidents.proposals(ejected)
 
     def _clocks(self) -> list[str]:
         """Machines whose clock is so far off that the ledger keeps their rows aside."""
@@ -372,7 +368,7 @@ class ClusterNetwork:
                     self._entries_changed(entries, now)
                     self._member_gone(gone)
                 case PeerNoticed():
-                    self._incidents.note(effect)
+                    self.incidents.note(effect)
                 case PeerBlocked(machine, reason, for_s):
                     self.mesh.block(machine, reason, for_s)
                 case _:
@@ -383,7 +379,7 @@ class ClusterNetwork:
         for learned in self._ledger.learned(self.peers.aged(entries, now), now):
             self._engine.event(learned)
         for notice in self._ledger.drain_incidents():
-            self._incidents.note(notice)
+            self.incidents.note(notice)
         for entry in entries:
             if entry.kind in BY_OPERATORS:
                 self._take_document(document_kind(entry), entry.body, "the directory")

@@ -23,6 +23,7 @@ from iriai.launcher.contract.machine_config import MachineSettings, write_machin
 from iriai.model.address import parse_address
 from iriai.model.admission_rules import HomeRules
 from iriai.model.paths import StatePaths
+from iriai.model.problem import NotAllowed
 from iriai.model.resources import Resources
 from iriai.model.units import format_size
 from iriai.system.exit_report import ExitReport, announce, announce_started
@@ -31,6 +32,7 @@ from iriai.wire.reports import Setting
 
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
+    from iriai.identity.users.permissions import Caller
 
 
 class ServiceMode(StrEnum):
@@ -100,6 +102,15 @@ class DaemonSettings:
         if self.supervisor_lock is not None:
             return holder_of(self.supervisor_lock)
         return lock_holder(self.paths.lock("supervisor"))
+
+    def require_operator(self, caller: Caller, what: str) -> None:
+        """Raise `NotAllowed` if `caller` is no operator; `what` is what operators alone may do."""
+        if not caller.operator:
+            raise NotAllowed(
+                "not-an-operator",
+                f"{caller.person.name} may not {what}",
+                f"members of the group {self.configuration.identity.operators} may",
+            )
 
     def announce_started(self) -> None:
         """Tell the supervisor that this daemon serves: what ends it later is no failed start."""

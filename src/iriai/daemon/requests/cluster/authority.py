@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.requests.cluster.handlers import ClusterHandlers
 from iriai.daemon.requests.cluster.unauthenticated import UnauthenticatedClients
 from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.startup.settings import DaemonSettings
@@ -19,8 +18,10 @@ from iriai.protocol.messages.effects import Part
 from iriai.wire.joining import Seed
 
 if TYPE_CHECKING:
+    from iriai.daemon.cluster.network import ClusterNetwork
     from iriai.identity.cluster_state import ClusterState
     from iriai.identity.documents.signed_document import DocumentKind
+    from iriai.identity.storage.cluster_files import SeedMember
 
 log = logging.getLogger(__name__)
 
@@ -36,46 +37,23 @@ class ClusterAuthority:
         settings: DaemonSettings,
         engine: Engine,
         users: Permissions,
-        on_begin_anew: Callable[[], None],
+        restart: Callable[[], None],
     ) -> None:
-        """`on_begin_anew` ends the daemon, to be started again with what is on disk then."""
-        self.on_ejected: Callable[[], None] = lambda: None
-        """Called when a machine is refused that was not before: links with it are to be closed."""
-        self.on_leave: Callable[[], None] = lambda: None
-        """Called when the machine is about to leave the cluster, to tell the others."""
-        self.on_spread: Callable[[], None] = lambda: None
-        """Called when there is a document of an operator that others should have; see
-        `ClusterState.spread`."""
-        self.members: Callable[[], tuple[Seed, ...]] = lambda: ()
-        """Members that can be found, for newcomers and for renewal."""
+        """`restart` ends the daemon, to be started again with what is on disk then."""
+        self.restart = restart
+        self.network: ClusterNetwork | None = None
+        """The links with the other members; None outside of a cluster, or on a back end."""
         self.unauthenticated: UnauthenticatedClients | None = None
         """Whom to bring connections to whose peer shows no certificate."""
         self._settings = settings
         self._engine = engine
         self._users = users
-        self._on_begin_anew = on_begin_anew
         self._looking: asyncio.TimerHandle | None = None
-        self._answers = ClusterHandlers(
-            settings,
-            engine,
-            on_begin_anew,
-            self.document_received,
-            self._leave,
-            self._rules_changed,
-        )
 
     @property
     def state(self) -> ClusterState | None:
         """What the machine holds of its cluster."""
         return self._settings.cluster
-
-    def handlers(self) -> Handlers:
-        """Of requests about the cluster."""
-        return self._answers.handlers()
-
-    def notice_by(self, noticed: Callable[[], tuple[list[str], list[str]]]) -> None:
-        """See `ClusterHandlers.noticed`."""
-        self._answers.noticed = noticed
 
     def begin(self, clients: Clients, handlers: Handlers) -> None:
         """Serve strangers as `clients`; with a token they may ask for what has `handlers`."""
@@ -85,7 +63,8 @@ class ClusterAuthority:
         self.unauthenticated = UnauthenticatedClients(
             self._settings, self.state, clients, self._users, of_users, self._known_members
         )
-        self._answers.on_revoked = self.unauthenticated.revoked
+        if self.network is not None:  # newcomers and users elsewhere connect where members do
+            self.network.mesh.acceptor.on_anonymous = self.unauthenticated.serve
         self._poll(self.state)
 
     def close(self) -> None:
@@ -110,27 +89,28 @@ class ClusterAuthority:
     def document_received(self, kind: DocumentKind) -> None:
         """An operator's document was new, and is kept."""
         log.info("a new %s of an operator arrived", kind)
-        self.on_spread()
-        if kind == "ejection":
-            self.on_ejected()
-            self._rules_changed()
-        elif kind == "trust":
-            self._rules_changed()
+        if self.network is not None:
+            self.network.spread()
+            if kind == "ejection":
+                self.network.mesh.trust_changed()
+        if kind in ("ejection", "trust"):
+            self.rules_changed()
         elif kind == "configuration":
-            self._on_begin_anew()
+            self.restart()
 
-    def _rules_changed(self) -> None:
-        """The machine may run tasks of others than before: the broker is to try."""
+    def rules_changed(self) -> None:
+        """Tell the node that it may run tasks of other users or homes than before."""
         machine = self._engine.machine
         if Part.NODE in machine.parts:
             self._engine.request(lambda _: machine.node.rules_changed())
 
-    def _leave(self) -> None:
-        self.on_leave()
+    def _other_members(self) -> list[Seed]:
+        """Return the members that are online, with their addresses."""
+        present = self.network.present() if self.network is not None else []
+        return [Seed(each.name, each.addresses, each.is_outward_only) for each in present]
 
     def _known_members(self) -> tuple[Seed, ...]:
-        own = Seed(self._settings.home, (self._settings.address,))
-        return (own, *(each for each in self.members() if each.name != own.name))
+        return (Seed(self._settings.home, (self._settings.address,)), *self._other_members())
 
     # --- renewal ---------------------------------------------------------------------------------
 
@@ -138,14 +118,11 @@ class ClusterAuthority:
         if state.wants_renewal() and state.registrar is not None:
             state.renew_by_itself()
         elif state.wants_renewal():
-            addresses = [each for member in self._renewers(state) for each in member]
+            seeds: list[Seed | SeedMember] = [*self._other_members(), *state.seeds]
+            addresses = [address for seed in seeds for address in seed.addresses]
             self._engine.in_thread(lambda: renew(state, addresses), _tell_renewed)
         loop = asyncio.get_running_loop()
         self._looking = loop.call_later(LOOK_S, self._poll, state)
-
-    def _renewers(self, state: ClusterState) -> list[tuple[str, ...]]:
-        seeds = [seed.addresses for seed in state.seeds]
-        return [*(each.addresses for each in self.members()), *seeds]
 
 
 def renew(state: ClusterState, addresses: list[str]) -> str:
@@ -178,10 +155,7 @@ def _ask_to_renew(state: ClusterState, address: str) -> bytes:
 
 
 def _tell_renewed(result: asyncio.Future[str]) -> None:
-    problem = result.exception()
-    if problem is None:
+    try:
         log.info("the certificate of this machine was renewed %s", result.result())
-    elif isinstance(problem, Problem):
+    except Problem as problem:
         log.warning("the certificate of this machine was not renewed: %s", problem)
-    else:
-        raise problem

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,44 +38,22 @@ from iriai.wire.joining import (
 )
 
 if TYPE_CHECKING:
+    from iriai.daemon.requests.cluster.authority import ClusterAuthority
     from iriai.identity.cluster_state import ClusterState
-    from iriai.identity.documents.signed_document import DocumentKind
     from iriai.identity.storage.join_tokens import IssuedToken
 
 log = logging.getLogger(__name__)
-
-OnDocument = Callable[["DocumentKind"], None]
-"""Told when a document of an operator was new."""
 
 
 class ClusterHandlers:
     """Handlers of clients' requests about the cluster."""
 
     def __init__(
-        self,
-        settings: DaemonSettings,
-        engine: Engine,
-        on_take_up: Callable[[], None],
-        on_document: OnDocument,
-        on_leave: Callable[[], None],
-        on_rules: Callable[[], None],
+        self, settings: DaemonSettings, engine: Engine, authority: ClusterAuthority
     ) -> None:
-        """`on_rules` is called when a user consented, or does no more.
-
-        `on_take_up` has the daemon restart, with what is on disk then.
-
-        `on_leave` tells the others that the machine leaves.
-        """
-        self.on_revoked: Callable[[str], None] = lambda _: None
-        """Told of each token that was revoked."""
-        self.noticed: Callable[[], tuple[list[str], list[str]]] = lambda: ([], [])
-        """What other machines said that they should not, and whom operators are told to eject."""
         self._settings = settings
         self._engine = engine
-        self._on_take_up = on_take_up
-        self._on_document = on_document
-        self._on_leave = on_leave
-        self._on_rules = on_rules
+        self._authority = authority
 
     def handlers(self) -> Handlers:
         """Each request's handler."""
@@ -102,14 +79,6 @@ class ClusterHandlers:
             )
         return cluster
 
-    def _require_operator(self, asked: RequestContext, what: str) -> None:
-        if not asked.caller.operator:
-            raise NotAllowed(
-                "not-an-operator",
-                f"{asked.caller.person.name} may not {what}",
-                f"members of the group {self._settings.configuration.identity.operators} may",
-            )
-
     # --- identity --------------------------------------------------------------------------------
 
     def _reload_identity(self, asked: RequestContext, body: TakeUpIdentity, now: Instant) -> None:
@@ -119,12 +88,13 @@ class ClusterHandlers:
             raise Refused("nothing-to-take-up", "the daemon uses the existing one already")
         asked.answer(Done())
         log.info("restarts: the machine %s a cluster", "entered" if is_member else "left")
-        self._engine.after_this_turn(self._on_take_up)
+        self._engine.after_this_turn(self._authority.restart)
 
     def _leave(self, asked: RequestContext, body: Leave, now: Instant) -> None:
         self._require_owner(asked)
         log.info("leaves cluster %s", self._cluster().identity.cluster)
-        self._on_leave()
+        if self._authority.network is not None:
+            self._authority.network.leave()
         asked.answer(Done())
 
     def _require_owner(self, asked: RequestContext) -> None:
@@ -140,9 +110,11 @@ class ClusterHandlers:
         if cluster is None:
             asked.answer(ClusterReport())
             return
-        noticed, proposals = map(tuple, self.noticed())
-        report = report_of(cluster)
-        asked.answer(msgspec.structs.replace(report, noticed=noticed, proposals=proposals))
+        report, network = report_of(cluster), self._authority.network
+        if network is not None:
+            noticed, proposals = tuple(network.incidents.rows()), tuple(network.proposals())
+            report = msgspec.structs.replace(report, noticed=noticed, proposals=proposals)
+        asked.answer(report)
 
     # --- tokens ----------------------------------------------------------------------------------
 
@@ -153,7 +125,7 @@ class ClusterHandlers:
         kind = token_kind(body.kind)
         user = ""
         if kind is TokenKind.JOIN:
-            self._require_operator(asked, "let machines join the cluster")
+            self._settings.require_operator(asked.caller, "let machines join the cluster")
             cluster.require_registrar()
         else:
             user = self._user_of_token(asked, body.user)
@@ -181,7 +153,7 @@ class ClusterHandlers:
         """Whose requests the token carries. Never root's: what comes over a network is no root."""
         name = asked.caller.person.name
         if user and user != name:
-            self._require_operator(asked, "make tokens for other users")
+            self._settings.require_operator(asked.caller, "make tokens for other users")
             name = user
         if name == "root":
             raise NotAllowed(
@@ -205,7 +177,8 @@ class ClusterHandlers:
         cluster.tokens.revoke(body.id, None if caller.operator else caller.person.name)
         cluster.files.keep_tokens(cluster.tokens)
         asked.answer(Done())
-        self.on_revoked(body.id)
+        if self._authority.unauthenticated is not None:
+            self._authority.unauthenticated.revoked(body.id)
 
     # --- documents -------------------------------------------------------------------------------
 
@@ -224,7 +197,7 @@ class ClusterHandlers:
                 "'iriai cluster show' shows what is in force",
             )
         asked.answer(Done())
-        self._engine.after_this_turn(lambda: self._on_document(kind))
+        self._engine.after_this_turn(lambda: self._authority.document_received(kind))
 
     # --- consent ---------------------------------------------------------------------------------
 
@@ -243,7 +216,7 @@ class ClusterHandlers:
         words = "consents to" if body.lifetime_s else "withdraws consent to"
         log.info("%s %s tasks from home %s", person.name, words, body.home)
         asked.answer(Done())
-        self._on_rules()
+        self._authority.rules_changed()
 
     def _list_consents(self, asked: RequestContext, body: ListConsents, now: Instant) -> None:
         uid = None if asked.caller.operator else asked.caller.person.uid

@@ -11,7 +11,7 @@ from iriai.daemon.server.arrivals import Answerable, DeferredReplies
 from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.instant import Instant
-from iriai.model.problem import NotAllowed, NotFound, Problem, Refused, UsageProblem
+from iriai.model.problem import NotFound, Problem, Refused, UsageProblem
 from iriai.wire.exchange import Done
 from iriai.wire.links import Bid, Obeyed
 from iriai.wire.machines import Drain, Resume
@@ -73,12 +73,7 @@ class DrainHandlers:
     # --- changing --------------------------------------------------------------------------------
 
     def _change(self, asked: RequestContext, body: Drain | Resume, now: Instant) -> None:
-        if not asked.caller.operator:
-            raise NotAllowed(
-                "not-an-operator",
-                f"{asked.caller.person.name} may not drain or resume machines",
-                f"members of the group {self._settings.configuration.identity.operators} may",
-            )
+        self._settings.require_operator(asked.caller, "drain or resume machines")
         if isinstance(body, Drain) and not 0 < len(body.reason) <= REASON_LENGTH_MAX:
             raise UsageProblem(
                 "bad-reason",

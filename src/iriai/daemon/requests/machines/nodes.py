@@ -1,4 +1,4 @@
-"""Handler of `iriai nodes`: the broker's view of machines, and their membership."""
+"""Handlers of `iriai nodes`: the broker's view of machines, their membership, their removal."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.ad import MIB, attributes_of
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
-from iriai.model.problem import Problem
+from iriai.model.problem import NotFound, Problem, Refused
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import NOTHING, Resources
 from iriai.model.units import format_size
 from iriai.protocol.messages.members import MemberState
-from iriai.wire.machines import AskNodes, NodeRow, NodeTable
+from iriai.wire.exchange import Done
+from iriai.wire.machines import AskNodes, Forget, NodeRow, NodeTable
 
 HERE, UP, DOWN = "here", "up", "down"
 """How a machine is reached."""
@@ -36,7 +37,7 @@ GONE = {
 
 
 class NodeTables:
-    """The handler of `AskNodes`."""
+    """Handlers of the requests about the list of machines."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class NodeTables:
 
     def handlers(self) -> Handlers:
         """Each request's handler."""
-        return {AskNodes: self._nodes}
+        return {AskNodes: self._nodes, Forget: self._forget}
 
     def _nodes(self, asked: RequestContext, body: AskNodes, now: Instant) -> None:
         def hear(near: NodeTable, later: Instant) -> None:
@@ -176,6 +177,73 @@ class NodeTables:
             if state in GONE:
                 rows[name] = replace(rows[name], state=AWAY, link=DOWN, reason=GONE[state])
         return NodeTable(_by_name(rows), table.note)
+
+    # --- removing --------------------------------------------------------------------------------
+
+    def _forget(self, asked: RequestContext, body: Forget, now: Instant) -> None:
+        name, home = body.node, self._settings.home
+        self._settings.require_operator(asked.caller, "remove machines from the list")
+        if self._links is None:
+            raise Refused(
+                "no-front-end",
+                f"{home} is a back end, which lists no other machine",
+                "run the command for its front end, with --state and the front end's state "
+                "directory",
+            )
+        if name == home:
+            raise Refused(
+                "own-machine",
+                f"{name} is this machine",
+                "to stop it use 'iriai down'; to remove it, ask another machine",
+            )
+        self._check_is_no_member(name)
+        known = self._known()
+        if name not in known:
+            broker = self._engine.machine.broker_at
+            raise NotFound(
+                "no-such-machine",
+                f"{name} is not on the list of {home}",
+                f"its list has: {', '.join(known) or 'none'}"
+                + (
+                    f"; in this cluster the broker lists the machines: ask {broker}"
+                    * (broker != home)
+                ),
+            )
+        if self._links.is_up(name):
+            raise Refused(
+                "linked",
+                f"{name} is online, and linked",
+                "only a machine that is gone for good can be removed; use 'iriai drain' to "
+                "keep one from starting tasks",
+            )
+        self._engine.machine.forget(name, now)
+        self._links.forget(name)
+        asked.answer(Done())
+
+    def _known(self) -> list[str]:
+        """Back ends, and whatever else the broker lists where it is here."""
+        assert self._links is not None
+        machine, home = self._engine.machine, self._settings.home
+        told = list(machine.broker.state.machines) if machine.broker_at == home else []
+        return [name for name in dict.fromkeys((*self._links.known.names(), *told)) if name != home]
+
+    def _check_is_no_member(self, name: str) -> None:
+        """Raise where it is one: members come and go by what the whole cluster knows of them."""
+        state = next((each.member for each in self._seen() if each.member.name == name), None)
+        if state is None:
+            return
+        if state.is_present:
+            raise Refused(
+                "member",
+                f"{name} is a member of the cluster, and {state.state}",
+                "take it out with 'iriai leave' there, or remove it with 'iriai eject'",
+            )
+        raise Refused(
+            "member",
+            f"{name} is a member of the cluster, and {state.state}: members remove it by "
+            "themselves, six hours after it last published something",
+            f"nothing is to do; 'iriai eject {name}' refuses it if it comes back",
+        )
 
 
 def _together(near: NodeTable, words: list[ClusterReply[NodeTable]]) -> NodeTable:

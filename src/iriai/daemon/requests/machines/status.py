@@ -252,11 +252,6 @@ class StatusHandlers:
         asked.answer(ConfigurationTable(self._settings.table + trusted))
 
     def _down(self, asked: RequestContext, body: Down, now: Instant) -> None:
-        if not asked.caller.operator:
-            raise NotAllowed(
-                "not-an-operator",
-                f"{asked.caller.person.name} may not stop this daemon",
-                f"members of the group {self._settings.configuration.identity.operators} may",
-            )
+        self._settings.require_operator(asked.caller, "stop this daemon")
         asked.answer(Done())
         self._engine.after_this_turn(lambda: self._on_down(body.kill))
