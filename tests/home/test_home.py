@@ -100,8 +100,8 @@ def test_an_end_is_kept_with_its_result_and_acknowledged():
     assert only(said.records, JobFinished).cause is EndCause.COMPLETED
     assert said.node == [Acknowledge(running)]
     assert said.others == [JobCompleted(1)]
-    assert home.home.outcomes[1].exit_code == 0
-    assert home.home.finished_counts(1) == (1, 0)
+    assert home.home.outcomes[1].worst.exit_code == 0
+    assert home.home.outcomes[1][1:] == (1, 0)
 
 
 def test_an_end_that_is_repeated_is_only_acknowledged():
@@ -163,7 +163,7 @@ def test_what_fails_is_not_repeated():
     home.submit()
     said = home.tell(end(home.start(), EndCause.FAILED, 3))
     assert only(said.records, JobFinished).cause is EndCause.FAILED
-    assert home.home.finished_counts(1) == (0, 1)
+    assert home.home.outcomes[1][1:] == (0, 1)
 
 
 # --- cancel, hold, release -----------------------------------------------------------------------
@@ -312,7 +312,7 @@ def test_outcomes_at_hand_are_bounded(monkeypatch):
         home.submit()
         home.tell(end(home.start(number)))
     assert list(home.home.outcomes) == [2, 3]
-    assert [home.home.finished_counts(n) for n in (1, 2, 3)] == [(0, 0), (1, 0), (1, 0)]
+    assert [outcome[1:] for outcome in home.home.outcomes.values()] == [(1, 0), (1, 0)]
 
 
 def test_of_a_throttled_array_only_so_many_are_wanted_as_may_start():

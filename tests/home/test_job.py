@@ -110,7 +110,8 @@ def test_what_waits_again_goes_first():
     assert job.task_state(first) is QUEUED
     assert job.first_waiting() == first
     assert job.next_attempt(first) == 2
-    assert list(job.waiting_indices()) == [1, 3, 4]
+    assert [job.task_state(index) for index in (1, 2, 3, 4)] == [QUEUED, RUNNING, QUEUED, QUEUED]
+    assert job.waiting == 3
 
 
 def test_lost_attempts_are_repeated_as_often_as_allowed():

@@ -14,6 +14,7 @@ from iriai.home.request_publisher import RequestPublisher
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason
+from iriai.model.records import Attempted, Ended, Started
 from iriai.model.state import EndCause, TaskState
 from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.effects import Effect, LinkUp, Part, Persist, Send
@@ -40,17 +41,11 @@ class NodeSessions:
     its machine can be reached, and given up when its lease is over (docs/spec/002, sections 2, 3).
     """
 
-    def __init__(self, home: str, jobs: Mapping[int, JobState]) -> None:
+    def __init__(self, home: str, jobs: Mapping[int, JobState], effects: list[Effect]) -> None:
         self._home = home
         self._jobs = jobs
+        self._effects = effects
         self.leases = Leases()
-        self.unsaid: list[Send] = []
-        """What is to be sent."""
-
-    def drain(self) -> list[Send]:
-        """Return the effects since the last call, in order, and forget them."""
-        said, self.unsaid = self.unsaid, []
-        return said
 
     # --- attempts --------------------------------------------------------------------------------
 
@@ -167,7 +162,7 @@ class NodeSessions:
         return AttemptId(self._home, job.number, index, task.attempt)
 
     def _send(self, machine: str, message: ToNode) -> None:
-        self.unsaid.append(Send(machine, Part.NODE, message))
+        self._effects.append(Send(machine, Part.NODE, message))
 
 
 class Attempts:
@@ -177,18 +172,18 @@ class Attempts:
         self,
         home: str,
         jobs: dict[int, JobState],
-        posts: RequestPublisher,
-        recording: EventLog,
-        aftermath: Completion,
+        requests: RequestPublisher,
+        log: EventLog,
+        completion: Completion,
         effects: list[Effect],
     ) -> None:
         self._home = home
-        self._requests = posts
-        self._changes = recording.changes
-        self._completion = aftermath
+        self._requests = requests
+        self._log = log
+        self._completion = completion
         self._effects = effects
         self._jobs = jobs
-        self.nodes = NodeSessions(home, jobs)
+        self.nodes = NodeSessions(home, jobs, effects)
         self.stats = MachineStats()
         """What machines do beside what they say."""
         self.incidents = Incidents()
@@ -211,7 +206,7 @@ class Attempts:
         attempt = AttemptId(self._home, job.number, index, job.next_attempt(index))
         self._requests.bound(attempt, machine, match.capability, is_own=not match.broker)
         job.attempted(index, attempt.attempt, machine)
-        self._changes.attempted(job.number, index, attempt.attempt, machine)
+        self._log.add(job.number, Attempted(((index, attempt.attempt),), machine))
         self.nodes.run(attempt, job, machine, match.capability, now.steady_s)
 
     def is_bound(self, match: Match) -> bool:
@@ -252,7 +247,7 @@ class Attempts:
         if job.tasks[index].state is TaskState.CLAIMED:
             self.stats.begun += 1
             job.started(index, attempt)
-            self._changes.started(number, index, attempt)
+            self._log.add(number, Started(((index, attempt),)))
 
     def ended(self, end: End, _now: Instant) -> None:
         """Handle the end of an attempt and its result."""
@@ -308,7 +303,7 @@ class Attempts:
         self.nodes.ended(attempt, job.tasks[index].machine)
         final = job.ended(index, attempt.attempt, cause, exit_code, signal)
         end = (index, attempt.attempt, cause, exit_code, signal)
-        self._changes.ended(job.number, end, refusal)
+        self._log.add(job.number, Ended((end,), (refusal,) if refusal else ()))
         if index in job.tasks or (job.spec.throttle is not None and job.waiting):
             self._requests.changed(job.number)
         if final is not None:

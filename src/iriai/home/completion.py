@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
 
 from iriai.home.dependencies import TOLD_MAX, DependentJob, Dependents
-from iriai.home.job import JobState, TaskEnd
+from iriai.home.job import JobOutcome, JobState
 from iriai.home.job_lookup import EndsMet
 from iriai.home.request_publisher import RequestPublisher
 from iriai.model.instant import Instant
-from iriai.model.reason import Reason
 from iriai.model.records import (
     Attempted,
     Change,
@@ -25,110 +26,69 @@ from iriai.model.records import (
 from iriai.model.state import EndCause, TaskState
 from iriai.protocol.messages.effects import Effect, JobCompleted, Persist
 
-_EndedTask = tuple[int, int, EndCause, int | None, int | None]
 
-
-class EventBatch:
-    """The changes of one turn, gathered so that an array costs events by turns and not by tasks.
-
-    By job, in the order in which they happened; neighbours of one kind are one.
-    """
-
-    def __init__(self) -> None:
-        self._jobs: dict[int, list[Change]] = {}
-        self._attempted: dict[int, tuple[str, list[tuple[int, int]]]] = {}
-        self._started: dict[int, list[tuple[int, int]]] = {}
-        self._ended: dict[int, list[_EndedTask]] = {}
-        self._refusals: dict[int, dict[Reason, None]] = {}
-
-    def __bool__(self) -> bool:
-        """Return whether anything changed."""
-        return bool(self._jobs or self._attempted or self._started or self._ended)
-
-    def other(self, number: int, change: Change) -> None:
-        """A change of a kind that is not gathered."""
-        self._close(number)
-        self._jobs.setdefault(number, []).append(change)
-
-    def attempted(self, number: int, index: int, attempt: int, machine: str) -> None:
-        """A task got an attempt on `machine`."""
-        current = self._attempted.get(number)
-        if current is not None and current[0] == machine:
-            current[1].append((index, attempt))
-            return
-        self._close(number)
-        self._attempted[number] = (machine, [(index, attempt)])
-
-    def started(self, number: int, index: int, attempt: int) -> None:
-        """An attempt's process runs."""
-        current = self._started.get(number)
-        if current is None:
-            self._close(number)
-            current = self._started[number] = []
-        current.append((index, attempt))
-
-    def ended(self, number: int, end: _EndedTask, refusal: Reason | None = None) -> None:
-        """An attempt ended; `refusal` is why it was refused, if it was."""
-        current = self._ended.get(number)
-        if current is None:
-            self._close(number)
-            current = self._ended[number] = []
-        current.append(end)
-        if refusal is not None:
-            self._refusals.setdefault(number, {})[refusal] = None
-
-    def drain(self) -> dict[int, list[Change]]:
-        """Return each job with its changes, and forget them."""
-        for number in (*self._attempted, *self._started, *self._ended):
-            self._close(number)
-        jobs, self._jobs = self._jobs, {}
-        return jobs
-
-    def _close(self, number: int) -> None:
-        """End the run of like changes that is open for a job; at most one is."""
-        change: Change
-        if (attempted := self._attempted.pop(number, None)) is not None:
-            change = Attempted(tuple(attempted[1]), attempted[0])
-        elif (started := self._started.pop(number, None)) is not None:
-            change = Started(tuple(started))
-        elif (ended := self._ended.pop(number, None)) is not None:
-            change = Ended(tuple(ended), tuple(self._refusals.pop(number, ())))
+def _merged(changes: list[Change]) -> Iterator[Change]:
+    """Merge neighbours of one kind, so that an array costs events by turns and not by tasks."""
+    for (kind, machine), run in groupby(changes, _kind_of):
+        alike: list[Any] = list(run)
+        if kind not in _MERGED or len(alike) == 1:
+            yield from alike
+            continue
+        tasks = tuple(task for each in alike for task in each.tasks)
+        if kind is Attempted:
+            yield Attempted(tasks, machine)
+        elif kind is Started:
+            yield Started(tasks)
         else:
-            return
-        self._jobs.setdefault(number, []).append(change)
+            yield Ended(tasks, tuple(dict.fromkeys(r for each in alike for r in each.refusals)))
 
+
+def _kind_of(change: Change) -> tuple[type, str]:
+    return type(change), change.machine if isinstance(change, Attempted) else ""
+
+
+_MERGED = (Attempted, Started, Ended)
 
 EVENTS_MAX = 512
 """Events of a job that are kept before they are folded into one: bounds what a restart replays."""
 
 
 class EventLog:
-    """Lives as long as the home; `drain` ends a turn."""
+    """The changes of jobs in the current turn; `drain` ends the turn and returns its records."""
 
     def __init__(self, jobs: Mapping[int, JobState]) -> None:
         self._jobs = jobs
-        self.changes = EventBatch()
-        """Of this turn."""
+        self._changes: dict[int, list[Change]] = {}
+        """The changes of the turn by job, in order."""
         self._finished: dict[int, JobState] = {}
-        """Those that ended in this turn, until they are recorded."""
+        """The jobs that finished in this turn, until they are recorded."""
         self._folded_at: dict[int, int] = {}
         """The sequence of the event into which those before it were folded, by job."""
 
     def restored(self, number: int, first_sequence: int) -> None:
-        """A job was found in the store; its first event there is that one."""
+        """Note the sequence of the first stored event of a restored job."""
         self._folded_at[number] = first_sequence
 
+    def add(self, number: int, change: Change) -> None:
+        """Add a change that the job has applied."""
+        self._changes.setdefault(number, []).append(change)
+
+    def apply(self, job: JobState, change: Change) -> None:
+        """Apply a change to its job and add it."""
+        job.apply(change)
+        self.add(job.number, change)
+
     def finished(self, job: JobState) -> None:
-        """The last task of a job has ended."""
+        """Record, at the end of the turn, that the last task of a job ended."""
         self._folded_at.pop(job.number, None)
         self._finished[job.number] = job
 
     def drain(self, now: Instant) -> list[Persist]:
-        """The records of the turn: an event for each job and run of like changes; then ends."""
+        """Return the records of the turn: merged changes by job, then the jobs that finished."""
         records: list[Persist] = []
-        if self.changes:
-            for number, changes in self.changes.drain().items():
-                records += self._events(number, changes, now)
+        for number, changes in self._changes.items():
+            records += self._events(number, changes, now)
+        self._changes.clear()
         for number, job in self._finished.items():
             assert job.worst is not None
             spec = job.spec if job.altered else None
@@ -140,7 +100,7 @@ class EventLog:
 
     def _events(self, number: int, changes: list[Change], now: Instant) -> Iterator[Persist]:
         job = self._jobs.get(number) or self._finished[number]
-        for change in changes:
+        for change in _merged(changes):
             yield self._event(job, change, now)
         if job.sequence - self._folded_at.get(number, 0) >= EVENTS_MAX and not job.is_finished:
             yield self._event(job, job.folded(), now)
@@ -162,64 +122,36 @@ OUTCOMES_MAX = 20_000
 """Outcomes of finished jobs kept at hand for those who wait; older ones are in the store."""
 
 
-class RecentOutcomes:
-    """Ends of recently finished jobs, for requests before the store must be asked; oldest first."""
-
-    def __init__(self) -> None:
-        self.outcomes: OrderedDict[int, TaskEnd] = OrderedDict()
-        self._counts: dict[int, tuple[int, int]] = {}
-        self._last_outcome: TaskEnd | None = None
-        self._last_counts = (0, 0)
-
-    def add(self, job: JobState) -> None:
-        """The last task of a job has ended."""
-        assert job.worst is not None
-        worst = job.worst
-        if worst == self._last_outcome:
-            worst = self._last_outcome  # many are alike
-        self._last_outcome = self.outcomes[job.number] = worst
-        succeeded = job.counts.get(EndCause.COMPLETED, 0)
-        counts = (succeeded, sum(job.counts.values()) - succeeded)
-        if counts == self._last_counts:
-            counts = self._last_counts
-        self._last_counts = self._counts[job.number] = counts
-        if len(self.outcomes) > OUTCOMES_MAX:
-            oldest, _ = self.outcomes.popitem(last=False)
-            del self._counts[oldest]
-
-    def counts(self, number: int) -> tuple[int, int]:
-        """Tasks of a job: (completed, ended in any other way); none of one that is not known."""
-        return self._counts.get(number, (0, 0))
-
-
 class Completion:
-    """Lives as long as the home."""
+    """Finishes jobs whose last task ended, and notifies the jobs that depend on them."""
 
     def __init__(
         self,
         jobs: dict[int, JobState],
-        posts: RequestPublisher,
-        recording: EventLog,
+        requests: RequestPublisher,
+        log: EventLog,
         effects: list[Effect],
     ) -> None:
-        """A job that is over is taken out of `jobs`."""
+        """Finished jobs are removed from `jobs`."""
         self._jobs = jobs
-        self._requests = posts
-        self._log = recording
+        self._requests = requests
+        self._log = log
         self._effects = effects
         self.dependents = Dependents()
-        self.finished = RecentOutcomes()
-        self._told = 0
-        """Jobs that were told in this turn how something ended that they wait for."""
+        self.outcomes: OrderedDict[int, JobOutcome] = OrderedDict()
+        """The outcomes of recently finished jobs by number, oldest first."""
+        self._last_outcome: JobOutcome | None = None
+        self._notified = 0
+        """The number of jobs that were notified of an end in this turn."""
 
     def end_turn(self) -> None:
         """Let a bounded number of jobs be notified of ends in the next turn."""
-        self._told = 0
+        self._notified = 0
 
     def wait(self, job: JobState, met: EndsMet) -> None:
-        """A job has new dependencies, some of which are met already."""
+        """Add the dependencies of a job; `met` are those that hold already."""
         if met:
-            self._dependencies_met(job, met)
+            self._log.apply(job, DependencyMet(met))
         self.dependents.add(job.number, job.open_after)
 
     def task_ended(self, job: JobState, index: int, cause: EndCause) -> None:
@@ -234,9 +166,9 @@ class Completion:
         self.finish_if_over(job)
 
     def notify_due(self) -> None:
-        """Tell jobs how something ended that they wait for; what is too much waits for a turn."""
-        while settled := self.dependents.pop(TOLD_MAX - self._told):
-            self._told += len(settled)
+        """Notify the jobs that are due; those beyond the turn's limit wait for the next turn."""
+        while settled := self.dependents.pop(TOLD_MAX - self._notified):
+            self._notified += len(settled)
             for each in settled:
                 self._resolve(each)
 
@@ -249,7 +181,13 @@ class Completion:
         del self._jobs[number]
         self.dependents.drop(number, job.open_after)
         self.dependents.ended(number, None, job.worst.cause)
-        self.finished.add(job)
+        completed = job.counts.get(EndCause.COMPLETED, 0)
+        outcome = JobOutcome(job.worst, completed, sum(job.counts.values()) - completed)
+        if outcome == self._last_outcome:
+            outcome = self._last_outcome  # many are alike: they share memory
+        self._last_outcome = self.outcomes[number] = outcome
+        if len(self.outcomes) > OUTCOMES_MAX:
+            self.outcomes.popitem(last=False)
         self._requests.forget(number)
         self._effects.append(JobCompleted(number, has_notice(job)))
         self._log.finished(job)
@@ -273,16 +211,8 @@ class Completion:
             return
         self._requests.changed(number)
         if dependency.condition.holds(cause):
-            self._dependencies_met(job, ((dependency, cause),))
+            self._log.apply(job, DependencyMet(((dependency, cause),)))
             return
         self.dependents.drop(number, job.open_after)
-        failed = DependencyFailed(dependency, cause)
-        job.apply(failed)
-        self._log.changes.other(number, failed)
+        self._log.apply(job, DependencyFailed(dependency, cause))
         self.withdrawn(job)
-
-    def _dependencies_met(self, job: JobState, met: EndsMet) -> None:
-        """Record that some dependencies of a job are met."""
-        change = DependencyMet(met)
-        job.apply(change)
-        self._log.changes.other(job.number, change)

@@ -13,7 +13,7 @@ from iriai.home.attempts import Attempts
 from iriai.home.completion import Completion, EventLog
 from iriai.home.dependencies import Ends
 from iriai.home.explain import explain_here, explain_open
-from iriai.home.job import JobState, TaskEnd
+from iriai.home.job import JobOutcome, JobState
 from iriai.home.job_lookup import JobLookup
 from iriai.home.request_publisher import Beside, RequestPublisher
 from iriai.model.alteration import Alteration
@@ -100,9 +100,9 @@ class Home:
         self._completion.dependents.restore(self.jobs, ended)
 
     @property
-    def outcomes(self) -> Mapping[int, TaskEnd]:
-        """Return the end causes of jobs that finished lately, by number."""
-        return self._completion.finished.outcomes
+    def outcomes(self) -> Mapping[int, JobOutcome]:
+        """Return the outcomes of recently finished jobs, by number."""
+        return self._completion.outcomes
 
     # --- what clients ask ------------------------------------------------------------------------
 
@@ -152,8 +152,7 @@ class Home:
         change, met = planned
         if "after" in change.now.fields:
             self._completion.dependents.drop(number, job.open_after)
-        job.apply(change)
-        self._log.changes.other(number, change)
+        self._log.apply(job, change)
         if "after" in change.now.fields:
             self._completion.wait(job, met)
         self.requests.changed(number)
@@ -170,7 +169,7 @@ class Home:
             return 0
         changed = job.cancelled(concerned)
         if changed:
-            self._log.changes.other(number, Cancelled(concerned, by))
+            self._log.add(number, Cancelled(concerned, by))
             self.requests.changed(number)
             self._nodes.stop(job, frozenset(concerned))
             self._completion.withdrawn(job)
@@ -190,8 +189,7 @@ class Home:
             return 0
         if is_held and not job.waiting:
             raise Refused("nothing-waits", f"{JobId(self.name, number)} has no task that waits")
-        job.apply(change)
-        self._log.changes.other(number, change)
+        self._log.apply(job, change)
         self.requests.changed(number)
         return job.waiting
 
@@ -249,10 +247,6 @@ class Home:
         self._completion.end_turn()
         return self._drain_effects()
 
-    def finished_counts(self, number: int) -> tuple[int, int]:
-        """Tasks of a job that finished lately: (completed, ended in any other way)."""
-        return self._completion.finished.counts(number)
-
     def explain(self, number: int) -> list[Reason]:
         """Return the reasons in the home itself that keep the job's waiting tasks from starting."""
         return explain_here(self.name, self.job(number), self.jobs)
@@ -297,9 +291,8 @@ class Home:
         if job is None or not job.ready:  # it concerns nothing that waits any more
             return
         in_s = promise.start_in_s
-        change = Promised(None if in_s is None else now.wall_s + in_s, promise.machine)
-        job.apply(change)
-        self._log.changes.other(job.number, change)
+        start_wall_s = None if in_s is None else now.wall_s + in_s
+        self._log.apply(job, Promised(start_wall_s, promise.machine))
 
     def _explained(self, explained: Explained, now: Instant) -> None:
         self._effects.append(WhyAnswered(explained.job.number, explained.reasons))
@@ -336,8 +329,6 @@ class Home:
     def _drain_effects(self) -> list[Effect]:
         effects = self._effects.copy()
         self._effects.clear()
-        if self._nodes.unsaid:
-            effects += self._nodes.drain()
         if self._attempts.incidents.unsaid:
             effects += self._attempts.incidents.drain()
         return effects

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 import msgspec
 
@@ -83,6 +83,16 @@ class TaskEnd(msgspec.Struct, frozen=True, array_like=True):
         return (BADNESS[self.cause], self.exit_code or self.signal or 0)
 
 
+class JobOutcome(NamedTuple):
+    """The outcome of a finished job."""
+
+    worst: TaskEnd
+    completed: int
+    """The number of tasks that completed."""
+    others: int
+    """The number of tasks that ended in any other way."""
+
+
 class _Folded(msgspec.Struct, array_like=True):
     """A `Snapshot`'s content. Fields are only ever appended, with a default."""
 
@@ -108,57 +118,41 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_folded = msgspec.msgpack.Decoder(_Folded).decode
 
 
+@dataclass(slots=True, eq=False)
 class JobState:
     """The state of one job, from acceptance to its last end."""
 
-    __slots__ = (
-        "_cursor",
-        "_handed_out",
-        "_next_index",
-        "_requeued",
-        "_skipped",
-        "altered",
-        "counts",
-        "held",
-        "listing",
-        "number",
-        "open_after",
-        "promised_machine",
-        "promised_wall_s",
-        "sequence",
-        "spec",
-        "submitted_wall_s",
-        "tasks",
-        "waiting",
-        "worst",
-    )
+    number: int
+    spec: JobSpec
+    submitted_wall_s: float
+    sequence: int = 0
+    """The sequence number of the last event."""
+    held: bool = field(init=False)
+    open_after: tuple[Dependency, ...] = field(init=False)
+    """The dependencies that are not met yet."""
+    altered: bool = False
+    """True if `spec` is no longer the one that was submitted."""
+    tasks: dict[int, ActiveTask] = field(default_factory=dict)
+    """Tasks that run or wait again, by index."""
+    waiting: int = field(init=False)
+    """The number of tasks that could start, or would if the job were not held."""
+    counts: dict[EndCause, int] = field(default_factory=dict)
+    worst: TaskEnd | None = None
+    promised_wall_s: float | None = None
+    promised_machine: str = ""
+    listing: bytes | None = None
+    """An encoded line of a listing, kept by its author; None after each change."""
+    _cursor: Iterator[int] | None = None
+    _handed_out: int = 0
+    _next_index: int = field(init=False)
+    _requeued: list[int] | None = None
+    _skipped: set[int] | None = None
 
-    def __init__(self, number: int, spec: JobSpec, submitted_wall_s: float) -> None:
-        self.number = number
-        self.spec = spec
-        self.submitted_wall_s = submitted_wall_s
-        self.sequence = 0
-        """Of the last event."""
-        self.held = spec.held
-        self.open_after = spec.after
-        """What has not ended yet that the job waits for."""
-        self.altered = False
-        """Whether `spec` is not the one that was submitted any more."""
-        self.tasks: dict[int, ActiveTask] = {}
-        """Tasks that run or wait again, by index."""
-        self.waiting = task_count(spec.array)
-        """How many tasks could start, or would if the job were not held."""
-        self.counts: dict[EndCause, int] = {}
-        self.worst: TaskEnd | None = None
-        self.promised_wall_s: float | None = None
-        self.promised_machine = ""
-        self.listing: bytes | None = None
-        """An encoded line of a listing, kept by whoever made it; None after each change."""
-        self._cursor: Iterator[int] | None = None
-        self._handed_out = 0
-        self._next_index = spec.array[0][0]
-        self._requeued: list[int] | None = None
-        self._skipped: set[int] | None = None
+    def __post_init__(self) -> None:
+        self.held = self.spec.held
+        self.open_after = self.spec.after
+        self.waiting = task_count(self.spec.array)
+        self._next_index = self.spec.array[0][0]
 
     @property
     def ready(self) -> int:
@@ -233,13 +227,6 @@ class JobState:
         if task is None and not self.waiting:
             return TaskState.FINISHED
         return TaskState.HELD if self.held else TaskState.QUEUED
-
-    def waiting_indices(self) -> Iterator[int]:
-        """The indices of the tasks that wait, in the order in which they will start."""
-        yield from sorted(self._requeued or ())
-        for index in task_indices(self.spec.array):
-            if index >= self._next_index and not self._is_skipped(index):
-                yield index
 
     # --- changes, as they happen -----------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from iriai.home.dependencies import Ends
-from iriai.home.job import JobState, TaskEnd
+from iriai.home.job import JobOutcome, JobState
 from iriai.model.alteration import Alteration
 from iriai.model.ids import JobId
 from iriai.model.job import Condition, Dependency
@@ -29,7 +29,7 @@ class JobLookup(NamedTuple):
     home: str
     next_number: int
     jobs: Mapping[int, JobState]
-    outcomes: Mapping[int, TaskEnd]
+    outcomes: Mapping[int, JobOutcome]
 
     def end_of(self, dependency: Dependency) -> EndCause | str | None:
         """Return the end that settles the dependency; `NOT_ENDED`; None: ask the store.
@@ -42,7 +42,7 @@ class JobLookup(NamedTuple):
         job = self.jobs.get(number)
         if job is None:
             outcome = self.outcomes.get(number)
-            return outcome.cause if outcome is not None and task is None else None
+            return outcome.worst.cause if outcome is not None and task is None else None
         if task is None:
             early = job.spoilt_by if dependency.condition is Condition.OK else None
             return early or NOT_ENDED

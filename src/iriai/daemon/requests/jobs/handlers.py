@@ -369,8 +369,8 @@ class JobHandlers:
     def _outcome(self, selected: SelectedJobs) -> Outcome:
         number = selected.job.number
         outcome = None if selected.indices else self._home.outcomes.get(number)
-        if outcome is not None and outcome.exit_code == 0:
-            return wire_outcome(str(selected.job), outcome)
+        if outcome is not None and outcome.worst.exit_code == 0:
+            return wire_outcome(str(selected.job), outcome.worst)
         return self._history.outcome(selected)
 
     # --- ids -------------------------------------------------------------------------------------

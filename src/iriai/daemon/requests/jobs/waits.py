@@ -254,10 +254,9 @@ class JobWaiters:
                     waiting, active = waiting + counts[0], active + counts[1]
                     succeeded += counts[2]
                     yield
-            else:
-                finished = self._engine.machine.home.finished_counts(item.job.number)
-                succeeded += finished[0]
-                failed += finished[1]
+            elif finished := self._engine.machine.home.outcomes.get(item.job.number):
+                succeeded += finished.completed
+                failed += finished.others
         return Progress(waiting, active, succeeded, failed)
 
 
