@@ -16,7 +16,7 @@ from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.net.handshake import Established, ServerHandshake
 from iriai.daemon.net.violations import Violations
 from iriai.daemon.transport.tls_stream import TlsStream
-from iriai.daemon.transport.transport import SocketStream
+from iriai.daemon.transport.transport import SocketStream, ignore
 from iriai.policy.service.token_bucket import Rate, TokenBucket, TokenBuckets
 from iriai.policy.service.unauthenticated import Bounds, UnauthenticatedConnections, source_of
 from iriai.system.clock import now as read_clocks
@@ -185,7 +185,7 @@ class Acceptor:
                 self._violations.note(machine or address, code, message, _steady_s())
 
         answered = ServerHandshake(
-            SocketStream(connection, _unheard, _unheard),
+            SocketStream(connection, ignore, ignore),
             self._credentials,
             is_direct=True,
             decide=self._decide,
@@ -199,10 +199,6 @@ class Acceptor:
 
 def _has_spoken(answered: ServerHandshake) -> bool:
     return answered.stream.has_spoken
-
-
-def _unheard(_: object) -> None:
-    """Before a listener is set."""
 
 
 def _steady_s() -> float:

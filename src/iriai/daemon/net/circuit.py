@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from iriai.daemon.transport.transport import UNSENT_BYTES_MAX
+from iriai.daemon.transport.transport import UNSENT_BYTES_MAX, ignore
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.links import CARRY_BYTES_MAX, Carry, CarryOver, CircuitFrame, Credit
 
@@ -44,10 +44,6 @@ class RelayLink(Protocol):
         """Send one frame."""
 
 
-def _unheard(_: object) -> None:
-    """Before a listener is set."""
-
-
 class Circuit:
     """One end of a circuit: a connection through a relay."""
 
@@ -59,8 +55,8 @@ class Circuit:
         self.unsent_bytes_max = UNSENT_BYTES_MAX
         self._link = link
         self._forget = forget
-        self._on_data: Callable[[bytes], None] = _unheard
-        self._on_close: Callable[[str], None] = _unheard
+        self._on_data: Callable[[bytes], None] = ignore
+        self._on_close: Callable[[str], None] = ignore
         self._unsent = bytearray()
         self._credit_bytes = WINDOW_BYTES
         self._taken_bytes = 0

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.net.handshake import ClientHandshake, Established
-from iriai.daemon.transport.transport import ByteStream, SocketStream
+from iriai.daemon.transport.transport import ByteStream, SocketStream, ignore
 from iriai.model.address import Address, parse_address
 from iriai.model.problem import UsageProblem
 
@@ -52,7 +52,7 @@ async def dial_address(
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         raise NotReached(UNREACHED, f"no answer from {address} ({reason})") from None
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    pipe = SocketStream(connection, _unheard, _unheard)
+    pipe = SocketStream(connection, ignore, ignore)
     return await greet(pipe, expected, passport, wanted, is_direct=True)
 
 
@@ -122,7 +122,3 @@ async def first_reached(ways: list[Callable[[], Awaitable[Established]]]) -> Est
             if missed.code != UNREACHED:
                 break
     raise last
-
-
-def _unheard(_: object) -> None:
-    """Before a listener is set."""

@@ -11,19 +11,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
 from iriai.daemon.net.keepalive import Keepalive
 from iriai.daemon.payloads.chunking import PayloadChunks, pieces
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
-from iriai.daemon.transport.transport import (
-    DESCRIPTORS_MAX,
-    FrameStream,
-    close_descriptor,
-    unbounded,
-)
+from iriai.daemon.transport.transport import DESCRIPTORS_MAX, close_descriptors, ignore, unbounded
 from iriai.model.instant import SILENCE_S
 from iriai.protocol.clock_offset import ClockOffset
 from iriai.protocol.delivery.authorization import is_answer
@@ -52,6 +47,9 @@ from iriai.wire.links import (
 )
 from iriai.wire.links import decode_link_frame as decode
 from iriai.wire.parts import Envelope, pack, unpack
+
+if TYPE_CHECKING:
+    from iriai.daemon.transport.tls_stream import FrameStream
 
 log = logging.getLogger(__name__)
 
@@ -313,7 +311,7 @@ class MachineLink:
             return
         self.send_frame(Bye(reason))
         # Closing while something is unread would reset the connection, and the word be lost.
-        self._stream.redirect(_unheard, _unheard)
+        self._stream.redirect(ignore, ignore)
         self._loop.call_later(LAST_WORD_S, self._stream.close, reason)
         self._closed(reason)
 
@@ -327,8 +325,7 @@ class MachineLink:
             if len(received) == count:
                 self._descriptors.keep(number, received)
             else:
-                for descriptor in received:
-                    close_descriptor(descriptor)
+                close_descriptors(received)
         if batch.texts or batch.forget:
             self._owner.texts(self, batch.texts, forget=batch.forget)
         for envelope in batch.messages:
@@ -403,10 +400,6 @@ class MachineLink:
         self._pieces = PayloadChunks()
         self.hold(0)
         self._owner.link_over(self, reason)
-
-
-def _unheard(_: object) -> None:
-    """Of a link that is over."""
 
 
 def _steady_s() -> float:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable
 from hashlib import blake2b
 
-from iriai.daemon.transport.transport import close_descriptor
+from iriai.daemon.transport.transport import close_descriptors
 from iriai.policy.service.connection_limits import Allowance
 
 
@@ -45,12 +45,7 @@ class PassedDescriptors:
 
     def drop(self, number: int) -> None:
         """The job has ended; nobody needs them."""
-        self.close(self.pop(number))
-
-    def close(self, descriptors: list[int]) -> None:
-        """Close these."""
-        for descriptor in descriptors:
-            close_descriptor(descriptor)
+        close_descriptors(self.pop(number))
 
 
 DIGEST_BYTES = 16

@@ -7,15 +7,13 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iriai.config.limits import LimitsSection
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.server.arrivals import Arrivals, ServiceTurns
-from iriai.daemon.server.client_stream import BeginStream, ClientStream, OnClose, OnFrames
-from iriai.daemon.transport.transport import FramedStream, close_descriptor, unbounded
+from iriai.daemon.transport.transport import FramedStream, close_descriptors, ignore, unbounded
 from iriai.identity.users.permissions import Caller
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused, UsageProblem
@@ -35,6 +33,9 @@ from iriai.wire.requests import (
     Request,
     RequestBody,
 )
+
+if TYPE_CHECKING:
+    from iriai.daemon.transport.tls_stream import FrameStream
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class RequestContext:
 
     def answer(self, body: AnswerBody) -> None:
         """Answer now."""
-        self._close_descriptors()
+        close_descriptors(self.descriptors)
         self.connection.reply(Answer(self.number, body))
 
     def answer_with(self, make: Callable[[], AnswerBody]) -> None:
@@ -90,7 +91,7 @@ class RequestContext:
 
     def fail(self, problem: Problem) -> None:
         """Say what was wrong."""
-        self._close_descriptors()
+        close_descriptors(self.descriptors)
         self.connection.reply(
             Failure(self.number, problem.exit_code, problem.code, problem.message, problem.hint)
         )
@@ -100,10 +101,6 @@ class RequestContext:
         """What came with it; whoever takes it closes it."""
         taken, self.descriptors = self.descriptors, []
         return taken
-
-    def _close_descriptors(self) -> None:
-        for descriptor in self.detach_descriptors():
-            close_descriptor(descriptor)
 
 
 Steps = Iterator[None]
@@ -126,7 +123,7 @@ class ClientSession:
         clients: Clients,
         caller: Caller,
         handlers: Handlers,
-        begin: BeginStream,
+        stream: FrameStream,
         mistakes_max: int | None = None,
     ) -> None:
         """`mistakes_max` requests may fail before the client is cut off; None: any number."""
@@ -148,8 +145,9 @@ class ClientSession:
         self._unsent: list[bytes] = []
         self._unsent_counted_bytes = 0
         self._mistakes_left = mistakes_max
-        self._stream = begin(self._frames, self._closed)
-        self._stream.drains_to(self._drained)
+        self._stream = stream
+        stream.redirect(self._frames, self._closed)
+        stream.drains_to(self._count_unsent)
 
     @property
     def is_greeted(self) -> bool:
@@ -306,9 +304,6 @@ class ClientSession:
         else:
             self._stream.resume()
 
-    def _drained(self) -> None:
-        self._count_unsent()
-
     def _handle(self, request: Request, size_bytes: int, now: Instant) -> None:
         descriptors: list[int] = []
         wanted = getattr(request.body, "descriptors", 0)
@@ -397,43 +392,25 @@ class Clients:
         }
 
     def _arrived(self, connection: socket.socket, caller: Caller) -> None:
-        self._serve(caller, self._handlers, partial(self._bounded, connection, caller))
-
-    def _bounded(
-        self, connection: socket.socket, caller: Caller, on_frames: OnFrames, on_close: OnClose
-    ) -> FramedStream:
-        stream = FramedStream(connection, on_frames, on_close)
+        stream = FramedStream(connection, ignore, ignore)
         stream.allow(HELLO_BYTES_MAX, _too_long)
         if not caller.operator:
-            stream.bound(self._unfinished, caller.person.name)
-        return stream
+            stream.bound(self.hold_for(caller))
+        self.serve(stream, caller, self._handlers)
 
-    def adopt(
+    def serve(
         self,
-        stream: ClientStream,
+        stream: FrameStream,
         caller: Caller,
         handlers: Handlers,
-        mistakes_max: int,
-    ) -> None:
-        """Serve whoever is at the other end of `stream`, which others have begun.
-
-        A `caller` without a name takes no client's room: whoever listens has bounded their number.
-        """
-
-        def begin(on_frames: OnFrames, on_close: OnClose) -> ClientStream:
-            stream.redirect(on_frames, on_close)
-            return stream
-
-        self._serve(caller, handlers, begin, mistakes_max)
-
-    def _serve(
-        self,
-        caller: Caller,
-        handlers: Handlers,
-        begin: BeginStream,
         mistakes_max: int | None = None,
     ) -> None:
-        connection = ClientSession(self, caller, handlers, begin, mistakes_max)
+        """Serve the client at the other end of `stream`.
+
+        A `caller` without a name does not count against the limit of connections: the acceptor
+        limits the number of those.
+        """
+        connection = ClientSession(self, caller, handlers, stream, mistakes_max)
         self._connections[connection] = None
         self._silent[connection] = self._engine.steady_s() + self._limits.hello_s
         self._watch()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
-from iriai.daemon.transport.transport import FramedStream
+from iriai.daemon.transport.transport import FramedStream, close_descriptors
 from iriai.launcher.contract.machine_config import PROLOG
 from iriai.launcher.contract.messages import (
     FRAME_BYTES_MAX,
@@ -251,7 +251,7 @@ class LauncherClient:
                 size_bytes = len(template.environment) + len(template.script) + len(template.stdin)
                 if size_bytes > TEMPLATE_BYTES_MAX:
                     self._refuse(attempt, size_bytes)
-                    self._descriptors.close(descriptors)
+                    close_descriptors(descriptors)
                     continue
                 if batch.orders and batch.size_bytes + size_bytes > LAUNCH_BYTES_MAX:
                     self._send_batch(batch)

@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Sequence
 
-from iriai.daemon.transport.transport import ByteStream, SocketStream, unbounded
+from iriai.daemon.transport.transport import ByteStream, FramedStream, SocketStream, unbounded
 from iriai.system.frames import FrameReader, FrameTooLong
 from iriai.wire.greetings import GREETING_BYTES_MAX
 
@@ -24,7 +24,7 @@ _RECORD_BYTES = 1 << 18
 
 
 class TlsStream:
-    """A `FrameStream`; `on_secure` is called once, when the peer has proved who it is."""
+    """Frames inside TLS; `on_secure` is called once, after the handshake."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class TlsStream:
         self.is_at_fault = False
         self.is_secure = False
         """Whether the handshake is over."""
-        self.on_admitted: Callable[[], None] = _unheard
-        """Called once, when the connection may stay, or is over: whoever counts those that have
-        proved nothing does not count this one any more."""
+        self.on_admitted: Callable[[], None] = lambda: None
+        """Called once, when the connection may stay or is closed: it no longer counts as
+        unauthenticated."""
         self._pipe = pipe
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
@@ -122,8 +122,8 @@ class TlsStream:
     def admit(self) -> None:
         """Both ends have agreed what the connection is for: it may stay."""
         self._deadline.cancel()
-        on_settled, self.on_admitted = self.on_admitted, _unheard
-        on_settled()
+        on_admitted, self.on_admitted = self.on_admitted, lambda: None
+        on_admitted()
 
     def trust(self, frame_bytes_max: int) -> None:
         """The peer was found good: it may take its time, and send frames of this size."""
@@ -227,8 +227,8 @@ class TlsStream:
         self._on_close(reason)
 
 
-def _unheard() -> None:
-    """Nobody counts it."""
+FrameStream = FramedStream | TlsStream
+"""The connection under a link or a client: a Unix socket's, or TLS over a network."""
 
 
 def error_text(error: ssl.SSLError) -> str:

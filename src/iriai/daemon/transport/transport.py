@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from iriai.policy.service.connection_limits import Allowance
 from iriai.system.closing import CLOSING, UNKNOWN_USER
 from iriai.system.frames import FRAME_BYTES_MAX, FrameReader, FrameTooLong
 from iriai.system.internal_errors import FAULTS
@@ -133,7 +132,7 @@ class SocketStream:
         """
         own = list(descriptors)
         if self._is_closed:
-            _close_all(own)
+            close_descriptors(own)
             return
         self._unsent.append(_Piece(memoryview(data), own))
         self._unsent_bytes += len(data)
@@ -160,9 +159,9 @@ class SocketStream:
             self._loop.remove_writer(self._socket.fileno())
         user_id = self._user_id() if self.descriptors else UNKNOWN_USER
         self._close_socket()
-        _close_all(self.descriptors, user_id)
+        close_descriptors(self.descriptors, user_id)
         for piece in self._unsent:
-            _close_all(piece.descriptors)
+            close_descriptors(piece.descriptors)
         self._unsent.clear()
         self._unsent_bytes = 0
         self._on_close(reason)
@@ -249,18 +248,14 @@ class SocketStream:
         except OSError as error:
             self.close(str(error))
             return None
-        _close_all(piece.descriptors)  # the kernel keeps copies of its own
+        close_descriptors(piece.descriptors)  # the kernel keeps copies of its own
         return sent
 
 
-def _close_all(descriptors: list[int], user_id: int = UNKNOWN_USER) -> None:
+def close_descriptors(descriptors: list[int], user_id: int = UNKNOWN_USER) -> None:
+    """Close descriptors that were received, and empty the list; none of them can block us."""
     while descriptors:
         CLOSING.close(descriptors.pop(), user_id)
-
-
-def close_descriptor(descriptor: int) -> None:
-    """Close a descriptor that came from elsewhere, however long that takes."""
-    CLOSING.close(descriptor)
 
 
 CLIENT_DESCRIPTORS_MAX = 4
@@ -268,39 +263,16 @@ CLIENT_DESCRIPTORS_MAX = 4
 
 
 def unbounded(_: int) -> str:
-    """Who holds so much of what is not complete may."""
+    """Allow any number of bytes of incomplete frames: a `hold` without a limit."""
     return ""
 
 
-class FrameStream(Protocol):
-    """The connection under a link; see `FramedStream`, and `tls_stream` over a network."""
-
-    unsent_bytes_max: int
-    descriptors: list[int]
-    is_at_fault: bool
-    """Whether it was closed since the peer sent a frame that is too long."""
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the connection is over."""
-
-    def redirect(
-        self, on_frames: Callable[[list[bytes]], None], on_close: Callable[[str], None]
-    ) -> None:
-        """Tell others from now on."""
-
-    def write(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
-        """Send frames."""
-
-    def read_out(self) -> None:
-        """Take in everything that has arrived, without waiting for more."""
-
-    def close(self, reason: str) -> None:
-        """End the connection; `on_close` hears why."""
+def ignore(_: object) -> None:
+    """Do nothing: the listener of a stream until it gets another."""
 
 
 class FramedStream(SocketStream):
-    """One connection; `on_frames` is called with each batch that arrived, `on_close` once."""
+    """Frames over a socket: `on_frames` gets each batch that arrived; `on_close` is called once."""
 
     def __init__(
         self,
@@ -311,36 +283,35 @@ class FramedStream(SocketStream):
         super().__init__(connection, self._received, on_close)
         self._on_frames = on_frames
         self._frames = FrameReader()
-        self._unfinished: Allowance | None = None
-        self._user = ""
-        self._counted_bytes = 0
+        self._hold: Callable[[int], str] = unbounded
+        self._held_bytes = 0
         self.is_at_fault = False
+        """Whether it was closed because the peer sent a frame that is too long."""
         self._last_word: Callable[[int, int], bytes] | None = None
 
     def allow(
         self, frame_bytes_max: int, last_word: Callable[[int, int], bytes] | None = None
     ) -> None:
-        """The peer may send frames of this size from here on.
+        """Accept frames of up to this size from now on.
 
-        `last_word` is what it is told of a longer one, made of its length and the most.
+        `last_word` makes the reply to a longer frame, from its length and the limit.
         """
         self._frames.bytes_max = frame_bytes_max
         self._last_word = last_word or self._last_word
 
-    def bound(self, unfinished: Allowance, user: str) -> None:
-        """Count for `user` what of a frame is still incomplete, and close where that is too much.
+    def bound(self, hold: Callable[[int], str]) -> None:
+        """Limit the peer as a client, which passes descriptors one request after the other.
 
-        The connection is a client's: it passes descriptors one request after the other.
+        `hold` gets the bytes of the incomplete frame, and returns why they are too many (empty:
+        they are not); then the connection is closed.
         """
         self.descriptors_max = CLIENT_DESCRIPTORS_MAX
-        self._unfinished, self._user = unfinished, user
+        self._hold = hold
 
     def unbound(self) -> None:
-        """The connection is a link from here on, whose peer is trusted with more."""
-        counted_bytes = self._counted_bytes
-        self._count(0)
-        self._counted_bytes = counted_bytes
-        self._unfinished = None
+        """Lift the limits of a client: the connection is a link from now on."""
+        self._hold(0)
+        self._hold = unbounded
         self._last_word = None
         self._frames.bytes_max = FRAME_BYTES_MAX
         self.descriptors_max = DESCRIPTORS_MAX
@@ -348,7 +319,7 @@ class FramedStream(SocketStream):
     def redirect(
         self, on_frames: Callable[[list[bytes]], None], on_close: Callable[[str], None]
     ) -> None:
-        """Tell others from now on: the peer has said what the connection is for."""
+        """Replace both listeners."""
         self._on_frames = on_frames
         self._on_close = on_close
 
@@ -361,30 +332,16 @@ class FramedStream(SocketStream):
                 self.write(self._last_word(error.length, error.bytes_max))
             self.close(str(error))
             return
-        held_bytes = self._frames.held_bytes
-        if held_bytes != self._counted_bytes:
-            self._count(held_bytes)
+        if self._frames.held_bytes != self._held_bytes:
+            self._held_bytes = self._frames.held_bytes
+            if why_not := self._hold(self._held_bytes):
+                self.is_at_fault = True
+                self.close(why_not)
         if frames:
             self._on_frames(frames)
 
     def close(self, reason: str) -> None:
-        """End the connection; `on_close` hears why."""
-        self._frames = FrameReader(0)  # what was kept of a frame is given back at once
-        self._count(0)
+        """End the connection, and pass `reason` to `on_close`."""
+        self._frames = FrameReader(0)  # the memory of an incomplete frame is freed at once
+        self._hold(0)
         super().close(reason)
-
-    def _count(self, held_bytes: int) -> None:
-        """So much of a frame has come."""
-        more = held_bytes - self._counted_bytes
-        self._counted_bytes = held_bytes
-        if self._unfinished is None:
-            return
-        if more <= 0:
-            if more:
-                self._unfinished.give_back(self._user, -more)
-            return
-        has_room = self._unfinished.has_room(self._user, more)
-        self._unfinished.add(self._user, more)
-        if not has_room:
-            self.is_at_fault = True
-            self.close(f"{self._unfinished.what} of {self._user}: {self._unfinished.key} is less")

@@ -11,9 +11,8 @@ import logging
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from iriai.daemon.server.client_stream import ClientStream
 from iriai.daemon.server.connections import (
     Clients,
     ClientSession,
@@ -43,6 +42,7 @@ from iriai.wire.joining import (
 from iriai.wire.requests import PROTOCOL_VERSION, SAME_VERSION, Hello, Welcome
 
 if TYPE_CHECKING:
+    from iriai.daemon.transport.tls_stream import TlsStream
     from iriai.identity.cluster_state import ClusterState
     from iriai.identity.storage.join_tokens import IssuedToken
 
@@ -62,16 +62,6 @@ a laboratory that joins at once asks three times for each machine."""
 
 Members = Callable[[], tuple[Seed, ...]]
 """Some members and their addresses, this machine first."""
-
-
-class UnauthenticatedStream(ClientStream, Protocol):
-    """A connection without a client certificate: TLS over a socket, in the daemon's event loop."""
-
-    def trust(self, frame_bytes_max: int) -> None:
-        """The peer was found good: it may take its time, and send frames of this size."""
-
-    def bound(self, hold: Callable[[int], str]) -> None:
-        """Tell `hold` how much there is of a frame whose rest is to come."""
 
 
 class UnauthenticatedClients:
@@ -96,7 +86,7 @@ class UnauthenticatedClients:
         self._by_token: dict[str, dict[ClientSession, None]] = {}
         self._of_source: TokenBuckets[str] = TokenBuckets(RATE_OF_SOURCE)
 
-    def serve(self, stream: UnauthenticatedStream, address: str) -> None:
+    def serve(self, stream: TlsStream, address: str) -> None:
         """A stranger at `address` (for people); from here on the stream is a client's."""
         limited = partial(self._limited, address)
         handlers: Handlers = {
@@ -106,7 +96,7 @@ class UnauthenticatedClients:
             RenewCertificate: limited(partial(self._renew, address)),
             Authenticate: limited(partial(self._authenticate, stream)),
         }
-        self._clients.adopt(stream, NOBODY, handlers, MISTAKES_MAX)
+        self._clients.serve(stream, NOBODY, handlers, MISTAKES_MAX)
 
     def _limited(self, address: str, handler: Handler) -> Handler:
         """A handler that whoever is at `address` may have work so often."""
@@ -199,7 +189,7 @@ class UnauthenticatedClients:
         asked.answer(CertificateRenewed(certificate.der))
 
     def _authenticate(
-        self, stream: UnauthenticatedStream, asked: RequestContext, body: Authenticate, now: Instant
+        self, stream: TlsStream, asked: RequestContext, body: Authenticate, now: Instant
     ) -> None:
         entry = self._cluster.tokens.check(TokenKind.USER, body.token_id, body.secret, now.wall_s)
         caller = self._users.caller_named(entry.user)
