@@ -119,9 +119,9 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
     ),
     "ids of a request": (Patch("iriai.daemon.requests.jobs.selection", "IDS_MAX", HUGE),),
     "slices": (
-        Patch("iriai.daemon.server.arrivals", "TURN_S", LONG_S),
-        Patch("iriai.daemon.server.arrivals", "TURN_ALONE_S", LONG_S),
-        Patch("iriai.daemon.server.arrivals", "SLICE_S", LONG_S),
+        Patch("iriai.daemon.server.request_scheduling", "TURN_S", LONG_S),
+        Patch("iriai.daemon.server.request_scheduling", "TURN_ALONE_S", LONG_S),
+        Patch("iriai.daemon.server.request_scheduling", "SLICE_S", LONG_S),
     ),
     "letters of a pattern": (Patch("iriai.model.name_pattern", "PATTERN_LENGTH_MAX", HUGE),),
     "connections": _limit("connections"),
@@ -153,8 +153,8 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
         ),
     ),
     "descriptors": (
-        Patch("iriai.daemon.transport.transport", "CLIENT_DESCRIPTORS_MAX", HUGE),
-        Patch("iriai.daemon.transport.transport", "DESCRIPTORS_MAX", HUGE),
+        Patch("iriai.daemon.transport.socket_stream", "CLIENT_DESCRIPTORS_MAX", HUGE),
+        Patch("iriai.daemon.transport.socket_stream", "DESCRIPTORS_MAX", HUGE),
     ),
     "descriptors_per_user": _limit("descriptors_per_user"),
     "closing that takes long": (Patch("iriai.system.closing", "_handle_signal", _nothing),),

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from iriai.daemon.transport.transport import CROWDED_S, SocketStream
+from iriai.daemon.transport.socket_stream import CROWDED_S, SocketStream
 from iriai.system.closing import CLOSING, OF_USER_MAX, THREADS_MAX, THREADS_OF_USER_MAX, Closing
 from tests.support.lingering import lingering
 from tests.support.loops import in_loop, until

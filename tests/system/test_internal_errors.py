@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from iriai.daemon.loop.culprits import FILE, SHUN_MAX_S, SHUN_MIN_S, Culprits
-from iriai.daemon.transport.transport import SocketStream
+from iriai.daemon.transport.socket_stream import SocketStream
 from iriai.system import internal_errors
 from iriai.system.internal_errors import InternalErrors
 
@@ -38,7 +38,7 @@ def test_the_first_tenth_and_hundredth_are_logged(caplog: pytest.LogCaptureFixtu
 
 def test_a_reader_that_fails_ends_its_connection_alone(monkeypatch: pytest.MonkeyPatch):
     noted = InternalErrors()
-    monkeypatch.setattr("iriai.daemon.transport.transport.FAULTS", noted)
+    monkeypatch.setattr("iriai.daemon.transport.socket_stream.FAULTS", noted)
     reasons: list[str] = []
 
     def fail(data: bytes) -> None:

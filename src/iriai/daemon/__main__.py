@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from iriai.config.reader import Configuration
-from iriai.daemon.net.rlimits import raise_descriptor_limit
+from iriai.daemon.net.descriptor_limit import raise_descriptor_limit
 from iriai.daemon.service import serve
 from iriai.daemon.startup.hardware import capacity, measure
 from iriai.daemon.startup.listener import listen, open_doors

@@ -33,9 +33,9 @@ from iriai.daemon.requests.machines.ads import AdHandlers
 from iriai.daemon.requests.machines.drain import DrainHandlers
 from iriai.daemon.requests.machines.nodes import NodeTables
 from iriai.daemon.requests.machines.status import StatusHandlers
-from iriai.daemon.server.arrivals import DeferredReplies
 from iriai.daemon.server.connections import Clients, Handlers
-from iriai.daemon.server.limited import LimitedUsers
+from iriai.daemon.server.limited_users import LimitedUsers
+from iriai.daemon.server.request_scheduling import DeferredReplies
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.storage.retention import Retention
 from iriai.daemon.tasks.launcher_client import LauncherClient

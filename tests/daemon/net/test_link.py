@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from iriai.daemon.net import link as link_module
 from iriai.daemon.net.link import LOCAL, NETWORK, LinkProfile, MachineLink
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore, digest_of
-from iriai.daemon.transport.transport import FramedStream
+from iriai.daemon.transport.socket_stream import FramedStream
 from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
 from iriai.protocol.messages.effects import Part, Send

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from iriai.config.limits import LimitsSection
-from iriai.daemon.server.arrivals import Arrivals
+from iriai.daemon.server.request_scheduling import Arrivals
 from iriai.identity.users.permissions import Caller
 from iriai.policy.service.connection_limits import ConnectionLimits
 from iriai.system.frames import FrameReader

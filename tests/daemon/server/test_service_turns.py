@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from iriai.config.limits import LimitsSection
-from iriai.daemon.server.arrivals import ALONE_S, SLICE_S, TURN_ALONE_S, TURN_S, ServiceTurns
+from iriai.daemon.server.request_scheduling import (
+    ALONE_S,
+    SLICE_S,
+    TURN_ALONE_S,
+    TURN_S,
+    ServiceTurns,
+)
 from iriai.model.instant import Instant
 
 REQUEST_S = SLICE_S / 4

@@ -2,8 +2,8 @@ import asyncio
 import os
 import socket
 
-from iriai.daemon.transport import transport as pipe_module
-from iriai.daemon.transport.transport import FramedStream
+from iriai.daemon.transport import socket_stream as pipe_module
+from iriai.daemon.transport.socket_stream import FramedStream
 from iriai.system.frames import FRAME_BYTES_MAX, frame
 from tests.support.loops import in_loop, until
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.net.handshake import Established, ServerHandshake
 from iriai.daemon.net.violations import Violations
+from iriai.daemon.transport.socket_stream import SocketStream, ignore
 from iriai.daemon.transport.tls_stream import TlsStream
-from iriai.daemon.transport.transport import SocketStream, ignore
 from iriai.policy.service.token_bucket import Rate, TokenBucket, TokenBuckets
 from iriai.policy.service.unauthenticated import Bounds, UnauthenticatedConnections, source_of
 from iriai.system.clock import now as read_clocks

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from iriai.daemon.transport.transport import UNSENT_BYTES_MAX, ignore
+from iriai.daemon.transport.socket_stream import UNSENT_BYTES_MAX, ignore
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.links import CARRY_BYTES_MAX, Carry, CarryOver, CircuitFrame, Credit
 

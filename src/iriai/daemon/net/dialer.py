@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.net.handshake import ClientHandshake, Established
-from iriai.daemon.transport.transport import ByteStream, SocketStream, ignore
+from iriai.daemon.transport.socket_stream import ByteStream, SocketStream, ignore
 from iriai.model.address import Address, parse_address
 from iriai.model.problem import UsageProblem
 

@@ -13,8 +13,8 @@ import msgspec
 
 from iriai import __version__
 from iriai.daemon.net.credentials import Credentials
+from iriai.daemon.transport.socket_stream import ByteStream
 from iriai.daemon.transport.tls_stream import TlsStream
-from iriai.daemon.transport.transport import ByteStream
 from iriai.model.problem import Problem
 from iriai.wire.greetings import (
     LINK_VERSION,

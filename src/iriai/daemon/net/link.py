@@ -18,7 +18,12 @@ import msgspec
 from iriai.daemon.net.keepalive import Keepalive
 from iriai.daemon.payloads.chunking import PayloadChunks, pieces
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
-from iriai.daemon.transport.transport import DESCRIPTORS_MAX, close_descriptors, ignore, unbounded
+from iriai.daemon.transport.socket_stream import (
+    DESCRIPTORS_MAX,
+    close_descriptors,
+    ignore,
+    unbounded,
+)
 from iriai.model.instant import SILENCE_S
 from iriai.protocol.clock_offset import ClockOffset
 from iriai.protocol.delivery.authorization import is_answer
@@ -299,7 +304,7 @@ class MachineLink:
                 self._is_at_fault = True
                 self.break_off(f"it violates the protocol: {error}")
                 return
-            except Exception as error:  # noqa: BLE001 - see daemon.faults
+            except Exception as error:  # noqa: BLE001 - see system.internal_errors
                 self.break_off(FAULTS.note(f"the link with {self.machine}", error))
                 return
 
@@ -369,7 +374,7 @@ class MachineLink:
     def _tick(self) -> None:
         try:
             self._poll()
-        except Exception as error:  # noqa: BLE001 - see daemon.faults
+        except Exception as error:  # noqa: BLE001 - see system.internal_errors
             self._stream.close(FAULTS.note(f"the link with {self.machine}", error))
 
     def _poll(self) -> None:

@@ -17,7 +17,7 @@ from iriai.daemon.net.link import LOCAL, MachineLink, Texts
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
 from iriai.daemon.startup.settings import DaemonSettings
-from iriai.daemon.transport.transport import FramedStream
+from iriai.daemon.transport.socket_stream import FramedStream
 from iriai.model.problem import ExitCode
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages.scheduling import End, Message, Refusal

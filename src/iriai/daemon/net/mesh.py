@@ -252,7 +252,7 @@ class Mesh:
         except NotReached as missed:
             neighbour.dialling = None
             self._missed(neighbour, missed)
-        except Exception as error:  # noqa: BLE001 - see daemon.faults
+        except Exception as error:  # noqa: BLE001 - see system.internal_errors
             neighbour.dialling = None
             words = FAULTS.note(f"a dialled connection with {neighbour.name}", error)
             self._missed(neighbour, NotReached(UNREACHED, words))

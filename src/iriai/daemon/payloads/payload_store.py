@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable
 from hashlib import blake2b
 
-from iriai.daemon.transport.transport import close_descriptors
+from iriai.daemon.transport.socket_stream import close_descriptors
 from iriai.policy.service.connection_limits import Allowance
 
 

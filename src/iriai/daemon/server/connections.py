@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from iriai.config.limits import LimitsSection
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.server.arrivals import Arrivals, ServiceTurns
-from iriai.daemon.transport.transport import FramedStream, close_descriptors, ignore, unbounded
+from iriai.daemon.server.request_scheduling import Arrivals, ServiceTurns
+from iriai.daemon.transport.socket_stream import FramedStream, close_descriptors, ignore, unbounded
 from iriai.identity.users.permissions import Caller
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused, UsageProblem

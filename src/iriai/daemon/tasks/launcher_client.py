@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
-from iriai.daemon.transport.transport import FramedStream, close_descriptors
+from iriai.daemon.transport.socket_stream import FramedStream, close_descriptors
 from iriai.launcher.contract.machine_config import PROLOG
 from iriai.launcher.contract.messages import (
     FRAME_BYTES_MAX,

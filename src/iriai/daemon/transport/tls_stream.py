@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Sequence
 
-from iriai.daemon.transport.transport import ByteStream, FramedStream, SocketStream, unbounded
+from iriai.daemon.transport.socket_stream import ByteStream, FramedStream, SocketStream, unbounded
 from iriai.system.frames import FrameReader, FrameTooLong
 from iriai.wire.greetings import GREETING_BYTES_MAX
 

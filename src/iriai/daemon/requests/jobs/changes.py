@@ -30,8 +30,8 @@ from iriai.daemon.requests.jobs.validation import (
     checked_resources,
     dependencies_here,
 )
-from iriai.daemon.server.arrivals import DeferredReplies
 from iriai.daemon.server.connections import Handlers, RequestContext, Steps
+from iriai.daemon.server.request_scheduling import DeferredReplies
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
 from iriai.model.alteration import Alteration, differences

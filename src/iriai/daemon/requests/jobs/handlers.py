@@ -30,8 +30,8 @@ from iriai.daemon.requests.jobs.views import (
     running_row,
 )
 from iriai.daemon.requests.jobs.waits import JobWaiters, wire_outcome
-from iriai.daemon.server.arrivals import DeferredReplies
 from iriai.daemon.server.connections import Handlers, RequestContext, Steps
+from iriai.daemon.server.request_scheduling import DeferredReplies
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.home.core import NONE_ENDED
 from iriai.home.dependencies import Ends

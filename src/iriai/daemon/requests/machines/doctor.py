@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from iriai.daemon.net.rlimits import descriptors_allowed, descriptors_needed
+from iriai.daemon.net.descriptor_limit import descriptors_allowed, descriptors_needed
 from iriai.daemon.requests.machines.mounts import NETWORKED, VOLATILE, mount_of
 from iriai.daemon.startup.settings import DaemonSettings, ServiceMode
 from iriai.daemon.tasks.notifications import find_sendmail

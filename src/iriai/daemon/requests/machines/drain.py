@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.net.link import MachineLink
 from iriai.daemon.net.local_links import LocalLinks
-from iriai.daemon.server.arrivals import Answerable, DeferredReplies
 from iriai.daemon.server.connections import Handlers, RequestContext
+from iriai.daemon.server.request_scheduling import Answerable, DeferredReplies
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.instant import Instant
 from iriai.model.problem import NotFound, Problem, Refused, UsageProblem

@@ -17,7 +17,7 @@ from iriai.daemon.requests.jobs.history import JobHistory
 from iriai.daemon.requests.jobs.views import amounts
 from iriai.daemon.requests.machines.doctor import findings
 from iriai.daemon.server.connections import Handlers, RequestContext
-from iriai.daemon.server.limited import LimitedUsers
+from iriai.daemon.server.limited_users import LimitedUsers
 from iriai.daemon.startup.hardware import load_average
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.launcher_client import LauncherClient

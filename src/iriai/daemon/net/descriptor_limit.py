@@ -1,4 +1,4 @@
-"""Budget of descriptors of this process: one for each client and each link."""
+"""The limit of open descriptors of this process: one for each client and each link."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from iriai.config.limits import LimitsSection
 from iriai.daemon.net.mesh import LINKS_MAX
 
 OWN_MAX = 200
-"""Database, logs, launcher, listeners, and connections that have not proved who they are."""
+"""Database, logs, launcher, listeners, and unauthenticated connections."""
 
 
 def descriptors_needed(limits: LimitsSection) -> int:
-    """With as many clients and links as there may be, and what clients pass for jobs that wait."""
+    """Return how many descriptors are open with all clients, links and passed descriptors."""
     return 2 * limits.connections + LINKS_MAX + OWN_MAX
 
 
 def raise_descriptor_limit(limits: LimitsSection) -> None:
-    """Allow what is needed, as far as the hard limit goes; the usual soft one is 1,024."""
+    """Raise the soft limit, usually 1,024, to what is needed, or to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = descriptors_needed(limits)
     wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
@@ -26,6 +26,6 @@ def raise_descriptor_limit(limits: LimitsSection) -> None:
 
 
 def descriptors_allowed(limits: LimitsSection) -> int:
-    """So many may be open now."""
+    """Return how many descriptors the soft limit allows."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return descriptors_needed(limits) if soft == resource.RLIM_INFINITY else soft

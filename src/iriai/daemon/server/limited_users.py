@@ -1,4 +1,4 @@
-"""Who was refused or slowed, by which limit: for `status` and `doctor`."""
+"""Users who were refused or slowed by a limit, for `status` and `doctor`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from iriai.identity.users.permissions import Caller
 from iriai.wire.reports import LimitedRow
 
 ROWS_MAX = 100
-"""Of an answer; those of whom it happened most often."""
+"""Of one reply: the users who were limited most often."""
 
 
 class LimitedUsers:
@@ -18,11 +18,11 @@ class LimitedUsers:
         self._counts: list[tuple[str, Mapping[str, int]]] = []
 
     def watch(self, limits: Mapping[str, Mapping[str, int]]) -> None:
-        """Tell from now on of these: how often each user was refused or slowed, by limit."""
+        """Include these counters in `rows`: by limit, how often each user was refused or slowed."""
         self._counts += limits.items()
 
     def rows(self, caller: Caller) -> tuple[LimitedRow, ...]:
-        """What `caller` may see: operators all, others what concerns themselves."""
+        """Return the counts that `caller` may see: all for an operator, else their own."""
         rows = [
             LimitedRow(user, limit, times)
             for limit, counts in self._counts

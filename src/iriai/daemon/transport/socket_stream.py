@@ -180,7 +180,7 @@ class SocketStream:
             return
         try:
             self._read_once()
-        except Exception as error:  # noqa: BLE001 - see daemon.faults
+        except Exception as error:  # noqa: BLE001 - see system.internal_errors
             self.close(FAULTS.note("a connection whose bytes came", error))
 
     def _read_again(self) -> None:
@@ -216,7 +216,7 @@ class SocketStream:
     def _writable(self) -> None:
         try:
             self._send_some()
-        except Exception as error:  # noqa: BLE001 - see daemon.faults
+        except Exception as error:  # noqa: BLE001 - see system.internal_errors
             self.close(FAULTS.note("a connection that was written to", error))
         if not self._unsent and not self._is_closed:
             self._is_writing = False

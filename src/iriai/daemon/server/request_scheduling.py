@@ -1,7 +1,7 @@
-"""New connections of local clients: who is accepted, who waits, who is refused.
+"""Scheduling of local clients: admission of connections, fair turns of requests, deferred replies.
 
-Whoever connects again and again costs the daemon as much as they cost themselves, so this does
-little for each: who has too many is told and logged seldom, and who comes too fast waits.
+A client that connects in a loop costs the daemon as much as itself, so a connection costs little
+here: a user with too many is refused and seldom logged, and one that connects too fast waits.
 """
 
 from __future__ import annotations
