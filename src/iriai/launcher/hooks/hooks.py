@@ -16,6 +16,7 @@ import re
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from iriai.launcher.contract.machine_config import EPILOG, PROLOG, MachineSettings
 from iriai.launcher.contract.messages import HookFailed, StartOrder
@@ -37,26 +38,23 @@ _CLEAN = re.compile(r"[\w.,:/@+\\$-]{0,256}")
 names of people may have in some directories."""
 
 OnEnd = Callable[[str], None]
-"""Told what was wrong; empty where nothing was."""
+"""Called with what was wrong; empty where nothing was."""
 
 
+@dataclass(slots=True, eq=False)
 class Hook:
     """A prolog or epilog that runs."""
 
-    __slots__ = ("attempt", "is_late", "is_over", "kind", "on_end", "pid", "program", "timeout_s")
-
-    def __init__(
-        self, kind: str, program: str, attempt: AttemptId, timeout_s: float, on_end: OnEnd
-    ) -> None:
-        self.kind = kind
-        self.program = program
-        self.attempt = attempt
-        self.timeout_s = timeout_s
-        self.on_end = on_end
-        self.pid = 0
-        self.is_over = False
-        self.is_late = False
-        """Whether its time was over before it ended."""
+    kind: str
+    program: str
+    attempt: AttemptId
+    timeout_s: float
+    on_end: OnEnd | None
+    """None: nobody waits for it any more."""
+    pid: int = 0
+    is_over: bool = False
+    is_late: bool = False
+    """Whether it was killed because its time was over."""
 
 
 class Hooks:
@@ -74,7 +72,7 @@ class Hooks:
         self._on_start = on_start
         self._timers = timers
         self._mark = f"{launcher_mark}/hook"
-        self._settings = MachineSettings()
+        self.use(MachineSettings())
         self.running: dict[int, Hook] = {}
         """By process id, which is the id of the session too."""
         self.unfit: dict[AttemptId, HookFailed] = {}
@@ -82,37 +80,21 @@ class Hooks:
 
     def use(self, settings: MachineSettings) -> None:
         """Run what is configured now."""
-        self._settings = settings
+        self._programs = {
+            PROLOG: (settings.prolog, settings.prolog_timeout_s),
+            EPILOG: (settings.epilog, settings.epilog_timeout_s),
+        }
 
-    def wants_prolog(self, attempt: AttemptId) -> bool:
-        """Whether something is to be run before it."""
-        return bool(self._settings.prolog) and attempt.attempt != NOTICE_ATTEMPT
+    def wants(self, kind: str, attempt: AttemptId) -> bool:
+        """Return whether a program of this kind is to be run for `attempt`."""
+        return bool(self._programs[kind][0]) and attempt.attempt != NOTICE_ATTEMPT
 
-    def wants_epilog(self, attempt: AttemptId) -> bool:
-        """Whether something is to be run after it."""
-        return bool(self._settings.epilog) and attempt.attempt != NOTICE_ATTEMPT
-
-    def start_prolog(
-        self, attempt: AttemptId, environment: Mapping[str, str], on_end: OnEnd
-    ) -> Hook:
-        """Run the prolog; `on_end` is called once, perhaps before this returns."""
-        settings = self._settings
-        hook = Hook(PROLOG, settings.prolog, attempt, settings.prolog_timeout_s, on_end)
-        return self._start(hook, environment)
-
-    def start_epilog(
-        self, attempt: AttemptId, environment: Mapping[str, str], on_end: OnEnd
-    ) -> Hook:
-        """Run the epilog; `on_end` is called once, perhaps before this returns."""
-        settings = self._settings
-        hook = Hook(EPILOG, settings.epilog, attempt, settings.epilog_timeout_s, on_end)
-        return self._start(hook, environment)
-
-    def give_up(self, hook: Hook) -> None:
-        """Nobody waits for it any more."""
-        hook.on_end = _unheard
-        if not hook.is_over:
-            _kill(hook.pid)
+    def give_up(self, attempt: AttemptId) -> None:
+        """Kill what runs for `attempt`; `on_end` is not called."""
+        for hook in self.running.values():
+            if hook.attempt == attempt:
+                hook.on_end = None
+                _kill(hook.pid)
 
     def ended(self, pid: int, status: int) -> bool:
         """A child ended; whether it was one of these."""
@@ -129,17 +111,21 @@ class Hooks:
             self._finish(hook, f"ended with exit code {code}" if code else "")
         return True
 
-    def _start(self, hook: Hook, environment: Mapping[str, str]) -> Hook:
+    def start(
+        self, kind: str, attempt: AttemptId, environment: Mapping[str, str], on_end: OnEnd
+    ) -> None:
+        """Run the program of this kind; `on_end` is called once, perhaps before this returns."""
+        program, timeout_s = self._programs[kind]
+        hook = Hook(kind, program, attempt, timeout_s, on_end)
         self._on_start()
         try:
             check_program(hook.program, os.geteuid())
             hook.pid = self._unbounded.call(lambda: self._spawn(hook.program, environment))
         except (OSError, ValueError) as error:
             self._finish(hook, f"cannot be run: {getattr(error, 'strerror', None) or error}")
-            return hook
+            return
         self.running[hook.pid] = hook
         self._timers.add(steady_s() + hook.timeout_s, hook, lambda _now_s: self._too_late(hook))
-        return hook
 
     def _spawn(self, program: str, environment: Mapping[str, str]) -> int:
         return os.posix_spawn(
@@ -161,15 +147,13 @@ class Hooks:
 
     def _finish(self, hook: Hook, problem: str) -> None:
         hook.is_over = True
-        if problem and hook.on_end is not _unheard:
+        if hook.on_end is None:
+            return
+        if problem:
             problem = f"{hook.kind} {hook.program} {problem}"
             log.error("%s: %s", hook.attempt, problem)
             self.unfit[hook.attempt] = HookFailed(hook.attempt, hook.kind, problem)
         hook.on_end(problem)
-
-
-def _unheard(problem: str) -> None:
-    """Instead of whoever waited."""
 
 
 def _kill(session: int) -> None:

@@ -10,10 +10,7 @@ from typing import Protocol
 class TimerSubject(Protocol):
     """Whoever a timer is about; timers of what is over are dropped unseen."""
 
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing needs to be looked at any more."""
-        ...
+    is_over: bool
 
 
 STALE_MIN = 256

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import msgspec
 
 from iriai.launcher.containment.container import Containment, Containments
+from iriai.launcher.contract.machine_config import EPILOG, PROLOG
 from iriai.launcher.contract.messages import Alive, Exit, StartOrder
 from iriai.launcher.directories.scratch import NoDirectory
 from iriai.launcher.gpus.gpus import CardTaken, Gpus
-from iriai.launcher.hooks.hooks import Hook, Hooks, cleaned, hook_environment, uncleanness
+from iriai.launcher.hooks.hooks import Hooks, cleaned, hook_environment, uncleanness
 from iriai.launcher.journal.journal import Intent, JournalState, Owed
 from iriai.launcher.spawn.spawn import Prepared
 from iriai.launcher.system.crash_points import crash_point
@@ -61,7 +62,7 @@ class Epilogs:
 
         Raises `NotStarted` where the epilog may not be told whose it is.
         """
-        if self._hooks.wants_epilog(order.attempt):
+        if self._hooks.wants(EPILOG, order.attempt):
             environment = hook_environment(order, prepared)
             words = uncleanness(environment)
             if words:
@@ -110,7 +111,7 @@ class Epilogs:
             return False
         is_begun = attempt in self._begun
         self._begun.pop(attempt, None)
-        if not is_begun or not self._hooks.wants_epilog(attempt):
+        if not is_begun or not self._hooks.wants(EPILOG, attempt):
             return False
         result = {
             "IRIAI_CAUSE": end.cause.value,
@@ -118,7 +119,7 @@ class Epilogs:
             "IRIAI_SIGNAL": "" if end.signal is None else str(end.signal),
         }
         self._running[attempt] = end
-        self._hooks.start_epilog(attempt, environment | result, lambda _: self._ended(attempt))
+        self._hooks.start(EPILOG, attempt, environment | result, lambda _: self._ended(attempt))
         return True
 
     def _ended(self, attempt: AttemptId) -> None:
@@ -165,7 +166,7 @@ class StartQueue:
         self._defects = defects
         self._pending: dict[AttemptId, _Pending] = {}
         """Those that need nothing but to be spawned, or their prolog to be begun."""
-        self._in_prolog: dict[AttemptId, tuple[_Pending, Hook]] = {}
+        self._in_prolog: dict[AttemptId, _Pending] = {}
         self._prepared: dict[AttemptId, None] = {}
         """Those in `_pending` whose prolog is over."""
         self.failed: list[tuple[AttemptId, NotStarted]] = []
@@ -216,8 +217,8 @@ class StartQueue:
     def give_up(self, attempt: AttemptId) -> None:
         """Do not spawn `attempt`."""
         if attempt in self._in_prolog:
-            pending, hook = self._in_prolog.pop(attempt)
-            self._hooks.give_up(hook)
+            pending = self._in_prolog.pop(attempt)
+            self._hooks.give_up(attempt)
         else:
             pending = self._pending.pop(attempt)
             self._prepared.pop(attempt, None)
@@ -230,7 +231,7 @@ class StartQueue:
             pending = self._pending.pop(attempt)
             if attempt in self._prepared:
                 del self._prepared[attempt]
-            elif self._hooks.wants_prolog(attempt):
+            elif self._hooks.wants(PROLOG, attempt):
                 self._begin_prolog(pending)
                 continue
             task = self._spawn(pending)
@@ -257,19 +258,13 @@ class StartQueue:
             self.failed.append((attempt, NotStarted(EndCause.FAILED, words)))
             return
         self._epilogs.begun(attempt)
-        told: list[str] = []
-        hook = self._hooks.start_prolog(
-            attempt, environment, lambda problem: self._prolog_ended(attempt, problem, told)
+        self._in_prolog[attempt] = pending
+        self._hooks.start(
+            PROLOG, attempt, environment, lambda problem: self._prolog_ended(attempt, problem)
         )
-        self._in_prolog[attempt] = (pending, hook)
-        if told:  # it ended before anybody could know of it
-            self._prolog_ended(attempt, told[0], told)
 
-    def _prolog_ended(self, attempt: AttemptId, problem: str, told: list[str]) -> None:
-        if attempt not in self._in_prolog:
-            told.append(problem)
-            return
-        pending, _ = self._in_prolog.pop(attempt)
+    def _prolog_ended(self, attempt: AttemptId, problem: str) -> None:
+        pending = self._in_prolog.pop(attempt)
         if not problem:
             self._pending[attempt] = pending
             self._prepared[attempt] = None

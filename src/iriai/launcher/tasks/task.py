@@ -6,6 +6,7 @@ import math
 import os
 import resource
 import signal
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from iriai.launcher.containment.container import Containment, Limits, Use
@@ -115,64 +116,33 @@ _NEAR_LIMIT_BYTES = 1 << 20
 """A peak this close to the limit, and closer, may have been cut off by it."""
 
 
+@dataclass(slots=True, eq=False)
 class RunningTask:
     """A task between its spawn and the end of its last process."""
 
-    __slots__ = (
-        "attempt",
-        "cause",
-        "container",
-        "cpu_s",
-        "failure",
-        "is_over",
-        "kill_at_s",
-        "maximum_rss_bytes",
-        "message",
-        "namespace",
-        "payload",
-        "pid",
-        "read_bytes",
-        "sampled_peak_bytes",
-        "scratch",
-        "spec",
-        "started_s",
-        "started_wall_s",
-        "status",
-        "written_bytes",
-    )
-
-    def __init__(
-        self,
-        attempt: AttemptId,
-        spec: JobSpec,
-        container: Containment,
-        payload: Payload,
-        scratch: ScratchSpace,
-        namespace: Namespace | None,
-    ) -> None:
-        self.attempt = attempt
-        self.spec = spec
-        self.container = container
-        self.payload = payload
-        self.scratch = scratch
-        self.namespace = namespace
-        self.pid = 0
-        self.started_s = 0.0
-        self.started_wall_s = 0.0
-        self.is_over = False
-        self.status: int | None = None
-        """Wait status of the main process, once it ended."""
-        self.failure: SpawnError | None = None
-        self.cause: EndCause | None = None
-        """Why it is being ended, where it did not end by itself."""
-        self.message = ""
-        self.kill_at_s: float | None = None
-        """When SIGKILL follows; None as long as nobody asked for the end."""
-        self.cpu_s = 0.0
-        self.maximum_rss_bytes = 0
-        self.sampled_peak_bytes = 0
-        self.read_bytes = 0
-        self.written_bytes = 0
+    attempt: AttemptId
+    spec: JobSpec
+    container: Containment
+    payload: Payload
+    scratch: ScratchSpace
+    namespace: Namespace | None
+    pid: int = 0
+    started_s: float = 0.0
+    started_wall_s: float = 0.0
+    is_over: bool = False
+    status: int | None = None
+    """Wait status of the main process, once it ended."""
+    failure: SpawnError | None = None
+    cause: EndCause | None = None
+    """Why it is being ended, where it did not end by itself."""
+    message: str = ""
+    kill_at_s: float | None = None
+    """When SIGKILL follows; None as long as nobody asked for the end."""
+    cpu_s: float = 0.0
+    maximum_rss_bytes: int = 0
+    sampled_peak_bytes: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
 
     @property
     def alive(self) -> Alive:
