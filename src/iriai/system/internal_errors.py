@@ -20,36 +20,42 @@ P = ParamSpec("P")
 
 PLACES_MAX = 256
 """Places in our source whose errors are told apart; there are not so many mistakes."""
+PLACE_CHARACTERS_MAX = 1_000
+"""Of the description of a place, its end: as much as `Name` accepts in a message."""
 
 
 class InternalErrors:
-    """The number of internal errors, and the place of the last."""
+    """The number of internal errors of a process, and the place of the last."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._last = ""
+        self.last = ""
+        """Its class and the line of our source that raised it."""
         self._by_place: Counter[str] = Counter()
 
     def note(self, what: str, error: Exception) -> str:
-        """An error ended `what`; says so in words. Logged the first, tenth, hundredth time, ..."""
+        """Count and log an error that ended `what`; return a sentence for the other side."""
+        self.add(f"an internal error of iriai ended {what}", error)
+        return f"an internal error of iriai: {type(error).__name__}: {error}"
+
+    def add(self, sentence: str, error: Exception) -> None:
+        """Count an error; log `sentence` with the first, tenth, hundredth error of each place."""
         self.count += 1
         frame = traceback.extract_tb(error.__traceback__)[-1:]
-        place = f"{frame[0].filename}:{frame[0].lineno}" if frame else ""
-        kind = type(error).__name__
-        self._last = f"{kind} at {place}" if place else kind
-        if len(self._by_place) < PLACES_MAX or self._last in self._by_place:
-            self._by_place[self._last] += 1
-        times = self._by_place[self._last]
+        place = f" at {frame[0].filename}:{frame[0].lineno}" if frame else ""
+        place = self.last = f"{type(error).__name__}{place}"[-PLACE_CHARACTERS_MAX:]
+        if len(self._by_place) < PLACES_MAX or place in self._by_place:
+            self._by_place[place] += 1
+        times = self._by_place[place]
         if str(times).rstrip("0") == "1":
             more = f" ({times} times)" if times > 1 else ""
-            log.error("an internal error of iriai ended %s%s", what, more, exc_info=error)
-        return f"an internal error of iriai: {kind}: {error}"
+            log.error("%s%s", sentence, more, exc_info=error)
 
     def trouble(self) -> list[str]:
         """For `status` and `doctor`: nothing where there were none."""
         if not self.count:
             return []
-        return [trouble_line("ended a connection or request", self.count, self._last, "daemon")]
+        return [trouble_line("ended a connection or request", self.count, self.last, "daemon")]
 
 
 def trouble_line(did: str, count: int, last: str, part: str) -> str:

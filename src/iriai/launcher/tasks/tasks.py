@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
-import traceback
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -26,60 +23,39 @@ from iriai.model.job import Interaction
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.system.clock import steady_s, wall_s
+from iriai.system.internal_errors import InternalErrors
 from iriai.system.procfs import read_process
-
-log = logging.getLogger(__name__)
 
 NOT_STARTED = "kept it from starting"
 ENDED = "ended it"
-PLACES_MAX = 256
-"""Lines of ours whose errors are told apart; there are not so many mistakes."""
-PLACE_CHARACTERS_MAX = 1_000
-"""Of what is said of a place, its end: a daemon takes no more than `Name` in."""
 
 
-class Defects:
+class Defects(InternalErrors):
     """Internal errors since this launcher started.
 
-    Guarded by this are whatever a timer, a descriptor or a child's end calls, and what is done for
+    Guarded by this are the actions of timers, descriptors and ended children, and what is done for
     one attempt. Not guarded are the turn itself and the journal: an error there leaves in doubt
     what is written down, and the launcher begins again from that (ADR 0087).
     """
 
     def __init__(self) -> None:
-        self.count = 0
-        self._last = ""
-        self._told = 0
-        self._by_place: Counter[str] = Counter()
-        """By the line of ours that raised."""
+        super().__init__()
+        self._reported = 0
+        """How many the daemon knows of."""
 
     def so_far(self) -> Defective | None:
-        """What a daemon that comes is to be told; None: there was none."""
-        self._told = self.count
-        return Defective(self.count, self._last) if self.count else None
+        """Return what a daemon that attaches has to know; None: there was no error."""
+        self._reported = self.count
+        return Defective(self.count, self.last) if self.count else None
 
     def news(self) -> Defective | None:
-        """The same for the one that is there, where there was another since it was told."""
-        return self.so_far() if self.count != self._told else None
+        """Return the same if there was another error since the last report, else None."""
+        return self.so_far() if self.count != self._reported else None
 
     def record(self, doing: str, error: Exception, cost: str = NOT_STARTED) -> str:
-        """An error came up in `doing`; returns what whoever waits for that is to be told.
-
-        Logged the first, tenth, hundredth time at each place.
-        """
-        self.count += 1
+        """Count and log an error in `doing`; return the message for whoever waits for that."""
+        self.add(f"internal error {self.count + 1} of this launcher, {doing}", error)
         kind = type(error).__name__
-        frame = traceback.extract_tb(error.__traceback__)[-1:]
-        place = f"{kind} at {frame[0].filename}:{frame[0].lineno}" if frame else kind
-        place = self._last = place[-PLACE_CHARACTERS_MAX:]
-        if len(self._by_place) < PLACES_MAX or place in self._by_place:
-            self._by_place[place] += 1
-        times = self._by_place[place]
-        if str(times).rstrip("0") == "1":
-            more = f" ({times} times)" if times > 1 else ""
-            log.error(
-                "internal error %d of this launcher, %s%s", self.count, doing, more, exc_info=error
-            )
         return f"an internal error of the launcher {cost} ({kind}); see its log"
 
 
