@@ -14,7 +14,6 @@ import logging
 import os
 import stat
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 
@@ -55,22 +54,15 @@ class Removal:
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until everything is removed, or given up; whether it is."""
-        end_s = time.monotonic() + timeout_s
         with self._changed:
-            while self._waiting or self._is_busy:
-                rest_s = end_s - time.monotonic()
-                if rest_s <= 0:
-                    return False
-                self._changed.wait(rest_s)
-        return True
+            return self._changed.wait_for(lambda: not (self._waiting or self._is_busy), timeout_s)
 
     def _run(self) -> None:
         while True:
             with self._changed:
                 self._is_busy = False
                 self._changed.notify_all()
-                while not self._waiting:
-                    self._changed.wait()
+                self._changed.wait_for(lambda: self._waiting)
                 action = self._waiting.popleft()
                 self._is_busy = True
             try:

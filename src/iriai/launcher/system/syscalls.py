@@ -5,9 +5,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import queue
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 Start = Callable[[], int]
@@ -25,35 +24,18 @@ class PrivilegedThread:
 
     def __init__(self) -> None:
         """From here on, what the calling thread executes can gain no capability."""
-        self._waiting: queue.SimpleQueue[tuple[Start, queue.SimpleQueue[int | Exception]]] | None
-        self._waiting = None
+        self._thread: ThreadPoolExecutor | None = None
         if os.geteuid() != 0:
             return
-        self._waiting = queue.SimpleQueue()
-        threading.Thread(target=self._run, name="unbounded", daemon=True).start()
+        self._thread = ThreadPoolExecutor(1, "unbounded")
+        self._thread.submit(os.getpid).result()  # begins the thread, with the whole bounding set
         with suppress(OSError):  # a container in which root may not; iriai-exec tries, too
             keep_capabilities_inheritable()
             empty_bounding_set()
 
     def call(self, start: Start) -> int:
-        """What `start` returns, or raises."""
-        if self._waiting is None:
-            return start()
-        answer: queue.SimpleQueue[int | Exception] = queue.SimpleQueue()
-        self._waiting.put((start, answer))
-        result = answer.get()
-        if isinstance(result, Exception):
-            raise result
-        return result
-
-    def _run(self) -> None:
-        assert self._waiting is not None
-        while True:
-            start, answer = self._waiting.get()
-            try:
-                answer.put(start())
-            except Exception as error:  # noqa: BLE001 - raised by `call`, where it is awaited
-                answer.put(error)
+        """Return what `start` returns, or raise what it raises."""
+        return start() if self._thread is None else self._thread.submit(start).result()
 
 
 _PR_SET_CHILD_SUBREAPER = 36

@@ -7,8 +7,8 @@ mounted through descriptors.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import NamedTuple, TypeVar
 
@@ -143,18 +143,5 @@ def _link_target(fd: int) -> str | None:
 
 def _in_thread(action: Callable[[], Result]) -> Result:
     """Do it in a thread of its own, whose mount namespace goes with it unless someone has it."""
-    results: list[Result] = []
-    failures: list[OSError] = []
-
-    def body() -> None:
-        try:
-            results.append(action())
-        except OSError as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=body, name="namespace")
-    thread.start()
-    thread.join()
-    if failures:
-        raise failures[0]
-    return results[0]
+    with ThreadPoolExecutor(1, "namespace") as thread:
+        return thread.submit(action).result()
