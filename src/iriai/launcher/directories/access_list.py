@@ -14,10 +14,10 @@ _OWNER, _USER, _GROUP, _MASK, _OTHERS = 0x01, 0x02, 0x04, 0x10, 0x20
 _NO_ID = 0xFFFFFFFF
 
 
-def give_access(fd: int, uid: int, rights: int) -> None:
-    """Have the user `uid` do what `rights` say with an open file, its owner read and write.
+def give_access(fd: int, uid: int, rights: int) -> bool:
+    """Give the user `uid` these rights to an open file, its owner READ and WRITE, others none.
 
-    Nobody else may do anything. Raises OSError; `has_no_lists` says whether there are none.
+    Returns False where the file system has no access lists. Raises OSError.
     """
     entries = (
         (_OWNER, READ | WRITE, _NO_ID),
@@ -27,9 +27,10 @@ def give_access(fd: int, uid: int, rights: int) -> None:
         (_OTHERS, 0, _NO_ID),
     )
     content = _VERSION.pack(2) + b"".join(_ENTRY.pack(*each) for each in entries)
-    os.setxattr(fd, _ACCESS, content)
-
-
-def has_no_lists(error: OSError) -> bool:
-    """Whether `error` says that the file system has no access lists."""
-    return error.errno in (errno.ENOTSUP, errno.ENOSYS)
+    try:
+        os.setxattr(fd, _ACCESS, content)
+    except OSError as error:
+        if error.errno not in (errno.ENOTSUP, errno.ENOSYS):
+            raise
+        return False
+    return True

@@ -13,7 +13,7 @@ import os
 import stat
 from contextlib import suppress
 
-from iriai.launcher.directories.access_list import READ, WRITE, give_access, has_no_lists
+from iriai.launcher.directories.access_list import READ, WRITE, give_access
 from iriai.model.ids import AttemptId
 from iriai.system.passwd_cache import Login, find_login
 
@@ -87,13 +87,9 @@ class Spool:
 
     def _give(self, fd: int, login: Login) -> None:
         """Have it be the daemon's, and the user write it: programs open /dev/stdout by name."""
-        try:
-            os.fchown(fd, self._daemon_uid, self._daemon_gid)
-            give_access(fd, login.uid, READ | WRITE)
-        except OSError as error:
-            if not has_no_lists(error):
-                raise
-            os.fchown(fd, login.uid, self._daemon_gid)  # a file system without access lists
+        os.fchown(fd, self._daemon_uid, self._daemon_gid)
+        if not give_access(fd, login.uid, READ | WRITE):
+            os.fchown(fd, login.uid, self._daemon_gid)
             os.fchmod(fd, 0o640)
 
 

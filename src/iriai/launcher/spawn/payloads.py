@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from iriai.launcher.directories.access_list import EXECUTE, READ, give_access, has_no_lists
+from iriai.launcher.directories.access_list import EXECUTE, READ, give_access
 from iriai.launcher.system.digest import digest_of
 
 _NAME_BYTES = 12
@@ -60,8 +60,8 @@ class PayloadFiles:
                 with os.fdopen(fd, "wb", closefd=False) as file:
                     file.write(content)
                 os.fchmod(fd, mode)
-                if uid >= 0 and os.geteuid() == 0:
-                    _give(fd, uid, gid)
+                if uid >= 0 and os.geteuid() == 0 and not give_access(fd, uid, READ | EXECUTE):
+                    os.fchown(fd, uid, gid)
             except OSError:
                 os.unlink(name, dir_fd=self._directory_fd)
                 raise
@@ -69,13 +69,3 @@ class PayloadFiles:
                 os.close(fd)
         self._users[name] = self._users.get(name, 0) + 1
         return name
-
-
-def _give(fd: int, uid: int, gid: int) -> None:
-    """Have a user read and execute a script that stays the launcher's, where that is possible."""
-    try:
-        give_access(fd, uid, READ | EXECUTE)
-    except OSError as error:
-        if not has_no_lists(error):
-            raise
-        os.fchown(fd, uid, gid)
