@@ -8,13 +8,12 @@ is a symbolic link.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 
 from iriai.launcher.contract.machine_config import MachineSettings, read_machine_file
 from iriai.launcher.system.digest import digest_of
-from iriai.system.lock_owner import LOCK_MODE, owner_in, owner_text
+from iriai.system.lock_file import LockHeld, take_lock
 
 LOCK = "launcher.lock"
 PRIVATE = "launcher"
@@ -63,24 +62,14 @@ class StateDirectory:
         return ""
 
     def _lock(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
-            fd = os.open(LOCK, flags, LOCK_MODE, dir_fd=self._fd)
+            return take_lock(LOCK, self._fd)
+        except LockHeld as held:
+            raise StateProblem(
+                f"another launcher (pid {held.pid or 'unknown'}) already serves {self.path}"
+            ) from None
         except OSError as error:
             raise StateProblem(f"{self.path}/{LOCK}: {error.strerror}") from error
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != os.geteuid():
-            raise StateProblem(
-                f"{self.path}/{LOCK} is not a file of user id {os.geteuid()}; remove it"
-            )
-        os.fchmod(fd, LOCK_MODE)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid = owner_in(fd) or "unknown"
-            raise StateProblem(f"another launcher (pid {pid}) already serves {self.path}") from None
-        os.pwrite(fd, owner_text(), 0)
-        return fd
 
     def _directory(self, parent_fd: int, name: str, mode: int, uid: int) -> int:
         """Open the directory `name`, made if missing; it must belong to `uid`."""

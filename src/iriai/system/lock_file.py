@@ -11,10 +11,16 @@ import fcntl
 import os
 import stat
 import time
+from contextlib import suppress
 
-from iriai.system.lock_owner import LOCK_MODE, owner_in, owner_text
 from iriai.system.process_handle import ProcessHandle, adopt
+from iriai.system.procfs import boot_id, read_process
 
+LOCK_MODE = 0o600
+"""Whoever can open a file can lock it, so nobody but its owner may."""
+TEXT_BYTES = 80
+"""A process id, a start time and a boot id, with blanks: always as many, so that it can be
+overwritten in place."""
 WAIT_S = 0.5
 """How long a lock is asked for again: someone who only looks holds it for a moment."""
 _PAUSE_S = 0.01
@@ -29,13 +35,13 @@ class LockHeld(Exception):
         self.pid = pid
 
 
-def take_lock(path: str) -> int:
-    """Take the lock for the life of this process and write into it who we are.
+def take_lock(path: str, dir_fd: int | None = None) -> int:
+    """Take the lock for the life of this process and write its owner into the file.
 
-    Returns the descriptor, which has to stay open. Raises `LockHeld`, or OSError where the file
-    cannot be made.
+    A relative `path` counts from the directory `dir_fd`. Returns the descriptor, which has to stay
+    open. Raises `LockHeld`, or OSError where the file cannot be made.
     """
-    descriptor = os.open(path, _FLAGS | os.O_RDWR | os.O_CREAT, LOCK_MODE)
+    descriptor = os.open(path, _FLAGS | os.O_RDWR | os.O_CREAT, LOCK_MODE, dir_fd=dir_fd)
     deadline_s = time.monotonic() + WAIT_S
     try:
         _check_ours(descriptor, path)
@@ -96,8 +102,9 @@ def adopt_holder(path: str) -> ProcessHandle | None:
 def _check_ours(descriptor: int, path: str) -> None:
     """Raise OSError where the file could be locked by others, and cannot be kept from them."""
     found = os.fstat(descriptor)
+    words = f"it must be a file of user id {os.geteuid()} alone; remove it"
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
-        raise OSError(errno.EPERM, "it must be a file of this user alone; remove it", path)
+        raise OSError(errno.EPERM, words, path)
     os.fchmod(descriptor, LOCK_MODE)
 
 
@@ -109,3 +116,28 @@ def _try(descriptor: int, kind: int) -> bool:
             return False
         raise
     return True
+
+
+def owner_text() -> bytes:
+    """What this process writes into a lock that it took."""
+    process = read_process(os.getpid())
+    ticks = process.started_ticks if process else 0
+    return f"{os.getpid()} {ticks} {boot_id()}".ljust(TEXT_BYTES - 1).encode() + b"\n"
+
+
+def owner_in(descriptor: int) -> int | None:
+    """The process that wrote into the lock, where it still runs; None where nobody did, or is gone.
+
+    A process id alone says nothing: it may be another's by now.
+    """
+    words = os.pread(descriptor, TEXT_BYTES, 0).split()
+    if len(words) != 3 or not (words[0].isdigit() and words[1].isdigit()):
+        return None
+    pid, ticks = int(words[0]), int(words[1])
+    if words[2].decode(errors="replace") != boot_id():
+        return None
+    with suppress(OSError, ValueError):
+        process = read_process(pid)
+        if process is not None and process.started_ticks == ticks and process.is_live:
+            return pid
+    return None
