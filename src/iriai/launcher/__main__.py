@@ -153,7 +153,7 @@ def _assemble(
         hooks.use(machine)
         spawner.use(machine)
         namespaces.use(machine.tmp, wanted=machine.private_tmp)
-        admission.go_by(machine.rules)
+        admission.users.go_by(machine.rules)
         gpus.use(machine)
         kept = keep_devices(choice, tuple(card.nodes for card in gpus.cards))
         return (*rows, namespaces.enforcement(), Enforcement("devices", *kept))

@@ -155,7 +155,7 @@ class Launcher:
         except BadMachineFile as bad:
             raise MessageProblem(str(bad)) from bad
         self._epilogs.recover()
-        self._admission.require_at_least(message.run_minimum_uid)
+        self._admission.users.require_at_least(message.run_minimum_uid)
         # An end that is not written yet is not told; until it is, its task counts as running.
         unwritten = (Alive(end.attempt, 0, end.started_wall_s) for end in self._ends.values())
         waiting = (Alive(end.attempt, 0, end.started_wall_s) for end in self._epilogs.running())

@@ -53,15 +53,10 @@ class TaskUsers:
         """Run tasks for those alone whom the machine's owner lets in."""
         self._rules = rules
 
-    def check_home(self, home: str, name: str) -> None:
-        """Raise `UserRefused` where tasks of `name` that were submitted on `home` are not run."""
-        words = self._rules.refusal(home, name)
-        if words:
-            raise UserRefused(words)
-
     def login(self, home: str, name: str, now_s: float) -> Login:
         """As whom a task of `name` from `home` runs, if it may; else raises `UserRefused`."""
-        self.check_home(home, name)
+        if words := self._rules.refusal(home, name):
+            raise UserRefused(words)
         try:
             return self._login(name, now_s)
         except UnknownUser:

@@ -27,11 +27,11 @@ from iriai.model.ids import AttemptId
 
 log = logging.getLogger(__name__)
 
+NAME = "journal"
 MAGIC = b"iriai launcher journal 1\n"
 COMPACT_AT_BYTES = 4 << 20
 """Some ten thousand tasks: rare enough to cost nothing, small enough to be read in no time."""
 _HEADER_BYTES = 8
-_READ_BYTES = 1 << 20
 
 
 class Boot(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -167,18 +167,18 @@ class JournalState:
 class Journal:
     """The file, open for appending, and what it says."""
 
-    def __init__(self, directory_fd: int, name: str = "journal") -> None:
-        """Open or make the journal `name` in the directory and replay it.
+    def __init__(self, directory_fd: int) -> None:
+        """Open or make the journal in the directory and replay it.
 
         Raises `DamagedJournal` where records behind a damaged one matter.
         """
         self._directory_fd = directory_fd
-        self._name = name
         self.known = JournalState()
-        self._fd = self._open(os.O_RDWR | os.O_CREAT, name)
+        self._fd = self._open(os.O_RDWR | os.O_CREAT, NAME)
         self.modified_wall_s = os.fstat(self._fd).st_mtime
         """When the last record was written before this launcher began."""
-        content = _read_all(self._fd)
+        with open(self._fd, "rb", closefd=False) as file:
+            content = file.read()
         if not content:
             os.write(self._fd, MAGIC)
             os.fsync(self._fd)
@@ -216,12 +216,12 @@ class Journal:
 
     def compact(self) -> None:
         """Replace the file, atomically, by one that holds only what still matters."""
-        fresh = f"{self._name}.new"
+        fresh = f"{NAME}.new"
         fd = self._open(os.O_RDWR | os.O_CREAT | os.O_TRUNC, fresh)
         content = MAGIC + b"".join(_frame(record) for record in self.known.records())
         _write_all(fd, content)
         os.fsync(fd)
-        os.rename(fresh, self._name, src_dir_fd=self._directory_fd, dst_dir_fd=self._directory_fd)
+        os.rename(fresh, NAME, src_dir_fd=self._directory_fd, dst_dir_fd=self._directory_fd)
         os.fsync(self._directory_fd)
         os.close(self._fd)
         self._fd = fd
@@ -310,15 +310,6 @@ def _record_behind_a_sync(content: bytes, offset: int) -> int | None:
         else:
             at = found[1]
     return None
-
-
-def _read_all(fd: int) -> bytes:
-    pieces: list[bytes] = []
-    offset = 0
-    while piece := os.pread(fd, _READ_BYTES, offset):
-        pieces.append(piece)
-        offset += len(piece)
-    return b"".join(pieces)
 
 
 def _write_all(fd: int, content: bytes | bytearray) -> None:

@@ -25,7 +25,7 @@ from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
 from iriai.launcher.system.syscalls import PrivilegedThread
-from iriai.model.batch_variables import BatchSystem, BatchVariables
+from iriai.model.batch_variables import BatchSystem
 from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction, JobSpec, expand_pattern
 from iriai.system.passwd_cache import Login
@@ -183,8 +183,11 @@ class Spawner:
         environment[b":IRIAI_STATE"] = self._state
         if order.gpu_ids:
             environment.update(packed(self._gpus.variables(order.gpu_ids).items()))
-        if task.spec.batch is not None:
-            self._add_batch(environment, task, task.spec.batch, order, scratch)
+        if (batch := task.spec.batch) is not None:
+            is_array = task.spec.is_array
+            add_batch_variables(environment, batch, order, scratch.path, is_array=is_array)
+            if batch.system is BatchSystem.PBS:
+                write_node_file(scratch.fd, task.spec.resources.cpus, task.login.uid)
         if task.notice:
             environment.update(packed(task.notice))
         opened: list[int] = []
@@ -194,7 +197,9 @@ class Spawner:
             if not redirects or redirects[0][2] != 0:
                 arguments.append("i=/dev/null")
             if task.spec.interaction is Interaction.BATCH:
-                arguments += _outputs(task.spec, order)
+                for letter, pattern in (("o", task.spec.output), ("e", task.spec.error)):
+                    if pattern:
+                        arguments.append(f"{letter}={expand_pattern(pattern, order.attempt)}")
             if namespace_fd >= 0:
                 redirects.append((os.POSIX_SPAWN_DUP2, namespace_fd, self._namespace_fd))
                 arguments.append(f"m={self._namespace_fd}")
@@ -209,19 +214,6 @@ class Spawner:
         finally:
             for fd in opened:
                 os.close(fd)
-
-    @staticmethod
-    def _add_batch(
-        environment: dict[bytes, bytes],
-        task: Prepared,
-        batch: BatchVariables,
-        order: StartOrder,
-        scratch: ScratchSpace,
-    ) -> None:
-        is_array = task.spec.is_array
-        add_batch_variables(environment, batch, order, scratch.path, is_array=is_array)
-        if batch.system is BatchSystem.PBS:
-            write_node_file(scratch.fd, task.spec.resources.cpus, task.login.uid)
 
     def _descriptors(
         self, task: Prepared, order: StartOrder, payload: Payload, given_fd: int, opened: list[int]
@@ -244,15 +236,6 @@ class Spawner:
                 fd = self.spool.create(order.attempt, kind, task.login, task.spool)
                 redirects.append((dup, fd, target))
         return redirects
-
-
-def _outputs(spec: JobSpec, order: StartOrder) -> list[str]:
-    result = []
-    if spec.output:
-        result.append(f"o={expand_pattern(spec.output, order.attempt)}")
-    if spec.error:
-        result.append(f"e={expand_pattern(spec.error, order.attempt)}")
-    return result
 
 
 def _raise_file_limit() -> tuple[str, ...]:

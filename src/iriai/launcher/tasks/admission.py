@@ -18,9 +18,8 @@ from iriai.launcher.spawn.spawn import Prepared, Spawner
 from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
 from iriai.launcher.system.digest import digest_of
 from iriai.launcher.tasks.task import kernel_limits
-from iriai.model.admission_rules import HomeRules
 from iriai.model.ids import HOME_NAME
-from iriai.model.job import Interaction, JobSpec, limits_problem
+from iriai.model.job import Interaction, limits_problem
 from iriai.model.sizes import (
     ENVIRONMENT_BYTES_MAX,
     FILE_NAME_BYTES_MAX,
@@ -47,21 +46,15 @@ def content_problem(template: Template) -> str:
             f"its environment has {size_bytes} bytes; the limit of the system is "
             f"ENVIRONMENT_BYTES_MAX = {ENVIRONMENT_BYTES_MAX}: submit with fewer variables"
         )
-    problem = command_problem(spec.command)
-    return str(problem) if problem else _file_problem(spec) or _name_problem(spec)
-
-
-def _file_problem(spec: JobSpec) -> str:
     named = (
         ("working directory", spec.working_directory),
         ("output file", spec.output),
         ("error file", spec.error),
     )
     found = (file_problem(what, path) for what, path in named)
-    return next((str(problem) for problem in found if problem), "")
-
-
-def _name_problem(spec: JobSpec) -> str:
+    for problem in (command_problem(spec.command), *found):
+        if problem:
+            return str(problem)
     if not _ACCOUNT_NAME.fullmatch(spec.account.group):
         return (
             f"its account's group is {spec.account.group[:64]!r}, which is not the name of a group"
@@ -95,23 +88,15 @@ class Authorizer:
     """Decides by itself, whatever the daemon says, for whom something is run."""
 
     def __init__(self, users: TaskUsers, spawner: Spawner) -> None:
-        self._users = users
+        self.users = users
         self._spawner = spawner
         self._environments = SharedEnvironments()
-
-    def require_at_least(self, minimum_uid: int) -> None:
-        """Refuse users below `minimum_uid` too."""
-        self._users.require_at_least(minimum_uid)
-
-    def go_by(self, rules: HomeRules) -> None:
-        """Run tasks for those alone whom the machine's owner lets in."""
-        self._users.go_by(rules)
 
     def prepare(self, template: Template, home: str, now_s: float) -> Prepared | NotStarted:
         """What the tasks of `template`, of `home`, share, or why none of them is started."""
         spec = template.spec
         try:
-            login = self._users.login(home, spec.user, now_s)
+            login = self.users.login(home, spec.user, now_s)
         except UserRefused as refusal:
             return NotStarted(EndCause.FAILED, str(refusal))
         if not spec.command and not template.script:
