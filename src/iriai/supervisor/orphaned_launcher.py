@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import signal
 
 from iriai.daemon.startup.state_directory import absolute_paths
@@ -37,9 +36,7 @@ def end_launcher(directory: str) -> int | None:
             f"the launcher of {directory} belongs to another user",
             "run the command as the owner of that directory",
         ) from None
-    poll = select.poll()
-    poll.register(watched.descriptor, select.POLLIN)
-    if not poll.poll(END_WAIT_S * 1000):
+    if not watched.ended(END_WAIT_S):
         raise Unreachable(
             "still-ending",
             f"the launcher, process {watched.pid}, has not ended for {END_WAIT_S:.0f} s",

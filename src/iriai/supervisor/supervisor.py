@@ -212,9 +212,7 @@ class Supervisor:
             if watched is None or not watched.child:
                 continue
             watched.send(signal.SIGTERM)
-            poll = select.poll()
-            poll.register(watched.descriptor, select.POLLIN)
-            if not poll.poll(STOP_WAIT_S * 1000):
+            if not watched.ended(STOP_WAIT_S):
                 watched.send(signal.SIGKILL)
             watched.exit_code()
 

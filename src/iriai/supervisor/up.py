@@ -65,14 +65,10 @@ def bring_up(
         Problem: why it cannot, from whichever of the processes knew. Nothing is left running that
             was not before, but for a start that is only slow and goes on.
     """
-    checked = _check(directory, user, wanted)
-    paths = checked.paths
-    _let_it_end(paths)
-    standing = probe(paths)
-    if standing is not None and standing.is_complete:
-        return standing
-    since_s = time.time()
-    child = None
+    checked, daemon = _prepare(directory, user, wanted)
+    if daemon is not None:
+        return daemon
+    paths, since_s, child = checked.paths, time.time(), None
     if not retry_now(paths):
         child = spawn(checked.command(foreground=False), paths.log_of("supervisor"))
     return _await_answer(paths, since_s, child)
@@ -95,15 +91,12 @@ def stay_up(  # noqa: RET503 - where it does not return it has become the superv
     Raises:
         Problem: as `bring_up`, before anything started.
     """
-    checked = _check(directory, user, wanted)
-    paths = checked.paths
-    _let_it_end(paths)
-    standing = probe(paths)
-    if standing is not None and standing.is_complete:
-        return standing
-    if retry_now(paths):
-        return _await_answer(paths, time.time(), None)
-    _announce_later(paths, announce)
+    checked, daemon = _prepare(directory, user, wanted)
+    if daemon is not None:
+        return daemon
+    if retry_now(checked.paths):
+        return _await_answer(checked.paths, time.time(), None)
+    _announce_later(checked.paths, announce)
     _become(checked.command(foreground=True))
 
 
@@ -111,7 +104,10 @@ def _become(command: list[str]) -> NoReturn:
     os.execv(command[0], command)  # noqa: S606 - no shell is wanted
 
 
-def _check(directory: str, user: str | None, wanted: RequestedRole) -> _Checked:
+def _prepare(
+    directory: str, user: str | None, wanted: RequestedRole
+) -> tuple[_Checked, DaemonProbe | None]:
+    """Check what can be checked; return that, and the daemon if nothing of it is missing."""
     paths = absolute_paths(directory)
     configuration = read_configuration(paths)
     identity = settle_directory(paths, configuration, measure(), user, wanted)
@@ -120,7 +116,11 @@ def _check(directory: str, user: str | None, wanted: RequestedRole) -> _Checked:
         check_space(paths)
     uid = pwd.getpwnam(identity.daemon_user).pw_uid if os.geteuid() == 0 else os.geteuid()
     minimum_uid = configuration.identity.minimum_uid
-    return _Checked(paths, uid, minimum_uid, identity.role.has_launcher)
+    _let_it_end(paths)
+    daemon = probe(paths)
+    is_complete = daemon is not None and daemon.is_complete
+    checked = _Checked(paths, uid, minimum_uid, identity.role.has_launcher)
+    return checked, daemon if is_complete else None
 
 
 def _let_it_end(paths: StatePaths) -> None:

@@ -24,11 +24,11 @@ class ProcessHandle(NamedTuple):
     child: bool
     """Whether this process started it; only then is its exit code ours to know."""
 
-    def ended(self) -> bool:
-        """Whether the process is gone."""
+    def ended(self, within_s: float = 0.0) -> bool:
+        """Return whether the process has ended, waiting up to `within_s` for it."""
         poll = select.poll()
         poll.register(self.descriptor, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(poll.poll(within_s * 1000))
 
     def exit_code(self) -> int | None:
         """Of a process that has ended: its code, minus the signal, or None where nobody tells us.
