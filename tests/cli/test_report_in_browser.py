@@ -45,7 +45,9 @@ def test_a_report_shows_its_table_and_every_picture(shell, looked_at, tmp_path):
         ("easy+lottery", len(header)),
     ]
     used = [each["metrics"]["utilisation"] for each in said.document["simulations"]]
-    assert [row[header.index("processors used")] for row in rows] == [f"{u:.1%}" for u in used]
+    assert [row[header.index("processors used")] for row in rows] == [
+        f"{u * 100:.1f} %" for u in used
+    ]
     assert [name for name, _, _ in shown.pictures] == [
         *("Use", "Queue", "Waiting by width", "Waiting by account"),
         *("Shares: easy", "Who ran where: easy"),

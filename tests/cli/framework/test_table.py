@@ -2,16 +2,17 @@
 
 import re
 import sys
+from operator import itemgetter
 
 import pytest
 
 from iriai.cli.framework.table import Column, print_table
 
 COLUMNS = (
-    Column("Machine"),
-    Column("State"),
-    Column("Speed", right=True, wide=True),
-    Column("Why", folds=True, below=True),
+    Column("Machine", itemgetter(0)),
+    Column("State", itemgetter(1)),
+    Column("Speed", itemgetter(2), right=True, wide=True),
+    Column("Why", itemgetter(3), folds=True, below=True),
 )
 WORDS = "tasks failed within a second, the last 5, of 2 jobs: it swallows jobs"
 ROWS = [("ume", "up", "1", ""), ("momo", "up", "2", WORDS)]

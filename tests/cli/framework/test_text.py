@@ -1,5 +1,7 @@
 """What people read is harmless, and in units they know."""
 
+import time
+
 import pytest
 
 from iriai.cli.framework.table import (
@@ -40,8 +42,14 @@ def test_a_span_is_never_below_nothing():
     assert span_text(None) == "-"
 
 
-def test_a_moment_has_its_date_where_it_is_not_today():
+def test_a_moment_has_its_date_where_it_is_not_today(monkeypatch: pytest.MonkeyPatch):
     now_s = 1_800_000_000.0
-    assert len(clock_text(now_s, now_s)) == len("12:34:56")
-    assert ":" in clock_text(now_s - 3 * DAY_S, now_s)
-    assert clock_text(now_s - 700 * DAY_S, now_s).count("-") == 2
+    today = time.localtime(now_s)
+    moments = [now_s, now_s - 3 * DAY_S, now_s - 700 * DAY_S]
+    local = {moment: time.localtime(moment) for moment in moments}
+    monkeypatch.setattr(time, "localtime", lambda moment=None: local.get(moment, today))
+    this_day, this_year, before = map(clock_text, moments)
+    assert len(this_day) == len("12:34:56")
+    assert ":" in this_year
+    assert before.count("-") == 2
+    assert clock_text(None) == ""

@@ -9,16 +9,16 @@ from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, percent_text, print_table, span_text
 from iriai.wire.reports import ShareRow, Shares, ShareTable
 
-_COLUMNS = (
-    Column("Account", style="bold", shrinks=True),
-    Column("Right", right=True),
-    Column("Used", right=True),
-    Column("Ahead", right=True),
-    Column("Waiting", right=True),
-    Column("Running", right=True),
-    Column("Wanted", right=True),
-    Column("Got", right=True),
-    Column("Next", right=True, style="cyan"),
+_COLUMNS: tuple[Column[ShareRow], ...] = (
+    Column("Account", lambda row: f"{row.group}/{row.user}", style="bold", shrinks=True),
+    Column("Right", lambda row: f"{row.right:g}", right=True),
+    Column("Used", lambda row: span_text(row.usage_s), right=True),
+    Column("Ahead", lambda row: span_text(row.advance_s) if row.advance_s >= 1 else "", right=True),
+    Column("Waiting", lambda row: str(row.waiting_tasks or ""), right=True),
+    Column("Running", lambda row: str(row.running_cpus or ""), right=True),
+    Column("Wanted", lambda row: percent_text(row.share_wanted), right=True),
+    Column("Got", lambda row: percent_text(row.share_got), right=True),
+    Column("Next", lambda row: percent_text(row.rate), right=True, style="cyan"),
 )
 
 
@@ -36,7 +36,7 @@ def shares(options: GlobalOptions) -> None:
     if not answer.rows:
         print("No account has used anything yet, and none waits.", file=sys.stderr)
         return
-    print_table(_COLUMNS, [_cells(row) for row in answer.rows])
+    print_table(_COLUMNS, answer.rows)
     if answer.note:
         remark(answer.note)
     print(f"Order {answer.order}; {_fading_text(answer)}.")
@@ -48,20 +48,6 @@ def _fading_text(table: ShareTable) -> str:
     if table.window_s is not None:
         return f"usage of the last {span_text(table.window_s)} counts"
     return f"usage counts half after {span_text(table.half_life_s)}"
-
-
-def _cells(row: ShareRow) -> tuple[str, ...]:
-    return (
-        f"{row.group}/{row.user}",
-        f"{row.right:g}",
-        span_text(row.usage_s),
-        span_text(row.advance_s) if row.advance_s >= 1 else "",
-        str(row.waiting_tasks or ""),
-        str(row.running_cpus or ""),
-        percent_text(row.share_wanted),
-        percent_text(row.share_got),
-        percent_text(row.rate),
-    )
 
 
 app = command_app(

@@ -12,22 +12,22 @@ import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
-from iriai.cli.framework.table import Column, print_table, size_text, span_text
+from iriai.cli.framework.table import Column, date_text, print_table, size_text, span_text
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration
 from iriai.wire.reports import AskUsage, UsageRow
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}.*")
-_COLUMNS = (
-    Column("Job", style="bold"),
-    Column("Account", style="bold", shrinks=True),
-    Column("Tasks", right=True),
-    Column("Failed", right=True, style="red"),
-    Column("Cpu", right=True),
-    Column("Took", right=True),
-    Column("Charge", right=True),
-    Column("Memory", right=True),
-    Column("Waited", right=True),
+_COLUMNS: tuple[Column[UsageRow], ...] = (
+    Column("Job", lambda row: row.job, style="bold"),
+    Column("Account", lambda row: f"{row.group}/{row.user}", style="bold", shrinks=True),
+    Column("Tasks", lambda row: f"{row.tasks:,}", right=True),
+    Column("Failed", lambda row: f"{row.failed:,}" if row.failed else "", right=True, style="red"),
+    Column("Cpu", lambda row: span_text(row.cpu_s), right=True),
+    Column("Took", lambda row: span_text(row.elapsed_s), right=True),
+    Column("Charge", lambda row: span_text(row.charge_s), right=True),
+    Column("Memory", lambda row: size_text(row.memory_peak_bytes), right=True),
+    Column("Waited", lambda row: span_text(row.waited_s), right=True),
 )
 
 
@@ -61,15 +61,12 @@ def usage(
     if options.as_json:
         print_document(answer)
     elif answer.rows:
-        print_table(_COLUMNS, [_cells(row) for row in answer.rows])
+        print_table(_COLUMNS, answer.rows)
     else:
         print("Nothing has finished in that time.", file=sys.stderr)
-    _say_what_is_gone(since_wall_s, answer.history_from_wall_s, as_json=options.as_json)
-
-
-def _say_what_is_gone(since_wall_s: float, from_wall_s: float | None, *, as_json: bool) -> None:
-    if from_wall_s is not None and since_wall_s < from_wall_s and not as_json:
-        day = time.strftime("%Y-%m-%d %H:%M", time.localtime(from_wall_s))
+    from_wall_s = answer.history_from_wall_s
+    if from_wall_s is not None and since_wall_s < from_wall_s and not options.as_json:
+        day = date_text(from_wall_s)
         print(f"Some of what ended before {day} is deleted, and not counted.", file=sys.stderr)
 
 
@@ -91,20 +88,6 @@ def parse_since(text: str, now_wall_s: float) -> float:
             f"'{text}' is not a time in the past",
             "give how long ago, as 7d or 12h, or a date, as 2026-01-31 or 2026-01-31T14:00",
         ) from None
-
-
-def _cells(row: UsageRow) -> tuple[str, ...]:
-    return (
-        row.job,
-        f"{row.group}/{row.user}",
-        f"{row.tasks:,}",
-        f"{row.failed:,}" if row.failed else "",
-        span_text(row.cpu_s),
-        span_text(row.elapsed_s),
-        span_text(row.charge_s),
-        size_text(row.memory_peak_bytes),
-        span_text(row.waited_s),
-    )
 
 
 app = command_app(

@@ -13,7 +13,7 @@ import typer
 from iriai.cli.cluster.trusting import trust_of, users_text
 from iriai.cli.framework.command import GlobalOptions, group_app
 from iriai.cli.framework.standard_streams import print_document
-from iriai.cli.framework.table import print_pairs
+from iriai.cli.framework.table import date_text, print_pairs
 from iriai.client.client import Client
 from iriai.model.admission_rules import OTHERS
 from iriai.model.paths import StatePaths
@@ -129,7 +129,7 @@ def _trust_words(report: ClusterReport) -> str:
 def _document_words(report: ClusterReport) -> str:
     if not report.document_number:
         return "none: each machine uses its own ('iriai config edit' makes one)"
-    made = time.strftime("%Y-%m-%d %H:%M", time.localtime(report.document_made_wall_s))
+    made = date_text(report.document_made_wall_s)
     return f"document {report.document_number}, of {report.document_operator}, {made}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
@@ -10,13 +9,17 @@ import typer
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_home
 from iriai.cli.framework.standard_streams import print_document
-from iriai.cli.framework.table import Column, print_table
+from iriai.cli.framework.table import Column, date_text, print_table
 from iriai.model.problem import UsageProblem
 from iriai.model.units import parse_duration, printable
-from iriai.wire.joining import ConsentTable, GrantConsent, ListConsents
+from iriai.wire.joining import ConsentRow, GrantConsent, ListConsents
 
 LIFETIME = "90d"
-_COLUMNS = (Column("Home", style="bold"), Column("User"), Column("Until"))
+_COLUMNS: tuple[Column[ConsentRow], ...] = (
+    Column("Home", lambda row: row.home, style="bold"),
+    Column("User", lambda row: row.user),
+    Column("Until", lambda row: date_text(row.ends_wall_s)),
+)
 
 
 def consent(
@@ -59,8 +62,10 @@ def consent(
         table = client.ask(ListConsents())
     if options.as_json:
         print_document(table)
+    elif listing and not table.rows:
+        print("There are no consents here.")
     elif listing:
-        _print(table)
+        print_table(_COLUMNS, table.rows)
     else:
         what = "run" if home else "do not run"
         unless = "" if home else ", unless an operator trusts it"
@@ -68,21 +73,6 @@ def consent(
             f"Tasks that are submitted on {printable(home or withdraw)} {what} on {machine} as "
             f"{printable(user)} by your consent{unless}."
         )
-
-
-def _print(table: ConsentTable) -> None:
-    if not table.rows:
-        print("There are no consents here.")
-        return
-    rows = [
-        (
-            printable(row.home),
-            printable(row.user),
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(row.ends_wall_s)),
-        )
-        for row in table.rows
-    ]
-    print_table(_COLUMNS, rows)
 
 
 app = command_app(

@@ -117,9 +117,11 @@ def show(options: GlobalOptions) -> None:
         names = [each.name for each in report.operators]
         print_document({"operators": names, "named": list(report.named)})
         return
-    rows = [("Operator", printable(each.name)) for each in report.operators]
-    rows += [("Named member", each) for each in report.named]
-    print_table((Column("", style="bold"), Column("")), rows)
+    rows = [("Operator", each.name) for each in report.operators]
+    rows += [("Named member", name) for name in report.named]
+    print_table(
+        (Column("", lambda row: row[0], style="bold"), Column("", lambda row: row[1])), rows
+    )
 
 
 def _sign_anew(client: Client, opened: OpenAuthority, name: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,11 +10,11 @@ import typer
 from iriai.cli.cluster.trusting import trust_of, users_text
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
-from iriai.cli.framework.table import Column, print_table
+from iriai.cli.framework.table import Column, date_text, print_table
 from iriai.client.client import Client
 from iriai.model.home_trust import parse_users
 from iriai.model.problem import UsageProblem
-from iriai.model.units import parse_duration, printable
+from iriai.model.units import parse_duration
 from iriai.wire.joining import (
     ClusterReport,
     ListTokens,
@@ -23,18 +22,18 @@ from iriai.wire.joining import (
     RevokeToken,
     ShowCluster,
     TokenMade,
-    TokenTable,
+    TokenRow,
 )
 
 JOIN_LIFETIME = "1h"
 USER_LIFETIME = "30d"
-_COLUMNS = (
-    Column("Id", style="bold"),
-    Column("For"),
-    Column("State"),
-    Column("", folds=True),
-    Column("Made by"),
-    Column("Until"),
+_COLUMNS: tuple[Column[TokenRow], ...] = (
+    Column("Id", lambda row: row.id, style="bold"),
+    Column("For", lambda row: row.kind),
+    Column("State", lambda row: row.state),
+    Column("", lambda row: row.words, folds=True),
+    Column("Made by", lambda row: row.made_by),
+    Column("Until", lambda row: date_text(row.ends_wall_s)),
 )
 
 
@@ -159,7 +158,7 @@ def _consent_words(report: ClusterReport, machine: str) -> str:
 
 
 def _tell(made: TokenMade, kind: str) -> None:
-    until = time.strftime("%Y-%m-%d %H:%M", time.localtime(made.ends_wall_s))
+    until = date_text(made.ends_wall_s)
     if kind == "join":
         print(f"One machine may join cluster {made.cluster} until {until}. On it, as root:\n")
         print(f"    iriai join {made.address} --token {made.text}\n")
@@ -179,26 +178,10 @@ def _look(options: GlobalOptions, revoke: str) -> None:
         print_document(table)
     elif revoke:
         print(f"Token {revoke} is revoked.")
+    elif table.rows:
+        print_table(_COLUMNS, table.rows)
     else:
-        _print(table)
-
-
-def _print(table: TokenTable) -> None:
-    if not table.rows:
         print("There are no tokens: this machine made none, or they expired long ago.")
-        return
-    rows = [
-        (
-            each.id,
-            each.kind,
-            each.state,
-            printable(each.words),
-            printable(each.made_by),
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(each.ends_wall_s)),
-        )
-        for each in table.rows
-    ]
-    print_table(_COLUMNS, rows)
 
 
 app = command_app(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
@@ -11,18 +10,22 @@ from iriai.cli.cluster.trusting import users_text
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_home
 from iriai.cli.framework.standard_streams import print_document
-from iriai.cli.framework.table import Column, print_table
+from iriai.cli.framework.table import Column, date_text, print_table
 from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.home_trust import check_home, parse_users
 from iriai.model.problem import Refused, UsageProblem
 from iriai.model.units import printable
-from iriai.wire.joining import ClusterReport, ShowCluster
+from iriai.wire.joining import ClusterReport, ShowCluster, TrustedRow
 
-_COLUMNS = (
-    Column("Submitted on", style="bold"),
-    Column("Runs elsewhere for", folds=True),
-    Column("Set by"),
-    Column("Since"),
+_COLUMNS: tuple[Column[TrustedRow], ...] = (
+    Column(
+        "Submitted on",
+        lambda row: "all others" if row.home == OTHERS else row.home,
+        style="bold",
+    ),
+    Column("Runs elsewhere for", lambda row: users_text(row.users), folds=True),
+    Column("Set by", lambda row: row.operator),
+    Column("Since", lambda row: date_text(row.moment_ms / 1000).split()[0] if row.operator else ""),
 )
 
 
@@ -75,19 +78,9 @@ def _require_cluster(report: ClusterReport) -> None:
 
 
 def _print(report: ClusterReport) -> None:
+    others = [row for row in report.trusted if row.home == OTHERS]
     named = [row for row in report.trusted if row.home != OTHERS]
-    rows = [
-        (
-            "all others" if row.home == OTHERS else printable(row.home),
-            users_text(row.users),
-            printable(row.operator),
-            time.strftime("%Y-%m-%d", time.localtime(row.moment_ms / 1000)),
-        )
-        for row in (*named, *(row for row in report.trusted if row.home == OTHERS))
-    ]
-    if len(named) == len(report.trusted):
-        rows.append(("all others", users_text((ALL,)), "", ""))
-    print_table(_COLUMNS, rows)
+    print_table(_COLUMNS, [*named, *(others or [TrustedRow(OTHERS, (ALL,), "", 0)])])
 
 
 app = command_app(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -28,14 +28,21 @@ def command_text(command: Iterable[str]) -> str:
     return printable(shlex.join(command))
 
 
-def clock_text(wall_s: float, now_wall_s: float) -> str:
-    """Return the time of day, with the date if it is not today's."""
-    moment, today = time.localtime(wall_s), time.localtime(now_wall_s)
+def clock_text(wall_s: float | None) -> str:
+    """Return the time of day, with the date if it is not today's; nothing for None."""
+    if wall_s is None:
+        return ""
+    moment, today = time.localtime(wall_s), time.localtime()
     if moment[:3] == today[:3]:
         return time.strftime("%H:%M:%S", moment)
     if moment[0] == today[0]:
         return time.strftime("%b %d %H:%M", moment)
     return time.strftime("%Y-%m-%d", moment)
+
+
+def date_text(wall_s: float) -> str:
+    """Return the date and the time of day."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(wall_s))
 
 
 def span_text(seconds: float | None) -> str:
@@ -163,10 +170,15 @@ PAIR_COLUMNS_MIN = 20
 """A narrower terminal breaks the lines itself."""
 
 
-class Column(NamedTuple):
-    """One column."""
+_Row = TypeVar("_Row")
+
+
+class Column(NamedTuple, Generic[_Row]):
+    """One column of a table."""
 
     header: str
+    cell: Callable[[_Row], str]
+    """Returns the text of a row in this column."""
     right: bool = False
     """Aligned right, as numbers are."""
     style: str = ""
@@ -182,8 +194,9 @@ class Column(NamedTuple):
     """On a narrow terminal, long text is cut in this column first."""
 
 
-def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], title: str = "") -> None:
+def print_table(columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> None:
     """Print `rows`; columns without any content are omitted."""
+    texts = [[column.cell(row) for column in columns] for row in rows]
     is_terminal = sys.stdout.isatty()
     is_narrow = is_terminal and get_terminal_size().columns < WIDE_COLUMNS
     below = [place for place, column in enumerate(columns) if column.below and is_narrow]
@@ -191,16 +204,15 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], title:
         place
         for place, column in enumerate(columns)
         if not ((column.wide and is_narrow) or place in below)
-        and (not rows or any(row[place] not in ("", "-") for row in rows))
+        and (not rows or any(text[place] not in ("", "-") for text in texts))
     ]
-    said = [(row[0], row[place]) for row in rows for place in below]
     columns = [columns[place] for place in used]
-    cells = [[printable(row[place]) for place in used] for row in rows]
+    cells = [[printable(text[place]) for place in used] for text in texts]
     if is_terminal:
-        _print_rich(columns, cells, title)
-        print_pairs(said)
+        _print_rich(columns, cells)
+        print_pairs([(text[0], text[place]) for text in texts for place in below])
     else:
-        _print_plain(columns, cells, title)
+        _print_plain(columns, cells)
 
 
 def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
@@ -222,11 +234,9 @@ def _broken(line: str, room: int) -> list[str]:
     return wrap(line, max(room, PAIR_COLUMNS_MIN), break_on_hyphens=False)
 
 
-def _print_plain(columns: Sequence[Column], cells: list[list[str]], title: str) -> None:
+def _print_plain(columns: Sequence[Column[_Row]], cells: list[list[str]]) -> None:
     lines = [[column.header for column in columns], *cells]
     widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
-    if title:
-        print(title)
     for line in lines:
         padded = (
             cell.rjust(width) if column.right else cell.ljust(width)
@@ -235,19 +245,13 @@ def _print_plain(columns: Sequence[Column], cells: list[list[str]], title: str) 
         print("  ".join(padded).rstrip())
 
 
-def _print_rich(columns: Sequence[Column], cells: list[list[str]], title: str) -> None:
+def _print_rich(columns: Sequence[Column[_Row]], cells: list[list[str]]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        box=SIMPLE_HEAD,
-        title=title or None,
-        title_justify="left",
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for column in columns:
         table.add_column(
             column.header,

@@ -21,19 +21,31 @@ SHOWN_MAX = 1000
 STATES = tuple(state.value for state in TaskState if state is not TaskState.FINISHED)
 """States of a job that has not finished."""
 
-_COLUMNS = (
-    Column("Job", style="bold"),
-    Column("Name", shrinks=True),
-    Column("Account", shrinks=True),
-    Column("State", by_word=True),
-    Column("Done", right=True),
-    Column("Failed", right=True, style="red"),
-    Column("Running", right=True),
-    Column("Cpus", right=True),
-    Column("-p", right=True),
-    Column("Age", right=True),
-    Column("Start", right=True),
-    Column("Ended", right=True),
+
+def _of_array(row: JobRow, text: str) -> str:
+    return text if row.tasks > 1 else ""
+
+
+def _start_text(row: JobRow) -> str:
+    start = clock_text(row.start_wall_s)
+    return start if row.promised or not start else f"~{start}"
+
+
+_COLUMNS: tuple[Column[JobRow], ...] = (
+    Column("Job", lambda row: row.id, style="bold"),
+    Column("Name", lambda row: row.name, shrinks=True),
+    Column("Account", lambda row: f"{row.group}/{row.user}", shrinks=True),
+    Column("State", lambda row: row.cause or row.state, by_word=True),
+    Column(
+        "Done", lambda row: _of_array(row, f"{row.succeeded + row.failed}/{row.tasks}"), right=True
+    ),
+    Column("Failed", lambda row: _of_array(row, str(row.failed or "")), right=True, style="red"),
+    Column("Running", lambda row: _of_array(row, str(row.active or "")), right=True),
+    Column("Cpus", lambda row: str(row.cpus), right=True),
+    Column("-p", lambda row: "" if row.urgency == 1 else f"{row.urgency:g}", right=True),
+    Column("Age", lambda row: span_text(time.time() - row.submitted_wall_s), right=True),
+    Column("Start", _start_text, right=True),
+    Column("Ended", lambda row: clock_text(row.ended_wall_s), right=True),
 )
 
 
@@ -95,33 +107,9 @@ def jobs(
     if not rows:
         print(_nothing(request), file=sys.stderr)
         return
-    now_wall_s = time.time()
-    print_table(_COLUMNS, [_cells(row, now_wall_s) for row in rows])
+    print_table(_COLUMNS, rows)
     if is_more:
         print(f"There are more than {limit:,}: use --limit 0 to list all.", file=sys.stderr)
-
-
-def _cells(row: JobRow, now_wall_s: float) -> tuple[str, ...]:
-    is_array = row.tasks > 1
-    done = row.succeeded + row.failed
-    start = ""
-    if row.start_wall_s is not None:
-        start = ("" if row.promised else "~") + clock_text(row.start_wall_s, now_wall_s)
-    ended = row.ended_wall_s
-    return (
-        row.id,
-        row.name,
-        f"{row.group}/{row.user}",
-        row.cause or row.state,
-        f"{done}/{row.tasks}" if is_array else "",
-        str(row.failed) if is_array and row.failed else "",
-        str(row.active) if is_array and row.active else "",
-        str(row.cpus),
-        "" if row.urgency == 1 else f"{row.urgency:g}",
-        span_text(now_wall_s - row.submitted_wall_s),
-        start,
-        "" if ended is None else clock_text(ended, now_wall_s),
-    )
 
 
 def _nothing(request: Jobs) -> str:

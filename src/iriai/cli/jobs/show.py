@@ -31,19 +31,38 @@ from iriai.wire.requests import AttemptRow, JobDetail
 SHOWN_MAX = 20
 """Attempts in the table, the newest; `--json` has up to a thousand."""
 
-_COLUMNS = (
-    Column("Task", style="bold"),
-    Column("Try", right=True),
-    Column("State", by_word=True),
-    Column("Exit", right=True),
-    Column("Machine", shrinks=True),
-    Column("Started", right=True),
-    Column("Took", right=True),
-    Column("Cpu", right=True),
-    Column("Memory", right=True),
-    Column("Read", right=True, wide=True),
-    Column("Written", right=True, wide=True),
-    Column("Charge", right=True),
+
+def _is_over(row: AttemptRow) -> bool:
+    return row.ended_wall_s is not None or bool(row.cause)
+
+
+def _exit_text(row: AttemptRow) -> str:
+    if row.cause == EndCause.FAILED and row.signal is not None:
+        return signal_name(row.signal)
+    return "" if row.exit_code is None else str(row.exit_code)
+
+
+def _took_text(row: AttemptRow) -> str:
+    if row.started_wall_s is None:
+        return ""
+    return span_text(row.elapsed_s if _is_over(row) else time.time() - row.started_wall_s)
+
+
+_COLUMNS: tuple[Column[AttemptRow], ...] = (
+    Column("Task", lambda row: row.task, style="bold"),
+    Column("Try", lambda row: str(row.attempt), right=True),
+    Column("State", lambda row: row.cause or row.state, by_word=True),
+    Column("Exit", _exit_text, right=True),
+    Column("Machine", lambda row: row.machine, shrinks=True),
+    Column("Started", lambda row: clock_text(row.started_wall_s), right=True),
+    Column("Took", _took_text, right=True),
+    Column(
+        "Cpu", lambda row: span_text(row.cpu_s) if row.cpu_s or _is_over(row) else "", right=True
+    ),
+    Column("Memory", lambda row: size_text(row.memory_peak_bytes), right=True),
+    Column("Read", lambda row: size_text(row.read_bytes), right=True, wide=True),
+    Column("Written", lambda row: size_text(row.written_bytes), right=True, wide=True),
+    Column("Charge", lambda row: span_text(row.charge_s) if _is_over(row) else "", right=True),
 )
 
 
@@ -66,17 +85,16 @@ def show(
     if options.as_json:
         print_document(detail)
         return
-    now_wall_s = time.time()
     if task is not None:
         waits = "\n".join(map(reason_text, task.reasons))
         print_pairs([("task", task.id), ("state", task.state), ("waits for", waits)])
         print()
         detail = replace(detail, why=())  # the job's other tasks may wait for something else
-    print_pairs(_pairs(detail, now_wall_s))
+    print_pairs(_pairs(detail))
     if detail.attempts:
         shown = detail.attempts[:SHOWN_MAX]
         print()
-        print_table(_COLUMNS, [_cells(each, now_wall_s) for each in shown])
+        print_table(_COLUMNS, shown)
         for each in shown:
             if each.message:
                 print(printable(f"{each.task}, attempt {each.attempt}: {each.message}"))
@@ -93,14 +111,13 @@ def _factors_text(row: AttemptRow) -> str:
     return f"charged off-peak: {', '.join(parts)}"
 
 
-def _pairs(detail: JobDetail, now_wall_s: float) -> list[tuple[str, str]]:
+def _pairs(detail: JobDetail) -> list[tuple[str, str]]:
     row = detail.row
     restarts = "" if detail.max_restarts is None else str(detail.max_restarts)
-    ended = row.ended_wall_s
     return [
         ("job", row.id),
         ("name", row.name),
-        ("state", _state(detail, now_wall_s)),
+        ("state", _state(detail)),
         ("waits for", "\n".join(map(reason_text, detail.why))),
         ("account", detail.account),
         ("command", _command(detail)),
@@ -117,8 +134,8 @@ def _pairs(detail: JobDetail, now_wall_s: float) -> list[tuple[str, str]]:
         ("urgency", "" if row.urgency == 1 else f"{row.urgency:g}"),
         ("output", detail.output),
         ("errors", detail.error),
-        ("submitted", clock_text(row.submitted_wall_s, now_wall_s)),
-        ("finished", "" if ended is None else clock_text(ended, now_wall_s)),
+        ("submitted", clock_text(row.submitted_wall_s)),
+        ("finished", clock_text(row.ended_wall_s)),
     ]
 
 
@@ -141,38 +158,13 @@ def _command(detail: JobDetail) -> str:
     return f"a script, with arguments {command}" if command else "a script"
 
 
-def _state(detail: JobDetail, now_wall_s: float) -> str:
+def _state(detail: JobDetail) -> str:
     row = detail.row
     state = row.cause if row.cause and row.tasks == 1 else row.state
     if row.start_wall_s is None:
         return state
     sort = "promised to start by" if row.promised else "expected start"
-    return f"{state}, {sort} {clock_text(row.start_wall_s, now_wall_s)}"
-
-
-def _cells(row: AttemptRow, now_wall_s: float) -> tuple[str, ...]:
-    is_over = row.ended_wall_s is not None or bool(row.cause)
-    started = row.started_wall_s
-    took_s = row.elapsed_s
-    if not is_over:
-        took_s = 0.0 if started is None else now_wall_s - started
-    ended = "" if row.exit_code is None else str(row.exit_code)
-    if row.cause == EndCause.FAILED and row.signal is not None:
-        ended = signal_name(row.signal)
-    return (
-        row.task,
-        str(row.attempt),
-        row.cause or row.state,
-        ended,
-        row.machine,
-        "" if started is None else clock_text(started, now_wall_s),
-        span_text(took_s) if started is not None else "",
-        span_text(row.cpu_s) if row.cpu_s or is_over else "",
-        size_text(row.memory_peak_bytes),
-        size_text(row.read_bytes),
-        size_text(row.written_bytes),
-        span_text(row.charge_s) if is_over else "",
-    )
+    return f"{state}, {sort} {clock_text(row.start_wall_s)}"
 
 
 app = command_app(

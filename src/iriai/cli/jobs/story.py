@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from itertools import pairwise
 from typing import Annotated
 
 import typer
@@ -13,14 +13,14 @@ from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, clock_text, print_table, span_text
 from iriai.wire.changes import AskStory, StoryRow
 
-_COLUMNS = (
-    Column("When", right=True),
-    Column("After", right=True),
-    Column("What", style="bold", by_word=True),
-    Column("Tasks", shrinks=True),
-    Column("Machine", shrinks=True),
-    Column("By"),
-    Column("", folds=True),
+_COLUMNS: tuple[Column[tuple[StoryRow, float]], ...] = (
+    Column("When", lambda row: clock_text(row[0].wall_s), right=True),
+    Column("After", lambda row: span_text(row[1]) if row[1] > 0 else "", right=True),
+    Column("What", lambda row: row[0].what, style="bold", by_word=True),
+    Column("Tasks", lambda row: row[0].tasks, shrinks=True),
+    Column("Machine", lambda row: row[0].machine, shrinks=True),
+    Column("By", lambda row: row[0].by),
+    Column("", lambda row: row[0].text, folds=True),
 )
 
 
@@ -44,25 +44,9 @@ def story(
     if options.as_json:
         print_document(answer)
         return
-    now_wall_s = time.time()
-    before_s = [None, *(row.wall_s for row in answer.rows)]
-    rows = [
-        _cells(row, before, now_wall_s) for row, before in zip(answer.rows, before_s, strict=False)
-    ]
-    print_table(_COLUMNS, rows)
-
-
-def _cells(row: StoryRow, before_s: float | None, now_wall_s: float) -> tuple[str, ...]:
-    since_s = 0.0 if before_s is None else row.wall_s - before_s
-    return (
-        clock_text(row.wall_s, now_wall_s),
-        span_text(since_s) if since_s > 0 else "",
-        row.what,
-        row.tasks,
-        row.machine,
-        row.by,
-        row.text,
-    )
+    rows = answer.rows
+    since_s = (row.wall_s - before.wall_s for before, row in pairwise(rows))
+    print_table(_COLUMNS, list(zip(rows, (0.0, *since_s), strict=False)))
 
 
 app = command_app(

@@ -13,20 +13,32 @@ from iriai.cli.framework.table import Column, print_table
 from iriai.model.units import printable
 from iriai.wire.machines import AdRow, AskAds
 
-_COLUMNS = (
-    Column("Machine", style="bold"),
-    Column("Arch"),
-    Column("System"),
-    Column("Cpus", right=True),
-    Column("Memory", right=True),
-    Column("Gpus", right=True),
-    Column("Mips", right=True),
-    Column("KFlops", right=True, wide=True),
-    Column("Load", right=True),
-    Column("Idle", right=True, wide=True),
-    Column("Requires", folds=True, below=True),
+
+def _attribute(header: str, name: str = "", *, wide: bool = False) -> Column[AdRow]:
+    """Return a column with one attribute; its name is the header by default."""
+    name = name or header
+    return Column(header, lambda row: str(row.attributes.get(name, "")), right=True, wide=wide)
+
+
+def _load_text(row: AdRow) -> str:
+    load = row.attributes.get("LoadAvg", 0.0)
+    return f"{load:.2f}" if isinstance(load, float) else ""
+
+
+_COLUMNS: tuple[Column[AdRow], ...] = (
+    Column("Machine", lambda row: row.name, style="bold"),
+    Column("Cluster", lambda row: row.cluster),
+    _attribute("Arch")._replace(right=False),
+    _attribute("System", "OpSysAndVer")._replace(right=False),
+    _attribute("Cpus"),
+    _attribute("Memory"),
+    Column("Gpus", lambda row: str(row.attributes.get("Gpus") or ""), right=True),
+    _attribute("Mips"),
+    _attribute("KFlops", wide=True),
+    Column("Load", _load_text, right=True),
+    _attribute("Idle", "KeyboardIdle", wide=True),
+    Column("Requires", lambda row: row.requirements, folds=True, below=True),
 )
-_CLUSTER = Column("Cluster")
 
 
 def ads(
@@ -56,9 +68,7 @@ def ads(
     elif machine or whole:
         print("\n\n".join(_long(row) for row in rows))
     else:
-        is_site = any(row.cluster for row in rows)
-        columns = (*_COLUMNS[:1], _CLUSTER, *_COLUMNS[1:]) if is_site else _COLUMNS
-        print_table(columns, [_cells(row, is_site=is_site) for row in rows])
+        print_table(_COLUMNS, rows)
     if listed.note and not options.as_json:
         remark(listed.note)
 
@@ -74,27 +84,6 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def _cells(row: AdRow, *, is_site: bool) -> tuple[str, ...]:
-    def of(name: str) -> str:
-        return str(row.attributes.get(name, ""))
-
-    load = row.attributes.get("LoadAvg", 0.0)
-    return (
-        row.name,
-        *((row.cluster,) if is_site else ()),
-        of("Arch"),
-        of("OpSysAndVer"),
-        of("Cpus"),
-        of("Memory"),
-        of("Gpus") if row.attributes.get("Gpus") else "",
-        of("Mips"),
-        of("KFlops"),
-        f"{load:.2f}" if isinstance(load, float) else "",
-        of("KeyboardIdle"),
-        row.requirements,
-    )
 
 
 app = command_app(

@@ -21,7 +21,7 @@ from iriai.config.cluster_part import parse_cluster_configuration
 from iriai.config.reader import BadConfiguration
 from iriai.model.problem import Problem, Refused, UsageProblem
 from iriai.wire.joining import ClusterReport, ShowCluster
-from iriai.wire.reports import ShowConfiguration
+from iriai.wire.reports import Setting, ShowConfiguration
 
 FIRST = """\
 # The configuration of cluster {cluster}: what all of its machines agree on.
@@ -141,10 +141,10 @@ def _tell(options: GlobalOptions, number: int, what: str) -> None:
     options.print_result({"number": number, "state": what}, f"Document {number} is {what}.")
 
 
-_COLUMNS = (
-    Column("Key", style="bold"),
-    Column("Value", folds=True),
-    Column("From", style="dim", folds=True),
+_COLUMNS: tuple[Column[Setting], ...] = (
+    Column("Key", lambda row: row.key, style="bold"),
+    Column("Value", lambda row: row.value, folds=True),
+    Column("From", lambda row: row.source, style="dim", folds=True),
 )
 
 
@@ -157,7 +157,7 @@ def show(options: GlobalOptions) -> None:
     if options.as_json:
         print_document(answer)
         return
-    print_table(_COLUMNS, [(each.key, each.value, each.source) for each in answer.settings])
+    print_table(_COLUMNS, answer.settings)
 
 
 app = group_app(

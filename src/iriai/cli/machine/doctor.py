@@ -12,16 +12,16 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, count_text, print_table
 from iriai.model.problem import Refused
-from iriai.wire.reports import Doctor
+from iriai.wire.reports import Doctor, Finding
 
 MEASURE_S_MAX = 60.0
 """A measurement takes a second; a machine that needs a minute is better measured another time."""
 
-_COLUMNS = (
-    Column("", by_word=True),
-    Column("About", style="bold"),
-    Column("Finding", folds=True),
-    Column("What to do", folds=True),
+_COLUMNS: tuple[Column[Finding], ...] = (
+    Column("", lambda row: row.level, by_word=True),
+    Column("About", lambda row: row.subject, style="bold"),
+    Column("Finding", lambda row: row.message, folds=True),
+    Column("What to do", lambda row: row.hint, folds=True),
 )
 
 
@@ -44,10 +44,7 @@ def doctor(
     if options.as_json:
         print_document(report)
         return
-    print_table(
-        _COLUMNS,
-        [(each.level, each.subject, each.message, each.hint) for each in report.findings],
-    )
+    print_table(_COLUMNS, report.findings)
     troubles = sum(each.level == "trouble" for each in report.findings)
     print(f"{count_text(troubles, 'trouble')} found" if troubles else "No problem was found.")
 

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, count_text, print_table
-from iriai.wire.machines import AskMatch, MatchRow, MatchTable
+from iriai.wire.machines import AskMatch, ClauseRow, MatchRow, MatchTable
 
-_MACHINES = (
-    Column("Machine", style="bold"),
-    Column("Matches"),
-    Column("Fails", folds=True),
-    Column("There", folds=True),
+
+class _Line(NamedTuple):
+    """A line of the table: a machine, or another clause that fails there."""
+
+    machine: str
+    cluster: str
+    matches: str
+    fails: str
+    there: str
+
+
+_MACHINES: tuple[Column[_Line], ...] = (
+    Column("Machine", lambda line: line.machine, style="bold"),
+    Column("Cluster", lambda line: line.cluster),
+    Column("Matches", lambda line: line.matches),
+    Column("Fails", lambda line: line.fails, folds=True),
+    Column("There", lambda line: line.there, folds=True),
 )
-_CLUSTER = Column("Cluster")
-_CLAUSES = (Column("Machines", right=True), Column("Clause", folds=True))
+_CLAUSES: tuple[Column[ClauseRow], ...] = (
+    Column("Machines", lambda row: str(row.machines), right=True),
+    Column("Clause", lambda row: row.text, folds=True),
+)
 
 
 def match(
@@ -41,27 +55,22 @@ def match(
         print_document(table)
         return None
     if len(table.clauses) > 1:
-        print_table(_CLAUSES, [(str(each.machines), each.text) for each in table.clauses])
+        print_table(_CLAUSES, table.clauses)
         print()
-    is_site = any(row.cluster for row in table.rows)
-    columns = (*_MACHINES[:1], _CLUSTER, *_MACHINES[1:]) if is_site else _MACHINES
-    print_table(columns, [each for row in table.rows for each in _cells(row, is_site=is_site)])
+    print_table(_MACHINES, [line for row in table.rows for line in _lines(row)])
     print(_summary(table))
     if table.note:
         remark(table.note)
     return None
 
 
-def _cells(row: MatchRow, *, is_site: bool) -> list[tuple[str, ...]]:
-    name = (row.machine, row.cluster) if is_site else (row.machine,)
+def _lines(row: MatchRow) -> list[_Line]:
     if row.matches:
-        return [(*name, "yes", "", "")]
+        return [_Line(row.machine, row.cluster, "yes", "", "")]
     fails = [*row.failing, *((f"owner: {clause}", had) for clause, had in row.owner)]
-    cells: list[tuple[str, ...]] = []
-    for clause, had in fails or [("", "")]:
-        first = (*("",) * len(name), "") if cells else (*name, "no")
-        cells.append((*first, clause, had))
-    return cells
+    (clause, had), *others = fails or [("", "")]
+    first = _Line(row.machine, row.cluster, "no", clause, had)
+    return [first, *(_Line("", "", "", *each) for each in others)]
 
 
 def _summary(table: MatchTable) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
@@ -16,21 +17,49 @@ from iriai.model.resources import amount_words
 from iriai.model.units import format_size, printable
 from iriai.wire.machines import AskNodes, Forget, NodeRow
 
-_MACHINE = (Column("Machine", style="bold"), Column("State", by_word=True))
-_LINK = (Column("Link", by_word=True),)
-_MEMBER = (
-    Column("Member", by_word=True),
-    Column("Heard", right=True),
-    Column("Broker"),
-    Column("Cluster", wide=True),
+
+def _if_known(cell: Callable[[NodeRow], str]) -> Callable[[NodeRow], str]:
+    """Return `cell`, but with nothing for a machine of which only the membership is known."""
+    return lambda row: "" if row.state == "unknown" else cell(row)
+
+
+def _heard_text(row: NodeRow) -> str:
+    if row.heard_s is None:
+        return "here" if row.link == "here" else ""
+    return f"{row.heard_s:.0f} s"
+
+
+def _memory_text(row: NodeRow) -> str:
+    return f"{format_size(row.free_memory_bytes)} of {format_size(row.memory_bytes)}"
+
+
+_MACHINE: tuple[Column[NodeRow], ...] = (
+    Column("Machine", lambda row: row.name, style="bold"),
+    Column("State", lambda row: row.state, by_word=True),
 )
-_ROOM = (Column("Cpus", right=True), Column("Memory", right=True), Column("Gpus", right=True))
-_REST = (
-    Column("Load", right=True),
-    Column("Foreign", right=True, wide=True),
-    Column("Speed", right=True, wide=True),
-    Column("Tasks", right=True),
-    Column("Why", folds=True, below=True),
+_LINK: tuple[Column[NodeRow], ...] = (Column("Link", lambda row: row.link, by_word=True),)
+_MEMBER: tuple[Column[NodeRow], ...] = (
+    Column("Member", lambda row: row.member, by_word=True),
+    Column("Heard", _heard_text, right=True),
+    Column("Broker", lambda row: "broker" if row.is_broker else ""),
+    Column("Cluster", lambda row: row.cluster, wide=True),
+)
+_ROOM: tuple[Column[NodeRow], ...] = (
+    Column("Cpus", _if_known(lambda row: f"{row.free_cpus} of {row.cpus}"), right=True),
+    Column("Memory", _if_known(_memory_text), right=True),
+    Column("Gpus", lambda row: f"{row.free_gpus} of {row.gpus}" if row.gpus else "", right=True),
+)
+_REST: tuple[Column[NodeRow], ...] = (
+    Column("Load", _if_known(lambda row: f"{row.load:.2f}"), right=True),
+    Column("Foreign", _if_known(lambda row: f"{row.foreign_load:.2f}"), right=True, wide=True),
+    Column("Speed", _if_known(lambda row: f"{row.speed:g}"), right=True, wide=True),
+    Column("Tasks", lambda row: str(row.tasks or ""), right=True),
+    Column(
+        "Why",
+        lambda row: "; ".join(filter(None, (row.reason, *row.differs))),
+        folds=True,
+        below=True,
+    ),
 )
 
 
@@ -76,48 +105,23 @@ def nodes(
         return
     in_cluster = any(row.member for row in rows)
     names = sorted({name for row in rows for name, _, _ in row.named or ()})
-    named = (Column(name.capitalize(), right=True) for name in names)
-    columns = (*_MACHINE, *(_MEMBER if in_cluster else _LINK), *_ROOM, *named, *_REST)
+    link = _MEMBER if in_cluster else _LINK
+    columns = (*_MACHINE, *link, *_ROOM, *map(_named_column, names), *_REST)
     if len({row.cluster for row in rows}) == 1:  # no column of one word
         rows = tuple(msgspec.structs.replace(row, cluster="") for row in rows)
-    print_table(columns, [_cells(row, names, in_cluster=in_cluster) for row in rows])
+    print_table(columns, rows)
     if table.note:
         remark(table.note)
 
 
-def _cells(row: NodeRow, names: list[str], *, in_cluster: bool) -> tuple[str, ...]:
-    how: tuple[str, ...] = (row.link,)
-    if in_cluster:
-        how = (row.member, _heard(row), "broker" if row.is_broker else "", row.cluster)
-    return (row.name, row.state, *how, *_room(row, names))
+def _named_column(name: str) -> Column[NodeRow]:
+    """Return the column of a named resource."""
 
+    def cell(row: NodeRow) -> str:
+        amounts = [(free, there) for each, there, free in row.named or () if each == name]
+        return "".join(f"{amount_words(name, f)} of {amount_words(name, t)}" for f, t in amounts)
 
-def _heard(row: NodeRow) -> str:
-    if row.heard_s is None:
-        return "here" if row.link == "here" else ""
-    return f"{row.heard_s:.0f} s"
-
-
-def _room(row: NodeRow, names: list[str]) -> tuple[str, ...]:
-    if row.state == "unknown":
-        return (*("",) * (len(_ROOM) + len(names) + len(_REST) - 1), row.reason)
-    named = {name: _part(name, *amounts) for name, *amounts in row.named or ()}
-    free, there = format_size(row.free_memory_bytes), format_size(row.memory_bytes)
-    return (
-        f"{row.free_cpus} of {row.cpus}",
-        f"{free} of {there}",
-        f"{row.free_gpus} of {row.gpus}" if row.gpus else "",
-        *(named.get(name, "") for name in names),
-        f"{row.load:.2f}",
-        f"{row.foreign_load:.2f}",
-        f"{row.speed:g}",
-        str(row.tasks or ""),
-        "; ".join(each for each in (row.reason, *row.differs) if each),
-    )
-
-
-def _part(name: str, there: int, free: int) -> str:
-    return f"{amount_words(name, free)} of {amount_words(name, there)}"
+    return Column(name.capitalize(), cell, right=True)
 
 
 app = command_app(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,16 +30,17 @@ if TYPE_CHECKING:
 GENERATED_PROCESSORS = 128
 """Processors of a generated log by default: those of the model of Lublin and Feitelson."""
 
-_COLUMNS = (
-    Column("Simulation", style="bold"),
-    Column("Mean wait", right=True),
-    Column("50 % below", right=True, wide=True),
-    Column("99 % below", right=True),
-    Column("Slowdown", right=True),
-    Column("Used", right=True),
-    Column("Makespan", right=True),
-    Column("Fairness", right=True),
+_COLUMNS: tuple[Column[tuple[str, ...]], ...] = (
+    Column("Simulation", itemgetter(0), style="bold"),
+    Column("Mean wait", itemgetter(1), right=True),
+    Column("50 % below", itemgetter(2), right=True, wide=True),
+    Column("99 % below", itemgetter(3), right=True),
+    Column("Slowdown", itemgetter(4), right=True),
+    Column("Used", itemgetter(5), right=True),
+    Column("Makespan", itemgetter(6), right=True),
+    Column("Fairness", itemgetter(7), right=True),
 )
+"""The columns of `CaseResult.cells`."""
 
 
 def simulate(
