@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from iriai.broker.usage.claimed_use import REPEAT_S, OffpeakPublisher
 from iriai.model.resources import Resources
-from iriai.policy.accounting.offpeak import PAPER000, PER_CPU, MachineLoad
+from iriai.policy.accounting.offpeak import PAPER000, PER_CPU
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Idle, Quiet
 
@@ -91,7 +91,7 @@ def test_the_running_mean_is_the_mean(steps):
     for machine, load, is_here in steps:
         if is_here:
             quiet.measured(idle(machine, load))
-            loads[machine] = PER_CPU.measure(MachineLoad(load, 4))
+            loads[machine] = PER_CPU.measure(load, 4)
         else:
             quiet.away(machine)
             loads.pop(machine, None)

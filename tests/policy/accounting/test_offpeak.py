@@ -8,13 +8,12 @@ from iriai.policy.accounting.offpeak import (
     NEWS_AGE_MAX_S,
     PAPER000,
     PER_CPU,
-    MachineLoad,
     OffpeakHours,
 )
 
 
 def mean(rule, *loads, cpus=4):
-    return sum(rule.measure(MachineLoad(load, cpus)) for load in loads) / len(loads)
+    return sum(rule.measure(load, cpus) for load in loads) / len(loads)
 
 
 @pytest.mark.parametrize(

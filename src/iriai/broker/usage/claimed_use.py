@@ -13,7 +13,7 @@ from iriai.broker.pool.machine_view import MachineView
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import ChargeRule, Decay
-from iriai.policy.accounting.offpeak import MachineLoad, OffpeakRule
+from iriai.policy.accounting.offpeak import OffpeakRule
 from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.ledger.ledger import BatchRow, malformed_row
 from iriai.protocol.ledger.use_bounds import UseBounds, rate_of
@@ -49,10 +49,9 @@ class OffpeakPublisher:
     def measured(self, idle: Idle) -> None:
         """A report; one without a load says nothing."""
         if idle.is_load_known:
-            load = MachineLoad(idle.load, max(1, idle.capacity.cpus))
             if self.is_offpeak and idle.machine not in self._loads:
                 self._newcomers.append(idle.machine)
-            self._put(idle.machine, self._rule.measure(load))
+            self._put(idle.machine, self._rule.measure(idle.load, max(1, idle.capacity.cpus)))
 
     def away(self, machine: str) -> None:
         """Drop the load of a machine that is away."""

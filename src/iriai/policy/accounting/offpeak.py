@@ -14,13 +14,6 @@ NEWS_AGE_MAX_S = 60.0
 """Older news counts as peak: a machine cut off must not go on working at half price."""
 
 
-class MachineLoad(NamedTuple):
-    """The last report of one machine's load."""
-
-    load_average: float
-    cpus: int
-
-
 class OffpeakRule(NamedTuple):
     """One definition of off-peak: a mean over the machines, and a bound for it."""
 
@@ -33,9 +26,9 @@ class OffpeakRule(NamedTuple):
         """That of `[order] offpeak`."""
         return {"load-per-cpu": PER_CPU, "paper000": PAPER000}[name]
 
-    def measure(self, machine: MachineLoad) -> float:
-        """What one machine adds to the mean."""
-        return machine.load_average / (machine.cpus if self.is_per_cpu else 1)
+    def measure(self, load_average: float, cpus: int) -> float:
+        """Return what one machine adds to the mean."""
+        return load_average / (cpus if self.is_per_cpu else 1)
 
     def is_offpeak(self, mean: float | None, was_offpeak: bool) -> bool:
         """By the mean over all machines; none is known: peak."""

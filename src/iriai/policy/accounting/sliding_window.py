@@ -64,12 +64,14 @@ class WindowCounter:
         return replace(self, buckets=(*_within(kept, last.number), last))
 
     def at(self, wall_s: float) -> float:
-        """What counts at `wall_s`, in charged seconds."""
-        return sum(each.charge_s * self._part(each.number, wall_s) for each in self.buckets)
+        """See `decay.Counter`."""
+        position = wall_s / self.bucket_s
+        return sum(each.charge_s * part_within(each.number, position) for each in self.buckets)
 
     def advance_at(self, wall_s: float) -> float:
-        """The part of it that was paid for urgency."""
-        return sum(each.advance_s * self._part(each.number, wall_s) for each in self.buckets)
+        """See `decay.Counter`."""
+        position = wall_s / self.bucket_s
+        return sum(each.advance_s * part_within(each.number, position) for each in self.buckets)
 
     def merged(self, other: WindowCounter) -> WindowCounter:
         """Of two copies of one counter what is later in each bucket, which is the larger.
@@ -83,37 +85,32 @@ class WindowCounter:
         for each in other.buckets:
             mine = by_number.get(each.number, each)
             by_number[each.number] = max(mine, each, key=lambda bucket: bucket[1:])
-        if not by_number:
-            return self
-        buckets = tuple(by_number[number] for number in sorted(by_number))
-        return replace(self, buckets=_within(buckets, buckets[-1].number))
+        return self._of(by_number)
 
     def plus(self, other: WindowCounter) -> WindowCounter:
-        """What both hold together, of one window."""
-        counter = self
+        """See `decay.Counter`; both have one window."""
+        by_number = {each.number: each for each in self.buckets}
         for each in other.buckets:
-            mine = counter._bucket(each.number)
-            both = Bucket(each.number, mine[1] + each[1], mine[2] + each[2])
-            counter = counter._with(both)
-        return counter
+            mine = by_number.get(each.number, Bucket(each.number, 0.0, 0.0))
+            by_number[each.number] = Bucket(each.number, mine[1] + each[1], mine[2] + each[2])
+        return self._of(by_number)
 
     def beyond(self, other: WindowCounter) -> WindowCounter:
-        """What it holds more than another of the same window, bucket by bucket."""
+        """See `decay.Counter`, bucket by bucket; both have one window."""
+        theirs = {each.number: each for each in other.buckets}
         more = []
         for each in self.buckets:
-            _, charge_s, advance_s = other._bucket(each.number)
+            _, charge_s, advance_s = theirs.get(each.number, Bucket(each.number, 0.0, 0.0))
             if each.charge_s > charge_s:
                 advance_s = max(0.0, each.advance_s - advance_s)
                 more.append(Bucket(each.number, each.charge_s - charge_s, advance_s))
         return replace(self, buckets=tuple(more))
 
-    def _bucket(self, number: int) -> Bucket:
-        return next((e for e in self.buckets if e.number == number), Bucket(number, 0.0, 0.0))
-
-    def _with(self, bucket: Bucket) -> WindowCounter:
-        others = [each for each in self.buckets if each.number != bucket.number]
-        buckets = tuple(sorted([*others, bucket]))
-        return replace(self, buckets=_within(buckets, buckets[-1].number))
+    def _of(self, by_number: dict[int, Bucket]) -> WindowCounter:
+        if not by_number:
+            return self
+        latest = max(by_number)
+        return replace(self, buckets=_within(tuple(sorted(by_number.values())), latest))
 
     def row(self, account: Account, times: RunTimes) -> LedgerRow:
         """As it is stored and published."""
@@ -126,9 +123,6 @@ class WindowCounter:
             bucket_s=self.bucket_s,
             buckets=self.buckets,
         )
-
-    def _part(self, number: int, wall_s: float) -> float:
-        return part_within(number, wall_s / self.bucket_s)
 
 
 def part_within(number: int, position: float) -> float:
