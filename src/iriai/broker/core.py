@@ -143,7 +143,7 @@ class Broker:
             ahead,
             ClaimedUse(machine, fading, rule),
         )
-        self._wants = JobRequests(
+        self._requests = JobRequests(
             self.state, self.sessions, self.federation, self._cycle.plan_driver
         )
         self._said: list[Effect] = []
@@ -153,21 +153,21 @@ class Broker:
         self._is_idle = False
         """Whether nothing has changed since the last turn ended; what falls due has an alarm."""
         self._alarm = Timer(Part.BROKER)
-        self._handlers: dict[type, Callable[[Any, Instant], None]] = {
-            Idle: self._idle,
+        self._handlers: dict[type, Callable[[Any, Instant], bool | None]] = {
+            Idle: self._reports.receive,
             Counted: self._reports.counted,
-            Want: self._want,
-            Wants: self._all_resent,
-            Withdraw: self._withdraw,
+            Want: self._requests.put,
+            Wants: self._requests.all_resent,
+            Withdraw: self._requests.withdraw,
             Explain: self._explain,
-            Decline: self._decline,
+            Decline: self._pending.decline,
             Summary: self.federation.receive,
             Forward: self.federation.receive,
             Returned: self.federation.receive,
             Wake: self._wake,
             LinkDown: self._link_down,
-            LinkUp: self._link_up,
         }
+        """Each returns whether a pass may come to something else now."""
 
     def begin(self, peers: Iterable[BrokerCandidate], term: float, now: Instant) -> None:
         """It is new; these are there, and will tell it what they have."""
@@ -184,7 +184,8 @@ class Broker:
     def handle(self, event: BrokerEvent, now: Instant) -> list[Effect]:
         """Take one message in; nothing is decided before `end_turn`."""
         self._is_idle = False
-        self._handlers[type(event)](event, now)
+        if not isinstance(event, LinkUp) and self._handlers[type(event)](event, now):
+            self._must_pass = True  # at LinkUp nothing is known: the machine will report whole
         return []
 
     def end_turn(self, now: Instant) -> list[Effect]:
@@ -290,23 +291,8 @@ class Broker:
 
     # --- messages --------------------------------------------------------------------------------
 
-    def _idle(self, idle: Idle, now: Instant) -> None:
-        self._must_pass |= self._reports.receive(idle, now)
-
-    def _want(self, want: Want, now: Instant) -> None:
-        self._must_pass |= self._wants.put(want, now.steady_s)
-
-    def _withdraw(self, withdraw: Withdraw, now: Instant) -> None:
-        self._must_pass |= self._wants.withdraw(withdraw, now.steady_s)
-
-    def _all_resent(self, wants: Wants, now: Instant) -> None:
-        self._must_pass |= self._wants.all_resent(wants, now.steady_s)
-
     def _explain(self, explain: Explain, now: Instant) -> None:
         self._asked[explain.job] = None  # told after the pass of this turn
-
-    def _decline(self, decline: Decline, now: Instant) -> None:
-        self._must_pass |= self._pending.decline(decline)
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
         self._away(event.machine, now)
@@ -324,11 +310,8 @@ class Broker:
             self._must_pass = True
             if view.is_forgotten:
                 self._drop(view, now)
-        self._must_pass |= self._wants.forget_home(machine)
+        self._must_pass |= self._requests.forget_home(machine)
         self._pending.drop_home(machine)
-
-    def _link_up(self, event: LinkUp, now: Instant) -> None:
-        """Nothing yet: the machine will report whole."""
 
     def forget_machine(self, machine: str, now: Instant) -> None:
         """A machine is gone for good: nothing is kept of it until it reports again.

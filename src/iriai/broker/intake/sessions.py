@@ -16,6 +16,7 @@ from iriai.broker.federation.federation import Federation
 from iriai.broker.scheduling.plan_policy import PlanDriver
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
+from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.protocol.messages.candidates import BrokerCandidate
 from iriai.protocol.messages.effects import Part, Send
@@ -37,10 +38,10 @@ class JobRequests:
         self._federation = abroad
         self._plan_driver = planning
 
-    def put(self, want: Want, now_s: float) -> bool:
+    def put(self, want: Want, now: Instant) -> bool:
         """A home says how many tasks of a job wait."""
         home = want.job.home
-        self._sessions.contacted(home, now_s)
+        self._sessions.contacted(home, now.steady_s)
         self._sessions.wanted(home, want.job.number, want.stamp)
         known = self._state.queues.entries.get(want.job)
         if known is not None and 0 < want.stamp <= known.want.stamp:
@@ -53,9 +54,9 @@ class JobRequests:
             want = replace(want, count=count, front=min(want.front, count))
         if not count:
             return self._forget_queued(want.job)
-        self._state.put(want, now_s)
+        self._state.put(want, now.steady_s)
         if want.promised_in_s is not None:
-            self._restore_promise(want, now_s + want.promised_in_s)
+            self._restore_promise(want, now.steady_s + want.promised_in_s)
         return True
 
     def _restore_promise(self, want: Want, start_s: float) -> None:
@@ -65,19 +66,19 @@ class JobRequests:
         else:
             self._state.heads.restore(want, want.promised_machine, start_s)
 
-    def withdraw(self, withdraw: Withdraw, now_s: float) -> bool:
+    def withdraw(self, withdraw: Withdraw, now: Instant) -> bool:
         """Nothing of a job waits any more, unless a later want came before this."""
         job = withdraw.job
-        self._sessions.contacted(job.home, now_s)
+        self._sessions.contacted(job.home, now.steady_s)
         self._sessions.wanted(job.home, job.number, withdraw.stamp)
         known = self._state.queues.entries.get(job)
         if known is not None and 0 < withdraw.stamp < known.want.stamp:
             return False
         return self._forget(job)
 
-    def all_resent(self, wants: Wants, now_s: float) -> bool:
+    def all_resent(self, wants: Wants, now: Instant) -> bool:
         """A home has told all that it wants."""
-        self._sessions.contacted(wants.machine, now_s)
+        self._sessions.contacted(wants.machine, now.steady_s)
         self._sessions.resent_all(wants.machine)
         return True
 

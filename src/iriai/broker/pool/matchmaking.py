@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.pool.pool import MachinePool
 from iriai.classad.constraint import condition
 from iriai.classad.volatile_attributes import load_attributes
 from iriai.model.ad import MachineAd, Value, capacity_attributes, job_attributes, machine_ad
-from iriai.protocol.messages.scheduling import Want
+from iriai.protocol.messages.scheduling import TurnedAway, Want
 
 if TYPE_CHECKING:
-    from iriai.policy.matching.job_requirements import Demand, DemandKey
+    from iriai.policy.matching.job_requirements import DemandKey
     from iriai.policy.matching.match import Matches
-
-
-from collections import OrderedDict
-from typing import NamedTuple
-
-from iriai.protocol.messages.scheduling import TurnedAway
 
 REMEMBERED_S = 600.0
 """A user who was made there meanwhile is served within ten minutes; each try costs a refusal."""
@@ -37,10 +32,12 @@ class User(NamedTuple):
     name: str
 
 
-class _Word(NamedTuple):
+class Exclusion(NamedTuple):
+    """That a machine runs no tasks of a user."""
+
     until_s: float
     words: str
-    is_ours: bool = False
+    is_concluded: bool = False
     """True if the broker concluded it from how the user's tasks end there."""
 
 
@@ -53,7 +50,7 @@ class UserExclusions:
     """
 
     def __init__(self) -> None:
-        self._said: dict[str, OrderedDict[User, _Word]] = {}
+        self._said: dict[str, OrderedDict[User, Exclusion]] = {}
         """By machine, the oldest first."""
         self._next_s: float | None = None
         self._is_stale = False
@@ -64,22 +61,23 @@ class UserExclusions:
     def add(self, machine: str, whose: TurnedAway, now_s: float) -> None:
         """A machine said it."""
         user = User(whose.home, whose.user)
-        self._put(machine, user, _Word(now_s + REMEMBERED_S, whose.words))
+        self._put(machine, user, Exclusion(now_s + REMEMBERED_S, whose.words))
 
     def exclude(self, machine: str, user: User, words: str, until_s: float) -> None:
         """A user's tasks fail at once there, and do well elsewhere: none is tried until then."""
         said = self._said.get(machine)
         known = said.get(user) if said else None
-        if known is None or known.is_ours:
-            self._put(machine, user, _Word(until_s, words, is_ours=True))
+        if known is None or known.is_concluded:
+            self._put(machine, user, Exclusion(until_s, words, is_concluded=True))
 
     def relent(self, machine: str, user: str) -> None:
         """A task of that user did well there: what the broker came to by itself is over."""
         said = self._said.get(machine, OrderedDict())
-        for each in [each for each, word in said.items() if word.is_ours and each.name == user]:
-            self._drop(machine, each)
+        for each, exclusion in list(said.items()):
+            if exclusion.is_concluded and each.name == user:
+                self._drop(machine, each)
 
-    def _put(self, machine: str, user: User, word: _Word) -> None:
+    def _put(self, machine: str, user: User, word: Exclusion) -> None:
         said = self._said.setdefault(machine, OrderedDict())
         is_new = said.pop(user, None) is None
         said[user] = word
@@ -115,17 +113,8 @@ class UserExclusions:
         """Return the machines where a want's tasks are not run."""
         return self._of(User(want.job.home, user_of(want))) if self._machines else NOWHERE
 
-    def words(self, machine: str, want: Want) -> str:
-        """Return the machine's words of refusal; empty: there are none."""
-        word = self._word(machine, want)
-        return word.words if word else ""
-
-    def is_ours(self, machine: str, want: Want) -> bool:
-        """Return whether the broker came to it by itself."""
-        word = self._word(machine, want)
-        return word is not None and word.is_ours
-
-    def _word(self, machine: str, want: Want) -> _Word | None:
+    def get(self, machine: str, want: Want) -> Exclusion | None:
+        """Return why a machine does not run a want's tasks; None where it may run them."""
         said = self._said.get(machine)
         return said.get(User(want.job.home, user_of(want))) if said else None
 
@@ -171,14 +160,10 @@ class Matchmaking:
 
     def key(self, want: Want) -> DemandKey | None:
         """What the want's tasks ask of machines, and owners may ask of them; None: nothing."""
-        if self.matches is None:
-            if not (want.requirements or want.rank):
-                return None
-            self._begin()
-        assert self.matches is not None
-        if not (want.requirements or want.rank or self.matches.has_policies):
+        has_any = want.requirements or want.rank
+        if not has_any and (self.matches is None or not self.matches.has_policies):
             return None
-        keys = self.matches.significant | mentioned(want.requirements) | mentioned(want.rank)
+        keys = self.begin().significant | mentioned(want.requirements) | mentioned(want.rank)
         from iriai.policy.matching.job_requirements import DemandKey
 
         job = attributes_of_want(want)
@@ -187,17 +172,12 @@ class Matchmaking:
             want.requirements, want.rank, tuple(each for each in traits if each[0] in keys)
         )
 
-    def demand(self, key: DemandKey) -> Demand:
-        """What tasks with that key may run on."""
-        assert self.matches is not None
-        return self.matches.demand(key)
-
     def put(self, view: MachineView) -> bool:
         """A machine is new or known anew; whether what is to be known of jobs is another."""
         if self.matches is None:
             if not (view.ad.requirements or view.ad.rank):
                 return False
-            self._begin()
+            self.begin()
             return True
         return self.matches.put(view.name, ad_of(view), measured(view))
 
@@ -220,18 +200,14 @@ class Matchmaking:
         return self.matches is not None and self.matches.follows_clock
 
     def begin(self) -> Matches:
-        """All machines' ads, whether anybody had requirements before or not."""
+        """Return the ads of all machines, of which none were kept before the first requirement."""
         if self.matches is None:
-            self._begin()
-        assert self.matches is not None
+            from iriai.policy.matching.match import Matches
+
+            self.matches = Matches()
+            for view in self._pool.views.values():
+                self.matches.put(view.name, ad_of(view), measured(view))
         return self.matches
-
-    def _begin(self) -> None:
-        from iriai.policy.matching.match import Matches
-
-        self.matches = Matches()
-        for view in self._pool.views.values():
-            self.matches.put(view.name, ad_of(view), measured(view))
 
 
 def ad_of(view: MachineView) -> MachineAd:

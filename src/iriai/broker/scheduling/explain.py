@@ -150,14 +150,14 @@ def _out_of_question(state: BrokerState, entry: QueuedJob, view: MachineView) ->
         )
         return [Reason(Rule.INPUT_ELSEWHERE, where, had, view.name)]
     if bounds is not None and view.name in bounds.turned_away:
-        words = state.exclusions.words(view.name, want)
-        if state.exclusions.is_ours(view.name, want):
+        exclusion = state.exclusions.get(view.name, want)
+        words = exclusion.words if exclusion else ""
+        if exclusion and exclusion.is_concluded:
             needed = f"a machine where tasks of {user_of(want)} do not fail within moments"
             return [Reason(Rule.BACKED_OFF, needed, words, view.name)]
         whom = f"permission for tasks of {user_of(want)} from {want.job.home}"
-        return [
-            Reason(Rule.USER_NOT_ALLOWED, whom, words or "the machine does not give it", view.name)
-        ]
+        words = words or "the machine does not give it"
+        return [Reason(Rule.USER_NOT_ALLOWED, whom, words, view.name)]
     assert demand is not None
     return mismatches(state, demand, view)
 
@@ -189,7 +189,7 @@ def never_runs(state: BrokerState, want: Want) -> list[Reason]:
     key = state.matching.key(want)
     if key is None:
         return []
-    demand = state.matching.demand(key).enter()
+    demand = state.matching.begin().demand(key).enter()
     try:
         views = state.machines
         able = [v for v in views.values() if want.resources.fits_in(v.calendar.capacity)]

@@ -265,7 +265,7 @@ class PendingMatches:
             self._state.end(view, capability, was_granted=is_granted)
         return matched
 
-    def decline(self, decline: Decline) -> bool:
+    def decline(self, decline: Decline, now: Instant) -> bool:
         """A home had nothing that waits; whether the place of the match is free now."""
         view = self._state.machines.get(decline.machine)
         matched = None if view is None else self.close(view, decline.capability)

@@ -276,7 +276,7 @@ class AccountQueues:
         if kind is None:
             kind = self.classes.make(key)
             if key.demand is not None:
-                kind.demand = rules.matching.demand(key.demand).enter()
+                kind.demand = rules.matching.begin().demand(key.demand).enter()
             if self._could_ever_run(kind):
                 self._admit(kind)
         return kind
