@@ -13,7 +13,8 @@ from iriai.model.resources import Resources
 from iriai.protocol.messages.scheduling import Want
 
 if TYPE_CHECKING:
-    from iriai.policy.matching.job_requirements import Demand, DemandKey
+    from iriai.policy.matching.job_requirements import DemandKey
+    from iriai.policy.matching.match import Demand
 
 
 class Eligibility(NamedTuple):

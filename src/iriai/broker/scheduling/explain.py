@@ -26,7 +26,7 @@ from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.protocol.messages.scheduling import Want
 
 if TYPE_CHECKING:
-    from iriai.policy.matching.job_requirements import Demand
+    from iriai.policy.matching.match import Demand
 
 Evidence = tuple[str, str]
 """A clause, and the values of what it mentions."""

@@ -18,7 +18,7 @@ from iriai.model.ids import Account
 from iriai.policy.placement.backfill import Backfill, ReservedHead
 
 if TYPE_CHECKING:
-    from iriai.policy.matching.job_requirements import Demand
+    from iriai.policy.matching.match import Demand
 
 FEW_MACHINES = 8
 """Machines with new room that are looked at one by one; for more, the order of all open ones is
