@@ -131,14 +131,14 @@ class Broker:
         self._cycle = SchedulingCycle(self.state, ahead, rng)
         self._quiet = OffpeakPublisher(OffpeakRule.named(order.offpeak))
         self._pending = PendingMatches(machine, self.state, self.federation)
-        self._left_alone = Quarantine(self.state)
-        self._failures = FailureAttribution(self.state, self._left_alone)
+        self._quarantine = Quarantine(self.state)
+        self._failures = FailureAttribution(self.state, self._quarantine)
         self._reports = NodeReports(
             self.state,
             self.sessions,
             self._quiet,
             self._pending,
-            self._left_alone,
+            self._quarantine,
             self._failures,
             ahead,
             ClaimedUse(machine, fading, rule),
@@ -243,7 +243,7 @@ class Broker:
         review_in_s = self._pending.review_in_s
         if review_in_s is not None:
             effects += self._alarm.by(now.steady_s + review_in_s)
-        for until_s in self._left_alone.until_s():
+        for until_s in self._quarantine.until_s():
             effects += self._alarm.by(until_s)
         return effects
 
@@ -355,7 +355,7 @@ class Broker:
         self.state.drop_machine(view, now.steady_s)
         self.sessions.forget(view.name)
         self._failures.forget(view.name)
-        self._left_alone.forget(view.name)
+        self._quarantine.forget(view.name)
         self._must_pass = True
 
     def _wake(self, wake: Wake, now: Instant) -> None:
@@ -367,4 +367,4 @@ class Broker:
         self.state.exclusions.expire(now.steady_s)
         has_freed, told = self._pending.review(now.steady_s)
         self._said += told
-        self._must_pass |= has_freed | self._left_alone.review(now.steady_s)
+        self._must_pass |= has_freed | self._quarantine.review(now.steady_s)

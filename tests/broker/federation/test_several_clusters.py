@@ -134,7 +134,7 @@ def test_what_is_returned_waits_again_and_is_not_sent_there_at_once():
 def test_a_cluster_whose_room_is_taken_up_is_not_looked_at_again():
     core = broker(EAST)
     turn(core, 1.0, summary(3), want(1, count=5))
-    assert not core.federation.peers.get("east").capacities
+    assert not core.federation.peers.known["east"].capacities
 
 
 def test_what_waits_is_looked_through_again_only_after_something_changed(monkeypatch):

@@ -246,7 +246,7 @@ def test_a_task_is_passed_on_twice_at_most():
 def test_what_starts_at_the_second_hop_is_answered_for_at_once():
     world = clusters("west", "east", "north", machines=1)
     run(world, 1.0)  # what was said of north is heard, and forgotten
-    broker_of(world, "west").core.broker.federation.peers.get("north").capacities.clear()
+    broker_of(world, "west").core.broker.federation.peers.known["north"].capacities.clear()
     heard: list[Forward] = []
     for machine in world.machines.values():
         machine.on_send = partial(_to_north_through_east, heard, machine.on_send)

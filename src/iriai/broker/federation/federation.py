@@ -46,7 +46,7 @@ class Federation:
     def peers_changed(self, own: str, neighbours: Iterable[ClusterPeer]) -> None:
         """These clusters are there; `own` is the name of this broker's."""
         self.peers.peers_changed(own, neighbours)
-        if len(self.peers) and self._rng_of_decisions is None:
+        if self.peers.known and self._rng_of_decisions is None:
             self._rng_of_decisions = DecisionRng(self._rng)
 
     # --- what other brokers say ------------------------------------------------------------------
@@ -130,19 +130,15 @@ class Federation:
         if self._forwarded.unsaid:
             effects += self._forwarded.drain()
         if self.peers.known and is_calm:
-            effects += self.peers.summaries_due(self._state, self._waiting, now.steady_s)
+            effects += self.peers.summaries_due(self._state, now.steady_s)
         return effects
-
-    @property
-    def _waiting(self) -> int:
-        return self._state.queues.ready
 
     @property
     def next_s(self) -> float:
         """Return when it wants to be woken."""
         next_s = min(self._forwarder.next_s, self._forwarder.retry_s)
         if self.peers.known:
-            next_s = min(next_s, self.peers.next_s(self._state, self._waiting))
+            next_s = min(next_s, self.peers.next_s(self._state))
         return next_s
 
     def _send_back(self) -> None:
@@ -163,7 +159,8 @@ class Federation:
     def may_run_elsewhere(self, want: Want) -> bool:
         """Return whether another cluster is known to have a machine that is large enough."""
         return not want.only_on and any(
-            other.last_contact_s == -inf or other.may_hold(want.resources) for other in self.peers
+            other.last_contact_s == -inf or other.may_hold(want.resources)
+            for other in self.peers.known.values()
         )
 
     def explain(self, job: JobId, now_s: float) -> list[Reason]:
@@ -177,7 +174,7 @@ class Federation:
         if entry is not None and not is_guest(entry.want):
             told += [
                 Reason(Rule.OTHER_CLUSTERS, f"free resources in {other.cluster}", words)
-                for other in list(self.peers)[:CLUSTERS_TOLD_MAX]
+                for other in list(self.peers.known.values())[:CLUSTERS_TOLD_MAX]
                 if other.cluster not in there
                 for words in [self._why_not(entry, other, now_s)]
             ]

@@ -153,7 +153,7 @@ class Forwarder:
         if count:
             shun_s = BUSY_S if message.reason is None else UNFIT_S
             self._avoid(job, passed.cluster, now_s + shun_s, message.reason)
-            other = self._peers.get(passed.cluster)
+            other = self._peers.known.get(passed.cluster)
             if other is not None and message.reason is None:
                 other.lacks(passed.entry.want.resources)
             self._give_back(passed, count, state)
@@ -173,7 +173,7 @@ class Forwarder:
         sends, has_come_back = [], False
         for passed in [each for of_job in self._of_jobs.values() for each in of_job.values()]:
             if passed.until_s <= now_s:
-                other = self._peers.get(passed.cluster)
+                other = self._peers.known.get(passed.cluster)
                 if other is not None and not passed.is_answered:
                     other.capacities.clear()  # nobody is there, for all that is known
                 self._give_back(passed, passed.count, state)
@@ -225,14 +225,14 @@ class Forwarder:
             for other, count in self._split(entry, left, state, guests, dice, now.steady_s):
                 left -= count
                 sends += self._pass_on(entry, other, count, state, guests, now)
-            if left <= 0 or not any(other.capacities for other in self._peers):
+            if left <= 0 or not any(other.capacities for other in self._peers.known.values()):
                 break
         return sends, left <= 0
 
     def _is_capacity_for_any(self, state: BrokerState) -> bool:
         """Return whether any that waits may find a place, before what waits is put in order."""
         needs = dict.fromkeys(kind.key.resources for kind in state.queues.classes)
-        return any(other.fits(need) for other in self._peers for need in needs)
+        return any(other.fits(need) for other in self._peers.known.values() for need in needs)
 
     def _split(
         self,
@@ -269,7 +269,7 @@ class Forwarder:
         shunned = self._shunned.get(job, {})
         there = self.clusters_of(job)
         others = []
-        for other in self._peers:
+        for other in self._peers.known.values():
             if other.capacities and other.cluster != origin and other.cluster not in there:
                 until_s, _ = shunned.get(other.cluster, (-inf, None))
                 if until_s <= now_s:
@@ -309,7 +309,7 @@ class Forwarder:
         return self._send(passed)
 
     def _send(self, passed: ForwardedBatch) -> list[Send]:
-        other = self._peers.get(passed.cluster)
+        other = self._peers.known.get(passed.cluster)
         if other is None or not other.broker:
             return []
         passed.asked.add(other.broker)

@@ -6,7 +6,7 @@ that is counted down sends nobody twice to the same place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from math import inf
 
 from iriai.broker.state.state import BrokerState
@@ -31,14 +31,12 @@ class RemoteCapacity:
 
     def fits(self, need: Resources) -> int:
         """Return the number of tasks of that need that may find a place."""
-        each = left = None
-        for name, amount in need.amounts():
-            if amount <= 0:
-                continue
-            on_one, on_all = self._each.get(name, 0) // amount, self._left.get(name, 0) // amount
-            each = on_one if each is None else min(each, on_one)
-            left = on_all if left is None else min(left, on_all)
-        return 0 if each is None or left is None else min(each * self._machines, left)
+        needs = [(name, amount) for name, amount in need.amounts() if amount > 0]
+        if not needs:
+            return 0
+        on_each = min(self._each.get(name, 0) // amount for name, amount in needs)
+        on_all = min(self._left.get(name, 0) // amount for name, amount in needs)
+        return min(on_each * self._machines, on_all)
 
     @property
     def is_empty(self) -> bool:
@@ -77,18 +75,21 @@ class PeerCluster:
     def __init__(self, neighbour: ClusterPeer) -> None:
         self.cluster = neighbour.cluster
         self.candidates = neighbour.candidates
-        self.broker = neighbour.candidates[0] if neighbour.candidates else ""
-        """Who is taken to speak for it."""
+        self.address_first()
         self.capacities: list[RemoteCapacity] = []
         self.largest: tuple[Resources, ...] = ()
         self.is_waiting = False
         """Whether it has more than it can serve."""
         self.last_contact_s = -inf
-        self.last_summary_s = -inf
         self.knows_free = False
         """Whether it was told that something is free, and has not tried to make use of it yet."""
         self.knows_waiting = False
         """Whether it was told last that something waits."""
+
+    def address_first(self) -> None:
+        """Take its first candidate for its broker, which gets a summary next."""
+        self.broker = self.candidates[0] if self.candidates else ""
+        self.last_summary_s = -inf
 
     def fits(self, need: Resources) -> int:
         """Return the number of tasks of that need that may find a place there."""
@@ -125,16 +126,6 @@ class PeerClusters:
         self._news_s = -inf
         """When the next round of news may be told."""
 
-    def __iter__(self) -> Iterator[PeerCluster]:
-        return iter(self.known.values())
-
-    def __len__(self) -> int:
-        return len(self.known)
-
-    def get(self, cluster: str) -> PeerCluster | None:
-        """The cluster of that name, where it is known."""
-        return self.known.get(cluster)
-
     # --- who they are ----------------------------------------------------------------------------
 
     def peers_changed(self, own: str, neighbours: Iterable[ClusterPeer]) -> None:
@@ -152,7 +143,7 @@ class PeerClusters:
                 is_gone &= other.broker not in neighbour.candidates
                 other.candidates = neighbour.candidates
                 if is_gone or not other.broker:
-                    self._summary_for_first(other)
+                    other.address_first()
             self.known[other.cluster] = other
         self._spoken = {m: name for m, name in self._spoken.items() if name in self.known}
 
@@ -170,10 +161,6 @@ class PeerClusters:
         """Whom to speak to: from now on it may say who else is the broker."""
         self._spoken[other.broker] = other.cluster
         return other.broker
-
-    def _summary_for_first(self, other: PeerCluster) -> None:
-        other.broker = other.candidates[0] if other.candidates else ""
-        other.last_summary_s = -inf
 
     # --- what they have --------------------------------------------------------------------------
 
@@ -201,12 +188,16 @@ class PeerClusters:
 
     # --- what they are told ----------------------------------------------------------------------
 
-    def summaries_due(self, state: BrokerState, waiting: int, now_s: float) -> list[Send]:
-        """The summaries that are due."""
-        free = _free_machines(state)
-        due = [other for other in self if self._due_s(other, waiting) <= now_s]
+    def summaries_due(self, state: BrokerState, now_s: float) -> list[Send]:
+        """Return the summaries that are due, and count them as sent."""
+        free, waiting = _free_machines(state), state.queues.ready
+        due = [other for other in self.known.values() if self._due_s(other, waiting) <= now_s]
         if free and self._news_s <= now_s:
-            eager = [each for each in self if _would_like_to_know(each) and each not in due]
+            eager = [
+                each
+                for each in self.known.values()
+                if _would_like_to_know(each) and each not in due
+            ]
             eager.sort(key=lambda other: other.last_summary_s)
             due += eager[: max(NEWS_MAX, free)]
             if eager:
@@ -217,15 +208,16 @@ class PeerClusters:
         summary = Summary(self._machine, self.own, vacancies, largest, waiting)
         for other in due:
             if other.last_summary_s > -inf and other.last_contact_s + STALE_S <= now_s:
-                self._summary_for_first(other)
+                other.address_first()
             other.last_summary_s = now_s
             other.knows_free, other.knows_waiting = bool(vacancies), waiting > 0
         return [Send(self.summary(other), Part.BROKER, summary) for other in due]
 
-    def next_s(self, state: BrokerState, waiting: int) -> float:
+    def next_s(self, state: BrokerState) -> float:
         """Return when one is due next."""
-        next_s = min((self._due_s(other, waiting) for other in self), default=inf)
-        if _free_machines(state) and any(map(_would_like_to_know, self)):
+        waiting = state.queues.ready
+        next_s = min((self._due_s(other, waiting) for other in self.known.values()), default=inf)
+        if _free_machines(state) and any(map(_would_like_to_know, self.known.values())):
             next_s = min(next_s, self._news_s)
         return next_s
 

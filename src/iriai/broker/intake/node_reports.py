@@ -26,7 +26,7 @@ class NodeReports:
         attendance: Sessions,
         quiet: OffpeakPublisher,
         under_way: PendingMatches,
-        left_alone: Quarantine,
+        quarantine: Quarantine,
         ends: FailureAttribution,
         ahead: Prefetcher,
         claimed: ClaimedUse,
@@ -39,7 +39,7 @@ class NodeReports:
         self._sessions = attendance
         self._quiet = quiet
         self._pending = under_way
-        self._left_alone = left_alone
+        self._quarantine = quarantine
         self._failures = ends
         self._ahead = ahead
         self._claimed = claimed
@@ -134,7 +134,7 @@ class NodeReports:
     def _new_view(self, idle: Idle) -> MachineView:
         self._pending.forget_machine(idle.machine)
         self._failures.forget(idle.machine)
-        self._left_alone.forget(idle.machine)
+        self._quarantine.forget(idle.machine)
         view = MachineView(idle.machine, idle.capacity)
         view.incarnation = idle.incarnation
         view.speed = idle.speed
@@ -181,7 +181,7 @@ class NodeReports:
             elif not matched.is_ahead:  # which is refused where it came too late, and no more
                 is_wider = True
                 if view.back_off.failed(now.steady_s):
-                    self._left_alone.add(view)
+                    self._quarantine.add(view)
         return is_wider
 
     def _running(self, view: MachineView, running: Running, now: Instant) -> None:
