@@ -6,11 +6,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from iriai.model.problem import NotFound, Refused
 from iriai.wire.changes import Cancel, Changed
 from iriai.wire.reports import (
     AskUsage,
+    ClusterSight,
     ConfigurationTable,
     DoctorReport,
     Finding,
@@ -297,6 +299,13 @@ def test_why_names_rule_need_and_what_is_there(shell, state: Path):
         assert words in said.out
 
 
+def test_why_of_an_array_that_runs_in_part_is_about_its_other_tasks(shell, state: Path):
+    with double(state, lambda _: Reasons("ume-42", "running", (BUSY, BUSY))):
+        [first, *_, last] = shell("why", "ume-42").out.splitlines()
+    assert first.startswith("ume-42 is running, and other tasks of it wait: the machine is busy")
+    assert last == "  there  1 cpus free", "each reason once"
+
+
 def test_why_of_what_does_not_wait(shell, state: Path):
     with double(state, lambda _: Reasons("ume-42", "finished", ())):
         assert "iriai show ume-42" in shell("why", "ume-42").out
@@ -391,6 +400,25 @@ def test_status_doctor_and_configuration_are_printed(shell, state: Path):
         assert "1 trouble found" in shell("doctor").out
     with double(state, lambda _: ConfigurationTable((Setting("order.burst", "2", "default"),))):
         assert "order.burst" in shell("config", "show").out
+
+
+def test_status_of_a_machine_that_has_received_no_news_says_so_once(shell, state: Path):
+    sight = ClusterSight(
+        *("lab", {"alive": 1}, ("ume",), None, None, None, 0.0, 0.0, 0, {}, None, "", 1.0)
+    )
+    status = StatusReport(
+        *("ume", "0.1.0", "/state", "/state/daemon.sock", 11, 12, None, "single-user", "lottery"),
+        *(60.0, {"cpus": 8}, {"cpus": 3}, 1.0, 2, 5, 1, 0.5, ()),
+        cluster=sight,
+    )
+    with double(state, lambda _: status):
+        [news] = [line for line in shell("status").out.splitlines() if "news" in line]
+    assert news.split() == ["news", "none", "yet"]
+    seen = replace(
+        status, cluster=replace(sight, news_half_s=0.5, news_late_s=2.0, news_rounds=2.0)
+    )
+    with double(state, lambda _: seen):
+        assert "half of it arrives within 0.5 s, 95 % within 2.0 s" in shell("status").out
 
 
 # --- output --------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from iriai.config.values import MEASURED, NONE, SIZE, ValueFormat
 from iriai.model.problem import UsageProblem
 from iriai.model.units import format_size
 
+MANY = 1_000_000
+"""Numbers from here on have their digits in groups of three."""
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -63,8 +65,9 @@ class KeyType(NamedTuple):
         words = words or [_WORDS[getattr(self.kind, "__origin__", self.kind)]]
         for rule in self._rules:
             if isinstance(rule, msgspec.Meta) and rule.le is not None:
-                low = "from {.ge:.15g} to" if rule.gt is None else "above {.gt:.15g} and at most"
-                words.append(f"{low.format(rule)} {rule.le:.15g}")
+                low = "from {.ge:g} to" if rule.gt is None else "above {.gt:g} and at most"
+                high = f"{rule.le:,}" if rule.le >= MANY else f"{rule.le:g}"
+                words.append(f"{low.format(rule)} {high.removesuffix('.0')}")
         return " ".join(words) + (f", or '{NONE}'" if self.may_be_none else "")
 
     def read(self, raw: object) -> object:

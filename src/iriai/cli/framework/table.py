@@ -10,7 +10,7 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Generic, NamedTuple, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from iriai.model.reason import Rule
 from iriai.model.resources import describe_amount
@@ -121,15 +121,21 @@ def reason_text(reason: Why) -> str:
     return f"{meaning_of(reason)}: {'; '.join(details)}"
 
 
+def reasons_text(reasons: Iterable[Why]) -> str:
+    """Return each reason once, one per line; with several lines each names its machines."""
+    merged = alike(reasons)
+    on = (f" (on {each.machine})" if each.machine and len(merged) > 1 else "" for each in merged)
+    return "\n".join(f"{reason_text(each)}{where}" for each, where in zip(merged, on, strict=True))
+
+
 def alike(reasons: Iterable[Why]) -> list[Why]:
-    """Merge reasons that differ by the machine alone; keeps their order."""
-    machines: dict[Why, list[str]] = {}
+    """Merge reasons that differ by the machine alone; keep their order."""
+    machines: dict[Why, dict[str, None]] = {}
     for reason in reasons:
-        machines.setdefault(msgspec.structs.replace(reason, machine=""), []).append(reason.machine)
-    return [
-        msgspec.structs.replace(reason, machine=_list_text(names))
-        for reason, names in machines.items()
-    ]
+        names = machines.setdefault(replace(reason, machine=""), {})
+        if reason.machine:
+            names[reason.machine] = None
+    return [replace(reason, machine=_list_text([*names])) for reason, names in machines.items()]
 
 
 def _list_text(names: list[str]) -> str:

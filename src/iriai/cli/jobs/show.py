@@ -18,7 +18,7 @@ from iriai.cli.framework.table import (
     command_text,
     print_pairs,
     print_table,
-    reason_text,
+    reasons_text,
     size_text,
     span_text,
 )
@@ -86,7 +86,7 @@ def show(
         print_document(detail)
         return
     if task is not None:
-        waits = "\n".join(map(reason_text, task.reasons))
+        waits = reasons_text(task.reasons)
         print_pairs([("task", task.id), ("state", task.state), ("waits for", waits)])
         print()
         detail = replace(detail, why=())  # the job's other tasks may wait for something else
@@ -118,7 +118,7 @@ def _pairs(detail: JobDetail) -> list[tuple[str, str]]:
         ("job", row.id),
         ("name", row.name),
         ("state", _state(detail)),
-        ("waits for", "\n".join(map(reason_text, detail.why))),
+        ("waits for", reasons_text(detail.why)),
         ("account", detail.account),
         ("command", _command(detail)),
         ("directory", detail.working_directory),

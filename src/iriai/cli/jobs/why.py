@@ -36,7 +36,9 @@ def why(
         print(f"{answer.id} is {answer.state}, and waits for nothing{more}")
     else:
         first, *others = alike(answer.reasons)
-        print(printable_lines(f"{answer.id} is {answer.state}: {reason_lines(first)}"))
+        runs = answer.state in (TaskState.RUNNING, TaskState.SUSPENDED)
+        waits = ", and other tasks of it wait" if runs else ""
+        print(printable_lines(f"{answer.id} is {answer.state}{waits}: {reason_lines(first)}"))
         for reason in others:
             print(printable_lines(f"also: {reason_lines(reason)}"))
 

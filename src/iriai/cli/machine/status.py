@@ -60,9 +60,9 @@ def _cluster(report: StatusReport) -> list[tuple[str, str]]:
 
 def _news(sight: ClusterSight) -> str:
     if sight.news_half_s is None or sight.news_late_s is None or sight.news_rounds is None:
-        return "no news yet"
+        return "none yet"
     late = f"{sight.news_late_s:.1f} s ({sight.news_rounds:.1f} rounds)"
-    return f"half of the news arrives within {sight.news_half_s:.1f} s, 95 % within {late}"
+    return f"half of it arrives within {sight.news_half_s:.1f} s, 95 % within {late}"
 
 
 def _clocks(sight: ClusterSight) -> str:

@@ -12,7 +12,7 @@ import typer
 
 from iriai.cli.framework.completion import complete_dependency
 from iriai.cli.framework.standard_streams import print_document
-from iriai.cli.framework.table import amounts_text, count_text, print_pairs, reason_text, span_text
+from iriai.cli.framework.table import amounts_text, count_text, print_pairs, reasons_text, span_text
 from iriai.cli.jobs.options.script import check_command, check_directory
 from iriai.client.job_builder import DraftFields, draft
 from iriai.model.job import NotifyOn, check_notify, joined_dependencies
@@ -27,7 +27,7 @@ def print_dry_run(answer: DryRun, *, as_json: bool) -> None:
     if as_json:
         print_document(answer)
         return
-    waits = "\n".join(map(reason_text, answer.waits_for))
+    waits = reasons_text(answer.waits_for)
     print("The job would be accepted; nothing was submitted.")
     print_pairs(
         [
