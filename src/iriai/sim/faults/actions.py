@@ -39,10 +39,10 @@ class Submission:
     cpus: int
     tasks: int
     work: Work
-    limit_s: float | None
-    lease_s: float
-    urgency: float
-    max_restarts: int | None
+    limit_s: float | None = None
+    lease_s: float = 12.0
+    urgency: float = 1.0
+    max_restarts: int | None = None
     memory_bytes: int = 0
     """Of each task; 0: as much as there is."""
 
@@ -146,18 +146,14 @@ def _hold(world: World, machine: SimulatedMachine, happening: Happening) -> None
 
 
 def _drain(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    def now_there() -> None:
-        machine.core.node.drain("work on it", BY, machine.clock.at(world.now_s))
-
-    _asks(world, machine, now_there)
-    world.agenda.after(happening.lasts_s, partial(_taken_back, world, machine))
+    now = machine.clock.at(world.now_s)
+    _asks(world, machine, lambda: machine.core.node.drain("work on it", BY, now))
+    world.agenda.after(happening.lasts_s, partial(_resume, world, machine))
 
 
-def _taken_back(world: World, machine: SimulatedMachine) -> None:
-    def resume() -> None:
-        machine.core.node.resume(BY, machine.clock.at(world.now_s))
-
-    _asks(world, machine, resume)
+def _resume(world: World, machine: SimulatedMachine) -> None:
+    now = machine.clock.at(world.now_s)
+    _asks(world, machine, lambda: machine.core.node.resume(BY, now))
 
 
 def _owner_works(world: World, machine: SimulatedMachine, happening: Happening) -> None:
@@ -304,7 +300,7 @@ def _prolog_fails(world: World, machine: SimulatedMachine, happening: Happening)
 
     def is_mended() -> None:
         machine.launcher.fails_prolog = False
-        _taken_back(world, machine)
+        _resume(world, machine)
 
     machine.launcher.fails_prolog = True
     world.agenda.after(happening.lasts_s, is_mended)
@@ -404,9 +400,9 @@ def end_all(world: World) -> None:
             world.wake(machine)
         if Part.NODE in machine.plan.parts:
             _measured(world, machine, 0.0)
-            _taken_back(world, machine)
+            _resume(world, machine)
             # A prolog that failed just now is told a moment later.
-            world.agenda.after(TOLD_S, partial(_taken_back, world, machine))
+            world.agenda.after(TOLD_S, partial(_resume, world, machine))
         if Part.HOME in machine.plan.parts:
             for number, job in list(machine.core.home.jobs.items()):
                 if job.held:

@@ -43,6 +43,7 @@ from iriai.protocol.messages.gossip import (
     ToMembership,
 )
 from iriai.protocol.messages.members import Member, MemberState
+from iriai.sim.faults.failure import failure_of
 from iriai.sim.faults.lies import altered
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.keyed_signatures import KeyedSigner
@@ -78,14 +79,8 @@ MOST_S = (
 
 
 def fails(seed: int) -> str | None:
-    """What goes wrong in the world of a seed; None: nothing does."""
-    try:
-        _World(seed).play()
-    except AssertionError as error:
-        return str(error) or "an assertion without a word"
-    except Exception as error:  # noqa: BLE001 - whatever a core raises is a fault of it
-        return f"{type(error).__name__}: {error}"
-    return None
+    """Play the world of a seed; return what fails, or None."""
+    return failure_of(lambda: _World(seed).play())
 
 
 class _World:

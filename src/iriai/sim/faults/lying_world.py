@@ -18,10 +18,11 @@ from iriai.protocol.delivery.authorization import is_authorized
 from iriai.protocol.ledger.use_bounds import TOLERANCE
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Send
 from iriai.sim.faults.actions import Submission
+from iriai.sim.faults.failure import failure_of
 from iriai.sim.faults.lies import altered
+from iriai.sim.faults.scenario import LAN
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
-from iriai.sim.world.network import NetworkPlan
 from iriai.sim.world.process import ProcessModel
 from iriai.sim.world.rng import Rng
 from iriai.sim.world.work import SUCCESS, Work
@@ -39,18 +40,11 @@ LIE_CHANCE = 0.3
 JOBS = 12
 BOUND_S = 1e8
 """Above what a machine of the liar's size can have counted; far below what it says."""
-LAN = NetworkPlan(latency_s=0.001, jitter_s=0.004, notice_s=1.0)
 
 
 def fails(seed: int) -> str | None:
-    """What goes wrong in the world of a seed; None: nothing does."""
-    try:
-        _LyingWorld(seed).play()
-    except AssertionError as error:
-        return str(error) or "an assertion without a word"
-    except Exception as error:  # noqa: BLE001 - whatever a core raises is a fault of it
-        return f"{type(error).__name__}: {error}"
-    return None
+    """Play the world of a seed; return what fails, or None."""
+    return failure_of(lambda: _LyingWorld(seed).play())
 
 
 class _LyingWorld:
@@ -105,7 +99,7 @@ class _LyingWorld:
         dice = self._dice
         work = Work(dice.pick((0.5, 3.0, 10.0)), SUCCESS, False)
         tasks = dice.pick((1, 2, 5))
-        submission = Submission(dice.pick(("ann", "bob")), 1, tasks, work, None, 12.0, 1.0, None)
+        submission = Submission(dice.pick(("ann", "bob")), 1, tasks, work)
         self._world.submit(home, submission.spec(), work)
 
     def _unfinished(self) -> list[str]:

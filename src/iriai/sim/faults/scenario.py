@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from iriai.config.reader import Configuration
 from iriai.config.sections import JobSection, OrderSection
@@ -51,13 +50,6 @@ SCRAMBLED = NetworkPlan(0.01, 0.2, 5.0, loss=0.1, repeat=0.1, late=0.15)
 NETWORKS = (LAN, LAN, SLOW, SCRAMBLED)
 
 
-class ScenarioMachine(NamedTuple):
-    """A machine of the world."""
-
-    plan: MachinePlan
-    clock: Clock
-
-
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """A story that has not happened yet."""
@@ -65,14 +57,16 @@ class Scenario:
     seed: int
     network: NetworkPlan
     through_wire: bool
-    members: tuple[ScenarioMachine, ...]
+    plans: tuple[MachinePlan, ...]
+    clocks: tuple[Clock, ...]
+    """The clocks of the machines, in the order of `plans`."""
     happenings: tuple[Happening, ...]
     is_calm: bool
 
     def world(self) -> World:
         """Its machines, all up and nothing done."""
         world = World(self.seed, self.network, through_wire=self.through_wire)
-        for plan, clock in self.members:
+        for plan, clock in zip(self.plans, self.clocks, strict=True):
             world.add(plan, clock)
         return world
 
@@ -87,19 +81,21 @@ def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False)
     shape = Rng(seed, "shape")
     is_calm = shape.chance(1 / 6)
     network = LAN if is_calm else shape.pick(NETWORKS)
-    members = _members(seed, shape, is_calm)
+    plans = _plans(shape, is_calm)
+    clocks = Rng(seed, "clocks")
     if is_elected:
-        names = CLUSTERS[: 2 + seed % 3 if is_parted else 1]
-        members = tuple(
-            ScenarioMachine(_elects(plan, names[number % len(names)]), clock)
-            for number, (plan, clock) in enumerate(members)
-        )
-        members = _choosy(Rng(seed, "rules"), members)
-    homes = [plan.name for plan, _ in members if Part.HOME in plan.parts]
-    nodes = [plan.name for plan, _ in members if Part.NODE in plan.parts]
-    gone = _gone(shape, members) if not is_calm else ""
+        clusters = CLUSTERS[: 2 + seed % 3 if is_parted else 1]
+        plans = [
+            replace(plan, parts=EVERY_PART, broker_at="", cluster=clusters[number % len(clusters)])
+            for number, plan in enumerate(plans)
+        ]
+        plans = _with_rules(Rng(seed, "rules"), plans)
+    names = [plan.name for plan in plans]
+    homes = [plan.name for plan in plans if Part.HOME in plan.parts]
+    nodes = [plan.name for plan in plans if Part.NODE in plan.parts]
+    gone = _gone(shape, plans) if not is_calm else ""
     cpus = max(
-        plan.capacity.cpus for plan, _ in members if Part.NODE in plan.parts and plan.name != gone
+        plan.capacity.cpus for plan in plans if Part.NODE in plan.parts and plan.name != gone
     )
     happenings = _work(Rng(seed, "work"), Rng(seed, "use"), homes, cpus)
     short = Rng(seed, "short")
@@ -107,29 +103,37 @@ def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False)
         happenings += _short_work(short, homes, cpus)
     if not is_calm:
         happenings += _people(Rng(seed, "people"), homes)
-        happenings += _faults(Rng(seed, "faults"), [plan.name for plan, _ in members], nodes)
+        happenings += _faults(Rng(seed, "faults"), names, nodes)
         happenings += _prologs(Rng(seed, "prologs"), nodes)
         happenings += _forgotten(Rng(seed, "forgotten"), homes, nodes)
         hole = Rng(seed, "hole")
         if hole.chance(HOLE_CHANCE):
             happenings += _hole(hole, homes, nodes)
     if is_elected and not is_calm:
-        happenings += _elections(Rng(seed, "elections"), [plan.name for plan, _ in members])
+        happenings += _elections(Rng(seed, "elections"), names)
     if gone:
         happenings.append(Happening(shape.between(BEGIN_S, FAULTS_UNTIL_S), "gone", gone))
     happenings.sort(key=lambda each: each.at_s)
     through_wire = shape.chance(0.2)
-    return Scenario(seed, network, through_wire, members, tuple(happenings), is_calm)
+    return Scenario(
+        seed,
+        network,
+        through_wire,
+        tuple(plans),
+        tuple(_clock(clocks) for _ in plans),
+        tuple(happenings),
+        is_calm,
+    )
 
 
-def _gone(shape: Rng, members: tuple[ScenarioMachine, ...]) -> str:
-    """A machine that goes and never comes back: none but a back end beside others."""
-    alone = [plan.name for plan, _ in members if plan.parts == (Part.NODE,)]
-    nodes = [plan for plan, _ in members if Part.NODE in plan.parts]
+def _gone(shape: Rng, plans: list[MachinePlan]) -> str:
+    """Return a back end that leaves for ever, where other machines run tasks; else nothing."""
+    alone = [plan.name for plan in plans if plan.parts == (Part.NODE,)]
+    nodes = [plan for plan in plans if Part.NODE in plan.parts]
     return shape.pick(alone) if alone and len(nodes) > 1 and shape.chance(0.3) else ""
 
 
-def _members(seed: int, shape: Rng, is_calm: bool) -> tuple[ScenarioMachine, ...]:
+def _plans(shape: Rng, is_calm: bool) -> list[MachinePlan]:
     configuration = Configuration(
         order=OrderSection(
             name=shape.pick(("lottery", "lottery", "stride", "fifo")),
@@ -138,14 +142,12 @@ def _members(seed: int, shape: Rng, is_calm: bool) -> tuple[ScenarioMachine, ...
         ),
         jobs=JobSection(end_slack_s=5.0),
     )
-    clocks = Rng(seed, "clocks")
     front = (Part.HOME, Part.BROKER)
     parts: list[tuple[Part, ...]] = [(Part.NODE, *front) if shape.chance(0.3) else front]
     back_ends = 1 + shape.below(3)
     parts += [(Part.NODE, Part.HOME)[: 1 + shape.chance(0.2)] for _ in range(back_ends)]
-    members = []
-    for number, its in enumerate(parts):
-        plan = MachinePlan(
+    return [
+        MachinePlan(
             f"b{number}" if number else FRONT,
             Resources(shape.pick((1, 2, 4)), 1 << 30),
             its,
@@ -155,24 +157,19 @@ def _members(seed: int, shape: Rng, is_calm: bool) -> tuple[ScenarioMachine, ...
             outward_only=number > 0 and shape.chance(0.3) and Part.HOME not in its,
             sync_s=shape.pick(SYNCS_S[: 3 if is_calm else 4]),
         )
-        members.append(ScenarioMachine(plan, _clock(clocks)))
-    return tuple(members)
+        for number, its in enumerate(parts)
+    ]
 
 
-def _elects(plan: MachinePlan, cluster: str) -> MachinePlan:
-    """The machine with all parts, as a member of a cluster."""
-    return replace(plan, parts=EVERY_PART, broker_at="", cluster=cluster)
-
-
-def _choosy(dice: Rng, members: tuple[ScenarioMachine, ...]) -> tuple[ScenarioMachine, ...]:
-    """Some machines run tasks of some people only; the largest runs everybody's, so all can end."""
-    largest = max(members, key=lambda member: member.plan.capacity.cpus)
-    return tuple(
-        ScenarioMachine(replace(plan, rules=_rules(dice, plan.name)), clock)
-        if plan is not largest.plan and dice.chance(0.3)
-        else ScenarioMachine(plan, clock)
-        for plan, clock in members
-    )
+def _with_rules(dice: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
+    """Let some machines run tasks of some users only; the largest runs everybody's."""
+    largest = max(plans, key=lambda plan: plan.capacity.cpus)
+    return [
+        replace(plan, rules=_rules(dice, plan.name))
+        if plan is not largest and dice.chance(0.3)
+        else plan
+        for plan in plans
+    ]
 
 
 def _rules(dice: Rng, machine: str) -> HomeRules:
@@ -224,8 +221,6 @@ def _short_work(dice: Rng, homes: list[str], cpus_max: int) -> list[Happening]:
             work=Work(dice.pick((0.3, 1.0, 2.0)), SUCCESS),
             limit_s=4.0 if is_limited else None,
             lease_s=dice.pick((12.0, 20.0, 40.0)),
-            urgency=1.0,
-            max_restarts=None,
         )
         at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S * 0.8)
         happenings.append(Happening(at_s, "submit", dice.pick(homes), submission=submission))
@@ -256,10 +251,7 @@ def _hole(dice: Rng, homes: list[str], nodes: list[str]) -> list[Happening]:
         cpus=1,
         tasks=15 + dice.below(15),
         work=Work(dice.pick((5.0, 8.0)), SUCCESS),
-        limit_s=None,
         lease_s=dice.pick((12.0, 20.0, 40.0)),
-        urgency=1.0,
-        max_restarts=None,
     )
     at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S * 0.6)
     missing_s = dice.between(at_s, at_s + 10.0)

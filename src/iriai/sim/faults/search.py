@@ -12,6 +12,7 @@ from functools import partial
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp
 from iriai.sim.faults.actions import Happening, end_all, enter
 from iriai.sim.faults.checker import Checker
+from iriai.sim.faults.failure import failure_of
 from iriai.sim.faults.scenario import FAULTS_UNTIL_S, Scenario, scenario_of
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.process import ProcessModel
@@ -65,14 +66,8 @@ def run(
 
 
 def fails(scenario: Scenario, tell: Tell | None = None) -> str | None:
-    """What goes wrong in a scenario; None: nothing does. `tell` hears what happens."""
-    try:
-        _play(scenario, tell)
-    except AssertionError as error:
-        return str(error) or "an assertion without a word"
-    except Exception as error:  # noqa: BLE001 - whatever a core raises is a fault of it
-        return f"{type(error).__name__}: {error}"
-    return None
+    """Play a scenario; return what fails, or None. `tell` is called with each line of the story."""
+    return failure_of(partial(_play, scenario, tell))
 
 
 def shrunk(scenario: Scenario) -> Counterexample:

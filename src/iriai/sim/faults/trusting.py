@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from iriai.model.admission_rules import ALL, OTHERS, HomeRules
 from iriai.sim.faults.actions import TRUSTED_USERS, Happening
-from iriai.sim.faults.scenario import BEGIN_S, FAULTS_UNTIL_S, Scenario, ScenarioMachine
+from iriai.sim.faults.scenario import BEGIN_S, FAULTS_UNTIL_S, Scenario
 from iriai.sim.world.rng import Rng
 
 HEARD_WITHIN_S = 10.0
@@ -25,9 +25,15 @@ def with_trust(scenario: Scenario) -> Scenario:
     The largest machine runs everybody's tasks, by its owner's word, so that all can end.
     """
     dice = Rng(scenario.seed, "trust")
-    names = [plan.name for plan, _ in scenario.members]
-    largest = max(scenario.members, key=lambda member: member.plan.capacity.cpus)
-    members = tuple(_member(each, is_open=each is largest) for each in scenario.members)
+    names = [plan.name for plan in scenario.plans]
+    largest = max(scenario.plans, key=lambda plan: plan.capacity.cpus)
+    plans = tuple(
+        replace(
+            plan,
+            rules=HomeRules(plan.name, {OTHERS: (ALL,)} if plan is largest else plan.rules.homes),
+        )
+        for plan in scenario.plans
+    )
     happenings = [*_said(dice, 0.0, OTHERS, 0, names)]
     for _ in range(1 + dice.below(6)):
         at_s = dice.between(0.0, FAULTS_UNTIL_S - HEARD_WITHIN_S)
@@ -40,25 +46,13 @@ def with_trust(scenario: Scenario) -> Scenario:
         machine, home = dice.pick(names), dice.pick(names)
         happenings.append(Happening(at_s, "consents", machine, lasts_s, home, users))
     everything = sorted((*happenings, *scenario.happenings), key=lambda each: each.at_s)
-    return replace(scenario, members=members, happenings=tuple(everything))
-
-
-def _member(member: ScenarioMachine, *, is_open: bool) -> ScenarioMachine:
-    plan = member.plan
-    if is_open:
-        return ScenarioMachine(
-            replace(plan, rules=HomeRules(plan.name, {OTHERS: (ALL,)})), member.clock
-        )
-    return ScenarioMachine(
-        replace(plan, rules=HomeRules(plan.name, plan.rules.homes)), member.clock
-    )
+    return replace(scenario, plans=plans, happenings=tuple(everything))
 
 
 def _said(dice: Rng, at_s: float, home: str, users: int, names: list[str]) -> list[Happening]:
     """An operator says it; every machine hears of it."""
     lag_s = HEARD_WITHIN_S if at_s else 0.0
-    moment_s = at_s
     return [
-        Happening(at_s + dice.between(0.0, lag_s), "trusts", name, moment_s, home, users)
+        Happening(at_s + dice.between(0.0, lag_s), "trusts", name, at_s, home, users)
         for name in names
     ]
