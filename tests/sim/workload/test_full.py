@@ -83,7 +83,7 @@ def test_a_codec_that_loses_a_field_is_found(monkeypatch):
             return replace(message, spec=replace(message.spec, time_limit_s=0.5))
         return message
 
-    monkeypatch.setattr("iriai.sim.world.world.unpack", loses_time_limits)
+    monkeypatch.setattr("iriai.sim.world.network.unpack", loses_time_limits)
     log = coincidental(1)
     wired = simulate(log, ReplaySettings(mode=FULL, through_wire=True))
     assert wired != replay(log, ReplaySettings())
@@ -94,5 +94,5 @@ def test_in_small_worlds_such_a_codec_is_found_from_a_seed(monkeypatch):
         message = unpack(data)
         return replace(message, ended=()) if isinstance(message, Idle) else message
 
-    monkeypatch.setattr("iriai.sim.world.world.unpack", loses_ends)
+    monkeypatch.setattr("iriai.sim.world.network.unpack", loses_ends)
     assert run([7, 8], lambda *_: None, through_wire=True)

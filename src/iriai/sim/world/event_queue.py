@@ -47,6 +47,13 @@ class EventQueue:
             return self.now_s
         return self._entries[0][0] if self._entries else inf
 
+    def run_until(self, until_s: float) -> None:
+        """Run all entries up to a time, and set the clock to it unless it is infinite."""
+        while self.next_s <= until_s:
+            self.run_one()
+        if until_s < inf:
+            self.now_s = max(self.now_s, until_s)
+
     def run_one(self) -> None:
         """Go to the next entry, and do it."""
         entries = self._entries

@@ -30,11 +30,12 @@ from iriai.protocol.messages.effects import (
 )
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.process import LOST, ProcessModel
-from iriai.sim.world.work import Work, Works
+from iriai.sim.world.work import End, Work, Works
 
 FORGOTTEN = "this attempt ended here earlier, and its end was acknowledged"
 NO_PROGRAM = Work(0.05, (EndCause.FAILED, 127, None))
 """What a shell does where the program is not there."""
+REFUSED: End = (EndCause.REFUSED, None, None)
 PROLOG_FAILED = "prolog ended with exit code 1"
 
 
@@ -259,33 +260,32 @@ class LauncherModel:
             seen_s = max(process.started_s, now_s if is_found else written_s)
             process.end_s, process.end = min(now_s, end_s), LOST
             del self.running[process.attempt]
-            self._keep(process, Usage(), seen_s)
+            elapsed_s = max(0.0, seen_s - process.started_s)
+            self._keep(process.attempt, LOST, Usage(), process.started_s, elapsed_s)
             self.on_end(process)
 
     def _exit(self, process: ProcessModel) -> AttemptExited:
         self._written_s = process.end_s
         elapsed_s = max(0.0, process.end_s - process.started_s)
-        return self._keep(process, process.work.usage(process.spec, elapsed_s), process.end_s)
-
-    def _keep(self, process: ProcessModel, usage: Usage, end_s: float) -> AttemptExited:
-        elapsed_s = max(0.0, end_s - process.started_s)
-        started_wall_s = self._wall_s(process.started_s)
-        exit_ = self.exits[process.attempt] = AttemptExited(
-            process.attempt,
-            *process.end,
-            usage,
-            started_wall_s,
-            started_wall_s + elapsed_s,
-            elapsed_s,
-            "",
-        )
-        return exit_
+        usage = process.work.usage(process.spec, elapsed_s)
+        return self._keep(process.attempt, process.end, usage, process.started_s, elapsed_s)
 
     def _refused(self, attempt: AttemptId, why: str, now_s: float) -> AttemptExited:
         self._written_s = now_s
-        wall_s = self._wall_s(now_s)
-        refused = EndCause.REFUSED
-        exit_ = AttemptExited(attempt, refused, None, None, Usage(), wall_s, wall_s, 0.0, why)
+        return self._keep(attempt, REFUSED, Usage(), now_s, 0.0, why)
+
+    def _keep(
+        self,
+        attempt: AttemptId,
+        end: End,
+        usage: Usage,
+        started_s: float,
+        elapsed_s: float,
+        reason: str = "",
+    ) -> AttemptExited:
+        start_wall_s = self._wall_s(started_s)
+        end_wall_s = start_wall_s + elapsed_s
+        exit_ = AttemptExited(attempt, *end, usage, start_wall_s, end_wall_s, elapsed_s, reason)
         self.exits[attempt] = exit_
         return exit_
 

@@ -92,10 +92,6 @@ def _unsent(_machine: SimulatedMachine, _send: Send) -> None:
     raise AssertionError("a message to another machine, and there is no network")
 
 
-def _not_asked() -> None:
-    """Before a world drives it."""
-
-
 def _unseen(_machine: SimulatedMachine, _turn: Turn, _now: Instant) -> None:
     """Before an observer is set."""
 
@@ -135,10 +131,6 @@ class SimulatedMachine:
         self.turns = 0
         self.on_send: Callable[[SimulatedMachine, Send], None] = _unsent
         self.on_turn: Callable[[SimulatedMachine, Turn, Instant], None] = _unseen
-        self.on_due: Callable[[], None] = _not_asked
-        """Called to run the machine's next step now."""
-        self.on_alarm: Callable[[], None] = _not_asked
-        """Called to run a step later, at the first of `planned_s`, after other events."""
         self.is_due = False
         self.planned_s: list[float] = []
         self.inbox: deque[MachineEvent] = deque()

@@ -9,17 +9,22 @@ cores say of any message must hold all the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
-from iriai.protocol.messages.scheduling import Match, Message, Promise, Quiet
+from iriai.protocol.messages.scheduling import Match, Promise, Quiet
 from iriai.sim.world.event_queue import EventQueue
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.rng import Rng
+from iriai.wire.parts import pack, unpack
 
 OF_BROKERS = (Match, Promise, Quiet)
 """What brokers say; what they are told is known by the part."""
+
+
+RETRY_S = 1.0
+"""Time between two attempts to open a link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +36,6 @@ class NetworkPlan:
     """Added to the latency, at most."""
     notice_s: float = 0.0
     """How long an end may take to notice that a link is broken."""
-    retry_s: float = 1.0
-    """Between two attempts to open a link again."""
     loss: float = 0.0
     """The part of messages to and from brokers that is lost."""
     repeat: float = 0.0
@@ -78,8 +81,8 @@ class Network:
         arrive: Callable[[SimulatedMachine, Delivered | LinkUp | LinkDown], None],
     ) -> None:
         self.plan = plan
-        self.pass_through: Callable[[Part, Message], Message] | None = None
-        """What each message is turned into on its way; None: itself."""
+        self.through_wire = False
+        """True if each message becomes bytes on its way."""
         self.sent = 0
         self._agenda = agenda
         self.on_arrival = arrive
@@ -88,8 +91,6 @@ class Network:
         self._mishaps = Rng(seed, "mishaps")
         self._notice = Rng(seed, "notice")
         self._links: dict[tuple[str, str], _Link] = {}
-        self._ways: dict[tuple[str, str], _Link] = {}
-        """The same by sender and receiver: two for each."""
 
     # --- links -----------------------------------------------------------------------------------
 
@@ -105,9 +106,8 @@ class Network:
         if are_alone and first.plan.outward_only and second.plan.outward_only:
             names = f"{first.plan.name} and {second.plan.name}"
             raise ValueError(f"{names} can only connect outwards; one must be reachable")
-        one, other = _pair(first.plan.name, second.plan.name)
-        link = self._links[one, other] = _Link((first, second))
-        self._ways[one, other] = self._ways[other, one] = link
+        pair = _pair(first.plan.name, second.plan.name)
+        link = self._links[pair] = _Link((first, second))
         self._open(link)
 
     def cut(self, first: str, second: str) -> None:
@@ -126,15 +126,12 @@ class Network:
 
     def leave(self, name: str) -> None:
         """A machine is gone for ever: nobody tries to reach it any more."""
-        for one, other in [pair for pair in self._links if name in pair]:
-            self._links.pop((one, other)).is_cut = True
-            del self._ways[one, other], self._ways[other, one]
+        for pair in [pair for pair in self._links if name in pair]:
+            self._links.pop(pair).is_cut = True
 
     def heal_all(self) -> None:
         """Every way is free from now on, every message arrives, every link opens anew."""
-        self.plan = NetworkPlan(
-            self.plan.latency_s, self.plan.jitter_s, self.plan.notice_s, self.plan.retry_s
-        )
+        self.plan = replace(self.plan, loss=0.0, repeat=0.0, late=0.0)
         for link in self._links.values():
             link.is_cut = False
             self._break(link)
@@ -187,7 +184,7 @@ class Network:
         ready = all(end.is_up and not end.is_stopped for end in link.ends)
         if not ready or any(link.believes.values()):
             link.is_tried = True
-            self._agenda.after(self.plan.retry_s, partial(self._try_again, link))
+            self._agenda.after(RETRY_S, partial(self._try_again, link))
             return
         link.is_open = True
         link.epoch += 1
@@ -213,13 +210,13 @@ class Network:
     def send(self, sender: SimulatedMachine, send: Send) -> None:
         """A part has something to say to another machine; without a link nobody hears it."""
         name = sender.plan.name
-        link = self._ways.get((name, send.machine))
+        link = self._links.get(_pair(name, send.machine))
         if link is None or not link.is_open or not link.believes[name]:
             return
         self.sent += 1
         message = send.message
-        if self.pass_through is not None:
-            message = self.pass_through(send.part, message)
+        if self.through_wire:
+            message = unpack(pack(send.part, message))
         delivered = Delivered(name, send.part, message)
         plan = self.plan
         arrival_s = self._agenda.now_s + self._delay_s()

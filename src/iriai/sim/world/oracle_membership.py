@@ -37,13 +37,11 @@ class OracleMembership:
         agenda: EventQueue,
         seed: int,
         tell: Callable[[SimulatedMachine, PeersChanged | MachineForgotten], None],
-        notice_s: float = NOTICE_S,
     ) -> None:
         """`tell` takes what reaches a machine."""
         self._agenda = agenda
         self._tell_machine = tell
         self._dice = Rng(seed, "members")
-        self._notice_s = notice_s
         self._machines: dict[str, SimulatedMachine] = {}
         self._of_clusters: dict[str, list[SimulatedMachine]] = {}
         self._candidates: dict[str, tuple[str, ...]] = {}
@@ -174,7 +172,7 @@ class OracleMembership:
         name = machine.plan.name
         if name not in self._is_due:
             self._is_due[name] = None
-            delay_s = self._notice_s * self._dice.random()
+            delay_s = NOTICE_S * self._dice.random()
             self._agenda.after(delay_s, partial(self._update, machine))
 
     def _update(self, machine: SimulatedMachine) -> None:

@@ -186,7 +186,7 @@ class PeerWorld:
         """A machine says that it goes; it goes on for three seconds."""
         machine = self.machines[name]
         self.perform(machine, machine.peers.leave(machine.clock.at(self.now_s)))
-        self.agenda.after(3.0, partial(self._stop, machine))
+        self.agenda.after(3.0, partial(setattr, machine, "is_up", False))
 
     def sleep(self, name: str, for_s: float) -> None:
         """A machine sleeps: its clock goes on, it does nothing."""
@@ -210,11 +210,8 @@ class PeerWorld:
         self._sides = {}
 
     def run_until(self, until_s: float) -> None:
-        """Let everything happen that does by then."""
-        agenda = self.agenda
-        while agenda.next_s <= until_s:
-            agenda.run_one()
-        agenda.now_s = max(agenda.now_s, until_s)
+        """Run all events up to a time."""
+        self.agenda.run_until(until_s)
 
     def run_until_true(self, condition: Callable[[], bool], until_s: float) -> float | None:
         """Run, and look each tenth of a second; when it held first, or None by `until_s`."""
@@ -312,9 +309,6 @@ class PeerWorld:
         for part, at_s in list(machine.alarms.items()):
             if at_s <= self.now_s:
                 self._alarm(machine, part, at_s)
-
-    def _stop(self, machine: PeerMachine) -> None:
-        machine.is_up = False
 
     def _handle(self, machine: PeerMachine, event: Delivered | Wake) -> None:
         of_part = machine.inquiries if event.part is Part.INQUIRY else machine.peers

@@ -13,23 +13,6 @@ from iriai.sim.world.work import KILLED, TERMINATED, End, Work
 class ProcessModel:
     """Ends by itself, or is asked to end and killed when its grace is over."""
 
-    __slots__ = (
-        "_asked_s",
-        "_cause",
-        "_own",
-        "_signal",
-        "_stop_s",
-        "attempt",
-        "end",
-        "end_s",
-        "lease_end_s",
-        "lease_s",
-        "own_end_s",
-        "spec",
-        "started_s",
-        "work",
-    )
-
     def __init__(
         self, attempt: AttemptId, spec: JobSpec, work: Work, started_s: float, speed: float
     ) -> None:

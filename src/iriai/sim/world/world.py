@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import inf
 from random import Random
 
 from iriai.machine.core import MachineEvent, Turn
@@ -15,7 +14,6 @@ from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.protocol.messages.effects import Part
-from iriai.protocol.messages.scheduling import Message
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.event_queue import STEP, EventQueue
 from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
@@ -23,7 +21,6 @@ from iriai.sim.world.network import Network, NetworkPlan
 from iriai.sim.world.oracle_membership import OracleMembership
 from iriai.sim.world.rng import generator
 from iriai.sim.world.work import Work, Works
-from iriai.wire.parts import pack, unpack
 
 ZERO_DELAY = NetworkPlan()
 
@@ -41,8 +38,7 @@ class World:
         self.works = Works()
         self.machines: dict[str, SimulatedMachine] = {}
         self.network = Network(network, self.agenda, seed, self.arrive)
-        if through_wire:
-            self.network.pass_through = _through_wire
+        self.network.through_wire = through_wire
         self.members = OracleMembership(self.agenda, seed, self.arrive)
         self.watchers: list[Watcher] = []
         """Called after each turn of a machine."""
@@ -80,8 +76,6 @@ class World:
         machine.on_turn = self._has_turned
         others = list(self.machines.values()) if self.network.has_links else []
         self.machines[name] = machine
-        machine.on_due = partial(self._step, machine)
-        machine.on_alarm = partial(self._alarm, machine)
         self.start_machine(machine)
         for other in others:
             talk = (Part.HOME, Part.BROKER)
@@ -164,18 +158,14 @@ class World:
         next_s = machine.next_s(now_s)
         if next_s <= now_s:
             machine.is_due = True
-            self.agenda.at(now_s, machine.on_due, STEP)
+            self.agenda.at(now_s, partial(self._step, machine), STEP)
         elif not planned_s or next_s < planned_s[-1]:
             planned_s.append(next_s)
-            self.agenda.at(next_s, machine.on_alarm, STEP)
+            self.agenda.at(next_s, partial(self._alarm, machine), STEP)
 
     def run_until(self, until_s: float) -> None:
-        """Let everything happen that does by then."""
-        agenda = self.agenda
-        while agenda.next_s <= until_s:
-            agenda.run_one()
-        if until_s < inf:
-            agenda.now_s = max(agenda.now_s, until_s)
+        """Run all events up to a time."""
+        self.agenda.run_until(until_s)
 
     def _alarm(self, machine: SimulatedMachine) -> None:
         """A moment has come for which a step was planned; there may be nothing to do any more."""
@@ -192,7 +182,3 @@ class World:
         if self.watchers:
             for watcher in tuple(self.watchers):
                 watcher(machine, turn, now)
-
-
-def _through_wire(part: Part, message: Message) -> Message:
-    return unpack(pack(part, message))
