@@ -6,10 +6,12 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from operator import itemgetter
+from typing import Any
 
+from msgspec.structs import astuple
 from sqlalchemy import (
     CTE,
-    BindParameter,
+    ColumnClause,
     ColumnElement,
     Float,
     Integer,
@@ -114,23 +116,21 @@ def replacement(table: Table) -> BulkStatement:
 
 
 def _insert(table: Table) -> Insert:
-    return insert(table).values({c.name: _parameter(c.name) for c in table.columns})
-
-
-def _parameter(name: str) -> BindParameter[object]:
-    return bindparam(name)
+    return insert(table).values({c.name: bindparam(c.name) for c in table.columns})
 
 
 def deletion_of_claims() -> BulkStatement:
     """Rows: (attempt)."""
-    dropped = values(column("attempt", String)).data([(_parameter("attempt"),)]).cte("dropped")
+    dropped = _given_rows("dropped", column("attempt", String))
     named = select(dropped.c.attempt)
     return BulkStatement(delete(schema.claims).where(schema.claims.c.attempt.in_(named)))
 
 
 def marking_of_finished() -> BulkStatement:
     """Rows: (number, wall_s, cause). What `succeeded` says is counted here, once for each job."""
-    ended = _finished_jobs()
+    ended = _given_rows(
+        "ended", column("number", Integer), column("wall_s", Float), column("cause", String)
+    )
     completed: ColumnElement[str] = literal_column(f"'{EndCause.COMPLETED.value}'")
     succeeded = select(func.count()).where(
         schema.attempts.c.job == ended.c.number, schema.attempts.c.cause == completed
@@ -146,17 +146,11 @@ def marking_of_finished() -> BulkStatement:
     )
 
 
-def _finished_jobs() -> CTE:
-    columns = (column("number", Integer), column("wall_s", Float), column("cause", String))
-    row = tuple(_parameter(each.name) for each in columns)
-    return values(*columns).data([row]).cte("ended")
-
-
 def alteration_of_jobs() -> BulkStatement:
-    """Rows: (number, name, spec): what finished jobs came to be that were altered."""
-    columns = (column("number", Integer), column("name", String), column("spec", LargeBinary))
-    row = tuple(_parameter(each.name) for each in columns)
-    altered = values(*columns).data([row]).cte("altered")
+    """Rows: (number, name, spec) of finished jobs that were altered before they ended."""
+    altered = _given_rows(
+        "altered", column("number", Integer), column("name", String), column("spec", LargeBinary)
+    )
     return BulkStatement(
         update(schema.jobs)
         .where(schema.jobs.c.number == altered.c.number)
@@ -164,24 +158,14 @@ def alteration_of_jobs() -> BulkStatement:
     )
 
 
-def deletion_of_events() -> str:
-    """Parameters: (job, sequence); deletes what came before. For one row at a time."""
-    statement = delete(schema.events).where(
-        schema.events.c.job == _parameter("number"),
-        schema.events.c.sequence < _parameter("before"),
-    )
-    return str(statement.compile(dialect=DIALECT))
+def _given_rows(name: str, *columns: ColumnClause[Any]) -> CTE:
+    """Return a table expression of the rows that the statement is run for."""
+    return values(*columns).data([tuple(bindparam(each.name) for each in columns)]).cte(name)
 
 
-def deletion_of_notices() -> str:
-    """Parameters: (job)."""
-    statement = delete(schema.notices).where(schema.notices.c.job == _parameter("number"))
-    return str(statement.compile(dialect=DIALECT))
-
-
-def deletion_of_drain() -> str:
-    """Without parameters: the node takes work again."""
-    return str(delete(schema.drain).compile(dialect=DIALECT))
+_DELETE_EARLIER_EVENTS = "DELETE FROM events WHERE job = ? AND sequence < ?"
+_DELETE_NOTICE = "DELETE FROM notices WHERE job = ?"
+_DELETE_DRAIN = "DELETE FROM drain"
 
 
 class WriteSet:
@@ -215,15 +199,17 @@ class WriteSet:
     def _sort(self, record: Record) -> None:
         match record:  # the most frequent first
             case ClaimStored():
-                self._claim(record)
+                self.claims[str(record.claim.attempt)] = encode(record.claim)
             case AttemptResult():
                 self._result(record)
             case JobEvent():
                 self._event(record)
-            case ClaimsDropped():
-                self._drop(record)
+            case ClaimsDropped(attempts):
+                self.claims.update(dict.fromkeys(map(str, attempts)))
             case LedgerRow():
-                self._count(record)
+                *counts, buckets = astuple(record)[1:]
+                row = (*record.account, *counts, encode_buckets(buckets))
+                self.ledger[record.account] = row
             case JobAccepted():
                 self._accept(record)
             case JobFinished():
@@ -263,52 +249,14 @@ class WriteSet:
             self.snapshots.append((record.number, record.sequence))
 
     def _result(self, record: AttemptResult) -> None:
-        _home, number, index, attempt = record.attempt
-        usage = record.usage
-        self.attempts.append(
-            (
-                number,
-                index,
-                attempt,
-                record.machine,
-                record.cause.value,
-                record.exit_code,
-                record.signal,
-                usage.cpu_s,
-                usage.memory_peak_bytes,
-                usage.read_bytes,
-                usage.written_bytes,
-                record.started_wall_s,
-                record.ended_wall_s,
-                record.elapsed_s,
-                record.charge_s,
-                record.message,
-                encode_factors(record.factors),
-            )
-        )
-
-    def _claim(self, record: ClaimStored) -> None:
-        self.claims[str(record.claim.attempt)] = encode(record.claim)
-
-    def _drop(self, record: ClaimsDropped) -> None:
-        for attempt in record.attempts:
-            self.claims[str(attempt)] = None
-
-    def _count(self, record: LedgerRow) -> None:
-        self.ledger[record.account] = (
-            *record.account,
-            record.counter,
-            record.epoch_wall_s,
-            record.runs,
-            record.run_s,
-            record.advance,
-            record.bucket_s,
-            encode_buckets(record.buckets),
-        )
+        # The columns stand in the order of the fields.
+        attempt, machine, cause, exit_code, signal, usage, *ended, factors = astuple(record)
+        how = (machine, cause.value, exit_code, signal)
+        row = (*attempt[1:], *how, *astuple(usage), *ended, encode_factors(factors))
+        self.attempts.append(row)
 
 
 _NO_END = (None, None, None)
-
 
 BOUND_BYTES_MAX = 64 << 10
 """Of texts of one batch that may stay in prepared statements."""
@@ -325,10 +273,8 @@ class BatchWriter:
         self._payloads = insertion_of_missing(schema.payloads)
         self._payload_uses = insertion(schema.payload_uses)
         self._notices = insertion_of_missing(schema.notices)
-        self._told = deletion_of_notices()
         self._jobs = insertion(schema.jobs)
         self._events = insertion(schema.events)
-        self._snapshots = deletion_of_events()
         # A second result of one attempt is dropped: the first has been charged.
         self._attempts = insertion_of_missing(schema.attempts)
         self._finished = marking_of_finished()
@@ -338,7 +284,6 @@ class BatchWriter:
         self._ledger = replacement(schema.ledger)
         self._meta = replacement(schema.meta)
         self._drain = replacement(schema.drain)
-        self._resumed = deletion_of_drain()
 
     def write(self, cursor: sqlite3.Cursor, batch: WriteSet) -> None:
         """Execute `batch` within the transaction of `cursor`."""
@@ -348,7 +293,7 @@ class BatchWriter:
         self._jobs.run(cursor, batch.jobs, one_by_one=are_large)
         self._events.run(cursor, batch.events)
         if batch.snapshots:
-            cursor.executemany(self._snapshots, batch.snapshots)
+            cursor.executemany(_DELETE_EARLIER_EVENTS, batch.snapshots)
         # Attempts first: marking a job finished counts those that succeeded.
         self._attempts.run(cursor, batch.attempts)
         self._finished.run(cursor, batch.finished)
@@ -363,7 +308,7 @@ class BatchWriter:
             case Drained(reason, by, since_wall_s):
                 self._drain.run(cursor, [(1, reason, by, since_wall_s)])
             case Resumed():
-                cursor.execute(self._resumed)
+                cursor.execute(_DELETE_DRAIN)
 
     def _write_payloads(self, cursor: sqlite3.Cursor, payloads: list[Row]) -> None:
         self._payloads.run(cursor, payloads)
@@ -375,7 +320,7 @@ class BatchWriter:
         self._notices.run(cursor, [(number,) for number, is_due in notices.items() if is_due])
         told = [(number,) for number, is_due in notices.items() if not is_due]
         if told:
-            cursor.executemany(self._told, told)
+            cursor.executemany(_DELETE_NOTICE, told)
 
     def _write_claims(self, cursor: sqlite3.Cursor, claims: dict[str, bytes | None]) -> None:
         kept: Sequence[Row] = [item for item in claims.items() if item[1] is not None]

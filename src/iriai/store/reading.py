@@ -103,26 +103,7 @@ EVERYTHING = Selection()
 T = TypeVar("T")
 
 
-class _EventRow(NamedTuple):
-    job: int
-    sequence: int
-    wall_s: float
-    change: bytes
-    story: str
-
-
-class _JobRow(NamedTuple):
-    """As `JobRecord`, its spec still encoded."""
-
-    number: int
-    spec: bytes
-    submitted_wall_s: float
-    finished_wall_s: float | None
-    cause: EndCause | None
-    succeeded: int | None
-
-
-_JOB_COLUMNS = [schema.jobs.c[name] for name in _JobRow._fields]
+_JOB_COLUMNS = [schema.jobs.c[name] for name in JobRecord.__struct_fields__]
 
 
 class Reader:
@@ -141,22 +122,19 @@ class Reader:
             ended.is_not(None), *_conditions(selection, schema.jobs, schema.jobs.c.number, ended)
         )
         latest_first = query.order_by(ended.desc(), schema.jobs.c.number.desc()).limit(limit)
-        return [_job_record(row) for row in self._rows(latest_first, _JobRow)]
+        return self._jobs(latest_first)
 
     def job(self, number: int) -> JobRecord | None:
         """The job of this number, finished or not."""
         query = select(*_JOB_COLUMNS).where(schema.jobs.c.number == number)
-        rows = self._rows(query, _JobRow)
-        return _job_record(rows[0]) if rows else None
+        return next(iter(self._jobs(query)), None)
 
     def events(self, number: int) -> list[JobEvent]:
         """What happened to a job, in order; what was folded into a snapshot is no longer there."""
         events = schema.events
         query = select(events).where(events.c.job == number).order_by(events.c.sequence)
-        return [
-            JobEvent(number, sequence, wall_s, decode_change(change), story)
-            for _, sequence, wall_s, change, story in self._rows(query, _EventRow)
-        ]
+        rows = self._rows(query, tuple[int, int, float, bytes, str])
+        return [JobEvent(*row[:3], decode_change(row[3]), row[4]) for row in rows]
 
     def history(
         self, selection: Selection = EVERYTHING, limit: int = LISTED_MAX
@@ -267,14 +245,17 @@ class Reader:
         """Close the connections for reading."""
         self._engine.dispose()
 
+    def _jobs(self, query: Select[*tuple[object, ...]]) -> list[JobRecord]:
+        """Return the jobs of a query for `_JOB_COLUMNS`."""
+        rows = self._rows(
+            query, tuple[int, bytes, float, float | None, EndCause | None, int | None]
+        )
+        return [JobRecord(row[0], decode_spec(row[1]), *row[2:]) for row in rows]
+
     def _rows(self, query: Select[*tuple[object, ...]], kind: type[T]) -> list[T]:
         with translated(self.path), self._engine.connect() as connection:
             rows = [tuple(row) for row in connection.execute(query)]
         return msgspec.convert(rows, list[kind])  # type: ignore[valid-type]
-
-
-def _job_record(row: _JobRow) -> JobRecord:
-    return JobRecord(row.number, decode_spec(row.spec), *row[2:])
 
 
 def _conditions(

@@ -200,7 +200,7 @@ def test_certificates_travel_before_what_they_prove():
 def test_publishing_again_and_again_is_paced():
     world = joined(2)
     m0 = world.machines["m0"]
-    before = m0.peers.table.get(m0.peers.publisher.own_key).version
+    before = m0.peers.table.get(EntryKey("m0", EntryKind.MEMBER)).version
     for number in range(100):
         publish(world, "m0", EntryKind.AD, b"%d" % number)
         world.run_until(world.now_s + 0.1)
@@ -247,7 +247,7 @@ def test_usage_is_known_to_all_and_outlives_the_machine_that_counted():
     for entry in peers.entries(EntryKind.LEDGER):
         age_s = peers.table.carried(entry.key, now(world)).age_s
         assert ledger.merge_entry(entry.machine, entry.body, age_s, now(world)).code == ""
-    assert ledger.usage_of(ann, wall_s) == pytest.approx(3600.0)
+    assert ledger.usage(wall_s).get(ann, 0.0) == pytest.approx(3600.0)
 
 
 @given(

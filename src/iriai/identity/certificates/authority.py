@@ -31,12 +31,36 @@ REQUEST_BYTES_MAX = 2048
 """Of a request to be signed; ours have about 200 bytes."""
 
 
-class Authority:
-    """The root of one cluster's trust, with its key at hand."""
+class _Signer:
+    """A certificate with its private key."""
 
     def __init__(self, key: Ed25519PrivateKey, certificate: Certificate) -> None:
         self.key = key
         self.certificate = certificate
+
+    def _sign(
+        self,
+        subject: tuple[SubjectKind, str],
+        key: Ed25519PublicKey,
+        now_wall_s: float,
+        lifetime_s: float,
+        issuer_der: bytes = b"",
+    ) -> Certificate:
+        """Sign a certificate of `key` for `subject`, a (kind, name) of this cluster."""
+        signer = self.certificate.subject
+        return build_certificate(
+            Subject(signer.cluster_id, *subject),
+            key,
+            signer=signer,
+            signing_key=self.key,
+            now_wall_s=now_wall_s,
+            lifetime_s=lifetime_s,
+            issuer_der=issuer_der,
+        )
+
+
+class Authority(_Signer):
+    """The root of one cluster's trust, with its private key."""
 
     @classmethod
     def create(cls, cluster: str, now_wall_s: float) -> Authority:
@@ -62,39 +86,16 @@ class Authority:
     def issuer(self, machine: str, now_wall_s: float) -> Issuer:
         """A new issuer, to be kept by the member `machine`."""
         key = Ed25519PrivateKey.generate()
-        kind = SubjectKind.ISSUER
-        signed = self._sign(kind, machine, key.public_key(), now_wall_s, ISSUER_LIFETIME_S)
-        return Issuer(key, signed)
+        subject = (SubjectKind.ISSUER, machine)
+        return Issuer(key, self._sign(subject, key.public_key(), now_wall_s, ISSUER_LIFETIME_S))
 
     def operator(self, name: str, key: Ed25519PublicKey, now_wall_s: float) -> Certificate:
         """A certificate that makes the holder of `key` an operator."""
-        return self._sign(SubjectKind.OPERATOR, name, key, now_wall_s, OPERATOR_LIFETIME_S)
-
-    def _sign(
-        self,
-        kind: SubjectKind,
-        name: str,
-        key: Ed25519PublicKey,
-        now_wall_s: float,
-        lifetime_s: float,
-    ) -> Certificate:
-        mine = self.certificate.subject
-        return build_certificate(
-            Subject(mine.cluster_id, kind, name),
-            key,
-            signer=mine,
-            signing_key=self.key,
-            now_wall_s=now_wall_s,
-            lifetime_s=lifetime_s,
-        )
+        return self._sign((SubjectKind.OPERATOR, name), key, now_wall_s, OPERATOR_LIFETIME_S)
 
 
-class Issuer:
+class Issuer(_Signer):
     """Signs machines for the authority."""
-
-    def __init__(self, key: Ed25519PrivateKey, certificate: Certificate) -> None:
-        self.key = key
-        self.certificate = certificate
 
     def machine(self, request: bytes, name: str, now_wall_s: float) -> Certificate:
         """The certificate of the machine `name`, whose key signed `request` (PKCS#10, DER).
@@ -102,17 +103,8 @@ class Issuer:
         Raises:
             Refused: the request is malformed, or whoever made it does not have its key.
         """
-        key = requested_key(request)
-        mine = self.certificate.subject
-        return build_certificate(
-            Subject(mine.cluster_id, SubjectKind.MACHINE, name),
-            key,
-            signer=mine,
-            signing_key=self.key,
-            now_wall_s=now_wall_s,
-            lifetime_s=MACHINE_LIFETIME_S,
-            issuer_der=self.certificate.der,
-        )
+        subject, key = (SubjectKind.MACHINE, name), requested_key(request)
+        return self._sign(subject, key, now_wall_s, MACHINE_LIFETIME_S, self.certificate.der)
 
 
 def requested_key(request: bytes) -> Ed25519PublicKey:

@@ -195,8 +195,3 @@ class Publisher:
         self._own = {kind: own for kind, own in self._own.items() if kind in kept}
         self._next_s = None
         self.announce(left, now)
-
-    @property
-    def own_key(self) -> EntryKey:
-        """Of what this machine says of itself."""
-        return EntryKey(self.name, EntryKind.MEMBER)

@@ -45,7 +45,7 @@ FALL = 1e-9
 
 
 class BatchRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """`model.records.LedgerRow`, short."""
+    """A `model.records.LedgerRow` as it is published: the same fields after the account."""
 
     group: Name
     user: Name
@@ -59,35 +59,19 @@ class BatchRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True)
 
     @staticmethod
     def of(row: LedgerRow) -> BatchRow:
-        """The same, short."""
-        return BatchRow(
-            *row.account,
-            row.counter,
-            row.epoch_wall_s,
-            row.runs,
-            row.run_s,
-            row.advance,
-            row.bucket_s,
-            row.buckets,
-        )
+        """Return `row` in its published form."""
+        _, *counts = msgspec.structs.astuple(row)
+        return BatchRow(*row.account, *counts)
 
     @property
     def row(self) -> LedgerRow:
-        """The same, as nodes and brokers have it."""
-        return LedgerRow(
-            self.account,
-            self.counter,
-            self.epoch_wall_s,
-            self.runs,
-            self.run_s,
-            self.advance,
-            self.bucket_s,
-            self.buckets,
-        )
+        """The row as nodes and brokers keep it."""
+        _, _, *counts = msgspec.structs.astuple(self)
+        return LedgerRow(self.account, *counts)
 
     @property
     def account(self) -> Account:
-        """Whose."""
+        """The account that the row counts."""
         return Account(self.group, self.user)
 
 
@@ -250,11 +234,6 @@ class Ledger:
     def usage(self, wall_s: float) -> dict[Account, float]:
         """What counts of every account's use on all machines, in charged seconds."""
         return {account: total.at(wall_s) for account, total in self._sums.items()}
-
-    def usage_of(self, account: Account, wall_s: float) -> float:
-        """One account's; 0 of one that is not known."""
-        total = self._sums.get(account)
-        return total.at(wall_s) if total is not None else 0.0
 
     def counters(self, machine: str) -> Mapping[Account, Counter]:
         """What is known of one machine's counters."""
