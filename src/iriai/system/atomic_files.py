@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 from iriai.model.problem import Refused
 
@@ -20,7 +21,7 @@ Owner = tuple[int, int]
 
 
 def read_file(path: Path) -> bytes:
-    """What `path` holds.
+    """Return the content of `path`.
 
     Raises:
         Refused: it cannot be read, or is too large to be ours.
@@ -42,7 +43,7 @@ def read_file(path: Path) -> bytes:
 
 
 def replace_file(path: Path, content: bytes, owner: Owner | None = None) -> None:
-    """As `write_whole`; `owner` defaults to who owned the old file.
+    """Write as `write_whole` does; `owner` defaults to the owner of the old file.
 
     Raises:
         Refused: it cannot be written; the old content stays.
@@ -57,7 +58,7 @@ def replace_file(path: Path, content: bytes, owner: Owner | None = None) -> None
 
 
 def write_whole(path: Path, content: bytes, owner: Owner | None = None) -> None:
-    """Make `content` what `path` holds: durable, and at no moment anything between old and new.
+    """Replace the content of `path`, durably and atomically.
 
     Raises OSError; then the old content stays.
     """
@@ -68,7 +69,7 @@ def write_whole(path: Path, content: bytes, owner: Owner | None = None) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Bring the names in a directory to the disk. Raises OSError."""
+    """Sync the names in a directory to the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -76,58 +77,40 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-class WholeDirectory:
-    """A new directory that appears with all its files, or not at all."""
+@contextmanager
+def whole_directory(
+    path: Path, owner: Owner | None = None
+) -> Iterator[Callable[[str, bytes], None]]:
+    """Make a directory that appears with all its files, or not at all.
 
-    def __init__(self, path: Path, owner: Owner | None = None) -> None:
-        self._path = path
-        self._fresh = path.with_name(path.name + FRESH)
-        self._owner = owner
+    Yields a function that writes a file of that name into it.
 
-    def write(self, name: str, content: bytes) -> None:
-        """Put a file into it."""
-        try:
-            _write(self._fresh / name, content, self._owner)
-        except OSError as error:
-            raise _unwritable(self._fresh / name, error) from None
+    Raises:
+        Refused: it exists already, or cannot be written; nothing of it stays.
+    """
+    if path.exists():
+        raise Refused(
+            "exists-already",
+            f"{path} exists already",
+            "a machine is in one cluster at a time: 'iriai leave' first",
+        )
+    import shutil  # which the launcher does not need
 
-    def __enter__(self) -> WholeDirectory:
-        if self._path.exists():
-            raise Refused(
-                "exists-already",
-                f"{self._path} exists already",
-                "a machine is in one cluster at a time: 'iriai leave' first",
-            )
-        try:
-            self._discard()
-            self._fresh.mkdir(mode=PRIVATE_DIRECTORY_MODE, parents=True)
-            if self._owner is not None:
-                os.chown(self._fresh, *self._owner)
-        except OSError as error:
-            raise _unwritable(self._fresh, error) from None
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is not None:
-            self._discard()
-            return
-        try:
-            sync_directory(self._fresh)
-            self._fresh.rename(self._path)
-            sync_directory(self._path.parent)
-        except OSError as failure:
-            self._discard()
-            raise _unwritable(self._path, failure) from None
-
-    def _discard(self) -> None:
-        import shutil  # which the launcher does not need
-
-        shutil.rmtree(self._fresh, ignore_errors=True)
+    fresh = path.with_name(path.name + FRESH)
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        fresh.mkdir(mode=PRIVATE_DIRECTORY_MODE, parents=True)
+        if owner is not None:
+            os.chown(fresh, *owner)
+        yield lambda name, content: _write(fresh / name, content, owner)
+        sync_directory(fresh)
+        fresh.rename(path)
+        sync_directory(path.parent)
+    except BaseException as error:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise _unwritable(path, error) from None
+        raise
 
 
 def _write(path: Path, content: bytes, owner: Owner | None) -> None:

@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from iriai.identity.certificates.certificate import Certificate, check_signed_for, read_certificate
 from iriai.model.problem import Refused
-from iriai.system.atomic_files import WholeDirectory, read_file, replace_file
+from iriai.system.atomic_files import read_file, replace_file, whole_directory
 
 KEY_FILE = "machine.key"
 CERTIFICATE_FILE = "machine.crt"
@@ -142,12 +142,12 @@ class MachineIdentity:
             Refused: the directory is there already, or cannot be written; nothing was.
         """
         check_signed_for(certificate, authority)
-        with WholeDirectory(Path(directory), owner) as fresh:
-            fresh.write(KEY_FILE, _private_pem(enrolment.key))
-            fresh.write(CERTIFICATE_FILE, _chain_pem(certificate))
-            fresh.write(AUTHORITY_FILE, _pem(authority.der))
+        with whole_directory(Path(directory), owner) as write:
+            write(KEY_FILE, _private_pem(enrolment.key))
+            write(CERTIFICATE_FILE, _chain_pem(certificate))
+            write(AUTHORITY_FILE, _pem(authority.der))
             for name, content in (more or {}).items():
-                fresh.write(name, content)
+                write(name, content)
         return cls.load(directory)
 
     def sign(self, content: bytes) -> bytes:

@@ -28,7 +28,7 @@ from iriai.identity.documents.operator_roster import RosterOperator
 from iriai.identity.documents.signed_document import DocumentKind, sign_document
 from iriai.model.bounds import Count, KeyBytes, Name, decoded
 from iriai.model.problem import NotAllowed, Refused
-from iriai.system.atomic_files import WholeDirectory, read_file, replace_file
+from iriai.system.atomic_files import read_file, replace_file, whole_directory
 
 KEY_FILE = "operator.key"
 CERTIFICATE_FILE = "operator.crt"
@@ -128,9 +128,9 @@ class Operator:
         """Write a new operator of `authority`; raises `Refused`."""
         key = OperatorKey.generate(name)
         certificate = authority.operator(name, key.signing.public_key(), now_wall_s)
-        with WholeDirectory(Path(directory)) as fresh:
-            fresh.write(KEY_FILE, key.encode(passphrase))
-            fresh.write(CERTIFICATE_FILE, certificate.der)
+        with whole_directory(Path(directory)) as write:
+            write(KEY_FILE, key.encode(passphrase))
+            write(CERTIFICATE_FILE, certificate.der)
         return cls(key, certificate)
 
     def sign(self, kind: DocumentKind, body: bytes) -> bytes:
@@ -165,8 +165,8 @@ def load_key(directory: str, ask: AskPassphrase) -> OperatorKey:
 def new_key(directory: str, name: str, passphrase: str) -> OperatorKey:
     """A new key in `directory`, of someone who is no operator yet; raises `Refused`."""
     key = OperatorKey.generate(name)
-    with WholeDirectory(Path(directory)) as fresh:
-        fresh.write(KEY_FILE, key.encode(passphrase))
+    with whole_directory(Path(directory)) as write:
+        write(KEY_FILE, key.encode(passphrase))
     return key
 
 
