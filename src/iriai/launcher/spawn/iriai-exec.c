@@ -88,11 +88,11 @@ static uint32_t supplementary[GROUPS_MAX];
 /* Report that `stage` failed and end. `error` is a positive error number. */
 static __attribute__((noreturn)) void fail(enum stage stage, long error)
 {
-    struct report report = {(int32_t)call0(__NR_getpid), (int32_t)stage, (int32_t)error};
+    struct report report = {(int32_t)call(__NR_getpid), (int32_t)stage, (int32_t)error};
     if (report_fd >= 0)
-        call3(__NR_write, report_fd, (long)&report, sizeof report);
+        call(__NR_write, report_fd, (long)&report, (long)sizeof report);
     for (;;)
-        call1(__NR_exit_group, EXIT_NOT_RUN);
+        call(__NR_exit_group, EXIT_NOT_RUN);
 }
 
 static long check(long result, enum stage stage)
@@ -137,15 +137,15 @@ static void reset_signals(void)
 {
     uint64_t nothing[4] = {0}; /* as struct sigaction: the default handler, no flags, no mask */
     for (long each = 1; each <= SIGNALS; each++)
-        call4(__NR_rt_sigaction, each, (long)nothing, 0, sizeof(uint64_t));
-    call4(__NR_rt_sigprocmask, SET_MASK, (long)nothing, 0, sizeof(uint64_t));
+        call(__NR_rt_sigaction, each, (long)nothing, 0, (long)sizeof(uint64_t));
+    call(__NR_rt_sigprocmask, SET_MASK, (long)nothing, 0, (long)sizeof(uint64_t));
 }
 
 static void join(const char *path)
 {
-    long fd = check(call4(__NR_openat, AT_FDCWD, (long)path, O_WRONLY, 0), STAGE_GROUP);
-    check(call3(__NR_write, fd, (long)"0", 1), STAGE_GROUP);
-    call1(__NR_close, fd);
+    long fd = check(call(__NR_openat, AT_FDCWD, (long)path, O_WRONLY, 0), STAGE_GROUP);
+    check(call(__NR_write, fd, (long)"0", 1), STAGE_GROUP);
+    call(__NR_close, fd);
 }
 
 static void limit(const char *text)
@@ -154,12 +154,12 @@ static void limit(const char *text)
     long resource = (long)number(&text, ':');
     values.soft = number(&text, ':');
     values.hard = number(&text, ':');
-    check(call4(__NR_prlimit64, 0, resource, (long)&values, 0), STAGE_LIMIT);
+    check(call(__NR_prlimit64, 0, resource, (long)&values, 0), STAGE_LIMIT);
 }
 
 static void set_user(long uid)
 {
-    check(call3(SET_USER, uid, uid, uid), STAGE_USER);
+    check(call(SET_USER, uid, uid, uid), STAGE_USER);
 }
 
 /* Take the groups of UID:GID:G,G,...; returns the user, who is not changed yet. */
@@ -173,8 +173,8 @@ static long take_groups(const char *text)
             fail(STAGE_USER, EINVAL);
         supplementary[count++] = (uint32_t)number(&text, ',');
     }
-    check(call2(SET_GROUPS, count, (long)supplementary), STAGE_USER);
-    check(call3(SET_GROUP, gid, gid, gid), STAGE_USER);
+    check(call(SET_GROUPS, count, (long)supplementary), STAGE_USER);
+    check(call(SET_GROUP, gid, gid, gid), STAGE_USER);
     return uid;
 }
 
@@ -185,10 +185,10 @@ static long take_groups(const char *text)
  */
 static void empty_bounding_set(void)
 {
-    if (call2(__NR_prctl, BOUNDING_READ, 0) == 0)
+    if (call(__NR_prctl, BOUNDING_READ, 0) == 0)
         return;
     for (long each = 0; each < CAPABILITIES; each++)
-        if (call2(__NR_prctl, BOUNDING_DROP, each) < 0)
+        if (call(__NR_prctl, BOUNDING_DROP, each) < 0)
             return;
 }
 
@@ -200,22 +200,22 @@ static void hold_capabilities(uint32_t permitted, uint32_t effective)
         int32_t pid;
     } self = {CAPABILITY_VERSION_3, 0};
     uint32_t sets[6] = {effective, permitted}; /* and inheritable; twice 32 of each */
-    check(call2(__NR_capset, (long)&self, (long)sets), STAGE_USER);
+    check(call(__NR_capset, (long)&self, (long)sets), STAGE_USER);
 }
 
 static void move(long fd, long target, enum stage stage)
 {
-    check(call3(__NR_dup3, fd, target, 0), stage);
+    check(call(__NR_dup3, fd, target, 0), stage);
 }
 
 static void open_as(long target, const char *path, long flags, enum stage stage)
 {
-    long fd = call4(__NR_openat, AT_FDCWD, (long)path, flags | O_NOCTTY | O_LARGEFILE, FILE_MODE);
+    long fd = call(__NR_openat, AT_FDCWD, (long)path, flags | O_NOCTTY | O_LARGEFILE, FILE_MODE);
     check(fd, stage);
     if (fd == target)
         return;
     move(fd, target, stage);
-    call1(__NR_close, fd);
+    call(__NR_close, fd);
 }
 
 /* The task's environment: what begins with a colon, without it. Done in place. */
@@ -235,13 +235,13 @@ static char **task_environment(char **entries)
  */
 static long execute(char *path, char **arguments, char **environment)
 {
-    long error = -call3(__NR_execve, (long)path, (long)arguments, (long)environment);
+    long error = -call(__NR_execve, (long)path, (long)arguments, (long)environment);
     if (error != ENOEXEC)
         return error;
     char *name = arguments[0], *separator = arguments[-1];
     arguments[-1] = (char *)"/bin/sh";
     arguments[0] = path;
-    error = -call3(__NR_execve, (long)arguments[-1], (long)(arguments - 1), (long)environment);
+    error = -call(__NR_execve, (long)arguments[-1], (long)(arguments - 1), (long)environment);
     arguments[-1] = separator;
     arguments[0] = name;
     return error;
@@ -309,7 +309,7 @@ static int read_options(int count, char **options, struct wishes *wishes)
         case 'p': wishes->parent = (long)number(&value, 0); break;
         case 'r':
             report_fd = (int)number(&value, 0);
-            call3(__NR_fcntl, report_fd, F_SETFD, FD_CLOEXEC);
+            call(__NR_fcntl, report_fd, F_SETFD, FD_CLOEXEC);
             break;
         case 'u': wishes->user = value; break;
         case 'd': wishes->directory = value; break;
@@ -346,7 +346,7 @@ static void open_files(const struct wishes *wishes)
 static void enter_directory(const struct wishes *wishes)
 {
     if (wishes->directory)
-        check(call1(__NR_chdir, (long)wishes->directory), STAGE_DIRECTORY);
+        check(call(__NR_chdir, (long)wishes->directory), STAGE_DIRECTORY);
 }
 
 /* Where text goes on behind the words that it begins with; NULL: it does not begin so. */
@@ -366,7 +366,7 @@ static int is_hidden(const char *directory)
 {
     static const char *const places[] = {"/tmp/", "/dev/shm/"};
     char found[PATH_BYTES_MAX];
-    if (call2(__NR_getcwd, (long)found, sizeof found) < 0)
+    if (call(__NR_getcwd, (long)found, (long)sizeof found) < 0)
         return 0;
     for (int each = 0; each < 2; each++) {
         const char *entry = behind(found, places[each]);
@@ -388,7 +388,7 @@ static int is_hidden(const char *directory)
  */
 static void enter_namespace(const struct wishes *wishes, long uid)
 {
-    check(call5(__NR_prctl, KEEP_CAPABILITIES, 1, 0, 0, 0), STAGE_USER);
+    check(call(__NR_prctl, KEEP_CAPABILITIES, 1, 0, 0, 0), STAGE_USER);
     set_user(uid);
     if (uid)
         hold_capabilities(TO_ENTER, NONE);
@@ -398,7 +398,7 @@ static void enter_namespace(const struct wishes *wishes, long uid)
         return;
     if (uid)
         hold_capabilities(TO_ENTER, TO_ENTER);
-    check(call2(__NR_setns, wishes->namespace, MOUNT_NAMESPACE), STAGE_NAMESPACE);
+    check(call(__NR_setns, wishes->namespace, MOUNT_NAMESPACE), STAGE_NAMESPACE);
 }
 
 /*
@@ -409,7 +409,7 @@ static void enter_namespace(const struct wishes *wishes, long uid)
  */
 static void leave_session_keyring(void)
 {
-    long result = call2(__NR_keyctl, JOIN_SESSION_KEYRING, 0);
+    long result = call(__NR_keyctl, JOIN_SESSION_KEYRING, 0);
     if (result != -ENOSYS && result != -EPERM && result != -EACCES)
         check(result, STAGE_USER);
 }
@@ -430,7 +430,7 @@ static void become(const struct wishes *wishes)
             hold_capabilities(NONE, NONE);
     }
     if (wishes->no_new_privileges)
-        check(call5(__NR_prctl, NO_NEW_PRIVILEGES, 1, 0, 0, 0), STAGE_USER);
+        check(call(__NR_prctl, NO_NEW_PRIVILEGES, 1, 0, 0, 0), STAGE_USER);
     enter_directory(wishes);
     if (!wishes->user || wishes->namespace < 0)
         open_files(wishes);
@@ -443,39 +443,39 @@ static void become(const struct wishes *wishes)
  */
 static void close_others_on_exec(void)
 {
-    long none = call3(__NR_close_range, FIRST_OTHER, LAST_POSSIBLE, CLOSE_ON_EXEC);
+    long none = call(__NR_close_range, FIRST_OTHER, LAST_POSSIBLE, CLOSE_ON_EXEC);
     if (none >= 0 || report_fd < FIRST_OTHER)
         return;
     if (report_fd > FIRST_OTHER)
-        call3(__NR_close_range, FIRST_OTHER, report_fd - 1, 0);
-    call3(__NR_close_range, report_fd + 1, LAST_POSSIBLE, 0);
+        call(__NR_close_range, FIRST_OTHER, report_fd - 1, 0);
+    call(__NR_close_range, report_fd + 1, LAST_POSSIBLE, 0);
 }
 
 int main(int count, char **options, char **entries)
 {
     struct wishes wishes = {.namespace = -1};
-    call2(__NR_prctl, PARENT_DEATH_SIGNAL, SIGNAL_KILL); /* until the user changes */
+    call(__NR_prctl, PARENT_DEATH_SIGNAL, SIGNAL_KILL); /* until the user changes */
     int end = read_options(count, options, &wishes);
     int priority = 0;
-    call3(__NR_sched_setscheduler, 0, ORDINARY_SCHEDULING, (long)&priority);
+    call(__NR_sched_setscheduler, 0, ORDINARY_SCHEDULING, (long)&priority);
     reset_signals();
-    check(call0(__NR_setsid), STAGE_SESSION);
+    check(call(__NR_setsid), STAGE_SESSION);
     for (int at = 1; at < end; at++)
         if (options[at][0] == 'g')
             join(options[at] + 2);
     /* Only now: a launcher that ends later is followed by one that finds this process in its
        groups, or by its mark. */
-    if (wishes.parent && call0(__NR_getppid) != wishes.parent)
+    if (wishes.parent && call(__NR_getppid) != wishes.parent)
         fail(STAGE_PARENT, ESRCH);
     if (wishes.terminal)
-        check(call3(__NR_ioctl, 0, SET_CONTROLLING_TERMINAL, 0), STAGE_TERMINAL);
+        check(call(__NR_ioctl, 0, SET_CONTROLLING_TERMINAL, 0), STAGE_TERMINAL);
     for (int at = 1; at < end; at++)
         if (options[at][0] == 'l')
             limit(options[at] + 2);
-    call1(__NR_umask, TASK_UMASK);
+    call(__NR_umask, TASK_UMASK);
     become(&wishes);
     close_others_on_exec();
-    call2(__NR_prctl, PARENT_DEATH_SIGNAL, 0);
+    call(__NR_prctl, PARENT_DEATH_SIGNAL, 0);
     char **arguments = options + end + 1;
     char **environment = task_environment(entries);
     int is_path = *find(arguments[0], '/') == '/';

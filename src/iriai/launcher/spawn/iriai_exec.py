@@ -31,6 +31,7 @@ PRIVATE = ("/tmp/", "/dev/shm/")  # noqa: S108 - where mount namespaces have the
 TASK_UMASK = 0o022
 FILE_MODE = 0o666
 EXIT_NOT_RUN = 126
+SHELL = b"/bin/sh"
 PATH_DEFAULT = b"/usr/local/bin:/usr/bin:/bin"
 
 
@@ -112,9 +113,8 @@ def reset_signals() -> None:
 
 def write_membership(path: str) -> None:
     """Join one control group."""
-    fd = os.open(path, os.O_WRONLY)
-    os.write(fd, b"0")
-    os.close(fd)
+    with open(path, "wb", buffering=0) as file:
+        file.write(b"0")
 
 
 def become(single: dict[str, str]) -> None:
@@ -250,11 +250,17 @@ def close_others_on_exec() -> None:
 
 
 def execute(path: bytes, command: list[bytes], environment: dict[bytes, bytes]) -> int:
-    """Execute; returns the error number where that failed. A text without #! goes to the shell."""
-    error = _execve(path, command, environment)
-    if error == errno.ENOEXEC:
-        return _execve(b"/bin/sh", [b"/bin/sh", path, *command[1:]], environment)
-    return error
+    """Execute `path`; returns the error number. A text without #! is given to the shell."""
+    run: Callable[..., object] = os.execve
+    for program, words in ((path, command), (SHELL, [SHELL, path, *command[1:]])):
+        try:
+            run(program, words, environment)
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                return error.errno or errno.EIO
+        except ValueError:
+            return errno.EINVAL
+    return errno.ENOEXEC
 
 
 def search(command: list[bytes], environment: dict[bytes, bytes]) -> int:
@@ -266,17 +272,6 @@ def search(command: list[bytes], environment: dict[bytes, bytes]) -> int:
         if error == errno.EACCES or is_worse:
             result = error
     return result
-
-
-def _execve(path: bytes, command: list[bytes], environment: dict[bytes, bytes]) -> int:
-    call: Callable[..., object] = os.execve
-    try:
-        call(path, command, environment)
-    except OSError as error:
-        return error.errno or errno.EIO
-    except ValueError:
-        return errno.EINVAL
-    return 0
 
 
 if __name__ == "__main__":

@@ -102,29 +102,12 @@ enum { SET_USER = __NR_setresuid32, SET_GROUP = __NR_setresgid32, SET_GROUPS = _
 enum { SET_USER = __NR_setresuid, SET_GROUP = __NR_setresgid, SET_GROUPS = __NR_setgroups };
 #endif
 
-static long call4(long number, long a, long b, long c, long d)
-{
-    return call5(number, a, b, c, d, 0);
-}
+/* call(NUMBER, VALUE...): up to five values; what is not given is 0. */
+#define call(...) call_with((const long[6]){__VA_ARGS__})
 
-static long call3(long number, long a, long b, long c)
+static inline long call_with(const long values[6])
 {
-    return call5(number, a, b, c, 0, 0);
-}
-
-static long call2(long number, long a, long b)
-{
-    return call5(number, a, b, 0, 0, 0);
-}
-
-static long call1(long number, long a)
-{
-    return call5(number, a, 0, 0, 0, 0);
-}
-
-static long call0(long number)
-{
-    return call5(number, 0, 0, 0, 0, 0);
+    return call5(values[0], values[1], values[2], values[3], values[4], values[5]);
 }
 
 #endif
