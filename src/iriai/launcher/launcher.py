@@ -1,7 +1,7 @@
 """The launcher itself: messages in, messages out, with the journal between.
 
-One turn takes everything in that is there, writes it down in one go, and only then acts: intents
-are in the journal before anything is spawned, ends before they are reported.
+One turn handles everything that has arrived, writes it to the journal at once, and only then acts:
+intents are in the journal before anything is spawned, ends before they are reported.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ SHUT_DOWN = LimitExceeded(EndCause.EVICTED, "the launcher was shut down")
 
 
 class MessageProblem(Exception):
-    """The daemon does not keep to the messages."""
+    """The daemon violates the protocol."""
 
 
 class Launcher:
-    """Does what the daemon says, once."""
+    """Executes the requests of the daemon, each once."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Launcher:
         configure: Callable[[], tuple[Enforcement, ...]],
         defects: Defects,
     ) -> None:
-        """`configure` takes in what is configured for the machine, and says how limits are kept.
+        """`configure` applies the configuration of the machine and returns how limits are enforced.
 
         It raises `BadMachineFile`.
         """
@@ -125,31 +125,28 @@ class Launcher:
 
     @property
     def has_work(self) -> bool:
-        """Whether the next turn has something to do without waiting for anything."""
+        """Whether the next turn has work to do without waiting for anything."""
         return self._starting.has_work or (bool(self._ends) and steady_s() >= self._retry_s)
 
     @property
     def tasks_alive(self) -> int:
-        """How many tasks run, or leave processes behind that do."""
+        """How many tasks have a live process."""
         return len(self._tasks)
 
     @property
     def is_finished(self) -> bool:
-        """Whether it was shut down, and everything has ended and been told."""
+        """Whether it was shut down, and all ends have been reported."""
         return self._is_shutting_down and not (
             self._tasks or self._starting or self._ends or self._epilogs
         )
 
     def next_s(self) -> float | None:
-        """When a turn is due on the steady clock although nothing happened."""
-        due_s = self._timers.next_s()
-        for other_s in (self._sync_s, self._retry_s if self._ends else None):
-            if other_s is not None and (due_s is None or other_s < due_s):
-                due_s = other_s
-        return due_s
+        """Return when the next turn is due on the steady clock if nothing happens before."""
+        moments = (self._timers.next_s(), self._sync_s, self._retry_s if self._ends else None)
+        return min((each for each in moments if each is not None), default=None)
 
     def attach(self, message: Attach) -> Attached:
-        """A daemon is there. Raises `MessageProblem`."""
+        """Return the state for a daemon that connected. Raises `MessageProblem`."""
         try:
             enforcement = self._configure()
         except BadMachineFile as bad:
@@ -176,7 +173,7 @@ class Launcher:
         )
 
     def handle(self, message: ToLauncher, descriptors: Sequence[int]) -> None:
-        """Take one message in. `descriptors` came with it and are closed here.
+        """Handle one message; close the `descriptors` that came with it.
 
         Raises `MessageProblem`.
         """
@@ -204,7 +201,7 @@ class Launcher:
                 self._replies.append(self.attach(message))
 
     def shut_down(self) -> None:
-        """End all tasks; nothing is started from here on."""
+        """End all tasks; start none from here on."""
         log.info("shutting down, %d tasks run", len(self._tasks))
         self._is_shutting_down = True
         for attempt in self._starting.attempts():
@@ -214,7 +211,7 @@ class Launcher:
             self._tasks.end(task, SHUT_DOWN, grace_s, steady_s())
 
     def turn(self) -> list[FromLauncher]:
-        """Do what is due; returns what the daemon is to be told."""
+        """Do what is due; return the messages for the daemon."""
         if self.children_ended:
             self.children_ended = False
             self._tasks.reap()
@@ -237,7 +234,7 @@ class Launcher:
         return told
 
     def _run_timers(self) -> None:
-        """Do what is due; an error ends the task that it is about."""
+        """Run the timers that are due; an error ends the task that it concerns."""
         now_s = steady_s()
         for about, error in self._timers.run_due(now_s):
             if isinstance(about, RunningTask):
@@ -247,7 +244,7 @@ class Launcher:
                 self.defects.record("a timer", error)
 
     def _after(self, ends: list[Exit]) -> list[Exit]:
-        """Ends that may be told: no epilog is to come, or it is over."""
+        """Return the ends that may be reported: without an epilog, or after it."""
         if not (ends or self._epilogs):
             return ends
         told = self._epilogs.after(ends)
@@ -257,7 +254,7 @@ class Launcher:
         return told
 
     def _unfit(self) -> list[HookFailed]:
-        """What failed since this was asked last."""
+        """Return the failures of hooks since the last call."""
         fresh = [
             each for each in self._hooks.unfit.values() if each.attempt not in self._unfit_told
         ]
@@ -288,7 +285,7 @@ class Launcher:
             close(fd)
 
     def _prepared(self, message: Launch) -> list[Prepared | NotStarted]:
-        """What the tasks of each template share; each is for the tasks of one home."""
+        """Return the common part of the tasks of each template, which all have one home."""
         homes: dict[int, str] = {}
         count = len(message.templates)
         for order in message.orders:
@@ -311,7 +308,7 @@ class Launcher:
         return result
 
     def _is_known(self, attempt: AttemptId) -> bool:
-        """Whether `attempt` was ordered before; what is known of it is then reported again."""
+        """Return whether `attempt` was ordered before; if so, report its state again."""
         task = self._tasks.get(attempt)
         if task is not None:
             self._started_again.append(task.alive)
@@ -336,7 +333,7 @@ class Launcher:
             self._not_started(attempt, NotStarted(reason.cause, reason.message))
 
     def _spawn(self) -> list[Alive]:
-        """Spawn what was written down; returns what began, and what had begun before."""
+        """Spawn journalled attempts; return those that run, with those that were ordered again."""
         started = self._starting.spawn_some()
         if started:
             self._note(ProcessStarts(tuple(started)))
@@ -352,7 +349,7 @@ class Launcher:
         self._ends.setdefault(attempt, end)
 
     def _note(self, record: Dropped | ProcessStarts | EpilogsDone) -> None:
-        """Write what may be lost; where that fails a question is asked again later."""
+        """Journal a record that may be lost: after a crash, its question is asked again."""
         try:
             self._journal.append(record, sync=False)
             self._journal.compact_if_grown()
@@ -360,7 +357,7 @@ class Launcher:
             log.exception("the journal could not be written")
 
     def _write(self) -> list[Exit]:
-        """Write new intents and ends down; returns the ends, or nothing where that failed."""
+        """Journal new intents and ends; return the ends, or nothing if that failed."""
         for end in self._tasks.drain_exits():
             self._ends[end.attempt] = end
             self._epilogs.begun(end.attempt)
@@ -388,7 +385,7 @@ class Launcher:
         return ends
 
     def _sync(self) -> None:
-        """Make what was written durable, once the oldest of it is old enough."""
+        """Sync the journal once its oldest unsynced record is `SYNC_WITHIN_S` old."""
         if self._journal.is_synced:
             return
         if self._sync_s is None:
@@ -398,7 +395,7 @@ class Launcher:
             self._sync_s = None
 
     def _refuse_unwritten(self, intents: list[Intent], error: OSError) -> None:
-        """What cannot be written down is not started; ends wait."""
+        """Refuse intents that could not be journalled; ends are kept for later."""
         log.error("not written: %d intents, %d ends: %s", len(intents), len(self._ends), error)
         why = f"the launcher's journal could not be written: {error.strerror}"
         for intent in intents:

@@ -16,7 +16,7 @@ _LINE_LENGTH_MAX = 300
 
 
 class Child:
-    """Launcher or daemon: how to start it, and what has become of it."""
+    """Launcher or daemon: how to start it, and its current process."""
 
     def __init__(self, name: str, command: list[str], paths: StatePaths) -> None:
         self.name = name
@@ -34,7 +34,7 @@ class Child:
         self._lock = paths.lock(name)
 
     def find_or_start(self, now_s: float) -> str:
-        """Watch the one that runs, else start it; returns what was done, for the log."""
+        """Adopt the one that runs, else start it; return a line for the log."""
         self.due_s = None
         self.began_s = now_s
         found = adopt_holder(self._lock)
@@ -45,7 +45,7 @@ class Child:
         return f"{self.name} {'found' if found else 'started'}, process {self.watched.pid}"
 
     def reap(self, now_s: float) -> tuple[float, int | None]:
-        """Of one that has ended: (seconds it lived under us, exit code)."""
+        """Return how long an ended process lived under this supervisor, and its exit code."""
         assert self.watched is not None
         code = self.watched.exit_code()
         self.watched = None
@@ -53,35 +53,42 @@ class Child:
         return now_s - self.began_s, code
 
     def last_line(self) -> str:
-        """The last line of its log that says anything."""
-        return _last_line(self.log)
+        """Return the last line of its log that is not blank, or "none"."""
+        try:
+            with Path(self.log).open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS_BYTES))
+                lines = file.read().decode(errors="replace").split("\n")
+        except OSError:
+            return "none"
+        words = [line.strip() for line in lines if line.strip()]
+        return words[-1][:_LINE_LENGTH_MAX] if words else "none"
 
     def clear_marks(self) -> None:
-        """Remove what an earlier life left to show that it worked."""
+        """Remove the marks by which an earlier process showed that it worked."""
         raise NotImplementedError
 
     def left_a_mark(self) -> bool:
-        """Whether this life got as far as to work."""
+        """Return whether this process got as far as to work."""
         raise NotImplementedError
 
 
 class DaemonChild(Child):
-    """The daemon, which says so when it serves, and why when it ends."""
+    """The daemon, which reports when it serves, and why it ends."""
 
     def __init__(self, command: list[str], paths: StatePaths) -> None:
         super().__init__("daemon", command, paths)
         self._end = paths.end("daemon")
 
     def clear_marks(self) -> None:
-        """An ending of before would be taken for this one's."""
+        """Remove the report of an earlier process."""
         os.close(open_ending(self._end))
 
     def left_a_mark(self) -> bool:
-        """As it said."""
+        """Return whether the daemon reported that it serves."""
         return has_started(self._end)
 
     def exit_report(self) -> ExitReport | None:
-        """Why it ended, or is about to; None where it said nothing."""
+        """Return why it ended, or is about to; None if it left no report."""
         return read_ending(self._end)
 
 
@@ -93,20 +100,9 @@ class LauncherChild(Child):
         self._socket = Path(paths.launcher_socket)
 
     def clear_marks(self) -> None:
-        """Nobody listens there any more."""
+        """Remove the socket of an earlier process."""
         self._socket.unlink(missing_ok=True)
 
     def left_a_mark(self) -> bool:
-        """Its socket outlives all but an end on purpose."""
+        """Return whether its socket exists, which only an end on purpose removes."""
         return self._socket.exists()
-
-
-def _last_line(log: str) -> str:
-    try:
-        with Path(log).open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS_BYTES))
-            lines = file.read().decode(errors="replace").split("\n")
-    except OSError:
-        return "none"
-    words = [line.strip() for line in lines if line.strip()]
-    return words[-1][:_LINE_LENGTH_MAX] if words else "none"

@@ -23,7 +23,7 @@ _ANSWER_WAIT_S = 10.0
 
 
 class DaemonProbe(NamedTuple):
-    """A daemon that answers. Once `up` is done nothing is None that the machine has."""
+    """A daemon that answers. After `up`, None stands only for a part that the machine lacks."""
 
     home: str
     state_directory: str
@@ -38,14 +38,14 @@ class DaemonProbe(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is missing."""
+        """Whether every part of this machine runs."""
         runs_things = Part.NODE in self.parts or Part.HOME in self.parts
         has_launcher = self.launcher_pid is not None or not runs_things
         return has_launcher and self.supervisor_pid is not None
 
 
 def probe(paths: StatePaths) -> DaemonProbe | None:
-    """The daemon that answers now, or None.
+    """Return the daemon that answers now, or None.
 
     Raises:
         Unreachable: something answers that is not the daemon of this directory.
@@ -93,7 +93,7 @@ def _check_listener(paths: StatePaths, connection: socket.socket) -> None:
 
 
 def _ask(paths: StatePaths, connection: socket.socket) -> StatusReport | None:
-    """What the daemon says of itself; None where it went away without a word."""
+    """Return the status of the daemon; None if it closed the connection without an answer."""
     requests = (Request(1, Hello(PROTOCOL_VERSION)), Request(2, Status()))
     connection.sendall(b"".join(map(request_frame, requests)))
     frames = FrameReader()

@@ -32,13 +32,13 @@ class LogRotation:
         self._daemon_uid = daemon_uid
 
     def prepare(self) -> None:
-        """Have every log there, with its owner."""
+        """Create the logs that are missing, each with its owner."""
         for part in PARTS:
             with suppress(OSError):
                 self._make(part)
 
     def rotate_due(self) -> None:
-        """Rotate what has grown, and make what was moved away."""
+        """Rotate the logs that exceed the limit, and create those that are missing."""
         bytes_max, files = self._limits()
         for part in PARTS:
             path = Path(self._paths.log_of(part))
@@ -53,7 +53,7 @@ class LogRotation:
                 self._make(part)
 
     def _limits(self) -> tuple[int, int]:
-        """The configured ones; what cannot be read has its default."""
+        """Return the configured limits; the defaults if they cannot be read."""
         try:
             said = json.loads(Path(f"{self._paths.directory}/machine.json").read_text())
             return int(said["log_bytes_max"]), int(said["log_files"])
@@ -71,9 +71,9 @@ class LogRotation:
 
 
 def shift(path: Path, files: int) -> None:
-    """Move `path` to `path.1`, that to `path.2`, and so on; `files` of them stay.
+    """Rename `path` to `path.1`, that to `path.2`, and so on; keep `files` of them.
 
-    Raises OSError; then nothing is lost but what was too old.
+    Raises OSError; then at most files beyond `files` are lost.
     """
     beyond = files + 1
     while _numbered(path, beyond).exists():  # more were kept once

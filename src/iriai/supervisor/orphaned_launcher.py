@@ -13,9 +13,9 @@ END_WAIT_S = 60.0
 
 
 def end_launcher(directory: str) -> int | None:
-    """End the launcher of a state directory and its tasks; returns its process id.
+    """End the launcher of a state directory and its tasks; return its process id.
 
-    Returns None where none runs. Raises a `Problem` where it may not, or does not end.
+    Returns None if none runs. Raises a `Problem` if this is not permitted, or it does not end.
     """
     paths = absolute_paths(directory)
     try:

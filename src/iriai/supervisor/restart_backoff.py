@@ -24,7 +24,7 @@ class RestartBackoff:
         self._short_lives = 0
 
     def delay_s(self, lived_s: float, *, killed: bool) -> float:
-        """The pause before the next start, given how long this life was and how it ended."""
+        """Return the pause before the next start, after a life of `lived_s` that ended so."""
         if lived_s >= (LONG_LIFE_S if killed else DELAY_MAX_S):
             self.forget()
         elif not killed:

@@ -50,7 +50,7 @@ class Plan(NamedTuple):
 
 
 class Supervisor:
-    """Watches both parts until someone wants the end, or they cannot be started at all."""
+    """Watches both parts until the end is requested, or they cannot be started at all."""
 
     def __init__(self, plan: Plan, ending: int) -> None:
         self._plan = plan
@@ -69,7 +69,7 @@ class Supervisor:
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> ExitReport:
-        """Supervise; returns why it is over."""
+        """Supervise until the end; return why it ended."""
         self._catch_signals()
         self._logs.prepare()
         while self._over is None:
@@ -106,7 +106,7 @@ class Supervisor:
             signal.signal(number, lambda _number, _frame: None)
 
     def _wait(self, now_s: float) -> None:
-        """Until a process ends, a signal comes, or something is due."""
+        """Wait until a process ends, a signal arrives, or something is due."""
         poll = select.poll()
         poll.register(self._wake_read, select.POLLIN)
         for part in self._parts:
@@ -200,11 +200,11 @@ class Supervisor:
         part.due_s = now_s + delay_s
 
     def _is_new(self, part: Child) -> bool:
-        """Whether `part` never worked, and the daemon never was there to miss it."""
+        """Return whether neither `part` nor the daemon ever worked."""
         return not (part.has_worked or self._daemon.has_worked)
 
     def _end_what_is_new(self) -> None:
-        """Leave nothing behind of a start that failed; what was found running stays."""
+        """End what this supervisor started, after a failed start; adopted processes stay."""
         if self._daemon.has_worked:
             return
         for part in reversed(self._parts):
@@ -217,7 +217,7 @@ class Supervisor:
             watched.exit_code()
 
     def _say(self, line: str, *, aloud: bool = False) -> None:
-        """Put `line` into the log; `aloud` also before whoever sits at the terminal."""
+        """Append `line` to the log; with `aloud`, write it to the terminal too, if there is one."""
         stamped = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line_of(line)}\n"
         # Where the log is full or the terminal gone there is nobody to tell.
         with suppress(OSError), Path(self._plan.paths.log_of("supervisor")).open("a") as log:
@@ -243,22 +243,10 @@ def _describe_end(code: int | None) -> str:
     return f"exit code {code}"
 
 
-def supervisor_command(
-    paths: StatePaths, daemon_uid: int, minimum_uid: int, *, has_launcher: bool, foreground: bool
-) -> list[str]:
-    """What to run to supervise a state directory."""
-    words = [paths.directory, str(daemon_uid), str(minimum_uid)]
-    words += [
-        "launcher" if has_launcher else "no-launcher",
-        "foreground" if foreground else "detached",
-    ]
-    return [sys.executable, "-P", "-m", "iriai.supervisor.supervisor", *words]
-
-
 def retry_now(paths: StatePaths) -> bool:
-    """Have the running supervisor try again at once what it would try later.
+    """Make the running supervisor retry at once what it would retry later.
 
-    Returns False where no supervisor runs.
+    Returns False if no supervisor runs.
     """
     watched = adopt_holder(paths.lock("supervisor"))
     if watched is None:
@@ -269,7 +257,7 @@ def retry_now(paths: StatePaths) -> bool:
 
 
 def plan_for(paths: StatePaths, daemon_uid: str, minimum_uid: str, runs: str, mode: str) -> Plan:
-    """Our own launcher and daemon, for one state directory."""
+    """Return the commands of launcher and daemon for one state directory."""
     python = [sys.executable, "-P", "-m"]
     launcher = []
     if runs == "launcher":
@@ -282,7 +270,7 @@ def plan_for(paths: StatePaths, daemon_uid: str, minimum_uid: str, runs: str, mo
 
 
 def supervise(plan: Plan) -> int:
-    """Be the one supervisor of the plan's state directory; returns the exit code."""
+    """Supervise the state directory of `plan`, once per directory; return the exit code."""
     paths = plan.paths
     try:
         lock = take_lock(paths.lock("supervisor"))

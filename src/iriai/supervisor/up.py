@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,7 +21,7 @@ from iriai.daemon.startup.state_directory import absolute_paths, check_space
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem, Unreachable
 from iriai.supervisor.daemon_probe import DaemonProbe, probe
-from iriai.supervisor.supervisor import retry_now, supervisor_command
+from iriai.supervisor.supervisor import retry_now
 from iriai.system.exit_report import read_ending
 from iriai.system.lock_file import lock_holder
 from iriai.system.process_handle import ProcessHandle, adopt, spawn
@@ -35,31 +36,20 @@ _CLOCK_COARSENESS_S = 0.05
 
 
 class _Checked(NamedTuple):
-    """What was found good before anything starts."""
+    """What was checked before anything starts."""
 
     paths: StatePaths
-    daemon_uid: int
-    minimum_uid: int
-    has_launcher: bool
-
-    def command(self, *, foreground: bool) -> list[str]:
-        """What to run as its supervisor."""
-        return supervisor_command(
-            self.paths,
-            self.daemon_uid,
-            self.minimum_uid,
-            has_launcher=self.has_launcher,
-            foreground=foreground,
-        )
+    supervisor: list[str]
+    """Command of the supervisor, but for its last word, the mode."""
 
 
 def bring_up(
     directory: str, user: str | None = None, wanted: RequestedRole = AS_BEFORE
 ) -> DaemonProbe:
-    """Bring up the daemon of a state directory, detached; returns when nothing of it is missing.
+    """Start the daemon of a state directory, detached; return once all its parts run.
 
-    `user` is whom root wants the daemon to run as (None: as before, or `iriai`), `wanted` what else
-    a new directory is to remember.
+    `user` is the user that root wants the daemon to run as (None: as before, or `iriai`), `wanted`
+    the other settings that a new directory keeps.
 
     Raises:
         Problem: why it cannot, from whichever of the processes knew. Nothing is left running that
@@ -70,7 +60,7 @@ def bring_up(
         return daemon
     paths, since_s, child = checked.paths, time.time(), None
     if not retry_now(paths):
-        child = spawn(checked.command(foreground=False), paths.log_of("supervisor"))
+        child = spawn([*checked.supervisor, "detached"], paths.log_of("supervisor"))
     return _await_answer(paths, since_s, child)
 
 
@@ -80,13 +70,13 @@ def stay_up(  # noqa: RET503 - where it does not return it has become the superv
     announce: Callable[[DaemonProbe], None],
     wanted: RequestedRole = AS_BEFORE,
 ) -> DaemonProbe:
-    """Bring up the daemon and become its supervisor.
+    """Start the daemon and become its supervisor.
 
-    `announce` is called once it answers, in a process of its own that ends right after: it has to
-    write out what it says, and so has the caller before.
+    `announce` is called once the daemon answers, in a process of its own that ends right after: it
+    has to flush its output, and so has the caller before this call.
 
-    Returns only where it was up already. A start that fails ends this process with the problem's
-    exit code and its words on standard error.
+    Returns only if the daemon was up already. A failed start ends this process with the exit code
+    of the problem and its message on standard error.
 
     Raises:
         Problem: as `bring_up`, before anything started.
@@ -97,7 +87,7 @@ def stay_up(  # noqa: RET503 - where it does not return it has become the superv
     if retry_now(checked.paths):
         return _await_answer(checked.paths, time.time(), None)
     _announce_later(checked.paths, announce)
-    _become(checked.command(foreground=True))
+    _become([*checked.supervisor, "foreground"])
 
 
 def _become(command: list[str]) -> NoReturn:
@@ -107,7 +97,7 @@ def _become(command: list[str]) -> NoReturn:
 def _prepare(
     directory: str, user: str | None, wanted: RequestedRole
 ) -> tuple[_Checked, DaemonProbe | None]:
-    """Check what can be checked; return that, and the daemon if nothing of it is missing."""
+    """Check what can be checked; return that, and the daemon if all its parts run."""
     paths = absolute_paths(directory)
     configuration = read_configuration(paths)
     identity = settle_directory(paths, configuration, measure(), user, wanted)
@@ -115,16 +105,17 @@ def _prepare(
     if lock_holder(paths.lock("daemon")) is None:
         check_space(paths)
     uid = pwd.getpwnam(identity.daemon_user).pw_uid if os.geteuid() == 0 else os.geteuid()
-    minimum_uid = configuration.identity.minimum_uid
     _let_it_end(paths)
     daemon = probe(paths)
     is_complete = daemon is not None and daemon.is_complete
-    checked = _Checked(paths, uid, minimum_uid, identity.role.has_launcher)
-    return checked, daemon if is_complete else None
+    runs = "launcher" if identity.role.has_launcher else "no-launcher"
+    words = [paths.directory, str(uid), str(configuration.identity.minimum_uid), runs]
+    command = [sys.executable, "-P", "-m", "iriai.supervisor.supervisor", *words]
+    return _Checked(paths, command), daemon if is_complete else None
 
 
 def _let_it_end(paths: StatePaths) -> None:
-    """Wait for an `iriai down` that is still under way: what answers now will not for long."""
+    """Wait for an `iriai down` in progress: a daemon that answers now is about to end."""
     deadline_s = time.monotonic() + END_WAIT_S
     for part in ("daemon", "supervisor"):
         while (pid := lock_holder(paths.lock(part))) is not None and _is_ending(paths):
@@ -146,7 +137,7 @@ def _is_ending(paths: StatePaths) -> bool:
 def _await_answer(
     paths: StatePaths, since_s: float, supervisor: ProcessHandle | None
 ) -> DaemonProbe:
-    """The daemon once it answers; `supervisor` is the process to watch, where it is ours."""
+    """Return the daemon once it answers; `supervisor` is the process that was started for it."""
     deadline_s = time.monotonic() + START_WAIT_S
     standing = None
     while time.monotonic() < deadline_s:
@@ -173,7 +164,7 @@ def _await_answer(
 
 
 def _why_not(paths: StatePaths, part: str, since_s: float) -> Problem | None:
-    """The problem that `part` has named since then, if any."""
+    """Return the problem that `part` has reported since then, if any."""
     with suppress(OSError):
         if Path(paths.end(part)).stat().st_mtime < since_s - _CLOCK_COARSENESS_S:
             return None
@@ -182,7 +173,7 @@ def _why_not(paths: StatePaths, part: str, since_s: float) -> Problem | None:
 
 
 def _announce_later(paths: StatePaths, announce: Callable[[DaemonProbe], None]) -> None:
-    """Have a process of its own wait for the daemon, since this one is about to be another."""
+    """Wait for the daemon in a process of its own, since this one becomes the supervisor."""
     supervisor = os.getpid()
     child = os.fork()
     if child:

@@ -8,15 +8,15 @@ from iriai.model.instant import Instant
 
 
 def now(cause: str) -> Instant:
-    """This moment: since boot (also asleep), on the wall, and what it is for."""
+    """Return this moment on the steady and the wall clock, with its cause."""
     return Instant(time.clock_gettime(time.CLOCK_BOOTTIME), time.time(), cause)
 
 
 def steady_s() -> float:
-    """Seconds since boot, also those in which the machine slept."""
+    """Return the seconds since boot, including those in which the machine slept."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def wall_s() -> float:
-    """Seconds since 1970, for people and the ledger."""
+    """Return the seconds since 1970, for people and the ledger."""
     return time.time()

@@ -1,11 +1,11 @@
-"""Closes descriptors of users in a thread, because closing may block.
+"""Closes the descriptors of users in threads, because closing may block.
 
 To close a connection that lingers waits for its other end, and to close a file of a file system in
-user space waits for whoever serves it. So it is done in threads of their own, but for pipes, and
-for Unix sockets in which nothing was passed. A thread that waits for long gets a signal: a
-connection is closed then all the same, and the kernel sends what is left. Only for file systems in
-user space there is no such end; whose descriptors are not closed has a few threads of all, and is
-not read from while there are many of them.
+user space waits for its server. So threads close them; only pipes, and Unix sockets over which no
+descriptor was passed, are closed at once. A thread that waits for long gets a signal: a connection
+is closed then all the same, and the kernel sends what is left. A file system in user space can
+block a thread without end, so one user occupies a few of the threads at most, and while many of
+their descriptors wait, nothing more is read from them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Closing:
         """User ids of whom too many wait to be closed; hardly ever anybody."""
 
     def close(self, descriptor: int, user_id: int = UNKNOWN_USER) -> None:
-        """Close it, now or soon: it is nobody else's from here on."""
+        """Close `descriptor` now or soon; it belongs to this object from here on."""
         if _is_pipe(descriptor):
             os.close(descriptor)
             return
@@ -84,7 +84,7 @@ class Closing:
             self._changed.notify()
 
     def close_connection(self, connection: socket.socket) -> None:
-        """Close a Unix socket, with all that was passed over it and that nobody has read."""
+        """Close a Unix socket and the descriptors that were passed over it and not read."""
         if _holds_descriptors(connection):
             user_id = peer_of(connection).uid
             self.close(connection.detach(), user_id)
@@ -93,12 +93,12 @@ class Closing:
 
     @property
     def is_busy(self) -> bool:
-        """Whether any is still to be closed."""
+        """Whether any descriptor is still to be closed."""
         with self._changed:
             return bool(self._began_s or self._count)
 
     def _close(self, descriptor: int) -> None:
-        """Close it, in a thread that may wait."""
+        """Close `descriptor`; called in a thread that may wait."""
         os.close(descriptor)
 
     def _run(self) -> None:
@@ -114,7 +114,7 @@ class Closing:
                     self._changed.notify()
 
     def _next(self, thread: int) -> tuple[int, int] | None:
-        """Whose is to be closed, and which; None: there is nothing, and the thread ends."""
+        """Wait for work; return user id and descriptor, or None if the thread should end."""
         with self._changed:
             found = self._pop()
             if found is None:
@@ -130,7 +130,7 @@ class Closing:
             return found
 
     def _pop(self) -> tuple[int, int] | None:
-        """One of the first user who has a thread left; they come last then."""
+        """Remove a descriptor of the first user below the thread limit; they move to the end."""
         for user_id, waiting in self._waiting.items():
             if self._busy[user_id] >= THREADS_OF_USER_MAX:
                 continue
@@ -145,7 +145,7 @@ class Closing:
         return None
 
     def _watch(self) -> None:
-        """Send the signal to who waits for long, until nothing is left to be closed."""
+        """Signal the threads that wait for long, until nothing is left to be closed."""
         _handle_signal()
         idle_s = 0.0
         while idle_s < IDLE_S:
@@ -163,7 +163,7 @@ class Closing:
 
 
 def _handle_signal() -> None:
-    """Have SIGURG end a system call, and do nothing else.
+    """Make SIGURG end a system call, and do nothing else.
 
     An ignored signal ends none; a handler in Python would wake the main thread each time.
     """
@@ -174,14 +174,14 @@ def _handle_signal() -> None:
 
 
 def _is_pipe(descriptor: int) -> bool:
-    """Whether it is a pipe, as its name says, for which nobody has to be asked."""
+    """Return whether it is a pipe, by its name, without asking its file system."""
     return os.readlink(f"/proc/self/fd/{descriptor}").startswith("pipe:[")
 
 
 def _holds_descriptors(connection: socket.socket) -> bool:
-    """Whether descriptors may have been passed over it that were not read; nothing more can come.
+    """Shut `connection` down; return whether it may hold descriptors that were not read.
 
-    A look takes no descriptor in: it says that there would have been something beside the bytes.
+    MSG_PEEK takes no descriptor; the flag MSG_CTRUNC shows that there are some.
     """
     try:
         connection.shutdown(socket.SHUT_RDWR)

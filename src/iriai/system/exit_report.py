@@ -22,7 +22,7 @@ _STARTED = b"started\n"
 
 
 class ExitReport(NamedTuple):
-    """An end on purpose."""
+    """Why a process ended on purpose."""
 
     exit_code: int
     """0: someone wanted it to end."""
@@ -35,18 +35,18 @@ class ExitReport(NamedTuple):
     """Whether it is to be started again at once: what it goes by has changed."""
 
     def problem(self) -> Problem:
-        """What kept the process from running, as it was raised there."""
+        """Return the problem that ended the process, as it was raised there."""
         family = FAMILIES.get(ExitCode(self.exit_code), Problem)
         return family(self.code, self.message, self.hint)
 
 
 def ending_of(problem: Problem) -> ExitReport:
-    """The ending that `problem` is."""
+    """Return the report of an end because of `problem`."""
     return ExitReport(problem.exit_code, problem.code, problem.message, problem.hint)
 
 
 def open_ending(path: str) -> int:
-    """A blank file for the ending of a process; returns its descriptor. Raises OSError."""
+    """Make a blank file for the report; return its descriptor. Raises OSError."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
     os.fchmod(descriptor, _MODE)
     _overwrite(descriptor, b"\n", 0, _LENGTH)
@@ -55,12 +55,12 @@ def open_ending(path: str) -> int:
 
 
 def announce_started(descriptor: int) -> None:
-    """Say that this process has begun to do what it is for."""
+    """Record that this process has begun its work."""
     _overwrite(descriptor, _STARTED, _LENGTH, len(_STARTED))
 
 
 def announce(descriptor: int, ending: ExitReport) -> None:
-    """Say why this process is about to end; the last word counts."""
+    """Record why this process is about to end; a later report replaces an earlier one."""
     text = json.dumps(ending._asdict()).encode()
     if len(text) >= _LENGTH:
         text = json.dumps(ending._replace(message=ending.message[:200], hint="")._asdict()).encode()
@@ -74,7 +74,7 @@ def _overwrite(descriptor: int, text: bytes, offset: int, length: int) -> None:
 
 
 def has_started(path: str) -> bool:
-    """Whether the process said that it began."""
+    """Return whether the process recorded that it began its work."""
     try:
         return Path(path).read_bytes()[_LENGTH:] == _STARTED
     except OSError:
@@ -82,7 +82,7 @@ def has_started(path: str) -> bool:
 
 
 def read_ending(path: str) -> ExitReport | None:
-    """What the process said; None where it said nothing, or the file was torn."""
+    """Return the report of a process; None if it left none, or the file was torn."""
     try:
         content = Path(path).read_bytes()
     except OSError:
@@ -91,7 +91,7 @@ def read_ending(path: str) -> ExitReport | None:
 
 
 def ending_in(descriptor: int) -> ExitReport | None:
-    """The same, of the open file of this process."""
+    """Return the report in the open file of this process, as `read_ending` does."""
     try:
         content = os.pread(descriptor, _LENGTH, 0)
     except OSError:

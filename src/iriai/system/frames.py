@@ -8,7 +8,7 @@ _PREFIX_BYTES = 4
 
 
 class FrameTooLong(ValueError):
-    """The peer announced more than may come: it does not speak our protocol, or does us harm."""
+    """The peer announced a longer frame than is accepted: it uses another protocol, or attacks."""
 
     def __init__(self, length: int, bytes_max: int) -> None:
         super().__init__(f"a frame of {length} bytes; at most {bytes_max} are read")
@@ -16,12 +16,12 @@ class FrameTooLong(ValueError):
 
 
 def frame(payload: bytes) -> bytes:
-    """`payload` with its length before it."""
+    """Return `payload` with its length in front."""
     return len(payload).to_bytes(_PREFIX_BYTES, "big") + payload
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames; keeps what is not complete yet."""
+    """Cuts a stream of bytes into frames; keeps an incomplete one."""
 
     def __init__(self, bytes_max: int = FRAME_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
@@ -30,11 +30,11 @@ class FrameReader:
 
     @property
     def held_bytes(self) -> int:
-        """What is kept of a frame that is not complete."""
+        """How many bytes of an incomplete frame are kept."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that `data` completes, in order. Raises `FrameTooLong`."""
+        """Return the frames that `data` completes, in order. Raises `FrameTooLong`."""
         held = self._buffer
         if held:
             held += data

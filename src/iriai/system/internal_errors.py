@@ -52,14 +52,14 @@ class InternalErrors:
             log.error("%s%s", sentence, more, exc_info=error)
 
     def trouble(self) -> list[str]:
-        """For `status` and `doctor`: nothing where there were none."""
+        """Return a line for `status` and `doctor`, or nothing if there were no errors."""
         if not self.count:
             return []
         return [trouble_line("ended a connection or request", self.count, self.last, "daemon")]
 
 
 def trouble_line(did: str, count: int, last: str, part: str) -> str:
-    """A line for `status` and `doctor` of errors of ours in `part`, each of which `did` that."""
+    """Return the line for `status` and `doctor` of the internal errors in `part`; each `did` it."""
     times = "once" if count == 1 else f"{count} times"
     report = f"please report it, with log/{part}.log"
     return f"an internal error of iriai {did} {times}, the last: {last}; {report}"
@@ -70,7 +70,7 @@ FAULTS = InternalErrors()
 
 
 def guarded(what: str, action: Callable[P, None]) -> Callable[P, None]:
-    """`action`, whose errors end `what` and nothing else: for timers and listeners."""
+    """Wrap a timer or listener so that its errors end `what` and nothing else."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> None:
         try:

@@ -1,7 +1,7 @@
 """One process of a kind per state directory: a locked file with its process id.
 
-Whoever can open a file can lock it. So the file is its owner's alone, and what is in it is believed
-of a process only that was there when it was written, and while the lock is really held.
+Whoever can open a file can lock it. So the file is its owner's alone. Its content counts only for a
+process that existed when it was written, and while the lock is held.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def take_lock(path: str, dir_fd: int | None = None) -> int:
 
 
 def lock_holder(path: str) -> int | None:
-    """The process that holds the lock; None where nobody does, or nobody says so of themselves."""
+    """Return the process that holds the lock; None if it is free or its holder is unknown."""
     descriptor = open_lock(path)
     if descriptor is None:
         return None
@@ -69,7 +69,7 @@ def lock_holder(path: str) -> int | None:
 
 
 def open_lock(path: str) -> int | None:
-    """A descriptor for `holder_of`, good also after privileges are dropped; None: no such file."""
+    """Open a lock for `holder_of`, usable after privileges are dropped; None: no such file."""
     try:
         return os.open(path, _FLAGS | os.O_RDONLY)
     except FileNotFoundError:
@@ -77,7 +77,7 @@ def open_lock(path: str) -> int | None:
 
 
 def holder_of(descriptor: int) -> int | None:
-    """As `lock_holder`, of an open file."""
+    """Return the process that holds the lock in an open file, as `lock_holder` does."""
     deadline_s = time.monotonic() + WAIT_S
     while not _try(descriptor, fcntl.LOCK_SH):
         pid = owner_in(descriptor)
@@ -90,7 +90,7 @@ def holder_of(descriptor: int) -> int | None:
 
 
 def adopt_holder(path: str) -> ProcessHandle | None:
-    """Watch the process that holds the lock; None where nobody does."""
+    """Return a handle of the process that holds the lock; None if there is none."""
     pid = lock_holder(path)
     watched = adopt(pid) if pid else None
     if watched is not None and lock_holder(path) != pid:  # it ended, and its number is another's
@@ -100,7 +100,7 @@ def adopt_holder(path: str) -> ProcessHandle | None:
 
 
 def _check_ours(descriptor: int, path: str) -> None:
-    """Raise OSError where the file could be locked by others, and cannot be kept from them."""
+    """Raise OSError if another user could lock the file."""
     found = os.fstat(descriptor)
     words = f"it must be a file of user id {os.geteuid()} alone; remove it"
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
@@ -119,16 +119,16 @@ def _try(descriptor: int, kind: int) -> bool:
 
 
 def owner_text() -> bytes:
-    """What this process writes into a lock that it took."""
+    """Return what this process writes into a lock that it took."""
     process = read_process(os.getpid())
     ticks = process.started_ticks if process else 0
     return f"{os.getpid()} {ticks} {boot_id()}".ljust(TEXT_BYTES - 1).encode() + b"\n"
 
 
 def owner_in(descriptor: int) -> int | None:
-    """The process that wrote into the lock, where it still runs; None where nobody did, or is gone.
+    """Return the process that wrote into the lock, if it still runs; else None.
 
-    A process id alone says nothing: it may be another's by now.
+    The number alone is no proof: it may be another process by now.
     """
     words = os.pread(descriptor, TEXT_BYTES, 0).split()
     if len(words) != 3 or not (words[0].isdigit() and words[1].isdigit()):

@@ -15,7 +15,7 @@ _CREDENTIALS = struct.Struct("iII")
 
 
 class PeerCredentials(NamedTuple):
-    """The process that connected, as it was when it did."""
+    """The process that connected, as of that moment."""
 
     pid: int
     uid: int
@@ -23,7 +23,7 @@ class PeerCredentials(NamedTuple):
 
 
 def peer_of(connection: socket.socket) -> PeerCredentials:
-    """Whom `connection`, a connected Unix socket, leads to. Raises OSError."""
+    """Return the process at the other end of a connected Unix socket. Raises OSError."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return PeerCredentials(*_CREDENTIALS.unpack(raw))
 
@@ -58,18 +58,18 @@ class Login(NamedTuple):
 
 
 class UnixUsers:
-    """Looks people up, and remembers them. `clock` is steady seconds."""
+    """Looks users up and caches them. `clock` returns steady seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._known: dict[int | str, tuple[float, Person | None]] = {}
 
     def by_uid(self, uid: int) -> Person | None:
-        """The user with this id; None where it has no name."""
+        """Return the user with this id; None if it has no name."""
         return self._remembered(uid)
 
     def by_name(self, name: str) -> Person | None:
-        """The user with this name; None where there is none."""
+        """Return the user with this name; None if there is none."""
         return self._remembered(name)
 
     def _remembered(self, key: int | str) -> Person | None:
@@ -85,7 +85,7 @@ class UnixUsers:
 
 
 def find_login(user: int | str) -> Login | None:
-    """The user with this id or name, asked of the machine now; None where there is none."""
+    """Look up the user with this id or name, without a cache; None if there is none."""
     try:
         entry = pwd.getpwuid(user) if isinstance(user, int) else pwd.getpwnam(user)
     except (KeyError, OverflowError, ValueError):  # a name with a NUL in it is nobody's either
@@ -96,7 +96,7 @@ def find_login(user: int | str) -> Login | None:
 
 
 def user_words(uid: int) -> str:
-    """How a message names the user with this id: by name, where it has one."""
+    """Return the user with this id for a message: by name, if there is one."""
     login = find_login(uid)
     return f"user '{login.name}'" if login else f"user id {uid}"
 

@@ -16,7 +16,7 @@ _USERADD_TIMEOUT_S = 60.0
 
 
 def find_user(name: str) -> pwd.struct_passwd:
-    """The entry of the user `name`; raises UsageProblem where there is none."""
+    """Return the entry of the user `name`; raise UsageProblem if there is none."""
     try:
         return pwd.getpwnam(name)
     except KeyError:
@@ -28,7 +28,7 @@ def find_user(name: str) -> pwd.struct_passwd:
 
 
 def current_user() -> str:
-    """The name of the user that this process runs as.
+    """Return the name of the user that this process runs as.
 
     Raises:
         UsageProblem: the user id has no name.
@@ -45,7 +45,7 @@ def current_user() -> str:
 
 
 def ensure_daemon_user(name: str = DAEMON_USER) -> pwd.struct_passwd:
-    """The entry of the user `name`, who is made where there is none. Needs root.
+    """Return the entry of the user `name`; create it if there is none. Needs root.
 
     Raises:
         Problem: the user could not be made.
@@ -74,7 +74,7 @@ def ensure_daemon_user(name: str = DAEMON_USER) -> pwd.struct_passwd:
 
 
 def _own_group(name: str) -> list[str]:
-    """A group of its own; the one of that name where someone made it first, for operators say."""
+    """Return the options of useradd for a group of its own, or the existing one of that name."""
     try:
         grp.getgrnam(name)
     except KeyError:
@@ -101,10 +101,10 @@ def drop_privileges(user: str) -> None:
 
 
 def unreachable_ancestor(path: str, user: str) -> Path | None:
-    """The first directory on the way to `path`, itself included, that `user` may not enter.
+    """Return the first directory on the way to `path`, included, that `user` may not enter.
 
-    None where there is none. Asked of the kernel by a child that has become `user`, so that access
-    lists count as well; without root the answer is for the asking user.
+    Returns None if there is none. A child that has become `user` asks the kernel, so that access
+    lists count as well; without root the answer is for the calling user.
     """
     ways = [*reversed(Path(path).parents), Path(path)]
     child = os.fork()

@@ -17,7 +17,7 @@ so much is kept, since it is used again at once."""
 
 
 class ProcessHandle(NamedTuple):
-    """A process, held by a descriptor: a number can be given to another process, this cannot."""
+    """A process by its descriptor, which never refers to another process, as a number can."""
 
     pid: int
     descriptor: int
@@ -31,9 +31,9 @@ class ProcessHandle(NamedTuple):
         return bool(poll.poll(within_s * 1000))
 
     def exit_code(self) -> int | None:
-        """Of a process that has ended: its code, minus the signal, or None where nobody tells us.
+        """Return the code of an ended process, or minus its signal; None if it is no child.
 
-        The process is no zombie afterwards, and its descriptor is closed.
+        Reaps the process and closes the descriptor.
         """
         code = None
         if self.child:
@@ -43,7 +43,7 @@ class ProcessHandle(NamedTuple):
         return code
 
     def send(self, number: signal.Signals) -> None:
-        """Signal the process, if it is still there."""
+        """Signal the process, if it still exists."""
         try:
             signal.pidfd_send_signal(self.descriptor, number)
         except ProcessLookupError:
@@ -51,7 +51,7 @@ class ProcessHandle(NamedTuple):
 
 
 def spawn(command: list[str], log: str) -> ProcessHandle:
-    """Start `command` in a session of its own, with what it says appended to `log`."""
+    """Start `command` in a session of its own, with its output appended to `log`."""
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640),
@@ -70,7 +70,7 @@ def spawn(command: list[str], log: str) -> ProcessHandle:
 
 
 def adopt(pid: int) -> ProcessHandle | None:
-    """Watch the process `pid`; None where it is gone."""
+    """Return a handle of the process `pid`; None if it has ended."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:

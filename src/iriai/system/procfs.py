@@ -29,18 +29,18 @@ class Process(NamedTuple):
 
     @property
     def is_live(self) -> bool:
-        """Whether it still runs, or could."""
+        """Whether it is neither a zombie nor dead."""
         return self.state not in "ZX"
 
 
 def boot_id() -> str:
-    """The identity of this boot of the machine; pids of another boot mean nothing."""
+    """Return the identity of this boot; process ids of another boot mean nothing."""
     with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
         return file.read().strip()
 
 
 def read_process(pid: int) -> Process | None:
-    """The process `pid`, or None where there is none."""
+    """Return the process `pid`, or None if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
@@ -60,18 +60,13 @@ def read_process(pid: int) -> Process | None:
     )
 
 
-def all_pids() -> list[int]:
-    """Every process id that is in use now."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
 def all_processes() -> Iterator[Process]:
-    """Every process."""
-    return read_processes(all_pids())
+    """Yield every process."""
+    return read_processes(int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
 def read_processes(pids: Iterable[int]) -> Iterator[Process]:
-    """Those of `pids` that exist."""
+    """Yield those of `pids` that exist."""
     for pid in pids:
         found = read_process(pid)
         if found is not None:
@@ -79,7 +74,7 @@ def read_processes(pids: Iterable[int]) -> Iterator[Process]:
 
 
 def children_of(pid: int) -> list[int]:
-    """The direct children of a process of one thread, zombies too."""
+    """Return the direct children of a single-threaded process, zombies included."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
             return [int(child) for child in file.read().split()]
@@ -88,10 +83,10 @@ def children_of(pid: int) -> list[int]:
 
 
 def user_of(pid: int) -> int | None:
-    """The real user id of a process, or None where it is gone.
+    """Return the real user id of a process, or None if it has ended.
 
-    Unlike the effective one it stays that of whoever started the process where a setuid file gives
-    it other rights, and no user can have that of another.
+    A setuid file changes the effective user id but not the real one, and no user can take that of
+    another.
     """
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
@@ -104,7 +99,7 @@ def user_of(pid: int) -> int | None:
 
 
 def marks_of(pid: int, name: bytes) -> list[bytes]:
-    """The values of environment variable `name` that a process was started with."""
+    """Return the values of the environment variable `name` that a process was started with."""
     content = b""
     with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
         content = file.read(_ENVIRONMENT_BYTES)
@@ -114,7 +109,7 @@ def marks_of(pid: int, name: bytes) -> list[bytes]:
 
 
 def sum_of(pids: Iterable[int]) -> tuple[float, int, int]:
-    """Processor seconds, resident bytes and number of the live ones of `pids`."""
+    """Return processor seconds of `pids`, and resident bytes and number of the live ones."""
     cpu_s, memory_bytes, count = 0.0, 0, 0
     for process in read_processes(pids):
         cpu_s += process.cpu_s

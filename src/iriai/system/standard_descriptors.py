@@ -14,9 +14,9 @@ FIRST_OTHER = 3
 
 
 def keep_standard_descriptors() -> None:
-    """Close all others, and have those three lead somewhere, so that nothing gets their numbers.
+    """Close all descriptors but 0, 1 and 2, and open /dev/null for those that are closed.
 
-    To be called first, before anything of our own is open.
+    To be called first, before this process opens anything.
     """
     for name in os.listdir("/proc/self/fd"):  # what lists them is gone already
         if int(name) >= FIRST_OTHER:

@@ -68,7 +68,10 @@ class TaskUsers:
     def _login(self, name: str, now_s: float) -> Login:
         found = self._known.get(name)
         if found is None or now_s - found[0] > LOGIN_KEPT_S:
-            found = self._known[name] = (now_s, _look_up(name))
+            login = find_login(name)
+            if login is None:
+                raise UnknownUser(f"user {name[:64]!r} does not exist on this machine")
+            found = self._known[name] = (now_s, login)
         login = found[1]
         if self._own_uid != 0:
             if login.uid != self._own_uid:
@@ -85,13 +88,6 @@ class TaskUsers:
                 f"user {name} has id {login.uid}; tasks run for ids from {self._minimum_uid} on"
             )
         return login
-
-
-def _look_up(name: str) -> Login:
-    login = find_login(name)
-    if login is None:
-        raise UnknownUser(f"user {name[:64]!r} does not exist on this machine")
-    return login
 
 
 MARK = "IRIAI_MARK"

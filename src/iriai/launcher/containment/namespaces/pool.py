@@ -42,16 +42,6 @@ _Key = tuple[int, Visible]
 class Namespace:
     """One mount namespace, and what is private in it as it was given."""
 
-    __slots__ = (
-        "_contents",
-        "_directories",
-        "_stamps",
-        "era",
-        "fd",
-        "key",
-        "private",
-    )
-
     def __init__(
         self, made: Made, key: _Key, private: tuple[ScratchRoot, str] | None, era: int
     ) -> None:
