@@ -1,9 +1,9 @@
 """`python -m iriai.launcher`: the privileged process; started by `iriai up` or a service manager.
 
-It ends with 0 when it was shut down, with 1 when it cannot begin, with 2 when it was called
-wrongly; the reason is the last line on standard error. SIGTERM and SIGINT shut it down as
-`ShutDown` does: tasks cannot outlive it, since nobody would enforce their limits, and the next
-launcher would end them anyway. They end `evicted`: they run again, and it counts against nobody.
+Exit code 0: it was shut down; 1: it cannot begin; 2: its arguments are wrong. The reason is the
+last line on standard error. SIGTERM and SIGINT shut it down as `ShutDown` does: tasks cannot
+outlive it, since nothing would enforce their limits, and the next launcher would end them anyway.
+Their cause is `evicted`: they run again, and it counts against nobody.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ next one goes on with it."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the launcher, or print what it would enforce; returns the exit code."""
+    """Run the launcher, or print what it would enforce; return the exit code."""
     keep_standard_descriptors()
     words = sys.argv[1:] if arguments is None else arguments
     follow = set_up_logging(_log_in(words), "launcher").follow
@@ -85,7 +85,7 @@ def _probe(settings: LauncherSettings) -> int:
 
 
 def _log_in(words: list[str]) -> str:
-    """Where a supervisor has what this launcher says written; empty: there is no state."""
+    """Return the log file of this launcher; empty if it has no state directory."""
     state = next((path for word, path in pairwise(words) if word == "--state"), "")
     return f"{state}/log/launcher.log" if state else ""
 

@@ -24,7 +24,7 @@ from iriai.system.frames import FrameReader, FrameTooLong, frame
 
 
 class _Parts(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """A Launch whose templates are not looked at yet."""
+    """A Launch whose templates are not decoded yet."""
 
     templates: Annotated[tuple[msgspec.Raw, ...], Many]
     orders: Annotated[tuple[StartOrder, ...], Many]
@@ -35,11 +35,11 @@ _template: msgspec.msgpack.Decoder[Template] = msgspec.msgpack.Decoder(Template)
 
 
 def read_in_parts(payload: bytes | bytearray) -> Launch:
-    """The Launch in `payload`, with `UnreadTemplate` for what cannot be read.
+    """Decode a Launch, with `UnreadTemplate` for each template that cannot be read.
 
-    Without this, who ordered them would order them again on a new connection, and so for ever.
+    Otherwise the daemon would order its tasks again on each new connection, for ever.
 
-    Raises `msgspec.MsgspecError` where it is no Launch, or its orders cannot be read.
+    Raises `msgspec.MsgspecError` if it is no Launch, or its orders cannot be read.
     """
     parts = decoded(_parts, payload)
     templates = tuple(map(_read, parts.templates))
@@ -66,7 +66,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class PeerProblem(Exception):
-    """The other side closed, or does not keep to the contract; the connection is over."""
+    """The other side closed the connection or violates the protocol; the connection is over."""
 
 
 class BufferedSocket:
@@ -82,7 +82,7 @@ class BufferedSocket:
 
     @property
     def fd(self) -> int:
-        """To wait for."""
+        """Its descriptor, for epoll."""
         return self._socket.fileno()
 
     @property
@@ -91,9 +91,9 @@ class BufferedSocket:
         return bool(self._waiting)
 
     def receive(self) -> Iterator[tuple[ToLauncher, list[int]]]:
-        """Everything that is there: each message with the descriptors that belong to it.
+        """Read all that has arrived; yield each message with its descriptors.
 
-        Raises `PeerProblem`, after what came before it.
+        Raises `PeerProblem` after the messages that came before the problem.
         """
         for _ in range(PIECES_A_TURN):
             if not self._receive_piece():
@@ -103,7 +103,7 @@ class BufferedSocket:
             raise PeerProblem(self._end)
 
     def send(self, messages: list[FromLauncher]) -> None:
-        """Send `messages`, or keep what the socket does not take now. Raises `PeerProblem`."""
+        """Send `messages`; keep what the socket does not take now. Raises `PeerProblem`."""
         for message in messages:
             self._waiting += frame(_encode(message))
         while self._waiting:
@@ -118,7 +118,7 @@ class BufferedSocket:
             raise PeerProblem("the daemon does not read its messages")
 
     def close(self) -> None:
-        """Close the socket and what was passed and not used."""
+        """Close the socket and the descriptors that were passed and not used."""
         for fd in self._descriptors:
             CLOSING.close(fd)
         self._descriptors.clear()
@@ -128,7 +128,7 @@ class BufferedSocket:
     """Why nothing more can be read."""
 
     def _receive_piece(self) -> bool:
-        """Read once; whether there may be more."""
+        """Read once; return whether there may be more."""
         try:
             piece, descriptors, _, _ = socket.recv_fds(
                 self._socket, RECEIVE_BYTES, DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC

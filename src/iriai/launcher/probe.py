@@ -9,7 +9,7 @@ from iriai.launcher.tasks.task import CPU_SAMPLE_MIN_S, SAMPLE_S
 
 
 def enforcement(choice: CgroupSupport, helper: tuple[str, ...]) -> tuple[Enforcement, ...]:
-    """One row for each limit."""
+    """Return one row for each limit."""
     sampled = f"sampling every {SAMPLE_S:g} s"
     rows = [
         _row(choice, "cpu-shares", "cpu", "not enforced"),

@@ -36,10 +36,10 @@ one turn and commit of the daemon serve several tasks. Longer, and short tasks w
 
 
 def listen(path: str, daemon_uid: int) -> socket.socket:
-    """A listening socket that only `daemon_uid` and root can connect to.
+    """Return a listening socket that only `daemon_uid` and root can connect to.
 
-    It is made as the daemon's user: the directory may be the daemon's, and changing the owner of a
-    name in it afterwards could be turned against another file. Raises OSError.
+    The daemon's user creates it: the directory may be the daemon's, and a later change of the owner
+    of a name in it could be redirected to another file. Raises OSError.
     """
     fresh = f"{path}.new"
     if len(os.fsencode(fresh)) > PATH_BYTES_MAX:
@@ -97,7 +97,7 @@ class Server:
         self.call_when_readable(self._timer.fd, self._timer.acknowledge)
 
     def serve(self, launcher: Launcher, listening: socket.socket) -> None:
-        """Work until the launcher has been shut down."""
+        """Run until the launcher has been shut down."""
         self._launcher = launcher
         self._listening = listening
         self.call_when_readable(listening.fileno(), self._accept)
@@ -112,7 +112,7 @@ class Server:
         listening.close()
 
     def _poll(self, timeout_s: float | None) -> None:
-        """Handle what has arrived; without a timeout wait for something."""
+        """Handle what has arrived; with None, wait until something arrives."""
         for fd, _ in self._epoll.poll(timeout_s):
             handler = self._handlers.get(fd)
             if handler is None:
@@ -125,7 +125,7 @@ class Server:
                     self._disconnect(words)
 
     def _gather(self, launcher: Launcher) -> None:
-        """In a crowd, let a little time pass since the last turn, for more to come."""
+        """With many tasks, wait a little since the last turn, so that more arrives."""
         if launcher.tasks_alive <= self._crowd:
             return
         rest_s = self._reported_s + GATHER_S - steady_s()

@@ -37,9 +37,9 @@ class LauncherSettings(NamedTuple):
 
 
 def read_arguments(arguments: list[str]) -> LauncherSettings:
-    """The settings in `arguments`, `--name value` each; raises `UsageProblem`.
+    """Return the settings in `arguments`, `--name value` each; raise `UsageProblem`.
 
-    By hand, since argparse would stay in memory with a twentieth of all that the launcher needs.
+    Not by argparse, which would stay in memory with a twentieth of all that the launcher needs.
     """
     given: dict[str, str | int | bool] = {}
     words = iter(arguments)

@@ -31,7 +31,7 @@ class StateDirectory:
     """The open directories of one launcher."""
 
     def __init__(self, path: str, daemon_uid: int) -> None:
-        """Open and make what is missing, take the lock. Raises `StateProblem`."""
+        """Open it, make what is missing, take the lock. Raises `StateProblem`."""
         self.path = os.path.realpath(path)
         self.name = digest_of(os.fsencode(self.path), size_bytes=_NAME_BYTES).hex()
         """Tells this state directory from others on the machine."""
@@ -49,11 +49,11 @@ class StateDirectory:
         self.spool_fd = self._directory(self._fd, SPOOL, 0o711, spool_owner)
 
     def machine_settings(self) -> MachineSettings:
-        """What is configured for this machine now. Raises `BadMachineFile`."""
+        """Read the configuration of this machine. Raises `BadMachineFile`."""
         return read_machine_file(self._fd)
 
     def unreachable_part(self) -> str:
-        """The first directory above scripts that other users cannot pass; empty if they can."""
+        """Return the first directory above scripts that other users cannot pass, or ""."""
         parts = self.run_path.split("/")
         for count in range(2, len(parts) + 1):
             directory = "/".join(parts[:count])
@@ -72,7 +72,7 @@ class StateDirectory:
             raise StateProblem(f"{self.path}/{LOCK}: {error.strerror}") from error
 
     def _directory(self, parent_fd: int, name: str, mode: int, uid: int) -> int:
-        """Open the directory `name`, made if missing; it must belong to `uid`."""
+        """Open the directory `name`, make it if missing; it must belong to `uid`."""
         made = True
         try:
             os.mkdir(name, mode, dir_fd=parent_fd)

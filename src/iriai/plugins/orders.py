@@ -35,7 +35,7 @@ def plug_in_orders() -> dict[str, OrderFactory]:
 def order_named(
     name: str, settings: OrderSettings, plug_ins: Mapping[str, OrderFactory] | None = None
 ) -> Order:
-    """The order `name` with `settings`; `plug_ins` are those of installed packages.
+    """Return the order `name` with `settings`; `plug_ins` are those of installed packages.
 
     Raises:
         UsageProblem: there is no such order, a plug-in has the name of a built-in one, or brings
@@ -62,10 +62,10 @@ def order_named(
 
 
 def with_usual(configuration: Configuration) -> Configuration:
-    """The configuration with what is usual under its order, where nothing else was given.
+    """Apply the defaults of the configured order to what was not given.
 
-    Only built-in orders have a say: this is needed while the daemon may still be root, and no
-    plug-in is loaded then.
+    Only built-in orders have defaults: this runs while the daemon may still be root, when no plug-
+    in may be loaded.
     """
     order, given = configuration.order, configuration.given
     usual = _built_in(order.name).usual if order.name in BUILT_IN else {}

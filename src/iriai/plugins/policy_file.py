@@ -59,7 +59,7 @@ def load_policy(text: str) -> Policy:
 
 
 def named_plan(text: str | None) -> PlanSource | None:
-    """The policy that `text` names, with its file; None where it names none.
+    """Return the policy that `text` names, with its file; None if it names none.
 
     Raises:
         Problem: as `load_policy`.
@@ -68,7 +68,7 @@ def named_plan(text: str | None) -> PlanSource | None:
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """File and class of `FILE.py:CLASS`.
+    """Return file and class of `FILE.py:CLASS`.
 
     Raises:
         UsageProblem: these are not two.
@@ -80,7 +80,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def _loaded(source: str, path: str) -> dict[str, object]:
-    """Return what the file defines."""
+    """Execute the file; return what it defines."""
     module = sys.modules[MODULE] = ModuleType(MODULE)
     module.__file__ = path
     try:

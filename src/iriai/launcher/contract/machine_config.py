@@ -64,7 +64,7 @@ class BadMachineFile(Exception):
 
 
 def read_machine_file(directory_fd: int) -> MachineSettings:
-    """The settings in the state directory; all defaults where nothing was written yet.
+    """Return the settings in the state directory; defaults if nothing was written yet.
 
     Raises:
         BadMachineFile: another user could have written it, or it is not ours.
@@ -91,5 +91,5 @@ def read_machine_file(directory_fd: int) -> MachineSettings:
 
 
 def write_machine_file(directory: str, settings: MachineSettings) -> None:
-    """Leave `settings` for the launcher, as a whole or not at all. Raises OSError."""
+    """Write `settings` for the launcher, atomically. Raises OSError."""
     write_whole(Path(directory, NAME), msgspec.json.encode(settings) + b"\n")

@@ -156,8 +156,8 @@ class Exit(msgspec.Struct, frozen=True, array_like=True):
 class HookFailed(msgspec.Struct, frozen=True, array_like=True, tag=15):
     """Launcher: the machine's prolog or epilog failed, so nothing more should be started here.
 
-    Told before the end of the attempt, which a failed prolog kept from starting (`refused`); a
-    failed epilog leaves its end as it is. Repeated in Welcome until `Discard`.
+    Sent before the end of the attempt: a failed prolog keeps it from starting (`refused`), a failed
+    epilog leaves its end as it is. Repeated in Attached until `Discard`.
     """
 
     attempt: AttemptId
@@ -167,9 +167,9 @@ class HookFailed(msgspec.Struct, frozen=True, array_like=True, tag=15):
 
 
 class Defective(msgspec.Struct, frozen=True, array_like=True, tag=16):
-    """Launcher: errors of ours that cost one attempt or message each, since it began.
+    """Launcher: internal errors that cost one attempt or message each, since it began.
 
-    Told when there is another, and in Welcome where there was one.
+    Sent after each further error, and in Attached if there was one.
     """
 
     count: Count
@@ -205,13 +205,13 @@ class Spawned(msgspec.Struct, frozen=True, array_like=True, tag=12):
 
 
 class Exited(msgspec.Struct, frozen=True, array_like=True, tag=13):
-    """Launcher: these attempts ended. Repeated in Welcome until `Discard`."""
+    """Launcher: these attempts ended. Repeated in Attached until `Discard`."""
 
     exits: Annotated[tuple[Exit, ...], Many]
 
 
 class Sampled(msgspec.Struct, frozen=True, array_like=True, tag=14):
-    """Launcher, answer to SampleAll: use so far of each running attempt."""
+    """Launcher, answer to SampleAll: the usage of each running attempt so far."""
 
     samples: Annotated[tuple[tuple[AttemptId, Usage], ...], Many]
 

@@ -58,7 +58,7 @@ class Hook:
 
 
 class Hooks:
-    """Starts and ends them."""
+    """Starts and ends prologs and epilogs."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Hooks:
         on_start: Callable[[], None],
         unbounded: PrivilegedThread,
     ) -> None:
-        """`on_start` is called before each start: what they say goes where we write."""
+        """`on_start` is called before each start, so that output goes into the current log."""
         self._unbounded = unbounded
         self._on_start = on_start
         self._timers = timers
@@ -97,7 +97,7 @@ class Hooks:
                 _kill(hook.pid)
 
     def ended(self, pid: int, status: int) -> bool:
-        """A child ended; whether it was one of these."""
+        """Handle the end of a child; return False if it was no hook."""
         hook = self.running.pop(pid, None)
         if hook is None:
             return False
@@ -162,7 +162,7 @@ def _kill(session: int) -> None:
 
 
 def uncleanness(environment: Mapping[str, str]) -> str:
-    """Which variable a hook may not be given as it is, for people; empty: all are clean."""
+    """Return which variable has characters that no hook may get, for people, or ""."""
     for name, value in environment.items():
         if not _CLEAN.fullmatch(value):
             return (
@@ -172,12 +172,12 @@ def uncleanness(environment: Mapping[str, str]) -> str:
 
 
 def cleaned(environment: Mapping[str, str]) -> dict[str, str]:
-    """What an earlier version of us left for an epilog, without what would not be told today."""
+    """Return what an earlier version left for an epilog, without values no longer permitted."""
     return {name: value for name, value in environment.items() if _CLEAN.fullmatch(value)}
 
 
 def hook_environment(order: StartOrder, prepared: Prepared) -> dict[str, str]:
-    """What prolog and epilog are told of an attempt; `uncleanness` says whether it may be."""
+    """Return the variables of prolog and epilog; check them with `uncleanness`."""
     spec, login, attempt = prepared.spec, prepared.login, order.attempt
     result = {
         "PATH": PATH_DEFAULT,

@@ -18,16 +18,16 @@ LINKS_MAX = 40
 
 
 class NotTrusted(OSError):
-    """Others could change what would be run."""
+    """Other users could change the program."""
 
 
 _LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def check_program(path: str, owner_uid: int) -> None:
-    """Raise `NotTrusted` where others than root and `owner_uid` could change what `path` runs.
+    """Raise `NotTrusted` if users other than root and `owner_uid` could replace the program.
 
-    Raises OSError where it is no program, or cannot be looked at.
+    Raises OSError if it is no program, or cannot be examined.
     """
     if not path.startswith("/"):
         raise OSError(errno.EINVAL, "its path does not begin with /")
@@ -42,7 +42,7 @@ def check_program(path: str, owner_uid: int) -> None:
 
 
 def _walk(path: str, owner_uid: int) -> int:
-    """A descriptor of what `path` leads to, every step checked. Raises OSError."""
+    """Open the target of `path`, checking every step; return its descriptor. Raises OSError."""
     pending = _steps(path)
     links = 0
     way = [os.open("/", _LOOK)]
@@ -75,7 +75,7 @@ def _walk(path: str, owner_uid: int) -> int:
 
 
 def _steps(path: str) -> list[str]:
-    """The names in `path`, the last first."""
+    """Return the names in `path`, the last first."""
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 
 

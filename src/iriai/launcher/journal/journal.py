@@ -60,7 +60,7 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class ProcessStarts(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """These run; with each the start time of its process in clock ticks (0: not asked)."""
+    """These run; with each the start time of its process in clock ticks (0: unknown)."""
 
     started: tuple[tuple[Alive, int], ...]
 
@@ -78,7 +78,7 @@ class Dropped(msgspec.Struct, frozen=True, array_like=True, tag=5):
 
 
 class Lines(msgspec.Struct, frozen=True, array_like=True, tag=6):
-    """Everything forgotten so far, written when the journal is compacted."""
+    """All tombstones, written when the journal is compacted."""
 
     lines: tuple[tuple[Line, tuple[tuple[int, int], ...]], ...]
 
@@ -125,7 +125,7 @@ class JournalState:
         self.forgotten = Tombstones()
 
     def apply(self, record: Record) -> None:
-        """Take one record in."""
+        """Update the state with one record."""
         match record:
             case Intents():
                 for intent in record.intents:
@@ -154,7 +154,7 @@ class JournalState:
                 self.forgotten = Tombstones(record.lines)
 
     def records(self) -> Iterator[Record]:
-        """The fewest records whose replay gives this."""
+        """Yield the fewest records whose replay gives this state."""
         if self.boot is not None:
             yield self.boot
         yield Lines(self.forgotten.lines())
@@ -165,7 +165,7 @@ class JournalState:
 
 
 class Journal:
-    """The file, open for appending, and what it says."""
+    """The file, open for appending, and its state."""
 
     def __init__(self, directory_fd: int) -> None:
         """Open or make the journal in the directory and replay it.
@@ -192,9 +192,9 @@ class Journal:
         self._compact_at_bytes = COMPACT_AT_BYTES
 
     def append(self, *records: Record, sync: bool) -> None:
-        """Write `records` in one go: they outlive this process, with `sync` also a power cut.
+        """Write `records` at once: they outlive this process, with `sync` also a power cut.
 
-        Raises OSError where they could not be written (no space); then nothing was changed.
+        Raises OSError if they could not be written (no space); then nothing was changed.
         """
         frames = b"".join(map(_frame, records if self._is_marked else (Mark(), *records)))
         try:
@@ -210,7 +210,7 @@ class Journal:
             self.sync()
 
     def compact_if_grown(self) -> None:
-        """Rewrite the journal as what it says, once it has grown enough for that to be cheap."""
+        """Compact the journal once it has grown enough for that to be cheap."""
         if self._size_bytes >= self._compact_at_bytes:
             self.compact()
 
@@ -234,7 +234,7 @@ class Journal:
         os.close(self._fd)
 
     def sync(self) -> None:
-        """Make all that was written durable. Raises `DamagedJournal` where that failed."""
+        """Make everything written durable. Raises `DamagedJournal` if that failed."""
         try:
             os.fdatasync(self._fd)
         except OSError as error:
@@ -247,7 +247,7 @@ class Journal:
         return os.open(name, flags, 0o600, dir_fd=self._directory_fd)
 
     def _replay(self, content: bytes) -> int:
-        """Take all records in; returns where the sound part ends, having cut off the rest."""
+        """Apply all records; return the end of the sound part, after cutting off the rest."""
         if not content:
             return 0
         if not content.startswith(MAGIC):
@@ -284,7 +284,7 @@ def _frame(record: Record) -> bytes:
 
 
 def _record_at(content: bytes, offset: int) -> tuple[Record, int] | None:
-    """The record at `offset` and where the next one begins; None where there is no sound one."""
+    """Return the record at `offset` and the offset of the next; None if it is not sound."""
     begin = offset + _HEADER_BYTES
     end = begin + int.from_bytes(content[offset : offset + 4], "big")
     if begin >= end or end > len(content):
@@ -299,7 +299,7 @@ def _record_at(content: bytes, offset: int) -> tuple[Record, int] | None:
 
 
 def _record_behind_a_sync(content: bytes, offset: int) -> int | None:
-    """Where behind `offset` a sound record begins that says that all before it was durable."""
+    """Return the offset of the first sound `Mark` behind `offset`, which proves a later sync."""
     at = offset + 1
     while at + _HEADER_BYTES < len(content):
         found = _record_at(content, at)

@@ -43,11 +43,11 @@ class IntervalSet:
         return position >= 0 and number <= self._lasts[position]
 
     def spans(self) -> tuple[tuple[int, int], ...]:
-        """First and last number of each span."""
+        """Return first and last number of each span."""
         return tuple(zip(self._firsts, self._lasts, strict=True))
 
     def add(self, number: int) -> None:
-        """Take `number` in."""
+        """Add `number`."""
         position = bisect_right(self._firsts, number)
         if position and number <= self._lasts[position - 1]:
             return
@@ -102,7 +102,7 @@ class Tombstones:
             self._coarsen()
 
     def lines(self) -> tuple[tuple[Line, tuple[tuple[int, int], ...]], ...]:
-        """Everything, for the journal."""
+        """Return everything, for the journal."""
         return tuple((line, spans.spans()) for line, spans in self._lines.items())
 
     def _coarsen(self) -> None:

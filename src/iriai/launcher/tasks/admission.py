@@ -35,7 +35,7 @@ _ACCOUNT_NAME = re.compile(r"[^\s\x00-\x1f\x7f/]{1,256}")
 
 
 def content_problem(template: Template) -> str:
-    """Why no task of `template` can be started, for people; empty: nothing speaks against it."""
+    """Return why no task of `template` can be started, for people; empty if they can."""
     spec, size_bytes = template.spec, len(template.environment)
     packed = _encode((spec.command, spec.working_directory, spec.output, spec.error))
     is_small = len(packed) <= FILE_NAME_BYTES_MAX and size_bytes <= ENVIRONMENT_BYTES_MAX
@@ -67,10 +67,10 @@ _DIGEST_BYTES = 8
 
 
 class NotStarted(Exception):
-    """An attempt ended without having begun.
+    """An attempt ended before it began.
 
-    `REFUSED` says that the launcher can start nothing at present: the task is queued again, and the
-    machine takes nothing for a while. What no later attempt could do better is `FAILED`.
+    `REFUSED`: the launcher can start nothing at present; the task is queued again, and the machine
+    gets no work for a while. `FAILED`: no later attempt could succeed.
     """
 
     def __init__(self, cause: EndCause, message: str) -> None:
@@ -80,12 +80,12 @@ class NotStarted(Exception):
 
     @property
     def exit_code(self) -> int | None:
-        """What the end carries: as a shell says that it cannot execute."""
+        """The exit code of the end: that of a shell that cannot execute."""
         return EXIT_NOT_RUN if self.cause is EndCause.FAILED else None
 
 
 class Authorizer:
-    """Decides by itself, whatever the daemon says, for whom something is run."""
+    """Decides whose tasks are run, independently of the daemon."""
 
     def __init__(self, users: TaskUsers, spawner: Spawner) -> None:
         self.users = users
@@ -93,7 +93,7 @@ class Authorizer:
         self._environments = SharedEnvironments()
 
     def prepare(self, template: Template, home: str, now_s: float) -> Prepared | NotStarted:
-        """What the tasks of `template`, of `home`, share, or why none of them is started."""
+        """Return the common part of the tasks of `template`, or why none of them is started."""
         spec = template.spec
         try:
             login = self.users.login(home, spec.user, now_s)
@@ -133,7 +133,7 @@ class Authorizer:
         )
 
     def check(self, order: StartOrder, prepared: Prepared, *, has_descriptor: bool) -> None:
-        """Raise `NotStarted` where this one attempt cannot be started."""
+        """Raise `NotStarted` if this one attempt cannot be started."""
         if not HOME_NAME.fullmatch(order.attempt.home):
             raise NotStarted(EndCause.FAILED, "the attempt's home has no valid name")
         if prepared.spec.interaction is Interaction.TERMINAL and not has_descriptor:

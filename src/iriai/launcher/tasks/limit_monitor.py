@@ -33,12 +33,12 @@ OVER = LimitExceeded(
 
 
 class LeaseTimers:
-    """Ends tasks whose lease is over.
+    """Ends tasks whose lease has expired.
 
-    The home starts a task again elsewhere once the lease is over for it, which is later than it is
-    over here (docs/spec/002, section 2). So the end must not depend on a daemon that may be
-    stopped, and is looked at before anything is started, also after this process itself was
-    stopped or the machine slept: the clock goes on in sleep.
+    The home starts a task again elsewhere once the lease has expired for it, which is later than it
+    expires here (docs/spec/002, section 2). So the end must not depend on a daemon that may be
+    stopped. Leases are checked before anything is started, also after this process was stopped or
+    the machine slept: the clock goes on in sleep.
     """
 
     def __init__(self, tasks: Tasks, timers: Timers) -> None:
@@ -48,25 +48,25 @@ class LeaseTimers:
         """By home: since when, on the steady clock, the leases of all its attempts count."""
 
     def renew(self, home: str, asked_s: float) -> None:
-        """The home has answered what was asked then: the leases of its attempts count from it."""
+        """Count the leases of all attempts of `home` from `asked_s` on, when it was asked."""
         self._renewed_s[home] = max(asked_s, self._renewed_s.get(home, asked_s))
 
     def end_s(self, order: StartOrder) -> float | None:
-        """When the lease of an attempt is over on the steady clock; None: it has none."""
+        """Return when the lease of an attempt expires on the steady clock; None: it has none."""
         if order.lease_s is None:
             return None
         since_s = max(order.leased_s, self._renewed_s.get(order.attempt.home, order.leased_s))
         return since_s + order.lease_s
 
     def may_start(self, order: StartOrder, now_s: float) -> bool:
-        """Whether the lease that the order came with is not over.
+        """Return whether the lease in the order has not expired.
 
-        Renewals that came since do not count here: one may have come when this was over.
+        Later renewals do not count: one may have come after it expired.
         """
         return order.lease_s is None or now_s < order.leased_s + order.lease_s
 
     def begin(self, task: RunningTask, order: StartOrder) -> None:
-        """`task` has been started."""
+        """Watch the lease of `task`, which has been started."""
         end_s = self.end_s(order)
         if end_s is not None:
             self._timers.add(end_s, task, lambda now_s: self._check(task, order, now_s))
@@ -86,7 +86,7 @@ class LimitMonitor:
     """Ends tasks that cross a limit."""
 
     def __init__(self, tasks: Tasks, timers: Timers, call_when_readable: CallWhenReadable) -> None:
-        """`call_when_readable(fd, action)` is how the loop is told to wait for an alarm."""
+        """`call_when_readable(fd, action)` makes the loop wait for an alarm."""
         self._tasks = tasks
         self._timers = timers
         self._call_when_readable = call_when_readable
@@ -94,7 +94,7 @@ class LimitMonitor:
         self._alarms: dict[int, Containment] = {}
 
     def begin(self, task: RunningTask) -> None:
-        """`task` has been started."""
+        """Watch the limits of `task`, which has been started."""
         spec = task.spec
         if spec.time_limit_s is not None:
             self._timers.add(
@@ -112,7 +112,7 @@ class LimitMonitor:
         self._timers.add(now_s + SAMPLE_S, task, lambda later_s: self._check(task, later_s))
 
     def _check(self, task: RunningTask, now_s: float) -> None:
-        """Nothing but looking keeps a file small: a limit of the kernel's holds for all files."""
+        """Check the size of followed output: the kernel has no limit for one file."""
         printed_bytes = self._tasks.printed_bytes(task)
         if printed_bytes > SPOOL_BYTES_MAX:
             self._tasks.end(task, output_limit(printed_bytes), 0.0, now_s)
@@ -120,7 +120,7 @@ class LimitMonitor:
             self._plan_look(task, now_s)
 
     def alarm(self, fd: int) -> None:
-        """A memory limit was hit: the task is ended at once, it could do nothing any more."""
+        """End the task whose memory limit was hit; it could do nothing any more."""
         try:
             os.eventfd_read(fd)
         except BlockingIOError:

@@ -28,9 +28,9 @@ from iriai.system.closing import CLOSING
 class Epilogs:
     """Epilogs from the order of an attempt to their end.
 
-    An attempt's end is written down when it is known, and told when the epilog is over: until then
-    the machine is not free for others. What is owed is in the journal, so that a launcher that
-    comes after a crash runs the epilogs of all that was lost with the one before.
+    An attempt's end is journalled when it is known, and reported when the epilog is over: until
+    then the machine is not free for others. What is owed is in the journal, so that the next
+    launcher after a crash runs the epilogs of all attempts that were lost.
     """
 
     def __init__(self, hooks: Hooks, known: JournalState) -> None:
@@ -46,21 +46,21 @@ class Epilogs:
         self._done: list[Exit] = []
 
     def __len__(self) -> int:
-        """How many run, or have ended and were not taken."""
+        """Return how many run, or have ended and were not collected."""
         return len(self._running) + len(self._done)
 
     def __contains__(self, attempt: AttemptId) -> bool:
-        """Whether the end of `attempt` waits for its epilog."""
+        """Return whether the end of `attempt` waits for its epilog."""
         return attempt in self._running
 
     def running(self) -> list[Exit]:
-        """The ends that wait."""
+        """Return the ends that wait."""
         return list(self._running.values())
 
     def owe(self, order: StartOrder, prepared: Prepared) -> None:
-        """An attempt is about to be admitted: it owes an epilog, if one is configured.
+        """Record that an attempt owes an epilog, if one is configured.
 
-        Raises `NotStarted` where the epilog may not be told whose it is.
+        Raises `NotStarted` if a variable of the epilog has characters that are not permitted.
         """
         if self._hooks.wants(EPILOG, order.attempt):
             environment = hook_environment(order, prepared)
@@ -71,21 +71,21 @@ class Epilogs:
             self._new.append(Owed(order.attempt, environment))
 
     def drain_new(self) -> list[Owed]:
-        """What is owed since the last call, to be written down before it begins."""
+        """Return what is owed since the last call, to be journalled before it begins."""
         new, self._new = self._new, []
         return new
 
     def begun(self, attempt: AttemptId) -> None:
-        """Its prolog or the attempt itself began."""
+        """Record that the prolog or the attempt itself began."""
         if attempt in self._due:
             self._begun[attempt] = None
 
     def forgive(self, attempt: AttemptId) -> None:
-        """The machine is to stay as it is after this attempt."""
+        """Run no epilog after this attempt: the machine stays as it is."""
         self._begun.pop(attempt, None)
 
     def recover(self) -> None:
-        """Run what attempts of an earlier launcher owe; call it once settings are known."""
+        """Run the epilogs that an earlier launcher owes; call it once settings are known."""
         for attempt, owed in list(self._known.owed.items()):
             end = self._known.exits.get(attempt)
             if end is not None and not self._is_in_hand(attempt):
@@ -98,13 +98,13 @@ class Epilogs:
         return is_done or attempt in self._running or attempt in self._due
 
     def after(self, ends: list[Exit]) -> list[Exit]:
-        """Begin the epilogs of `ends`; returns those that need not wait, and those that have."""
+        """Begin the epilogs of `ends`; return ends without an epilog, or after it."""
         free = [end for end in ends if not self._after(end)]
         done, self._done = self._done, []
         return free + done
 
     def _after(self, end: Exit) -> bool:
-        """Whether the end has to wait now."""
+        """Begin the epilog of `end`; return False if it has none."""
         attempt = end.attempt
         environment = self._due.pop(attempt, None)
         if environment is None:
@@ -180,17 +180,17 @@ class StartQueue:
 
     @property
     def has_work(self) -> bool:
-        """Whether `spawn_some` has something to do."""
+        """Whether `spawn_some` has work to do."""
         return bool(self._pending or self.failed)
 
     def attempts(self) -> list[AttemptId]:
-        """All of them."""
+        """Return all of them."""
         return [*self._pending, *self._in_prolog]
 
     def admit(
         self, order: StartOrder, prepared: Prepared | NotStarted, fd: int, wall_s: float
     ) -> Intent:
-        """Take an order in; what is returned must be durable before `spawn_some` is called.
+        """Admit an order; the intent must be journalled before `spawn_some` is called.
 
         Raises `NotStarted`; then `fd` is closed.
         """
@@ -215,7 +215,7 @@ class StartQueue:
         return Intent(order.attempt, prepared.login.uid, container.number, prepared.digest, wall_s)
 
     def give_up(self, attempt: AttemptId) -> None:
-        """Do not spawn `attempt`."""
+        """Drop `attempt` without spawning it."""
         if attempt in self._in_prolog:
             pending = self._in_prolog.pop(attempt)
             self._hooks.give_up(attempt)
@@ -225,7 +225,7 @@ class StartQueue:
         self._drop(pending)
 
     def spawn_some(self) -> list[tuple[Alive, int]]:
-        """Spawn the next few; returns them, each with the start time of its process."""
+        """Spawn the next few; return them, each with the start time of its process."""
         started = []
         for attempt in list(self._pending)[:SPAWNS_A_TURN]:
             pending = self._pending.pop(attempt)
@@ -274,7 +274,7 @@ class StartQueue:
         self.failed.append((attempt, NotStarted(EndCause.REFUSED, problem)))
 
     def _end_unwatched(self, task: RunningTask, error: Exception) -> None:
-        """`task` runs, and its limits cannot be kept."""
+        """End `task`, which runs although its limits cannot be enforced."""
         words = self._defects.record(f"watching {task.attempt}", error, ENDED)
         self._tasks.end(task, LimitExceeded(EndCause.FAILED, words), 0.0, steady_s())
 
@@ -287,7 +287,7 @@ class StartQueue:
         self._gpus.release(pending.order.attempt)
 
     def _with_cards(self, order: StartOrder) -> StartOrder:
-        """`order` with the cards that are now its own."""
+        """Return `order` with the cards that it has acquired."""
         try:
             return msgspec.structs.replace(order, gpu_ids=self._gpus.acquire(order))
         except (CardTaken, OSError) as taken:
@@ -323,6 +323,6 @@ class StartQueue:
 
 
 def close(fd: int) -> None:
-    """Close a descriptor that a client passed, if it did."""
+    """Close a descriptor that a client passed, unless it is -1."""
     if fd >= 0:
         CLOSING.close(fd)

@@ -38,7 +38,7 @@ class LimitExceeded(NamedTuple):
 
 
 def kernel_limits(spec: JobSpec) -> Limits:
-    """What the kernel is asked to keep for a task of `spec` that has no cards."""
+    """Return the limits that the kernel enforces for a task of `spec` without cards."""
     resources = spec.resources
     return Limits(resources.cpus, resources.memory_bytes, spec.process_limit or 0)
 
@@ -46,10 +46,10 @@ def kernel_limits(spec: JobSpec) -> Limits:
 def next_sample_s(
     spec: JobSpec, now_s: float, cpu_s: float, machine_cpus: int, *, polled: bool
 ) -> float | None:
-    """When the use of a task must be looked at again; None: never.
+    """Return when the usage of a task must be sampled again; None: never.
 
     `cpu_s` is what it has used so far; it cannot use more than `machine_cpus` seconds in one.
-    `polled`: the kernel keeps not every other limit of the task.
+    `polled`: the kernel does not enforce every other limit of the task.
     """
     moments = []
     if spec.cpu_limit_s is not None:
@@ -61,7 +61,7 @@ def next_sample_s(
 
 
 def is_polled(spec: JobSpec, *, limits_memory: bool, limits_processes: bool) -> bool:
-    """Whether a limit of `spec` is kept by nothing but looking."""
+    """Return whether a limit of `spec` is enforced by sampling alone."""
     return bool(
         (spec.resources.memory_bytes and not limits_memory)
         or (spec.process_limit and not limits_processes)
@@ -69,7 +69,7 @@ def is_polled(spec: JobSpec, *, limits_memory: bool, limits_processes: bool) -> 
 
 
 def crossed(spec: JobSpec, use: Use) -> LimitExceeded | None:
-    """The limit that `use` is over, if any."""
+    """Return the limit that `use` exceeds, if any."""
     if spec.cpu_limit_s is not None and use.cpu_s >= spec.cpu_limit_s:
         return cpu_limit(spec, use.cpu_s)
     if spec.resources.memory_bytes and use.memory_bytes > spec.resources.memory_bytes:
@@ -81,7 +81,7 @@ def crossed(spec: JobSpec, use: Use) -> LimitExceeded | None:
 
 
 def cpu_limit(spec: JobSpec, cpu_s: float) -> LimitExceeded:
-    """The limit of processor time was crossed."""
+    """Return that the limit of processor time was exceeded."""
     limit = format_duration(spec.cpu_limit_s or 0.0)
     return LimitExceeded(
         EndCause.CPU_LIMIT, f"CPU time limit of {limit} exceeded: {cpu_s:.1f}s used"
@@ -89,14 +89,14 @@ def cpu_limit(spec: JobSpec, cpu_s: float) -> LimitExceeded:
 
 
 def memory_limit(spec: JobSpec, peak_bytes: int) -> LimitExceeded:
-    """The limit of memory was crossed."""
+    """Return that the limit of memory was exceeded."""
     limit = format_size(spec.resources.memory_bytes)
     message = f"memory limit of {limit} exceeded: peak {format_size(peak_bytes)}"
     return LimitExceeded(EndCause.MEMORY_LIMIT, message)
 
 
 def output_limit(printed_bytes: int) -> LimitExceeded:
-    """More was printed than is kept for whoever follows it."""
+    """Return that the limit of followed output was exceeded."""
     message = (
         f"it printed {format_size(printed_bytes)}; the limit for output that is followed is "
         f"SPOOL_BYTES_MAX = {format_size(SPOOL_BYTES_MAX)}: write to a file instead"
@@ -105,7 +105,7 @@ def output_limit(printed_bytes: int) -> LimitExceeded:
 
 
 def time_limit(spec: JobSpec) -> LimitExceeded:
-    """The limit of wall time was reached."""
+    """Return that the limit of wall time was reached."""
     limit = format_duration(spec.time_limit_s or 0.0)
     return LimitExceeded(EndCause.TIME_LIMIT, f"time limit of {limit} reached")
 
@@ -146,18 +146,18 @@ class RunningTask:
 
     @property
     def alive(self) -> Alive:
-        """The task as the daemon is told of it."""
+        """The task as the daemon knows it."""
         return Alive(self.attempt, self.pid, self.started_wall_s)
 
     def count(self, usage: resource.struct_rusage) -> None:
-        """Add what a process of the task, reaped just now, had used."""
+        """Add the usage of a process of the task that was reaped just now."""
         self.cpu_s += usage.ru_utime + usage.ru_stime
         self.maximum_rss_bytes = max(self.maximum_rss_bytes, usage.ru_maxrss * 1024)
         self.read_bytes += usage.ru_inblock * BLOCK_BYTES
         self.written_bytes += usage.ru_oublock * BLOCK_BYTES
 
     def usage(self) -> Usage:
-        """What was used so far, as far as it was counted; control groups before `wait`."""
+        """Return what was counted so far: by control groups, else by `wait`."""
         cpu_s = self.container.cpu_s()
         peak_bytes = self.container.memory_peak_bytes()
         if peak_bytes is None:
@@ -167,7 +167,7 @@ class RunningTask:
         )
 
     def usage_now(self) -> Usage:
-        """What was used so far, read from its live processes where nothing else counts it."""
+        """Return the usage so far, with that of live processes where nothing else counts it."""
         usage = self.usage()
         if self.container.cpu_s() is not None and self.container.limits_memory:
             return usage
@@ -178,7 +178,7 @@ class RunningTask:
         return Usage(cpu_s, peak_bytes, usage.read_bytes, usage.written_bytes)
 
     def exit(self, now_s: float, now_wall_s: float) -> Exit:
-        """The end, when no process is left."""
+        """Return the end, when no process is left."""
         assert self.status is not None
         code = os.waitstatus_to_exitcode(self.status)
         exit_code, signal_number = (code, None) if code >= 0 else (None, -code)
@@ -204,7 +204,7 @@ class RunningTask:
         )
 
     def _limit(self, usage: Usage, signal_number: int | None) -> LimitExceeded | None:
-        """The limit by which the kernel ended the task, if it did."""
+        """Return the limit by which the kernel ended the task, if any."""
         limit_bytes = self.spec.resources.memory_bytes
         is_near = usage.memory_peak_bytes + _NEAR_LIMIT_BYTES >= limit_bytes
         if limit_bytes and (self.status or is_near) and self.container.memory_kills():
@@ -218,7 +218,7 @@ class RunningTask:
         return None
 
     def _remarks(self) -> str:
-        """What the user should know about a failure that no limit caused."""
+        """Return what explains a failure that no limit caused."""
         if self.status and self.spec.process_limit and self.container.process_refusals():
             return f"the process limit of {self.spec.process_limit} was reached"
         return ""

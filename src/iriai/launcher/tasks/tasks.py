@@ -102,15 +102,15 @@ class Tasks:
         return iter(self._by_attempt.values())
 
     def get(self, attempt: AttemptId) -> RunningTask | None:
-        """The running task of `attempt`."""
+        """Return the running task of `attempt`."""
         return self._by_attempt.get(attempt)
 
     def printed_bytes(self, task: RunningTask) -> int:
-        """The bytes that a followed task has printed so far, of its larger stream."""
+        """Return the bytes in the larger output stream of a followed task."""
         return self._spawner.spool.size_bytes(task.attempt)
 
     def drain_exits(self) -> list[Exit]:
-        """The ends since the last call."""
+        """Return the ends since the last call."""
         ends, self._ends = self._ends, []
         return ends
 
@@ -119,7 +119,7 @@ class Tasks:
     ) -> RunningTask:
         """Spawn `order`.
 
-        Raises OSError or ValueError where that is impossible, `NoDirectory` where it is just now.
+        Raises OSError or ValueError if that is impossible, `NoDirectory` if it is at present.
         """
         payload = self._store(prepared)
         login, scratch = prepared.login, None
@@ -149,7 +149,7 @@ class Tasks:
         return task
 
     def end(self, task: RunningTask, reason: LimitExceeded, grace_s: float, now_s: float) -> None:
-        """Ask a task to end (SIGTERM to its whole tree), and kill it after `grace_s`.
+        """Send SIGTERM to the whole tree of a task, and kill it after `grace_s`.
 
         The first reason stays; a later request can only shorten the grace.
         """
@@ -174,14 +174,14 @@ class Tasks:
             self._timers.add(kill_at_s, task, lambda late_s: self._kill(task, late_s))
 
     def give_up(self, task: RunningTask, words: str, now_s: float) -> None:
-        """An error of ours came up in keeping its limits: `task` is ended at once."""
+        """End `task` at once, after an internal error in enforcing its limits."""
         if task.cause is None:
             task.cause, task.message = EndCause.FAILED, words
         task.kill_at_s = now_s
         self._timers.add(now_s + LOOK_AGAIN_S, task, lambda late_s: self._kill(task, late_s))
 
     def reap(self) -> None:
-        """Take in every process that ended; what a main process left behind is killed."""
+        """Reap all processes that ended; kill what main processes left behind."""
         reaped: list[RunningTask] = []
         found_any = False
         while (pid := _ended_child()) is not None:
@@ -200,7 +200,7 @@ class Tasks:
             self._finish_empty(reaped)
 
     def _reap_other(self, pid: int) -> None:
-        """A child that is no task's main process: a hook, or what a task left behind."""
+        """Reap a child that is no main process: a hook, or what a task left behind."""
         owner = self._owner_of(pid)
         _, status, usage = os.wait4(pid, 0)
         try:
@@ -226,7 +226,7 @@ class Tasks:
                     self._kill(task, now_s)
 
     def _kill(self, task: RunningTask, now_s: float) -> None:
-        """SIGKILL to all of the task, again and again until it is over."""
+        """Send SIGKILL to all of the task, repeatedly until it is over."""
         if task.status is not None and task.container.is_empty():
             self._left_over.remove(task)
             self._finish(task, now_s, wall_s())
@@ -264,7 +264,7 @@ class Tasks:
         return Exit(task.attempt, cause, None, None, Usage(), begun_s, now_wall_s, lasted_s, words)
 
     def _give_back(self, task: RunningTask) -> None:
-        """What it had of ours, and no process uses."""
+        """Release what it used; no process of it is left."""
         if task.payload is not NO_PAYLOAD:
             self._drop(task.payload)
         self._scratch.give_back(task.scratch)
@@ -278,7 +278,7 @@ class Tasks:
                 task.failure = failures.get(task.pid)
 
     def _owner_of(self, pid: int) -> RunningTask | None:
-        """Whose orphan the zombie `pid` is, if its session tells."""
+        """Return the task that left the zombie `pid` behind, if its session tells."""
         process = read_process(pid)
         return self._by_session.get(process.session) if process else None
 
@@ -300,9 +300,9 @@ class Tasks:
 
 
 def _signal_main(task: RunningTask, number: signal.Signals) -> None:
-    """Signal the main process by itself: it may not have joined its control group yet.
+    """Signal the main process directly: it may not have joined its control group yet.
 
-    First of all, so that a shell does not get to see its child killed and exit by itself.
+    It comes first, so that a shell does not see its child killed and exit by itself.
     """
     if task.status is None:
         with suppress(PermissionError):  # it may have become another user's, by a setuid file
@@ -310,7 +310,7 @@ def _signal_main(task: RunningTask, number: signal.Signals) -> None:
 
 
 def _ended_child() -> int | None:
-    """A child that ended, not reaped yet, so that /proc still tells whose it was."""
+    """Return a child that ended and is not reaped yet, so that /proc still describes it."""
     try:
         found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
