@@ -1,4 +1,4 @@
-"""A job draft from the surroundings of its submitter: directory and environment."""
+"""A job draft with the working directory and environment of its submitter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from iriai.model.problem import Refused, UsageProblem
 from iriai.wire.requests import JobDraft
 
 _KEPT = 8
-"""Environments kept encoded; a program has one, or few."""
+"""Number of encoded environments that are cached; a program has one, or few."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -61,13 +61,13 @@ def draft(
     env: Mapping[str, str] | bytes | None = None,
     **fields: Unpack[DraftFields],
 ) -> JobDraft:
-    """A job that runs `command` in `cwd` with `env`, both this process's own by default.
+    """Return the draft of a job that runs `command` in `cwd` with `env`, by default this process's.
 
-    `env` may be what `encode_environment` returned.
+    `env` may be the result of `encode_environment`.
 
     Raises:
-        Refused: the working directory is gone.
-        UsageProblem: something is not UTF-8.
+        Refused: the working directory no longer exists.
+        UsageProblem: the command, a variable or the directory is not UTF-8.
     """
     for word in command:
         _check_text(word, "the command")
@@ -80,9 +80,9 @@ def draft(
 
 
 def encode_environment(environment: Mapping[str, str] | None = None) -> bytes:
-    """`environment` (this process's own by default) as drafts carry it.
+    """Encode `environment` (by default this process's) for a draft.
 
-    Equal environments give the same object, so that many drafts share it.
+    Equal environments return the same object, which many drafts can share.
 
     Raises:
         UsageProblem: a variable is not UTF-8.
@@ -102,7 +102,7 @@ def _encoded(items: tuple[tuple[str, str], ...]) -> bytes:
 
 def _directory(cwd: str | os.PathLike[str] | None) -> str:
     try:
-        # os.path: pathlib would drop the `..` after a symbolic link without asking.
+        # os.path: pathlib would drop the `..` after a symbolic link.
         path = os.path.join(os.getcwd(), cwd or "")  # noqa: PTH109, PTH118
     except FileNotFoundError:
         raise Refused(
@@ -116,7 +116,7 @@ def _directory(cwd: str | os.PathLike[str] | None) -> str:
 
 
 def _check_text(text: str, what: str) -> None:
-    """Raise `UsageProblem` for bytes that Python could not decode."""
+    """Raise `UsageProblem` if `text` contains bytes that are not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

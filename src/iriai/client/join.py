@@ -11,10 +11,10 @@ from iriai.wire.joining import Join, Joined
 
 
 def ask_to_join(token: Token, address: str, name: str, request: bytes) -> Joined:
-    """What the member at `address` (empty: as the token names it) gives to the machine `name`.
+    """Ask the member at `address` (empty: the token's) to let the machine `name` join.
 
-    `request` is for a certificate of its key. Raises as `client.remote.reach`, and `Refused` with
-    the member's reason.
+    `request` is the request for a certificate of its key. Raises the same as
+    `client.remote.reach`, and `Refused` with the member's reason.
     """
     conversation = reach(token, address)
     try:

@@ -1,7 +1,7 @@
 """A network connection to a machine of a cluster, identified by its authority's fingerprint.
 
-First the machine is asked which authority it has; where that has the fingerprint, a second
-connection is made on which everything is proved by it. Nothing is told on the first.
+A first, unauthenticated connection fetches the certificate of the machine's authority. If it has
+the expected fingerprint, a second connection is authenticated by it. The first carries no secret.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from iriai.model.units import format_duration
 from iriai.wire.joining import AskAuthority, Authenticate, AuthorityShown
 
 CONNECT_WAIT_S = 10.0
-"""A machine that does not answer in this time is off, or behind something that drops packets."""
+"""Time after which a machine is considered off, or behind a firewall that drops packets."""
 CLOCK_OFF_S_MAX = 3600.0
-"""See `identity.enrolment.registrar`: further off, and one of the clocks is simply wrong."""
+"""Largest difference of two clocks that is not an error; see `identity.enrolment.registrar`."""
 _NO_CHECK_TIME = 0x20_0000
-"""X509_V_FLAG_NO_CHECK_TIME of OpenSSL: the clocks are compared first, to be named."""
+"""X509_V_FLAG_NO_CHECK_TIME of OpenSSL: clocks are compared later, with a better message."""
 _MACHINE = "/machine/"
-"""In the name of a machine's certificate, `iriai://CLUSTER_ID/machine/NAME`."""
+"""Part of the name in a machine's certificate, `iriai://CLUSTER_ID/machine/NAME`."""
 
 
 class TlsTransport(Transport):
@@ -58,15 +58,15 @@ class TlsTransport(Transport):
 
 
 def reach(token: Token, address: str = "") -> Conversation:
-    """A conversation with the machine that `token` names, or the one at `address` (`HOST:PORT`).
+    """Connect to the machine that `token` names, or to the one at `address` (`HOST:PORT`).
 
     Raises:
-        Refused: the machine there is not of the token's cluster, or the clocks do not agree.
-        Unreachable: nobody answers there.
+        Refused: the machine is not in the token's cluster, or the clocks differ too much.
+        Unreachable: no machine answers at the address.
     """
     address = address or token.address
     where = split_address(address)
-    shown = _shown(where, address)
+    shown = _fetch_authority(where, address)
     if hashlib.sha256(shown.authority).hexdigest() != token.fingerprint:
         raise Refused(
             "foreign-authority",
@@ -77,7 +77,7 @@ def reach(token: Token, address: str = "") -> Conversation:
 
 
 def reach_member(authority: bytes, address: str) -> Conversation:
-    """A conversation with a member of the cluster of `authority` (DER). Raises as `reach`."""
+    """Connect to a member of the cluster of `authority` (DER); raise the same as `reach`."""
     context = _context()
     context.load_verify_locations(cadata=authority)
     context.verify_mode = ssl.CERT_REQUIRED
@@ -96,9 +96,9 @@ def reach_member(authority: bytes, address: str) -> Conversation:
 
 
 def authenticated(token: Token) -> Conversation:
-    """A conversation as the user whose token this is. Raises as `reach`, and what the daemon says.
+    """Connect as the user of `token`; raise the same as `reach`, or the daemon's refusal.
 
-    The token goes to one machine alone, which has proved that it is of the cluster.
+    The token is sent only to a machine that has proved that it is in the cluster.
     """
     conversation = reach(token)
     try:
@@ -111,7 +111,7 @@ def authenticated(token: Token) -> Conversation:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`, an IPv6 address in brackets; raises `UsageProblem`."""
+    """Return host and port of `HOST:PORT`, an IPv6 address in brackets; raise `UsageProblem`."""
     host, _, port = address.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 1 << 16:
         raise UsageProblem(
@@ -121,13 +121,13 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def _is_machine(names: object) -> bool:
-    """Whether a certificate's alternative names, as the module ssl has them, name a machine."""
+    """Return whether the alternative names of a certificate (as ssl lists them) name a machine."""
     assert isinstance(names, tuple)
     return any(kind == "URI" and _MACHINE in value for kind, value in names)
 
 
-def _shown(where: tuple[str, int], address: str) -> AuthorityShown:
-    """Which authority the machine says it has: to be believed only by its fingerprint."""
+def _fetch_authority(where: tuple[str, int], address: str) -> AuthorityShown:
+    """Fetch the certificate of the machine's authority; the caller must check its fingerprint."""
     context = _context()
     context.verify_mode = ssl.CERT_NONE
     conversation = Conversation(TlsTransport(_connect(context, where, address), address))
@@ -151,7 +151,7 @@ def _compare_clocks(shown: AuthorityShown) -> None:
 def _context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # a machine is its certificate, wherever it is found
+    context.check_hostname = False  # the certificate identifies the machine, not its host name
     return context
 
 

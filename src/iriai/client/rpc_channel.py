@@ -25,18 +25,18 @@ from iriai.wire.requests import (
 )
 
 HELLO_WAIT_S = 10.0
-"""A daemon that loads a hundred thousand jobs greets within a third of this."""
+"""Time for the daemon's greeting; with a hundred thousand jobs it takes a third of this."""
 PIPELINE_BYTES = 1 << 18
-"""What is gathered before it is written: few system calls, and the daemon begins early."""
+"""Bytes of requests that are written at once: few system calls, and the daemon starts early."""
 
 _A = TypeVar("_A", bound=ClientAnswer)
 
 
 class Conversation:
-    """One connection on which requests are asked and answered; for one thread at a time.
+    """Requests and answers over one connection; for one thread at a time.
 
-    The constructor greets the daemon. Raises `Unreachable` where none answers in time or what
-    answers is not ours, and whatever problem the daemon has with the one who asks.
+    The constructor sends the greeting. It raises `Unreachable` if no daemon answers in time or the
+    peer is not a daemon of iriai, and the `Problem` with which the daemon refuses the client.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -45,15 +45,15 @@ class Conversation:
         self._answers: dict[int, AnswerBody | Problem] = {}
         self._listeners: dict[int, Callable[[Progress], None]] = {}
         self.welcome = self._greet()
-        """What the daemon said of itself."""
+        """The daemon's answer to the greeting: its version, name and state directory."""
 
     def ask(self, body: ClientRequest[_A]) -> _A:
-        """The answer to `body`. Raises the problem that the daemon has."""
+        """Return the answer to `body`; raise the `Problem` with which the daemon refuses it."""
         answer: _A = self.finish(self.begin(body), answer_kind(type(body)))
         return answer
 
     def ask_many(self, bodies: Iterable[RequestBody], kind: type[_A]) -> list[_A | Problem]:
-        """The answers to all `bodies`, in their order; they are sent without waiting between."""
+        """Send all `bodies` without waiting for each answer; return the answers in their order."""
         numbers: list[int] = []
         chunk = bytearray()
         for body in bodies:
@@ -72,7 +72,7 @@ class Conversation:
         descriptor: int | None = None,
         on_notice: Callable[[Progress], None] | None = None,
     ) -> int:
-        """Send `body`; returns the number by which `finish` or `poll` has its answer."""
+        """Send `body`; return its number, for `finish` or `poll`."""
         self._number += 1
         if on_notice is not None:
             self._listeners[self._number] = on_notice
@@ -81,25 +81,25 @@ class Conversation:
         return self._number
 
     def finish(self, number: int, kind: type[_A]) -> _A:
-        """Wait for the answer to the request `number`. Raises the problem that the daemon has."""
+        """Wait for the answer to the request `number`; raise the `Problem` that is the answer."""
         answer = self._wait_for(number, kind)
         if isinstance(answer, Problem):
             raise answer
         return answer
 
     def poll(self, number: int, kind: type[_A], timeout_s: float) -> _A | None:
-        """As `finish`, but None when nothing has come for `timeout_s`, or only notices."""
+        """As `finish`, but return None if the answer does not arrive within `timeout_s`."""
         if number not in self._answers:
             self._receive(self._transport.receive(timeout_s))
         return self.finish(number, kind) if number in self._answers else None
 
     def await_end(self) -> None:
-        """Take what comes until the daemon closes the connection; raises `ConnectionLost` then."""
+        """Read until the daemon closes the connection, then raise `ConnectionLost`."""
         while True:
             self._receive(self._transport.receive())
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._transport.close()
 
     def _wait_for(self, number: int, kind: type[_A]) -> _A | Problem:
@@ -122,7 +122,7 @@ class Conversation:
             match reply:
                 case Answer(number, body):
                     self._answers[number] = body
-                case Failure(0):  # it does not talk to us at all
+                case Failure(0):  # the daemon refuses the connection
                     raise problem_of(reply)
                 case Failure(number):
                     self._answers[number] = problem_of(reply)
@@ -137,7 +137,7 @@ class Conversation:
             if number not in self._answers:
                 self._receive(self._transport.receive(HELLO_WAIT_S))
         except ConnectionLost:
-            self._last_words()
+            self._read_refusal()
         if number not in self._answers:
             raise Unreachable(
                 "daemon-silent",
@@ -155,8 +155,8 @@ class Conversation:
             )
         return welcome
 
-    def _last_words(self) -> None:
-        """What a daemon said that closed the connection at once; raises in any case."""
+    def _read_refusal(self) -> None:
+        """Raise the problem that the daemon sent before it closed the connection, if any."""
         with suppress(ConnectionLost):
             self._receive(self._transport.receive(0))
         raise Unreachable(
@@ -169,7 +169,7 @@ class Conversation:
 
 
 def problem_of(failure: Failure) -> Problem:
-    """The problem that crossed the socket, of the family it belongs to."""
+    """Return the problem in `failure`, as an instance of its family."""
     try:
         family = FAMILIES[ExitCode(failure.exit_code)]
     except (ValueError, KeyError):  # a newer daemon's family

@@ -15,21 +15,21 @@ from iriai.wire.requests import OutputPiece
 
 
 class NotAFile(OSError):
-    """There is something else of that name, from which there is nothing to read."""
+    """The path names a pipe, a device or a directory, not a regular file."""
 
 
 def open_output(path: str, user: str = "") -> int:
-    """A descriptor for the output file at `path`, of a task of `user`; empty: one's own.
+    """Open the output file at `path` of a task of `user` (empty: the caller); return a descriptor.
 
-    What has the name of an output file is the user's to choose, and to change at any time: a pipe,
-    on which an opening waits for ever, a device, which an opening may set off, or a link to a file
-    of another user's. So it is looked at before it is opened, and opened only where it is a file,
-    and that of the user whose task it is where that is not the one who reads.
+    The user may replace an output file at any time: by a pipe, on which open(2) would block, by a
+    device, on which it may have effects, or by a link to a file of another user. So the file is
+    examined before it is opened, and opened only if it is a regular file that belongs to `user` or
+    to the caller.
 
     Raises:
-        FileNotFoundError: there is nothing of that name yet.
-        NotAFile: there is a pipe, a device or the like.
-        PermissionError: it is a file of another user than the task's.
+        FileNotFoundError: the file does not exist yet.
+        NotAFile: it is a pipe, a device or the like.
+        PermissionError: it belongs to a user other than the task's.
         OSError: it cannot be opened.
     """
     found_fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -44,7 +44,7 @@ def open_output(path: str, user: str = "") -> int:
 
 
 def _check_owner(found: os.stat_result, user: str) -> None:
-    """Raise PermissionError where a user may have led us to a file of another user's."""
+    """Raise PermissionError if the file may belong to another user than the task's."""
     if not user:
         return
     try:
@@ -56,42 +56,42 @@ def _check_owner(found: os.stat_result, user: str) -> None:
 
 
 READ_BYTES = 1 << 16
-"""One read: enough for speed, little enough that two streams take turns."""
+"""Bytes of one read: large enough for speed, small enough that streams alternate."""
 PAUSE_MIN_S = 0.001
-"""After something new was read: more is likely at once."""
+"""Pause after new data was read, when more is likely."""
 PAUSE_MAX_S = 0.05
-"""When nothing new comes: not noticed by people, and next to no work."""
+"""Longest pause without new data: not noticeable, and cheap."""
 
 ASK_S = 0.1
-"""Between two questions for output that comes from another machine, when nothing is new."""
+"""Pause between two requests for output of another machine when there is nothing new."""
 
 Sink = Callable[[bytes], None]
 ReadPiece = Callable[[int], OutputPiece]
-"""What follows so many bytes."""
+"""Returns the output that follows so many bytes."""
 OnProblem = Callable[[str], None]
 
 
 class FollowedFile:
-    """A file and how far it was read. It need not exist yet."""
+    """A file and the position up to which it was read. It need not exist yet."""
 
     def __init__(self, path: str, sink: Sink, offset: int = 0, user: str = "") -> None:
-        """`user` is whose task writes it; see `open_output`."""
+        """`user` is the user of the task that writes it; see `open_output`."""
         self.offset = offset
-        """How many bytes were handed on."""
+        """Number of bytes that were passed to the sink."""
         self.users = 1
-        """How many tasks write to it."""
+        """Number of tasks that write to it."""
         self._path = path
         self._user = user
         self._sink = sink
         self._descriptor: int | None = None
         self._is_none = False
-        """Whether there is something else of that name."""
+        """Whether the path is not a regular file, and is ignored."""
 
     def advance(self) -> bool:
-        """Hand what is new to the sink, at most `READ_BYTES`; whether there was something.
+        """Pass new data, at most `READ_BYTES`, to the sink; return whether there was any.
 
         Raises:
-            OSError: the file is there and cannot be read.
+            OSError: the file exists and cannot be read.
         """
         if self._is_none:
             return False
@@ -110,7 +110,7 @@ class FollowedFile:
         return bool(data)
 
     def finish(self) -> None:
-        """Hand on everything up to the end, and close the file."""
+        """Pass everything up to the end to the sink, and close the file."""
         while self.advance():
             pass
         if self._descriptor is not None:
@@ -119,23 +119,23 @@ class FollowedFile:
 
 
 class Followed(Protocol):
-    """Output of a task, with the part that was copied already."""
+    """Output of a task that is being copied."""
 
     offset: int
     users: int
 
     def advance(self) -> bool:
-        """Hand on something new; whether there was any."""
+        """Copy new data; return whether there was any."""
 
     def finish(self) -> None:
-        """Hand on everything up to the end."""
+        """Copy everything up to the end."""
 
 
 class FetchedOutput:
-    """Output of a task on another machine, as its home has fetched it."""
+    """Output of a task on another machine, as far as its home has fetched it."""
 
     def __init__(self, read: ReadPiece, sink: Sink, on_problem: OnProblem, offset: int = 0) -> None:
-        """`read` asks the home for what follows an offset; `on_problem` is told why no more."""
+        """`read` asks the home for output; `on_problem` receives the reason if the rest is lost."""
         self.offset = offset
         self.users = 1
         self._on_problem = on_problem
@@ -144,16 +144,16 @@ class FetchedOutput:
         self._next_s = 0.0
 
     def advance(self) -> bool:
-        """Hand on what is new; the home is asked ten times a second, or while there is more."""
+        """Copy new data; asks the home ten times a second, or at once if there is more."""
         if time.monotonic() < self._next_s:
             return False
         try:
             return self._write_piece(self._read(self.offset))
         except ConnectionLost:
-            return False  # whoever waits for the job notices too
+            return False  # the wait for the job detects this too
 
     def finish(self) -> None:
-        """Hand on everything up to the end, as it comes; raises `ConnectionLost`."""
+        """Copy everything up to the end as it arrives; raise `ConnectionLost`."""
         while True:
             piece = self._read(self.offset)
             if not self._write_piece(piece):
@@ -173,37 +173,37 @@ class FetchedOutput:
 
 
 class FollowedFiles:
-    """Several files that are read in turns, and how long to pause between.
+    """Several files that are read in turns, with the pause between reads.
 
-    Tasks may share a file: what is in it is handed on once.
+    Tasks may share a file; its content is copied once.
     """
 
     def __init__(self) -> None:
         self._files: dict[str, Followed] = {}
         self._offsets: dict[str, int] = {}
-        """Of files that were released: how far they were read."""
+        """Positions up to which released files were read."""
         self.pause_s = PAUSE_MIN_S
-        """How long nothing need be read: short after something new, longer and longer after."""
+        """Pause until the next read: short after new data, then longer and longer."""
 
     def add(self, path: str, sink: Sink, user: str = "") -> None:
-        """Follow the file at `path` too, of a task of `user`, from where it was read to before."""
+        """Follow also the file at `path` of a task of `user`, from its last position."""
         if path in self._files:
             self._files[path].users += 1
         elif path:
             self._files[path] = FollowedFile(path, sink, self._offsets.get(path, 0), user)
 
     def fetch(self, path: str, read: ReadPiece, sink: Sink, on_problem: OnProblem) -> None:
-        """Follow what is not at `path` on this host, but is brought from elsewhere."""
+        """Follow also output that the home fetches from the machine where `path` is."""
         if path in self._files:
             self._files[path].users += 1
         elif path:
             self._files[path] = FetchedOutput(read, sink, on_problem, self._offsets.get(path, 0))
 
     def release(self, path: str) -> None:
-        """One task less writes to the file: the last one takes it to its end.
+        """Count one writer less of the file at `path`; after the last one, copy it to its end.
 
-        Raises `ConnectionLost` where it is fetched and its home went away: then nothing is changed,
-        but for what was handed on, and it is to be released again when the home is back.
+        Raises `ConnectionLost` if it is fetched and its home goes offline. The file then remains
+        followed, and `release` can be called again when the home is online.
         """
         file = self._files.get(path)
         if file is None:
@@ -216,7 +216,7 @@ class FollowedFiles:
         del self._files[path]
 
     def advance(self) -> bool:
-        """Hand on something new of each file; whether there was any."""
+        """Copy new data of each file; return whether there was any."""
         moved = False
         for file in self._files.values():
             moved |= file.advance()
@@ -224,9 +224,9 @@ class FollowedFiles:
         return moved
 
     def finish(self) -> None:
-        """Hand on everything up to the end of each file, and close them.
+        """Copy each file to its end, and close it.
 
-        Raises `ConnectionLost` as `release` does; then it is to be called again.
+        Raises `ConnectionLost` as `release` does, and can then be called again.
         """
         while self.advance():
             pass

@@ -1,6 +1,6 @@
-"""The part of the configuration that a cluster agrees on, and how it joins a machine's own.
+"""The part of the configuration that a cluster shares, and its merge with a machine's own.
 
-What the cluster's document says, holds; what it does not mention, each machine's own file decides.
+Keys of the cluster's document take precedence over those of the machine's own file.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from iriai.config.reader import BadConfiguration, Configuration, parse_configura
 from iriai.config.sections import GossipSection, GroupSection, JobSection, OrderSection
 
 CLUSTER_SECTIONS = ("groups", "order", "jobs", "gossip")
-"""The sections that must be the same for all brokers, homes and directories. The rest is a
-machine's own: what it offers, which users it admits, where it listens."""
+"""Sections that must be equal for all brokers, homes and directories. Other sections belong to each
+machine: what it offers, which users it admits, where it listens."""
 
 
 def parse_cluster_configuration(text: str, where: str) -> Configuration:
-    """The configuration that the cluster's document `text` holds; `where` names it in messages.
+    """Parse the cluster's document `text`; `where` names it in messages.
 
     Raises:
-        BadConfiguration: it is wrong, or has a section that is a machine's own.
+        BadConfiguration: it is malformed, or has a section that belongs to each machine.
     """
     configuration = parse_configuration(text, where)
     for section in tomllib.loads(text):
@@ -36,7 +36,7 @@ def parse_cluster_configuration(text: str, where: str) -> Configuration:
 
 
 def with_cluster(own: Configuration, cluster: Configuration) -> Configuration:
-    """A machine's `own` configuration under that of its `cluster`."""
+    """Return a machine's `own` configuration, overridden by that of its `cluster`."""
     sections = {}
     for section, kind in {
         "order": OrderSection,
@@ -53,7 +53,7 @@ def with_cluster(own: Configuration, cluster: Configuration) -> Configuration:
     groups = {name: group for name, group in own.groups.items() if name not in cluster.groups}
     for name, group in cluster.groups.items():
         before = own.groups.get(name, GroupSection())
-        is_said = f"groups.{name}.right" in cluster.given
-        right = group.right if is_said else before.right
+        is_given = f"groups.{name}.right" in cluster.given
+        right = group.right if is_given else before.right
         groups[name] = GroupSection(right, {**before.users, **group.users})
     return replace(own, groups=groups, given={**own.given, **cluster.given}, **sections)

@@ -1,4 +1,4 @@
-"""Keys of a configuration section: read, refused and shown by their types."""
+"""Keys of a configuration section: parsed, checked and formatted by their types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 class WrongValue(ValueError):
-    """The value is not of its type: says what would be right, to follow `write`."""
+    """The value is not of its type; the message describes a right value, to follow `write`."""
 
 
 class KeyType(NamedTuple):
@@ -28,13 +28,13 @@ class KeyType(NamedTuple):
     kind: Any
     """The type for msgspec, with bounds and patterns; without None."""
     may_be_none: bool = False
-    """True if the file may say none."""
+    """True if the file may give `none`."""
     is_measured: bool = False
     """True if the value is measured on the machine where the file gives none."""
 
     @classmethod
     def of(cls, annotation: object) -> KeyType:
-        """That of a field, by its annotation."""
+        """Return the type of a field with this annotation."""
         is_measured = MEASURED in getattr(annotation, "__metadata__", ())
         inner = get_args(annotation)[0] if is_measured else annotation
         if get_origin(inner) not in (Union, UnionType) or NoneType not in get_args(inner):
@@ -44,13 +44,13 @@ class KeyType(NamedTuple):
 
     @property
     def table(self) -> type[msgspec.Struct] | None:
-        """The class of a section, where it is one."""
+        """The class of the section if the type is a section, else None."""
         is_struct = isinstance(self.kind, type) and issubclass(self.kind, msgspec.Struct)
         return self.kind if is_struct else None
 
     @property
     def entries(self) -> tuple[KeyType, KeyType] | None:
-        """Return the permitted keys and values of a table whose keys are names."""
+        """The types of keys and values of a table whose keys are names; None for other types."""
         if get_origin(self.kind) is not Mapping:
             return None
         name, value = get_args(self.kind)
@@ -58,7 +58,7 @@ class KeyType(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """Return the description of a right value, to follow `write`."""
+        """The description of a right value, to follow `write`."""
         words = [format_.expected for format_ in self._formats]
         if get_origin(self.kind) is Literal:
             words = [" or ".join(f"'{word}'" for word in get_args(self.kind))]
@@ -71,7 +71,7 @@ class KeyType(NamedTuple):
         return " ".join(words) + (f", or '{NONE}'" if self.may_be_none else "")
 
     def read(self, raw: object) -> object:
-        """The value that stands in the file as `raw`. Raises `WrongValue`."""
+        """Convert the value `raw` of the file; raise `WrongValue`."""
         if raw == NONE and self.may_be_none:
             return None
         try:
@@ -85,7 +85,7 @@ class KeyType(NamedTuple):
         return value
 
     def show(self, value: object) -> str:
-        """`value` as people read it."""
+        """Return `value` as text for people."""
         if value is None or value in ("", ()):
             return NONE
         if isinstance(value, tuple):
@@ -115,7 +115,7 @@ class Key(NamedTuple):
 
 @cache
 def keys(section: type[msgspec.Struct]) -> Mapping[str, Key]:
-    """The keys of a section, by their names in the file, in the order of its class."""
+    """Return the keys of a section, by their names in the file, in the order of its class."""
     types = get_type_hints(section, include_extras=True)
     names = zip(section.__struct_encode_fields__, section.__struct_fields__, strict=True)
     return {name: Key(field, KeyType.of(types[field])) for name, field in names}

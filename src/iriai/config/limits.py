@@ -10,16 +10,16 @@ from msgspec import Meta
 from iriai.config.values import Bytes, Seconds
 
 Connections = Annotated[int, Meta(ge=1, le=1_000_000)]
-"""About what a kernel lets one process open."""
+"""Bounded by the descriptors that a kernel lets one process open."""
 Requests = Annotated[int, Meta(ge=1, le=1_000_000_000)]
-"""As good as no limit."""
+"""The upper bound is as good as no limit."""
 PerSecond = Annotated[float, Meta(ge=1, le=1e9)]
 
 
 class LimitsSection(msgspec.Struct, frozen=True):
-    """`[limits]`: how much of the daemon itself one user may take (docs/spec/010, section 4).
+    """`[limits]`: how much of the daemon one user may use (docs/spec/010, section 4).
 
-    None of those for each user holds for operators. Larger: one user can do more at once, and make
+    The limits per user do not apply to operators. Larger: one user can do more at once, and makes
     others wait longer.
     """
 

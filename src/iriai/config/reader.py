@@ -15,46 +15,46 @@ from iriai.config.values import MEASURED
 from iriai.model.problem import UsageProblem
 
 TEXT_LENGTH_MAX = 1 << 20
-"""A million users with a right each would still fit in a few of these; more is another file."""
+"""Characters of a file; a longer one is not a configuration."""
 DEFAULT = "default"
 MOVED = dict.fromkeys(
     ("gossip.mode", "gossip.stop_after"),
     "rumours, as paper 001 has them, are run by benchmarks/gossip_paper.py in the sources",
 )
-"""Keys that there were, and where to find what they did."""
+"""Keys that were removed, and where their function is now."""
 QUOTE_LENGTH_MAX = 60
 """The length of a wrong value in a message; an error is one line."""
 
 
 class BadConfiguration(UsageProblem):
-    """The configuration cannot be used; nothing of it was."""
+    """The configuration is invalid; no part of it is used."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__("bad-configuration", message, hint)
 
 
 class Configuration(Sections, frozen=True):
-    """Everything that a person may set for one machine. `Configuration()` is all defaults."""
+    """The configuration of one machine. `Configuration()` has all defaults."""
 
     where: str = ""
-    """The file that it was read from; empty: none."""
+    """The file from which it was read; empty for defaults."""
     given: Mapping[str, str] = {}
-    """The keys that were given, dotted, and where each stood; for `config show`."""
+    """The given keys, dotted, with the file of each; for `config show`."""
 
     def right_of_group(self, name: str) -> float:
-        """The right of a group; 1 where nothing is said of it."""
+        """Return the right of a group; by default 1."""
         group = self.groups.get(name)
         return group.right if group else 1.0
 
     def right_of_user(self, group: str, user: str) -> float:
-        """The right of `user` within `group`; 1 where nothing is said of them."""
+        """Return the right of `user` within `group`; by default 1."""
         members = self.groups.get(group)
         return members.users.get(user, 1.0) if members else 1.0
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """(key, value, source) of every value, for `config show`.
+        """Return (key, value, source) of every value, for `config show`.
 
-        A source is the file, `default`, or `measured` for what the machine itself will say.
+        A source is the file, `default`, or `measured` for values that the machine measures.
         """
         rows = []
         for path, kind, value in _values("", KeyType(Sections), self):
@@ -77,10 +77,10 @@ def _values(path: str, kind: KeyType, value: object) -> Iterator[tuple[str, KeyT
 
 
 def parse_configuration(text: str, where: str) -> Configuration:
-    """The configuration that `text` holds; `where` is its file, for messages.
+    """Parse `text`; `where` is its file, for messages.
 
     Raises:
-        BadConfiguration: with the line of a syntax error, or the key and what would be right.
+        BadConfiguration: with the line of a syntax error, or the key and the right values.
     """
     reader = _Reader(where)
     sections = reader.fields("", _document(text, where), Sections)
@@ -107,16 +107,16 @@ def _document(text: str, where: str) -> dict[str, object]:
         raise BadConfiguration(
             f"{where} is nested too deeply", "a section looks like [machine]"
         ) from None
-    except ValueError as error:  # of Python's int(), which takes so many digits and no more
+    except ValueError as error:  # from int(), which limits the number of digits
         raise BadConfiguration(
             f"{where} has a number that cannot be read: {error}", "write a smaller number"
         ) from None
 
 
 class _Reader:
-    """Reads one file; remembers which keys it held.
+    """Reads one file and records its keys.
 
-    It walks the tables itself, since msgspec names no key that a person chose (`$.groups[...]`).
+    It walks the tables itself, since msgspec does not name keys of a dictionary (`$.groups[...]`).
     """
 
     def __init__(self, where: str) -> None:
@@ -124,7 +124,7 @@ class _Reader:
         self.given: list[str] = []
 
     def fields(self, path: str, raw: object, section: type[msgspec.Struct]) -> dict[str, Any]:
-        """The fields of a section that its table gives."""
+        """Return the fields of a section that its table `raw` gives."""
         known = keys(section)
         table = self._table(path, raw)
         for name in table:
@@ -176,7 +176,7 @@ def _joined(path: str, name: str) -> str:
 
 
 def _quoted(raw: object) -> str:
-    """`raw` about as it stood in the file, short enough for a message of one line."""
+    """Return `raw` about as it is in the file, short enough for a message of one line."""
     if isinstance(raw, dict | list):
         return "a section" if isinstance(raw, dict) else "a list"
     text = str(raw).lower() if isinstance(raw, bool) else repr(raw)

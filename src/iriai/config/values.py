@@ -1,7 +1,7 @@
-"""Types of values in the configuration file: those that need more than a type and its bounds.
+"""Types of values in the configuration file that need more than a type and its bounds.
 
-A type here is `Annotated[type, ValueFormat]`: the format says how the value is written and what
-else must hold of it. Bounds are msgspec's, `Meta(ge=1, le=9)`, beside it.
+A type here is `Annotated[type, ValueFormat]`: the format defines how the value is written, and
+further conditions. Bounds are msgspec's, `Meta(ge=1, le=9)`, in the same annotation.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from iriai.model.ids import HOME_NAME
 from iriai.model.units import DURATION_MAX_S, SIZE_MAX_BYTES, parse_duration, parse_size
 
 NAME_LENGTH_MAX = 64
-"""The length of names of users, groups and resources; Unix stops at 32, directories at about
-this."""
+"""The longest name of a user, group or resource; Unix allows 32 characters, directories about
+this many."""
 ADDRESS_LENGTH_MAX = 255
-"""The length of an address: that of a domain name, and more than any port adds."""
+"""The longest address: a domain name with a port."""
 PATH_LENGTH_MAX = 4095
-"""The longest path that the kernel takes."""
+"""The longest path that the kernel accepts, in bytes."""
 GPUS_MAX = 1024
 EXPRESSION_LENGTH_MAX = 16_384
 """The longest expression; `classad.expression` has the same bound in bytes."""
@@ -80,7 +80,7 @@ def _trimmed(path: str) -> str:
 
 
 MEASURED = "measured"
-"""The mark of a type whose None means `measure it`, and that the file cannot give."""
+"""The mark of a type whose None means `measure it`; the file cannot give None."""
 DURATION = ValueFormat("seconds as a number or a duration such as '1h30m',", parse_duration)
 SIZE = ValueFormat(
     "a size such as '16G', or bytes as a whole number, above 0",
@@ -145,7 +145,7 @@ Expression = Annotated[
     ),
     Meta(max_length=EXPRESSION_LENGTH_MAX),
 ]
-"""A ClassAd expression, or `none`; whether it can be understood is looked at elsewhere."""
+"""A ClassAd expression, or `none`; `classad` parses it later."""
 GpuIds = Annotated[
     tuple[Annotated[int, Meta(ge=0, lt=GPUS_MAX)], ...],
     ValueFormat(

@@ -56,17 +56,17 @@ def join(
     seeds = [SeedMember(each.name, each.addresses, each.is_outward_only) for each in joined.members]
     identity = enter_cluster(paths, enrolment, given, joined, seeds, owner)
     Path(place.key_file).unlink(missing_ok=True)
-    is_up = _take_up(paths)
+    is_up = _load_identity(paths)
     if options.as_json:
         members = [each.name for each in joined.members]
         print_document({"machine": identity.name, "cluster": identity.cluster, "members": members})
         return
     print(f"{identity.name} is a member of cluster {identity.cluster}.")
-    _tell_trust(paths, identity.name)
+    _print_trust(paths, identity.name)
     print("Its daemon uses the certificate from now on." if is_up else "Start it with 'iriai up'.")
 
 
-def _tell_trust(paths: StatePaths, machine: str) -> None:
+def _print_trust(paths: StatePaths, machine: str) -> None:
     """Print whose tasks this machine runs from now on, and whose of its own run elsewhere."""
     from iriai.cli.cluster.trusting import users_text
     from iriai.daemon.startup.settings import read_configuration
@@ -91,7 +91,7 @@ def _tell_trust(paths: StatePaths, machine: str) -> None:
     )
 
 
-def _take_up(paths: StatePaths) -> bool:
+def _load_identity(paths: StatePaths) -> bool:
     """Have a running daemon load the certificate; return whether one did."""
     from iriai.client.client import Client
 

@@ -147,8 +147,8 @@ def _sign_anew(client: Client, opened: OpenAuthority, name: str) -> int:
             count += 1
     for signed in state.trusted_homes:
         if signed.operator == name:
-            said = signed.trusted
-            body = trust_body(said.home, said.users, said.wall_s, said.moment_ms)
+            kept = signed.trusted
+            body = trust_body(kept.home, kept.users, kept.wall_s, kept.moment_ms)
             client.publish(DocumentKind.TRUST, by.sign(DocumentKind.TRUST, body))
             count += 1
     document = state.document

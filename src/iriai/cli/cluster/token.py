@@ -112,7 +112,7 @@ def token(
     create'). For operators; every user can make a token for themselves ('--user -').
     """
     if listing or revoke:
-        _look(options, revoke)
+        _list_or_revoke(options, revoke)
         return
     newcomer.check(user)
     lifetime_s = parse_duration(expires or (USER_LIFETIME if user else JOIN_LIFETIME))
@@ -121,7 +121,7 @@ def token(
 
         ensure_cluster(options)
     with options.connect(follow=False) as client:
-        bundle = _said_of(newcomer, client)
+        bundle = _sign_options(newcomer, client)
         whom = "" if user in (None, "-") else user or ""
         kind = "join" if user is None else "user"
         made = client.ask(MakeToken(kind, lifetime_s, whom, newcomer.machine, address, bundle))
@@ -129,12 +129,12 @@ def token(
     if options.as_json:
         print_document(made)
     else:
-        _tell(made, kind)
+        _print(made, kind)
         if report is not None:
             print(f"\n{_consent_words(report, newcomer.machine)}")
 
 
-def _said_of(newcomer: Newcomer, client: Client) -> bytes:
+def _sign_options(newcomer: Newcomer, client: Client) -> bytes:
     """Sign, as an operator, the options about a newcomer; return its issuer, for the token."""
     from iriai.cli.cluster.operator_session import issuer_bundle, send_trust
 
@@ -157,7 +157,7 @@ def _consent_words(report: ClusterReport, machine: str) -> str:
     )
 
 
-def _tell(made: TokenMade, kind: str) -> None:
+def _print(made: TokenMade, kind: str) -> None:
     until = date_text(made.ends_wall_s)
     if kind == "join":
         print(f"One machine may join cluster {made.cluster} until {until}. On it, as root:\n")
@@ -169,7 +169,7 @@ def _tell(made: TokenMade, kind: str) -> None:
         print(f"It must reach {made.address}; 'iriai token --revoke {made.id}' revokes it.")
 
 
-def _look(options: GlobalOptions, revoke: str) -> None:
+def _list_or_revoke(options: GlobalOptions, revoke: str) -> None:
     with options.connect(follow=False) as client:
         if revoke:
             client.ask(RevokeToken(revoke))

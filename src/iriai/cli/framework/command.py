@@ -221,7 +221,7 @@ def _parameters_of(group: type) -> list[inspect.Parameter]:
 
 
 def _kind_parameters(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """`--KIND AMOUNT` for each kind of resource that `--resource KIND=AMOUNT` can ask for."""
+    """Return an option `--KIND AMOUNT` for each kind of resource that has a name."""
     like = next((each.annotation for each in parameters if each.name == "resource"), None)
     if like is None:
         return []

@@ -93,7 +93,7 @@ def _jobs(ctx: typer.Context, incomplete: str, finished_max: int) -> list[tuple[
 def _ask(
     ctx: typer.Context, ask: Callable[[Client], list[_Row]], *, follow: bool = True
 ) -> list[_Row]:
-    """Return the daemon's answer if it comes at once, else None."""
+    """Return the daemon's answer if it comes at once, else nothing."""
     from iriai.client.client import Client
 
     signal.signal(signal.SIGALRM, _too_slow)

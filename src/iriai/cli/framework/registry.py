@@ -128,7 +128,7 @@ class LazyGroup(TyperGroup):
 
 
 def root_command() -> TyperGroup:
-    """`iriai` itself."""
+    """Return the command `iriai`, with all others below it."""
     app = typer.Typer(
         cls=LazyGroup, rich_markup_mode="rich", epilog=examples_text(_EXAMPLES), help=_HELP
     )

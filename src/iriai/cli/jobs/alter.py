@@ -167,11 +167,11 @@ def alter(
     if options.as_json:
         print_document(altered)
     else:
-        _tell(altered)
+        _print(altered)
     return ExitCode.REFUSED if altered.problems else ExitCode.DONE
 
 
-def _tell(altered: AlterResult) -> None:
+def _print(altered: AlterResult) -> None:
     for job, changes in altered.changes.items():
         for each in changes:
             print(printable(f"{job}: {each.field} {each.was} -> {each.now}"))

@@ -19,7 +19,7 @@ from iriai.cli.framework.standard_streams import (
 )
 from iriai.cli.jobs.options.job import PLACE, JobOptions, print_dry_run
 from iriai.cli.jobs.watching.exit_status import ending_text, exit_code
-from iriai.cli.jobs.watching.follow import JobFollower
+from iriai.cli.jobs.watching.follow import JobFollower, remark_offline
 from iriai.cli.jobs.watching.interrupt import Interruption
 from iriai.cli.jobs.watching.waiting_line import WaitingLine
 from iriai.client.client import Client
@@ -88,7 +88,7 @@ def run(
             if descriptor is not None and os.isatty(descriptor) and client.status().members:
                 descriptor = None  # it would keep the task on this host
             outcome = _stream(client, draft, descriptor, as_json=options.as_json)
-    return _tell(outcome, as_json=options.as_json)
+    return _print_ending(outcome, as_json=options.as_json)
 
 
 def _stream(client: Client, draft: JobDraft, descriptor: int | None, *, as_json: bool) -> Outcome:
@@ -100,7 +100,7 @@ def _stream(client: Client, draft: JobDraft, descriptor: int | None, *, as_json:
         remarks(submitted.warnings)
         job = submitted.id
         line = WaitingLine(client, job)
-        watch = JobFollower(client, job, lambda _: sinks, _say_lost)
+        watch = JobFollower(client, job, lambda _: sinks, remark_offline)
         try:
             while (outcomes := watch.step()) is None:
                 if interruption.is_pending:
@@ -115,7 +115,7 @@ def _stream(client: Client, draft: JobDraft, descriptor: int | None, *, as_json:
     return outcomes[0]
 
 
-def _tell(outcome: Outcome, *, as_json: bool) -> int:
+def _print_ending(outcome: Outcome, *, as_json: bool) -> int:
     """Print what the exit code alone does not show; return the exit code."""
     if as_json:
         print_document(outcome)
@@ -123,10 +123,6 @@ def _tell(outcome: Outcome, *, as_json: bool) -> int:
         ended = ending_text(outcome.cause, outcome.exit_code, outcome.signal)
         remark(f"{outcome.id}: {ended}" + (f" ({outcome.message})" if outcome.message else ""))
     return exit_code(outcome)
-
-
-def _say_lost() -> None:
-    remark("the daemon is offline; waiting for it, the task goes on")
 
 
 app = command_app(

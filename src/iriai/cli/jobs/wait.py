@@ -43,9 +43,9 @@ def wait(
         wants_bar = sys.stderr.isatty() and not quiet and not options.as_json
         if wants_bar:
             with progress_bar() as on_progress:
-                outcomes = client.wait(jobs, on_progress, _say_lost)
+                outcomes = client.wait(jobs, on_progress, _remark_offline)
         else:
-            outcomes = client.wait(jobs, on_lost=None if quiet else _say_lost)
+            outcomes = client.wait(jobs, on_lost=None if quiet else _remark_offline)
     if options.as_json:
         print_document({"outcomes": outcomes})
     elif not quiet:
@@ -89,7 +89,7 @@ def progress_bar() -> Iterator[OnProgress]:
         yield on_progress
 
 
-def _say_lost() -> None:
+def _remark_offline() -> None:
     remark("the daemon is offline; waiting for it, tasks go on")
 
 

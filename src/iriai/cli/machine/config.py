@@ -64,14 +64,12 @@ def edit(
             )
         text = _new_text(report, file)
         if text == report.document:
-            _tell(options, report.document_number, "unchanged")
-            return
-        _publish(client, report, text)
-    _tell(
-        options,
-        report.document_number + 1,
-        "in force here; others go by it as they hear of it",
-    )
+            number, state = report.document_number, "unchanged"
+        else:
+            _publish(client, report, text)
+            number = report.document_number + 1
+            state = "in force here; others go by it as they hear of it"
+    options.print_result({"number": number, "state": state}, f"Document {number} is {state}.")
 
 
 def _publish(client: Client, report: ClusterReport, text: str) -> None:
@@ -135,10 +133,6 @@ def _read(path: Path) -> str:
         raise UsageProblem(
             "unreadable", f"{path} cannot be read ({error})", "give a file of UTF-8 text"
         ) from None
-
-
-def _tell(options: GlobalOptions, number: int, what: str) -> None:
-    options.print_result({"number": number, "state": what}, f"Document {number} is {what}.")
 
 
 _COLUMNS: tuple[Column[Setting], ...] = (

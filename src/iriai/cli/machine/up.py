@@ -60,12 +60,12 @@ def up(
     from iriai.supervisor.daemon_probe import DaemonProbe
     from iriai.supervisor.up import bring_up, stay_up
 
-    def announce(standing: DaemonProbe) -> None:
+    def announce(probe: DaemonProbe) -> None:
         if options.as_json:
-            print_document(standing._asdict())
+            print_document(probe._asdict())
             return
-        news = "is up" if standing.started else "was up already"
-        print(f"{standing.home} {news}, with its state in {standing.state_directory}", flush=True)
+        news = "is up" if probe.started else "was up already"
+        print(f"{probe.home} {news}, with its state in {probe.state_directory}", flush=True)
 
     wanted = RequestedRole(
         None if name is None else check_name(name),

@@ -11,14 +11,14 @@ from typing import NamedTuple
 from iriai.model.problem import UsageProblem
 
 BLOCK_LINES_MAX = 10_000
-"""No leading comment is longer; a large table with a `#` in front of each row may be."""
+"""Lines that are read: more than any leading comment has, fewer than a table with `#` rows."""
 LINE_LENGTH_MAX = 4_096
-"""Characters of a directive: no batch system's own directives come near it."""
+"""Characters of a directive: far more than directives of batch systems have."""
 _LINE = re.compile(r"#(IRIAI|SBATCH|PBS)(?=\s|$)(.*)")
 
 
 class Dialect(StrEnum):
-    """The system whose directives they are, by the word after the `#`."""
+    """The batch system of a directive, by the word after the `#`."""
 
     IRIAI = "IRIAI"
     SLURM = "SBATCH"
@@ -48,21 +48,21 @@ class Block(NamedTuple):
     """The directives of a script."""
 
     interpreter: str
-    """What follows `#!`, or nothing."""
+    """The text after `#!`; empty without it."""
     lines: tuple[DirectiveLine, ...]
     unread: tuple[DirectiveLine, ...]
-    """After the first command, where no batch system reads them; without their words."""
+    """Directives after the first command, which no batch system reads; without their words."""
 
 
 def read_block(script: bytes, name: str) -> Block:
-    """The directives of the script `name`; those of each batch system are read by its own rule.
+    """Return the directives of the script `name`.
 
     A directive is a line of the leading comments that begins with `#IRIAI`, `#SBATCH` or `#PBS`
     and a space; `##SBATCH` is a comment. Quotes group words as in a shell, and a word that begins
     with `#` begins a comment.
 
     Raises:
-        UsageProblem: a quotation does not end, or a directive is too long.
+        UsageProblem: a quotation is not closed, or a directive is too long.
     """
     text = script.decode(errors="surrogateescape")
     interpreter = text.split("\n", 1)[0][2:].strip() if text.startswith("#!") else ""

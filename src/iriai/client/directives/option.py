@@ -1,4 +1,4 @@
-"""Options of another batch system: how each is treated, and its values in a script."""
+"""Options of another batch system: their treatment, and their values in a script."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from iriai.model.batch_variables import (
 from iriai.model.problem import Refused, UsageProblem
 
 Reader = Callable[["Given", "Collected"], Iterable[str | None]]
-"""The values of an option of iriai that an option of a script asks for, None where it takes none;
-warns and refuses in what the script gave together with it."""
+"""Returns the values of an option of iriai for an option of a script; None for an option without
+value. Adds warnings and refusals to the collected options."""
 
 
 def as_written(given: Given, _: Collected) -> Iterable[str | None]:
-    """The value itself."""
+    """Return the value unchanged."""
     return (None if given.option.argument is Argument.NONE else given.value,)
 
 
@@ -39,26 +39,26 @@ class Argument(StrEnum):
     NONE = ""
     REQUIRED = "="
     OPTIONAL = "[=]"
-    """Only after `=`."""
+    """A value is given only after `=`."""
 
 
 class Option(NamedTuple):
     """One option of another system."""
 
     names: tuple[str, ...]
-    """The first is the one to show."""
+    """All names; the first is shown in messages."""
     treatment: Treatment
     note: str
-    """Understood: what it is here. Ignored: why that does no harm, or what is missing. Refused:
-    what would run differently from what the script says."""
+    """Understood: the equivalent here. Ignored: the reason why that does no harm, or the missing
+    feature. Refused: how the job would differ from the script."""
     argument: Argument = Argument.REQUIRED
     becomes: str = ""
-    """The option of iriai that it alone decides; empty where others count with it."""
+    """The option of iriai that it alone determines; empty if several options determine it."""
     read: Reader = as_written
 
 
 def understood(spec: str, note: str, becomes: str = "", read: Reader = as_written) -> Option:
-    """An option that is followed; `spec` is as `--exclusive[=] -x`, a value only where it says."""
+    """Return an option that is translated; `spec` is as `--exclusive[=] -x`."""
     first, *others = spec.split()
     name = first.rstrip("[=]")
     argument = Argument(first[len(name) :])
@@ -66,12 +66,12 @@ def understood(spec: str, note: str, becomes: str = "", read: Reader = as_writte
 
 
 def ignored(note: str, specs: str) -> tuple[Option, ...]:
-    """Options that are ignored for one reason; `specs` has a comma between two."""
+    """Return options that are ignored for one reason; `specs` are separated by commas."""
     return _alike(Treatment.IGNORED, note, specs)
 
 
 def refused(note: str, specs: str) -> tuple[Option, ...]:
-    """Options that are refused for one reason."""
+    """Return options that are refused for one reason."""
     return _alike(Treatment.REFUSED, note, specs)
 
 
@@ -80,7 +80,7 @@ def _alike(treatment: Treatment, note: str, specs: str) -> tuple[Option, ...]:
 
 
 class Given(NamedTuple):
-    """An option as a script gives it."""
+    """An option in a script."""
 
     option: Option
     value: str
@@ -88,7 +88,7 @@ class Given(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As it may be written."""
+        """Option and value as they may be written in a script."""
         name = self.option.names[0]
         glue = "=" if name.startswith("--") else " " if name.startswith("-") else "="
         return f"{name}{glue}{self.value}" if self.value else name
@@ -98,29 +98,29 @@ class OptionValue(NamedTuple):
     """An option of iriai, from a directive."""
 
     option: str
-    """As `--cpus`."""
+    """Name of the option, as `--cpus`."""
     value: str | None
-    """None: it takes none."""
+    """None for an option without value."""
     place: ScriptPosition
 
     @property
     def word(self) -> str:
-        """As a word of the command line."""
+        """Option and value as one word of a command line."""
         return self.option if self.value is None else f"{self.option}={self.value}"
 
 
 class Surroundings(NamedTuple):
-    """What a translation needs to know of the one who submits."""
+    """Facts about the submission that a translation needs."""
 
     directory: str
-    """Where the job is submitted."""
+    """Directory in which the job is submitted."""
     user: str
     home: str
-    """The user's directory, as the system knows it and tasks find it in HOME."""
+    """Home directory of the user according to the system, as in HOME of a task."""
     host: str
     environment: Mapping[str, str]
     chosen: Mapping[str, str]
-    """Options of iriai that the command line or `#IRIAI` gives and that beat the script's:
+    """Options of iriai from the command line or `#IRIAI`, which take precedence over the script's:
     `--cpus`, `--array`, `--name`, `--memory`, `--gpus`, each as text."""
     is_directory: Callable[[str], bool]
 
@@ -130,16 +130,16 @@ class Translation(NamedTuple):
 
     settings: tuple[OptionValue, ...] = ()
     variables: Mapping[VariableName, str] = {}
-    """Of the task's environment, known at submission; see `variables`."""
+    """Environment variables of a task that are known at submission; see `variables`."""
     warnings: tuple[str, ...] = ()
     interpreter: str = ""
-    """What runs a script that names none itself."""
+    """Interpreter for a script without `#!`; empty: the default."""
     system: BatchSystem | None = None
-    """Whose directives they are; None: there were none."""
+    """The system of the directives; None if there are none."""
 
     @property
     def batch(self) -> BatchVariables | None:
-        """System and variables as a job carries them, without values that are too long for it."""
+        """System and variables for the job draft, without values that are too long."""
         if self.system is None:
             return None
         kept = (each for each in self.variables.items() if len(each[1]) <= VALUE_LENGTH_MAX)
@@ -147,12 +147,12 @@ class Translation(NamedTuple):
 
 
 def by_name(options: Iterable[Option]) -> dict[str, Option]:
-    """Each option by each of its names."""
+    """Return a dictionary from each name to its option."""
     return {name: option for option in options for name in option.names}
 
 
 def contradiction(*two: Given) -> UsageProblem:
-    """Two directives that cannot both be meant."""
+    """Return the problem of two directives that contradict each other."""
     first, second = sorted(two, key=lambda each: each.place.number)
     return UsageProblem(
         "contradicting-directives",
@@ -162,12 +162,12 @@ def contradiction(*two: Given) -> UsageProblem:
 
 
 def bad_value(given: Given, why: str, hint: str) -> UsageProblem:
-    """A value that its own batch system would not understand."""
+    """Return the problem of a value that its own batch system would refuse."""
     return UsageProblem("bad-directive", f"{given.place}: {given.text}: {why}", hint)
 
 
 class Collected:
-    """The options of a script by name, sorted by what becomes of them."""
+    """The options of a script by name, with warnings and refusals."""
 
     def __init__(self, around: Surroundings) -> None:
         self.around = around
@@ -176,13 +176,13 @@ class Collected:
         self.refusals: list[tuple[Given, str]] = []
 
     def part(self) -> Collected:
-        """Options with names of their own, whose warnings and refusals are counted here."""
+        """Return a collection with names of its own that shares warnings and refusals with this."""
         part = Collected(self.around)
         part.warnings, part.refusals = self.warnings, self.refusals
         return part
 
     def add(self, given: Given) -> None:
-        """Take one in; the same again is nothing new, another value a contradiction."""
+        """Add an option; raise `UsageProblem` if it was given with another value before."""
         before = self.given.setdefault(given.option.names[0], given)
         if before.value != given.value:
             raise contradiction(before, given)
@@ -194,42 +194,42 @@ class Collected:
             self.refuse(given, given.option.note)
 
     def find(self, *names: str) -> list[Given]:
-        """Those of `names` that were given, in this order."""
+        """Return the given options among `names`, in this order."""
         return [self.given[name] for name in names if name in self.given]
 
     def value(self, name: str) -> str | None:
-        """What was given for `name`."""
+        """Return the value of `name`; None if it was not given."""
         found = self.given.get(name)
         return None if found is None else found.value
 
     def warn(self, given: Given, why: str) -> None:
-        """Ignore one, and say so."""
+        """Add a warning that the option is ignored."""
         self.warnings.append(f"{given.place}: {given.text} is ignored: {why}")
 
     def refuse(self, given: Given, why: str) -> None:
-        """Refuse one."""
+        """Add a refusal of the option."""
         self.refusals.append((given, why))
 
     def check_families(self, families: Iterable[tuple[str, ...]]) -> None:
-        """Raise `UsageProblem` where two options are given of which one alone can be meant."""
+        """Raise `UsageProblem` if two options of a family are given."""
         for family in families:
             if len(found := self.find(*family)) > 1:
                 raise contradiction(*found[:2])
 
     def check(self) -> None:
-        """Raise `Refused` where something was."""
+        """Raise `Refused` if an option was refused."""
         if self.refusals:
             refusals = sorted(self.refusals, key=lambda each: each[0].place.number)
-            told = [f"line {given.place.number}: {given.text}: {why}" for given, why in refusals]
+            texts = [f"line {given.place.number}: {given.text}: {why}" for given, why in refusals]
             raise Refused(
                 "directive",
-                f"{refusals[0][0].place.script}, {'; '.join(told)}",
+                f"{refusals[0][0].place.script}, {'; '.join(texts)}",
                 "change the script, or use --no-directives to ignore all of them",
             )
 
 
 def scan(line: DirectiveLine, known: Mapping[str, Option], command: str) -> Iterator[Given]:
-    """The options of one line, as `command` reads them: `--nodes 1`, `--nodes=1`, `-N1`, `-HN 1`.
+    """Yield the options of one line as `command` parses them: `--nodes 1`, `-N1`, `-HN 1`.
 
     Raises:
         UsageProblem: `command` has no such option, or one lacks its value.

@@ -1,4 +1,4 @@
-"""The options of qsub (OpenPBS, PBS Pro, Torque), and how each is treated.
+"""The options of qsub (OpenPBS, PBS Pro, Torque) with their treatment.
 
 The options are those of the manual pages of Torque
 (https://manpages.ubuntu.com/manpages/xenial/man1/qsub.1B.html) and OpenPBS
@@ -30,7 +30,7 @@ _NAMED = re.compile(r"[A-Za-z][\w.-]*")
 
 
 def parts(given: Given, known: Mapping[str, Option], separator: str = ",") -> Iterator[Given]:
-    """The `name=value` in the value of `-l` or `-W`; a name that is not `known` is a resource."""
+    """Yield the `name=value` parts of `-l` or `-W`; a name that is not `known` is a resource."""
     for text in given.value.split(separator):
         name, equals, value = text.partition("=")
         if not name or not equals:
@@ -42,7 +42,7 @@ def parts(given: Given, known: Mapping[str, Option], separator: str = ",") -> It
 
 
 def size_bytes(given: Given, text: str) -> int:
-    """A size; without a unit it is in bytes, and `w` is a word of eight."""
+    """Return a size; the default unit is bytes, and `w` is a word of eight bytes."""
     match = _SIZE.fullmatch(text)
     if match is None or not int(match[1]):
         raise bad_value(given, f"'{text}' is not a size", "write a number and kb, mb, gb or tb")
@@ -58,7 +58,7 @@ def _named(given: Given, _: Collected) -> Iterable[str]:
 
 
 def _duration(given: Given, _: Collected) -> Iterable[str]:
-    """Seconds, M:S or H:M:S."""
+    """Yield a duration, given as seconds, M:S or H:M:S."""
     match = _CLOCK.fullmatch(given.value)
     if match is None:
         raise bad_value(given, "not a duration", "write H:MM:SS, or seconds")
@@ -67,7 +67,7 @@ def _duration(given: Given, _: Collected) -> Iterable[str]:
 
 
 def _exclusive(given: Given, _: Collected) -> Iterable[None]:
-    """`excl` or `exclhost` of `place`, `singlejob` of `naccesspolicy`."""
+    """Yield None for `excl` or `exclhost` of `place`, or `singlejob` of `naccesspolicy`."""
     words = given.value.split(":")
     if any(
         each.startswith("excl") or each.lower() in ("singlejob", "singletask") for each in words
@@ -151,13 +151,13 @@ RESOURCES = (
     *refused("it could run on another machine", "host=, vnode="),
     *refused("the licence would not be counted: use #IRIAI --resource", "software="),
 )
-"""What may stand after `-l`; anything else is a named resource, `--resource`."""
+"""Names after `-l`; any other name is a named resource, `--resource`."""
 
 CHUNK = (
     *ignored("the script runs once", "mpiprocs="),
     *ignored("OMP_NUM_THREADS is the number of CPUs", "ompthreads="),
 )
-"""What else may stand in the one chunk of `select`."""
+"""Further names in the chunk of `select`."""
 
 ATTRIBUTES = (
     understood(
@@ -180,4 +180,4 @@ ATTRIBUTES = (
     *refused("the files would not be there", "stagein="),
     *refused("the files would not come back", "stageout="),
 )
-"""What may stand after `-W`."""
+"""Names after `-W`."""

@@ -22,7 +22,7 @@ _RESOURCE_FAMILIES = (
 
 
 class PbsTranslator(Translator):
-    """One translation."""
+    """The translation of the directives of one qsub script."""
 
     system = BatchSystem.PBS
     command = "qsub"
@@ -31,7 +31,7 @@ class PbsTranslator(Translator):
     mail = ("-m", "-M", "")
 
     def collect(self, options: Iterable[Given]) -> None:
-        """Take in the options, and what `-l` and `-W` list."""
+        """Collect the options, and the parts of `-l` and `-W`."""
         self._needs, attributes = self.all.part(), self.all.part()
         for given in options:
             name = given.option.names[0]
@@ -51,7 +51,7 @@ class PbsTranslator(Translator):
             self.follow(given)
 
     def size(self) -> dict[VariableName, str]:
-        """Set CPUs, GPUs, memory and directory; returns the variables of a job of this size."""
+        """Set CPUs, GPUs, memory and directory; return the job's environment variables."""
         cpus, gpus = 1, 0
         memory: tuple[Given, int] | None = None
         for name, given in self._needs.given.items():
@@ -83,7 +83,7 @@ class PbsTranslator(Translator):
         return pbs_variables(self.around, self.name, cpus, gpus, self.all.value("-q"))
 
     def _nodes(self, given: Given) -> tuple[int, int]:
-        """CPUs and GPUs of `1:ppn=4:gpus=1`."""
+        """Return CPUs and GPUs of a value such as `1:ppn=4:gpus=1`."""
         count, *rest = given.value.split(":")
         found = {"ppn": 1, "gpus": 0}
         for each in rest:
@@ -105,7 +105,7 @@ class PbsTranslator(Translator):
         return is_one
 
     def _select(self, given: Given) -> tuple[int, int, int]:
-        """CPUs, GPUs and memory of `1:ncpus=4:ngpus=1:mem=2gb`."""
+        """Return CPUs, GPUs and memory of a value such as `1:ncpus=4:ngpus=1:mem=2gb`."""
         count, _, chunk = given.value.partition(":")
         if not count.isdecimal():
             count, chunk = "1", given.value
@@ -120,12 +120,12 @@ class PbsTranslator(Translator):
         return cpus or 1, gpus, size_bytes(given, memory[0].value) if memory else 0
 
     def interpreter(self) -> str:
-        """The shell of `-S`, else the user's."""
+        """Return the shell of `-S`, else the user's."""
         shell = self.all.value("-S") or self.around.environment.get("SHELL", "")
         return shell.split("@")[0]
 
     def name_files(self, *, is_array: bool) -> None:
-        """Both files lie in the directory of submission, wherever the job runs."""
+        """Set the files for output and errors, in the directory of submission."""
         joined = next(iter(self.all.find("-j")), None)
         how = joined.value if joined else "n"
         if joined and how not in ("oe", "eo", "n"):

@@ -1,4 +1,4 @@
-"""Chooses which directives of a script count, and reads them."""
+"""Choice and translation of the directives of a script."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from iriai.model.batch_variables import VALUE_LENGTH_MAX
 
 
 def translate(block: Block, around: Surroundings) -> Translation:
-    """What the directives of sbatch or qsub in `block` ask for, as options of iriai.
+    """Translate the directives of sbatch or qsub in `block` into options of iriai.
 
-    Where a script has both, it was written for two systems: those of sbatch count.
+    If a script has both, only those of sbatch are translated.
 
     Raises:
-        Refused: something would run differently from what the script says.
-        UsageProblem: directives contradict each other, or cannot be understood.
+        Refused: the job would run differently from what the script requests.
+        UsageProblem: directives contradict each other, or are malformed.
     """
     slurm, pbs = (
         [line for line in block.lines if line.dialect is dialect]
@@ -36,7 +36,7 @@ def translate(block: Block, around: Surroundings) -> Translation:
 
 
 def _too_long(found: Translation) -> tuple[str, ...]:
-    """Warnings of variables that `Translation.batch` leaves out."""
+    """Return warnings about variables that `Translation.batch` omits."""
     return tuple(
         f"{name} is not set: it would be longer than {VALUE_LENGTH_MAX} characters"
         for name, value in found.variables.items()
@@ -45,7 +45,7 @@ def _too_long(found: Translation) -> tuple[str, ...]:
 
 
 def _unread(block: Block) -> tuple[str, ...]:
-    """A warning where a directive comes too late; a script without others may write such a file."""
+    """Return warnings about directives after the first command, if the script has earlier ones."""
     used = {line.dialect for line in block.lines}
     return tuple(
         f"{line.place}: #{line.dialect} is ignored: it follows the first command"

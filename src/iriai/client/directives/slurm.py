@@ -1,4 +1,4 @@
-"""The options of sbatch, and how each is treated.
+"""The options of sbatch with their treatment.
 
 The options are those of Slurm's own page (https://slurm.schedmd.com/sbatch.html).
 """
@@ -25,7 +25,7 @@ _UNLIMITED = ("0", "UNLIMITED", "INFINITE")
 
 
 def size_bytes(given: Given) -> int:
-    """A size; without a unit it is in MiB."""
+    """Return a size in bytes; the default unit is MiB."""
     match = _SIZE.fullmatch(given.value)
     if match is None:
         raise bad_value(given, "not a size", "write a number and K, M, G or T")
@@ -33,7 +33,7 @@ def size_bytes(given: Given) -> int:
 
 
 def _time(given: Given, found: Collected) -> Iterable[str]:
-    """M, M:S, H:M:S, D-H, D-H:M or D-H:M:S."""
+    """Yield a duration, given as M, M:S, H:M:S, D-H, D-H:M or D-H:M:S."""
     if given.value.upper() in _UNLIMITED:
         found.warn(given, "the machine's default limit applies, where it has one")
         return
@@ -54,14 +54,14 @@ def _exclusive(given: Given, found: Collected) -> Iterable[None]:
 
 
 def _resources(given: Given, _: Collected) -> Iterable[str]:
-    """`matlab:2,r`; the GPUs of `--gres` are counted elsewhere."""
+    """Yield the resources of a value such as `matlab:2,r`; GPUs of `--gres` are left out."""
     for name, count in _amounts(given):
         if name != "gpu" or given.option.names[0] != "--gres":
             yield f"{name}={whole(given, count or '1')}"
 
 
 def gpu_count(given: Given, found: Collected) -> int | None:
-    """How many GPUs: `2` or `a100:2`, of `--gres` the sum of its parts if it names any."""
+    """Return the number of GPUs in `2` or `a100:2`; None if `--gres` names none."""
     if given.option.names[0] != "--gres":
         texts = [given.value]
     elif not (texts := [count for name, count in _amounts(given) if name == "gpu"]):

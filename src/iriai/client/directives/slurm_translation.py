@@ -14,7 +14,7 @@ from iriai.model.units import parse_size
 
 
 class SlurmTranslator(Translator):
-    """One translation."""
+    """The translation of the directives of one sbatch script."""
 
     system = BatchSystem.SLURM
     command = "sbatch"
@@ -28,7 +28,7 @@ class SlurmTranslator(Translator):
     mail = ("--mail-type", "--mail-user", ",")
 
     def size(self) -> dict[VariableName, str]:
-        """Set CPUs, GPUs and memory; returns the variables of a job of this size."""
+        """Set CPUs, GPUs and memory; return the job's environment variables."""
         for given in self.all.find("--export"):
             if "ALL" not in given.value.split(","):
                 self.set(given, "--no-env", None)
@@ -44,7 +44,7 @@ class SlurmTranslator(Translator):
         return slurm_variables(self.around, self.name, cpus, tasks, gpus, memory_bytes, array)
 
     def _tasks(self) -> int | None:
-        """How many tasks the script says it has, if it does."""
+        """Return the number of tasks that the script names; None if it names none."""
         found = self.all.find("--ntasks", "--ntasks-per-node")
         if len(found) == 2 and whole(found[0]) > whole(found[1]):
             raise contradiction(*found)
@@ -100,7 +100,7 @@ class SlurmTranslator(Translator):
                     self.all.refuse(given, "it would not have all memory: use --exclusive with it")
         try:
             return parse_size(self.around.chosen["--memory"])
-        except (KeyError, UsageProblem):  # what the command line says is checked with it
+        except (KeyError, UsageProblem):  # options of the command line are checked with it
             return total
 
     def name_files(self, *, is_array: bool) -> None:
@@ -112,7 +112,7 @@ class SlurmTranslator(Translator):
             self.set(None, "--output", f"slurm-{own}.out")
 
     def _pattern(self, given: Given, own: str) -> str:
-        """A file name pattern of Slurm as one of iriai."""
+        """Translate a file name pattern of Slurm into one of iriai."""
         letters = {
             "%": "%%",
             "A": "%n",

@@ -24,21 +24,21 @@ _CONDITIONS = {"afterok": "ok", "afterany": "any", "afternotok": "fail"}
 _FOREIGN_ID = re.compile(r"\d[\d+_]*([.\[].*)?")
 _BEGINNING = frozenset({"BEGIN", "b"})
 _NEVER = frozenset({"NONE", "n", "p"})
-"""What says that no mail is wanted."""
+"""Values that request no mail."""
 _END = frozenset({"END", "ALL", "e"})
 
 
 class Translator(ABC):
-    """One translation; each dialect adds what it computes from several options."""
+    """One translation; each dialect adds values that depend on several options."""
 
     system: ClassVar[BatchSystem]
     command: ClassVar[str]
     names: ClassVar[Mapping[str, Option]]
-    """All options, in the order in which they are followed."""
+    """All options, in the order of their translation."""
     families: ClassVar[tuple[tuple[str, ...], ...]]
-    """One alone of each can be meant."""
+    """Groups of options that exclude each other."""
     mail: ClassVar[tuple[str, str, str]]
-    """The options for when and whom, and what separates events; empty where each is a letter."""
+    """Options for events and address of mail, and the separator of events; empty: letters."""
 
     def __init__(self, lines: Iterable[DirectiveLine], around: Surroundings) -> None:
         self.around = around
@@ -50,10 +50,10 @@ class Translator(ABC):
         self.all.check_families(self.families)
 
     def translation(self) -> Translation:
-        """What the directives ask for.
+        """Return the translated directives.
 
         Raises:
-            Refused: something would run differently from what the script says.
+            Refused: the job would run differently from what the script requests.
             UsageProblem: two directives contradict each other, or one has a bad value.
         """
         for given in self.all.find(*self.names):
@@ -66,45 +66,45 @@ class Translator(ABC):
         return Translation(settings, variables, warnings, self.interpreter(), self.system)
 
     def collect(self, options: Iterable[Given]) -> None:
-        """Take in the options of the script."""
+        """Collect the options of the script."""
         for given in options:
             self.all.add(given)
 
     @abstractmethod
     def size(self) -> dict[VariableName, str]:
-        """Set what the machine must have; returns the variables of a job of this size."""
+        """Set the resources of the job; return its environment variables."""
 
     @abstractmethod
     def name_files(self, *, is_array: bool) -> None:
-        """Set where output goes."""
+        """Set the files for output and errors."""
 
     def interpreter(self) -> str:
-        """The program for a script that names none."""
+        """Return the interpreter for a script without `#!`."""
         return ""
 
     def set(self, given: Given | None, option: str, value: str | None) -> None:
-        """Set an option of iriai; without `given` it is what the other system does by default."""
+        """Set an option of iriai, asked for by `given` or (None) a default of the other system."""
         self._settings.append(OptionValue(option, value, given.place if given else self._place))
 
     def follow(self, given: Given) -> None:
-        """Set what an option asks for by itself."""
+        """Set the option of iriai that `given` alone determines."""
         if given.option.becomes:
             for value in given.option.read(given, self.all):
                 self.set(given, given.option.becomes, value)
 
     def chosen(self, option: str) -> str | None:
-        """An option of iriai as the command line gives it, else as the script does."""
+        """Return the value of an option of iriai on the command line, else in the script."""
         given = (each.value for each in self.all.given.values() if each.option.becomes == option)
         return self.around.chosen.get(option) or next(given, None)
 
     def chosen_number(self, option: str) -> int | None:
-        """A number that the command line gives; what is wrong there is checked with it."""
+        """Return a number from the command line; None if it is absent or malformed."""
         text = self.around.chosen.get(option, "")
         return int(text) if text.isdecimal() else None
 
     @property
     def name(self) -> str:
-        """The job's."""
+        """Name of the job."""
         return self.chosen("--name") or self._place.script.rpartition("/")[2]
 
     def _notify(self) -> None:
@@ -125,7 +125,7 @@ class Translator(ABC):
 
 
 def whole(given: Given, text: str | None = None) -> int:
-    """A number of something, 1 or more; `text` is a part of the value."""
+    """Return a number, 1 or more, from the value or its part `text`; raise `UsageProblem`."""
     text = given.value if text is None else text
     if not text.isdecimal() or not 0 < int(text) < 10**9:
         raise bad_value(given, f"'{text}' is not a number", "write 1 or more")
@@ -135,7 +135,7 @@ def whole(given: Given, text: str | None = None) -> int:
 def environment(
     given: Given, found: Collected, skipped: tuple[str, ...] = ("",)
 ) -> Iterable[str | None]:
-    """Variables, with values or of the submitter's environment."""
+    """Yield variables with values, or names from the submitter's environment."""
     for each in given.value.split(","):
         if "=" in each or each in found.around.environment:
             yield each
@@ -144,7 +144,7 @@ def environment(
 
 
 def dependencies(given: Given, found: Collected) -> Iterable[str | None]:
-    """`afterok:ume-1:ume-2,afterany:ume-3`."""
+    """Yield the dependencies of a value such as `afterok:ume-1:ume-2,afterany:ume-3`."""
     if "?" in given.value:
         found.refuse(given, "one of them would not be enough: all must hold")
         return

@@ -1,6 +1,6 @@
 """Environment variables of Slurm and PBS that are known at submission.
 
-What differs between tasks (ids, indices, the machine) the launcher adds: see
+The launcher adds the variables that differ between tasks (ids, indices, the machine): see
 `iriai.launcher.environment.batch_variables`.
 """
 
@@ -20,7 +20,7 @@ _ORIGINAL: dict[str, VariableName] = {
     "MAIL": "PBS_O_MAIL",
     "TZ": "PBS_O_TZ",
 }
-"""What PBS keeps of the submitter's environment."""
+"""Variables of the submitter's environment that PBS passes on under another name."""
 
 
 def slurm_variables(
@@ -32,7 +32,7 @@ def slurm_variables(
     memory_bytes: int,
     array: str | None,
 ) -> dict[VariableName, str]:
-    """For the job `name` of these sizes; `array` is its ranges."""
+    """Return the variables of the job `name` with these sizes; `array` is its ranges."""
     count = tasks or 1
     result: dict[VariableName, str] = {
         "SLURM_SUBMIT_DIR": around.directory,
@@ -62,7 +62,7 @@ def slurm_variables(
 
 
 def _array_variables(array: str) -> dict[VariableName, str]:
-    """Of the whole array; nothing where its ranges cannot be read, which is told elsewhere."""
+    """Return the variables of the array; none if its ranges are malformed."""
     try:
         ranges = list(_ranges(array.partition("%")[0].split(",")))
         sizes = [(last - first) // step + 1 for first, last, step in ranges]
@@ -95,7 +95,7 @@ def pbs_variables(
     gpus: int,
     queue: str | None,
 ) -> dict[VariableName, str]:
-    """As `slurm_variables`, for PBS; `queue` is the one that the script names."""
+    """Return the variables of a PBS job; `queue` is the queue that the script names."""
     result: dict[VariableName, str] = {
         "PBS_JOBNAME": name,
         "PBS_ENVIRONMENT": "PBS_BATCH",

@@ -80,7 +80,7 @@ class JobFollower:
         try:
             self._refresh(self._over_until)
         except ConnectionLost:
-            return  # the wait notices too, and comes back
+            return  # the wait detects this too, and reconnects
 
     def _refresh(self, after_index: int = -1) -> None:
         """Follow the output of new attempts, and stop with those that are over."""
@@ -115,9 +115,14 @@ class JobFollower:
                     self._refresh()
                 self._files.finish()
             except ConnectionLost:
-                self._client.wait([self._name])  # comes back first
+                self._client.wait([self._name])  # returns when the daemon is online
             else:
                 return
+
+
+def remark_offline() -> None:
+    """Report that the daemon of a followed task is offline."""
+    remark("the daemon is offline; waiting for it, the task goes on")
 
 
 def follow(client: Client, files: FollowedFiles, file: LogFile, sinks: tuple[Sink, Sink]) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from iriai.cli.framework.standard_streams import STDIN, STDOUT, remark, remarks, sink_to
-from iriai.cli.jobs.watching.follow import JobFollower
+from iriai.cli.framework.standard_streams import STDIN, STDOUT, remarks, sink_to
+from iriai.cli.jobs.watching.follow import JobFollower, remark_offline
 from iriai.cli.jobs.watching.interrupt import Interruption
 from iriai.cli.jobs.watching.waiting_line import WaitingLine
 from iriai.client.client import Client
@@ -29,7 +29,7 @@ _END_OF_FILE = b"\x04"
 
 
 def run_on_terminal(client: Client, draft: JobDraft) -> Outcome:
-    """Run the job of `draft` on a new terminal until its end; then restore ours."""
+    """Run the job of `draft` on a new terminal until its end; then restore this terminal."""
     master, slave = os.openpty()
     try:
         _copy_size(master)
@@ -40,16 +40,16 @@ def run_on_terminal(client: Client, draft: JobDraft) -> Outcome:
                 os.close(slave)
             job = submitted.id
             remarks(submitted.warnings)
-            return _attend(client, job, master, interruption)
+            return _follow(client, job, master, interruption)
     finally:
         os.close(master)
 
 
-def _attend(client: Client, job: str, master: int, interruption: Interruption) -> Outcome:
+def _follow(client: Client, job: str, master: int, interruption: Interruption) -> Outcome:
     """Wait for the start as `run` does, then join the terminals."""
     line = WaitingLine(client, job)
     sink = sink_to(STDOUT)
-    watch = JobFollower(client, job, lambda _: (sink, sink), _say_lost)
+    watch = JobFollower(client, job, lambda _: (sink, sink), remark_offline)
     try:
         while (outcomes := watch.step()) is None and not watch.is_started:
             if interruption.is_pending:
@@ -68,7 +68,7 @@ def _attend(client: Client, job: str, master: int, interruption: Interruption) -
 
 
 class _Relay:
-    """Copies between our terminal (or standard input) and the task's."""
+    """Copies between this terminal (or standard input) and the task's."""
 
     def __init__(self, master: int) -> None:
         os.set_blocking(master, False)
@@ -122,7 +122,7 @@ class _Relay:
 
 @contextmanager
 def _raw_terminal() -> Iterator[None]:
-    """Pass every key to the task; ours is restored in any case."""
+    """Pass every key to the task; restore the terminal's settings at the end."""
     if not os.isatty(STDIN):
         yield
         return
@@ -137,7 +137,7 @@ def _raw_terminal() -> Iterator[None]:
 
 @contextmanager
 def _ending_in_order() -> Iterator[None]:
-    """Turn signals that end this process into exceptions, so that things are restored."""
+    """Turn signals that end this process into exceptions, so that settings are restored."""
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, _end) for number in numbers}
     try:
@@ -153,7 +153,7 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def _window_changes(master: int) -> Iterator[None]:
-    """Keep the task's terminal as large as ours."""
+    """Keep the size of the task's terminal equal to that of this one."""
     _copy_size(master)
     before = signal.signal(signal.SIGWINCH, lambda *_: _copy_size(master))
     try:
@@ -163,10 +163,6 @@ def _window_changes(master: int) -> Iterator[None]:
 
 
 def _copy_size(master: int) -> None:
-    with suppress(OSError):  # no terminal of ours: the kernel's default stays
+    with suppress(OSError):  # without a terminal, the kernel's default size remains
         size = fcntl.ioctl(STDIN, termios.TIOCGWINSZ, bytes(8))
         fcntl.ioctl(master, termios.TIOCSWINSZ, size)
-
-
-def _say_lost() -> None:
-    remark("the daemon is offline; waiting for it, the task goes on")
