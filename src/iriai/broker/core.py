@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from iriai.broker.federation.federation import Federation
-from iriai.broker.health.failure_attribution import FailureAttribution, Quarantine
+from iriai.broker.health.failure_attribution import FailureAttribution
 from iriai.broker.intake.node_reports import NodeReports
 from iriai.broker.intake.sessions import JobRequests, Sessions
 from iriai.broker.pool.machine_view import MachineView
@@ -73,11 +73,6 @@ class SchedulingCycle:
         """Return whether a pass was left before its end: it goes on in the next turn."""
         return self._left is not None
 
-    @property
-    def wake_s(self) -> float | None:
-        """Return when a policy wants to be asked at the latest; None: it does not say."""
-        return None if self.plan_driver is None else self.plan_driver.wake_s
-
     def woken(self) -> None:
         """An alarm rang: what had arrived was taken in, so that passes may take a turn again."""
         self._work = 0
@@ -131,14 +126,12 @@ class Broker:
         self._cycle = SchedulingCycle(self.state, ahead, rng)
         self._quiet = OffpeakPublisher(OffpeakRule.named(order.offpeak))
         self._pending = PendingMatches(machine, self.state, self.federation)
-        self._quarantine = Quarantine(self.state)
-        self._failures = FailureAttribution(self.state, self._quarantine)
+        self._failures = FailureAttribution(self.state)
         self._reports = NodeReports(
             self.state,
             self.sessions,
             self._quiet,
             self._pending,
-            self._quarantine,
             self._failures,
             ahead,
             ClaimedUse(machine, fading, rule),
@@ -213,7 +206,8 @@ class Broker:
         self._asked.clear()
         if self.state.matching.follows_clock:
             effects += self._alarm.by(now_s + MINUTE_S - now.wall_s % MINUTE_S)
-        wake_s = self._cycle.wake_s
+        driver = self._cycle.plan_driver
+        wake_s = None if driver is None else driver.wake_s
         if wake_s is not None and wake_s > now_s:
             effects += self._alarm.by(wake_s)
         for at_s in (self._quiet.next_s, attendance.silent_s, self.state.exclusions.next_s):
@@ -243,7 +237,7 @@ class Broker:
         review_in_s = self._pending.review_in_s
         if review_in_s is not None:
             effects += self._alarm.by(now.steady_s + review_in_s)
-        for until_s in self._quarantine.until_s():
+        for until_s in self._failures.until_s():
             effects += self._alarm.by(until_s)
         return effects
 
@@ -355,7 +349,6 @@ class Broker:
         self.state.drop_machine(view, now.steady_s)
         self.sessions.forget(view.name)
         self._failures.forget(view.name)
-        self._quarantine.forget(view.name)
         self._must_pass = True
 
     def _wake(self, wake: Wake, now: Instant) -> None:
@@ -367,4 +360,4 @@ class Broker:
         self.state.exclusions.expire(now.steady_s)
         has_freed, told = self._pending.review(now.steady_s)
         self._said += told
-        self._must_pass |= has_freed | self._quarantine.review(now.steady_s)
+        self._must_pass |= has_freed | self._failures.review(now.steady_s)

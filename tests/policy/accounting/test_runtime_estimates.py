@@ -128,7 +128,3 @@ def test_sums_follow_what_replaces_what(accounts, new):
 def test_what_has_accrued_is_not_counted_twice_and_never_given_back():
     assert provisional_charge(1200, accrued_s=500) == 700
     assert provisional_charge(1200, accrued_s=5000) == 0
-
-
-def test_what_is_yet_to_come_has_the_factors_of_the_charge():
-    assert provisional_charge(100, accrued_s=50, speed=2, urgency=3) == 550

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.policy.draw.order import AskedEachTime, Contender, Groups
+from iriai.policy.draw.order import Contender, Groups, IncrementalDraw
 from iriai.policy.orders.lottery import LotteryDraw
 from tests.policy.stories import FLOOR_S, account, contender, groups, order
 
@@ -85,7 +85,7 @@ def test_it_draws_as_often_as_the_rates_say(name):
 def test_an_order_without_a_drawing_of_its_own_is_asked_each_time():
     asked = [contender("ann", 10.0), contender("ben", 20.0)]
     drawing = order("stride").drawing(asked, {})
-    assert isinstance(drawing, AskedEachTime)
+    assert type(drawing) is IncrementalDraw
     assert drawing.draw(Random(1)) == account("ann")
     drawing.replace(contender("ann", 30.0))
     assert drawing.draw(Random(1)) == account("ben")

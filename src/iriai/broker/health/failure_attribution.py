@@ -111,35 +111,6 @@ class _Record:
         return False
 
 
-class Quarantine:
-    """The machines whose back-off is not over. Times are those of the steady clock."""
-
-    def __init__(self, state: BrokerState) -> None:
-        self._state = state
-        self._views: dict[str, MachineView] = {}
-
-    def add(self, view: MachineView) -> None:
-        """Add a machine whose back-off has begun."""
-        self._views[view.name] = view
-
-    def forget(self, machine: str) -> None:
-        """Forget a machine that was dropped, or is reported anew."""
-        self._views.pop(machine, None)
-
-    def until_s(self) -> Iterable[float]:
-        """Return the time at which each machine is tried again."""
-        ends_s = [view.back_off.until_s for view in self._views.values()]
-        return [end_s for end_s in ends_s if end_s is not None]
-
-    def review(self, now_s: float) -> bool:
-        """Release the machines whose back-off is over; return whether there were any."""
-        over = [view for view in self._views.values() if view.back_off.is_over(now_s)]
-        for view in over:
-            del self._views[view.name]
-            self._state.availability_changed(view)
-        return bool(over)
-
-
 class FailureAttribution:
     """Attributes the ends of tasks to machines or jobs. Times are those of the steady clock.
 
@@ -148,10 +119,10 @@ class FailureAttribution:
     many machines as they fail on.
     """
 
-    def __init__(self, state: BrokerState, quarantine: Quarantine) -> None:
-        """`quarantine` takes the machines on which no task is started."""
+    def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self._quarantine = quarantine
+        self._quarantine: dict[str, MachineView] = {}
+        """The machines whose back-off is not over."""
         self._reliability = AccountReliability()
         self._accounts: OrderedDict[Account, _Record] = OrderedDict()
 
@@ -187,10 +158,28 @@ class FailureAttribution:
         elif reliability.is_evidence(account, name):
             job, is_proven = attempt.task.job, reliability.is_proven(account, name)
             if back_off.lost(job, account, now_s, is_proven=is_proven):
-                self._quarantine.add(view)
+                self.quarantine(view)
+
+    def quarantine(self, view: MachineView) -> None:
+        """Start nothing on a machine until its back-off, which has begun, is over."""
+        self._quarantine[view.name] = view
+
+    def until_s(self) -> Iterable[float]:
+        """Return the time at which each machine in quarantine is tried again."""
+        ends_s = [view.back_off.until_s for view in self._quarantine.values()]
+        return [end_s for end_s in ends_s if end_s is not None]
+
+    def review(self, now_s: float) -> bool:
+        """Release the machines whose back-off is over; return whether there were any."""
+        over = [view for view in self._quarantine.values() if view.back_off.is_over(now_s)]
+        for view in over:
+            del self._quarantine[view.name]
+            self._state.availability_changed(view)
+        return bool(over)
 
     def forget(self, machine: str) -> None:
         """Forget a machine that is reported anew, or was dropped: it may have been repaired."""
+        self._quarantine.pop(machine, None)
         for record in self._accounts.values():
             for attempt in [each for each, at in record.young.items() if at[0] == machine]:
                 del record.young[attempt]
@@ -225,7 +214,7 @@ class FailureAttribution:
             words = streak.words(account)
             self._state.exclude(name, failed.attempt, account, words, streak.until_s)
             if streak.pauses and view.back_off.fails(account.user, now_s):
-                self._quarantine.add(view)
+                self.quarantine(view)
 
     def _record(self, account: Account) -> _Record:
         record = self._accounts.setdefault(account, _Record())

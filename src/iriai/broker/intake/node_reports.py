@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iriai.broker.health.failure_attribution import FailureAttribution, Quarantine
+from iriai.broker.health.failure_attribution import FailureAttribution
 from iriai.broker.intake.sessions import Sessions
 from iriai.broker.pool.machine_view import NO_AD, MachineView
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
@@ -26,7 +26,6 @@ class NodeReports:
         attendance: Sessions,
         quiet: OffpeakPublisher,
         under_way: PendingMatches,
-        quarantine: Quarantine,
         ends: FailureAttribution,
         ahead: Prefetcher,
         claimed: ClaimedUse,
@@ -39,7 +38,6 @@ class NodeReports:
         self._sessions = attendance
         self._quiet = quiet
         self._pending = under_way
-        self._quarantine = quarantine
         self._failures = ends
         self._ahead = ahead
         self._claimed = claimed
@@ -122,19 +120,18 @@ class NodeReports:
 
     def _may_take(self, idle: Idle, view: MachineView | None) -> bool:
         """Return whether a report is news, and all news; else its node is told what is known."""
+        told = (idle.incarnation, idle.version)
         known = (0, 0) if view is None else (view.incarnation, view.version)
-        if view is not None and view.is_stale(idle):
-            self._sessions.reported(idle.machine, known, is_lacking=False)
-            return False
-        if not idle.whole and (view is None or not view.follows(idle)):
-            self._sessions.reported(idle.machine, known, is_lacking=True)
+        is_stale = view is not None and told <= known
+        is_next = view is not None and told == (view.incarnation, view.version + 1)
+        if is_stale or not (idle.whole or is_next):
+            self._sessions.reported(idle.machine, known, is_lacking=not is_stale)
             return False
         return True
 
     def _new_view(self, idle: Idle) -> MachineView:
         self._pending.forget_machine(idle.machine)
         self._failures.forget(idle.machine)
-        self._quarantine.forget(idle.machine)
         view = MachineView(idle.machine, idle.capacity)
         view.incarnation = idle.incarnation
         view.speed = idle.speed
@@ -181,7 +178,7 @@ class NodeReports:
             elif not matched.is_ahead:  # which is refused where it came too late, and no more
                 is_wider = True
                 if view.back_off.failed(now.steady_s):
-                    self._quarantine.add(view)
+                    self._failures.quarantine(view)
         return is_wider
 
     def _running(self, view: MachineView, running: Running, now: Instant) -> None:

@@ -264,10 +264,6 @@ class MachineView:
         load = max(self.load, self.foreign_load + claimed)
         return Rank(load / (capacity * self.speed), claimed / capacity, self.name)
 
-    def is_stale(self, idle: Idle) -> bool:
-        """Return whether a report is older than what is known."""
-        return (idle.incarnation, idle.version) <= (self.incarnation, self.version)
-
     @property
     def is_overfull(self) -> bool:
         """Return whether claims and matches together are more than there is."""
@@ -288,10 +284,6 @@ class MachineView:
             and idle.speed == self.speed
             and (idle.ad or NO_AD) == self.ad
         )
-
-    def follows(self, idle: Idle) -> bool:
-        """Return whether a report says all that changed since what is known."""
-        return (idle.incarnation, idle.version) == (self.incarnation, self.version + 1)
 
     def what_is_new(self, idle: Idle) -> Idle:
         """A whole report of a machine that is known, as what changed."""

@@ -243,10 +243,8 @@ class PendingMatches:
         for entry, view, key in outcome.decisions:
             assert isinstance(key, Capability)
             self._views[view.name] = view
-            job = entry.want.job
-            self._is_told_away |= job.home != self._machine
-            match = Match(job, view.name, key, MATCH_UNTIL_S, self._named_for(entry))
-            effects.append(Send(job.home, Part.HOME, match))
+            self._is_told_away |= entry.want.job.home != self._machine
+            effects.append(self._match(entry, view, key, MATCH_UNTIL_S))
         # After the matches: a promise is for the first task that waits when they are bound.
         for promise in outcome.promises:
             known = self._state.queues.entries.get(promise.job)
@@ -330,15 +328,13 @@ class PendingMatches:
         """To homes of other machines: the match may be lost, or what they said of it."""
         effects: list[Effect] = []
         for capability, matched in view.matched.items():
-            job = matched.entry.want.job
-            if job.home == self._machine:
+            if matched.entry.want.job.home == self._machine:
                 continue
             self._is_told_away = True
             if matched.told_s + RESEND_S <= now_s:
                 view.matched[capability] = matched._replace(told_s=now_s)
-                named = self._named_for(matched.entry)
-                match = Match(job, view.name, capability, matched.until_s - now_s, named)
-                effects.append(Send(job.home, Part.HOME, match))
+                left_s = matched.until_s - now_s
+                effects.append(self._match(matched.entry, view, capability, left_s))
         return effects
 
     def _fail(self, view: MachineView, capability: Capability, matched: Matched) -> None:
@@ -351,6 +347,9 @@ class PendingMatches:
         if matched.is_wanted and not self._federation.is_over(matched.entry):
             self._state.queues.give_back(matched.entry)
 
-    def _named_for(self, entry: QueuedJob) -> str:
-        """Who is told if a match is declined: this broker, where it is not the home's own."""
-        return self._machine if is_guest(entry.want) else ""
+    def _match(
+        self, entry: QueuedJob, view: MachineView, capability: Capability, until_s: float
+    ) -> Send:
+        """Return the match for the entry's home; of a guest it names this broker, for refusals."""
+        job, broker = entry.want.job, self._machine if is_guest(entry.want) else ""
+        return Send(job.home, Part.HOME, Match(job, view.name, capability, until_s, broker))

@@ -199,10 +199,8 @@ class Placement:
         """The reserved head that a task of that kind may not pass there; None: there is none."""
         key, capacity = kind.key, view.calendar.capacity
         if not self._backfill.passes_heads:
-            for head in self._reserved.values():
-                if head.resources.fits_in(capacity):
-                    return head
-            return None
+            heads = self._reserved.values()
+            return next((head for head in heads if head.resources.fits_in(capacity)), None)
         here = self._reserved.get(view.name)
         if here is None:
             return None
@@ -235,11 +233,7 @@ class Placement:
 
     def _among_fresh(self, kind: TaskClass) -> MachineView | None:
         able = [view for view in self._pool.fresh.values() if self.admits(view, kind)]
-        if len(able) <= 1:
-            return able[0] if able else None
-        if kind.demand is not None and kind.demand.is_ranked:
-            return _best(able, kind.demand)
-        return min(able, key=MachineView.rank)
+        return _best(able, kind.demand)
 
     def _among_open(self, kind: TaskClass) -> MachineView | None:
         if kind.demand is not None:
@@ -261,7 +255,7 @@ class Placement:
             return None
         if demand.is_ranked:
             able = list(self._able(kind, self._pool.open.with_capacity(kind.key.resources)))
-            return _best(able, demand) if able else None
+            return _best(able, demand)
         if are_many and demand.count() <= FEW_OPEN:
             able = list(self._able(kind, (views[name] for name in demand.names())))
             return min(able, key=MachineView.rank, default=None)
@@ -310,6 +304,10 @@ class Placement:
         return mask
 
 
-def _best(able: list[MachineView], demand: Demand) -> MachineView:
-    """The one that job and owner like best, then the least loaded."""
+def _best(able: list[MachineView], demand: Demand | None) -> MachineView | None:
+    """Return the machine that job and owner rank highest, then the least loaded."""
+    if len(able) <= 1:
+        return able[0] if able else None
+    if demand is None or not demand.is_ranked:
+        return min(able, key=MachineView.rank)
     return min(able, key=lambda view: (demand.order(view.name), view.rank()))

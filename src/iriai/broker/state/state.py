@@ -229,13 +229,8 @@ class BrokerState:
 
     def tenant_of(self, account: Account) -> str:
         """Who it counts as where a machine runs one task of each (paper 000, section 5.4)."""
-        match self.settings.configuration.order.one_per_machine:
-            case "user":
-                return account.user
-            case "group":
-                return account.group
-            case _:
-                return ""
+        whose = self.settings.configuration.order.one_per_machine
+        return {"user": account.user, "group": account.group}.get(whose, "")
 
     def running_cap(self, entry: QueuedJob) -> CpuLimit:
         """What the running cap says of one task more.

@@ -70,11 +70,11 @@ class OffpeakPublisher:
         is_offpeak = self._rule.is_offpeak(mean, self.is_offpeak)
         is_due = self.next_s is not None and now_s >= self.next_s
         newcomers, self._newcomers = self._newcomers, []
-        if is_offpeak is self.is_offpeak and not is_due:
+        if is_offpeak is not self.is_offpeak or is_due:
+            self.is_offpeak = is_offpeak
+            self.next_s = now_s + REPEAT_S if is_offpeak else None
+        else:
             machines = [machine for machine in newcomers if machine in self._loads]
-            return [Send(machine, Part.NODE, Quiet(is_offpeak)) for machine in machines]
-        self.is_offpeak = is_offpeak
-        self.next_s = now_s + REPEAT_S if is_offpeak else None
         return [Send(machine, Part.NODE, Quiet(is_offpeak)) for machine in machines]
 
     def _put(self, machine: str, load: float) -> None:

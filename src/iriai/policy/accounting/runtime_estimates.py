@@ -106,16 +106,10 @@ def expected_charge(rate: float, time_limit_s: float | None, mean_s: float) -> f
     return max(EXPECTED_S_MIN, rate * run_s)
 
 
-def provisional_charge(
-    expected_s: float,
-    accrued_s: float,
-    *,
-    speed: float = 1.0,
-    urgency: float = 1.0,
-) -> float:
-    """What a running task is expected to be charged yet: counted in draws, never stored.
+def provisional_charge(expected_s: float, accrued_s: float) -> float:
+    """Return what a running task is still expected to be charged: counted in draws, never stored.
 
-    `expected_s` is its whole `expected_charge`; `accrued_s` is charged already, with the factors
-    of its machine and its urgency. A task that cost more than expected adds nothing more.
+    Both have the factors of its machine and its urgency; `accrued_s` is charged already. A task
+    that cost more than expected adds nothing more.
     """
-    return max(0.0, expected_s * speed * urgency - accrued_s)
+    return max(0.0, expected_s - accrued_s)

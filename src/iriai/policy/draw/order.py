@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import isfinite
 from random import Random
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 from iriai.model.ids import Account, TaskId
 
@@ -69,30 +69,6 @@ class OrderSettings:
             raise ValueError(f"usage_floor_s is {self.usage_floor_s}; it must be more than 0")
 
 
-class IncrementalDraw(Protocol):
-    """Contenders to draw from; each draw has the probabilities of `Order.rates` at that moment."""
-
-    def __len__(self) -> int:
-        """How many contend."""
-        ...
-
-    def draw(self, rng: Random) -> Account:
-        """Whose head task is next; there is a contender."""
-        ...
-
-    def replace(self, contender: Contender) -> None:
-        """An account's contender changed; one that does not contend is ignored."""
-        ...
-
-    def leave(self, account: Account) -> None:
-        """The account contends no more; one that does not is ignored."""
-        ...
-
-    def regroup(self, group: GroupUsage) -> None:
-        """A group stands elsewhere."""
-        ...
-
-
 @dataclass(frozen=True)
 class Order(ABC):
     """Who is next. A subclass has `rates` and `choose`; the rest may stay as it is here.
@@ -133,8 +109,8 @@ class Order(ABC):
         return contender.urgency / contender.expected_s
 
     def drawing(self, contenders: Sequence[Contender], groups: Groups) -> IncrementalDraw:
-        """To draw several times from `contenders`; by default `choose` is asked each time."""
-        return AskedEachTime(self, contenders, groups)
+        """Return what draws several times from `contenders`; by default by `choose`."""
+        return IncrementalDraw(self, contenders, groups)
 
 
 def chance_by_urgency(contender: Contender) -> float:
@@ -146,8 +122,11 @@ OrderFactory = Callable[[OrderSettings], Order]
 """What an entry point of the group `iriai.orders` names: a subclass of `Order`, say."""
 
 
-class AskedEachTime:
-    """By `Order.choose`."""
+class IncrementalDraw:
+    """Contenders to draw from; each draw has the probabilities of `Order.rates` at that moment.
+
+    It asks `Order.choose` each time. An order that knows a faster way returns a subclass.
+    """
 
     def __init__(self, order: Order, contenders: Sequence[Contender], groups: Groups) -> None:
         self._order = order
@@ -158,20 +137,20 @@ class AskedEachTime:
         return len(self._contenders)
 
     def draw(self, rng: Random) -> Account:
-        """See `IncrementalDraw.draw`."""
+        """Return the account whose head task is next; there is a contender."""
         return self._order.choose(list(self._contenders.values()), self._groups, rng)
 
     def replace(self, contender: Contender) -> None:
-        """See `IncrementalDraw.replace`."""
+        """Take an account's new contender; ignore an account that does not contend."""
         if contender.account in self._contenders:
             self._contenders[contender.account] = contender
 
     def leave(self, account: Account) -> None:
-        """See `IncrementalDraw.leave`."""
+        """Remove an account from the contenders; ignore one that does not contend."""
         self._contenders.pop(account, None)
 
     def regroup(self, group: GroupUsage) -> None:
-        """See `IncrementalDraw.regroup`."""
+        """Take a group's new usage; ignore a group without contenders."""
         if group.group in self._groups:
             self._groups[group.group] = group
 

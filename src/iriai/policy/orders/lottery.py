@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from random import Random
 
 from iriai.model.ids import Account
-from iriai.policy.draw.order import Contender, Groups, GroupUsage
+from iriai.policy.draw.order import Contender, Groups, IncrementalDraw
 from iriai.policy.draw.sampling import WeightedOrder
 from iriai.policy.draw.urgency import mean_urgencies
 
@@ -72,15 +72,16 @@ class _Level:
             self.haste += right * (urgency - 1.0)
 
 
-class LotteryDraw:
+class LotteryDraw(IncrementalDraw):
     """The lottery drawn in its two levels: the group, then the user in it (docs/spec/003, 2).
 
     The probabilities are those of `Lottery`, which computes both levels as one flat draw. Sums are
     kept for each group, so a change costs as many steps as the group has members, and a draw hardly
-    more. See `IncrementalDraw`.
+    more.
     """
 
     def __init__(self, contenders: Sequence[Contender], groups: Groups, floor_s: float) -> None:
+        """`floor_s` is the least usage that counts."""
         self._floor_s = floor_s
         self._groups = dict(groups)
         members: dict[str, list[Contender]] = {}
@@ -131,11 +132,6 @@ class LotteryDraw:
             self._count -= 1
             if not level.accounts:
                 del self._levels[account.group if self._groups else ""]
-
-    def regroup(self, group: GroupUsage) -> None:
-        """See `IncrementalDraw.regroup`."""
-        if group.group in self._groups:
-            self._groups[group.group] = group
 
     def group_weights(self) -> dict[str, float]:
         """Of each group with a contender; without groups of all contenders together."""
