@@ -58,6 +58,8 @@ def within_running_cap(asked_cpus: int, running_cpus: int, cap_cpus: int | None)
 
 
 Key = TypeVar("Key", bound=Hashable)
+_Claim = tuple[Resources, float, int]
+"""What it holds, its end, and its order of arrival: the last two find it among the ends."""
 
 OPEN_END_S = 366 * 86400.0
 """A claim without a limit counts as ending this long after it began: late enough that nobody
@@ -92,8 +94,8 @@ class Calendar(Generic[Key]):
         self.capacity = capacity
         self.free = capacity
         """What no claim holds now."""
-        self._claims: dict[Key, tuple[Resources, float]] = {}
-        self._ahead: dict[Key, tuple[Resources, float]] = {}
+        self._claims: dict[Key, _Claim] = {}
+        self._ahead: dict[Key, _Claim] = {}
         """Claims that hold nothing yet: they begin when others end, and count for what comes
         after."""
         self._owed = NOTHING
@@ -101,8 +103,6 @@ class Calendar(Generic[Key]):
         self._ends: list[tuple[float, int, Key]] = []
         """End, order of arrival (so that keys are never compared), key; sorted."""
         self._sequence = 0
-        self._positions: dict[Key, tuple[float, int]] = {}
-        """The first two of a key's entry, by which it is found."""
 
     def __contains__(self, key: Key) -> bool:
         return key in self._claims
@@ -115,10 +115,7 @@ class Calendar(Generic[Key]):
 
     def add(self, key: Key, resources: Resources, now_s: float, stay_s: float | None) -> None:
         """Claim `resources` from now, for `stay_s` (None: open). The caller has checked `free`."""
-        assert key not in self._claims, f"{key} is claimed already"
-        end_s = now_s + (OPEN_END_S if stay_s is None else stay_s)
-        self._claims[key] = (resources, end_s)
-        self._enter_end(key, end_s)
+        self._claims[key] = self._claim(key, resources, now_s, stay_s)
         self.free = self.free.minus(resources)
 
     def remove(self, key: Key) -> bool:
@@ -126,7 +123,7 @@ class Calendar(Generic[Key]):
         claim = self._claims.pop(key, None)
         if claim is None:
             return False
-        self._drop_end(key)
+        self._drop_end(claim)
         self.free = self.free.plus(claim[0])
         return True
 
@@ -137,10 +134,7 @@ class Calendar(Generic[Key]):
 
     def add_ahead(self, key: Key, resources: Resources, now_s: float, stay_s: float | None) -> None:
         """Claim `resources` for later, as soon as others end; over at most `stay_s` from now."""
-        assert key not in self._claims, f"{key} is claimed already"
-        end_s = now_s + (OPEN_END_S if stay_s is None else stay_s)
-        self._ahead[key] = (resources, end_s)
-        self._enter_end(key, end_s)
+        self._ahead[key] = self._claim(key, resources, now_s, stay_s)
         self._owed = self._owed.plus(resources)
 
     def remove_ahead(self, key: Key) -> bool:
@@ -148,17 +142,19 @@ class Calendar(Generic[Key]):
         claim = self._ahead.pop(key, None)
         if claim is None:
             return False
-        self._drop_end(key)
+        self._drop_end(claim)
         self._owed = self._owed.minus(claim[0])
         return True
 
-    def _enter_end(self, key: Key, end_s: float) -> None:
+    def _claim(self, key: Key, resources: Resources, now_s: float, stay_s: float | None) -> _Claim:
+        assert key not in self._claims, f"{key} is claimed already"
         self._sequence += 1
-        self._positions[key] = (end_s, self._sequence)
+        end_s = now_s + (OPEN_END_S if stay_s is None else stay_s)
         insort(self._ends, (end_s, self._sequence, key))
+        return (resources, end_s, self._sequence)
 
-    def _drop_end(self, key: Key) -> None:
-        del self._ends[bisect_left(self._ends, self._positions.pop(key))]
+    def _drop_end(self, claim: _Claim) -> None:
+        del self._ends[bisect_left(self._ends, claim[1:])]
 
     @property
     def first_end_s(self) -> float:
@@ -210,13 +206,12 @@ class Calendar(Generic[Key]):
     def check(self) -> None:
         """Raise where granted claims exceed the capacity (invariant (a))."""
         held = NOTHING
-        for resources, _ in self._claims.values():
+        for resources, _, _ in self._claims.values():
             held = held.plus(resources)
         assert held.plus(self.free) == self.capacity, "free and claimed do not add up"
         assert held.fits_in(self.capacity), f"claims {held} exceed {self.capacity}"
         owed = NOTHING
-        for resources, _ in self._ahead.values():
+        for resources, _, _ in self._ahead.values():
             owed = owed.plus(resources)
         assert owed == self._owed, "claims ahead do not add up"
-        claims = len(self._claims) + len(self._ahead)
-        assert len(self._ends) == claims == len(self._positions)
+        assert len(self._ends) == len(self._claims) + len(self._ahead)
