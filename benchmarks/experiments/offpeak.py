@@ -100,7 +100,7 @@ class _Days:
             self._place.submit(user, RUN_S)
 
     def _is_offpeak(self) -> bool:
-        return self._place.machine.core.broker.is_offpeak
+        return self._place.machine.core.broker.offpeak.is_offpeak
 
     def _look(self) -> None:
         """Who holds work back looks whether it is cheap."""

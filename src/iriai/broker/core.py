@@ -124,13 +124,13 @@ class Broker:
         self.federation = Federation(machine, self.state, rng)
         ahead = Prefetcher(self.state, machine)
         self._cycle = SchedulingCycle(self.state, ahead, rng)
-        self._quiet = OffpeakPublisher(OffpeakRule.named(order.offpeak))
+        self.offpeak = OffpeakPublisher(OffpeakRule.named(order.offpeak))
         self._pending = PendingMatches(machine, self.state, self.federation)
         self._failures = FailureAttribution(self.state)
         self._reports = NodeReports(
             self.state,
             self.sessions,
-            self._quiet,
+            self.offpeak,
             self._pending,
             self._failures,
             ahead,
@@ -187,7 +187,7 @@ class Broker:
             return []
         self._is_idle = True
         attendance, now_s = self.sessions, now.steady_s
-        effects: list[Effect] = [*self._quiet.publish(self.state.machines, now_s)]
+        effects: list[Effect] = [*self.offpeak.publish(self.state.machines, now_s)]
         effects += attendance.receipts()
         effects += self._reports.drain()
         if self._said:
@@ -210,7 +210,7 @@ class Broker:
         wake_s = None if driver is None else driver.wake_s
         if wake_s is not None and wake_s > now_s:
             effects += self._alarm.by(wake_s)
-        for at_s in (self._quiet.next_s, attendance.silent_s, self.state.exclusions.next_s):
+        for at_s in (self.offpeak.next_s, attendance.silent_s, self.state.exclusions.next_s):
             if at_s is not None:
                 effects += self._alarm.by(at_s)
         return effects
@@ -265,11 +265,6 @@ class Broker:
         """Return, in words, the users whose tasks fail at once there and not elsewhere."""
         return self._failures.failing_on(machine)
 
-    @property
-    def is_offpeak(self) -> bool:
-        """Return whether use is charged by the off-peak factor now."""
-        return self._quiet.is_offpeak
-
     def estimated_starts(self, now: Instant) -> dict[JobId, float]:
         """Seconds until what waits may start, as far as was looked: a guess (`start_estimates`)."""
         return estimated_starts(self.state, now)
@@ -296,7 +291,7 @@ class Broker:
 
         Nor is anything for the jobs of its home, which will tell its wants again.
         """
-        self._quiet.away(machine)
+        self.offpeak.away(machine)
         view = self.state.machines.get(machine)
         if view is not None and not view.is_away:
             view.is_away = True

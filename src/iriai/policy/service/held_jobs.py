@@ -77,25 +77,29 @@ class _Holding:
 
 
 class _Limits:
-    """For each user, or for each account."""
+    """The limits of each user, or of each account."""
 
     def __init__(self, whose: str, jobs_max: int | None, bytes_max: int | None) -> None:
-        self.jobs_max = NO_LIMIT if jobs_max is None else jobs_max
-        self.bytes_max = NO_LIMIT if bytes_max is None else bytes_max
-        self.jobs_key, self.bytes_key = f"jobs_per_{whose}", f"job_bytes_per_{whose}"
+        self._jobs_max = NO_LIMIT if jobs_max is None else jobs_max
+        self._bytes_max = NO_LIMIT if bytes_max is None else bytes_max
+        self._jobs_key, self._bytes_key = f"jobs_per_{whose}", f"job_bytes_per_{whose}"
         self.is_any = jobs_max is not None or bytes_max is not None
+        self.refusals: dict[str, dict[str, int]] = {self._jobs_key: {}, self._bytes_key: {}}
+        """How often each user was refused, by limit."""
 
-    def refusal(self, name: str, holding: _Holding, more_bytes: int) -> tuple[str, Refused] | None:
-        """Why whoever has so much may not have another job, after the limit's key."""
-        if holding.jobs >= self.jobs_max:
-            has, most, key, code = holding.jobs, self.jobs_max, self.jobs_key, "too-many-jobs"
-            what = "jobs"
-        elif holding.bytes + more_bytes > self.bytes_max:
-            has, most, key, code = holding.bytes, self.bytes_max, self.bytes_key, _TOO_MANY_BYTES
-            what = "bytes of jobs"
+    def check(self, name: str, holding: _Holding, more_bytes: int, user: str) -> None:
+        """Raise `Refused` where whoever has `holding` may not have another job of `user`."""
+        if holding.jobs >= self._jobs_max:
+            has, most, key, what = holding.jobs, self._jobs_max, self._jobs_key, "jobs"
+            code = "too-many-jobs"
+        elif holding.bytes + more_bytes > self._bytes_max:
+            has, most, key, what = holding.bytes, self._bytes_max, self._bytes_key, "bytes of jobs"
+            code = "too-many-job-bytes"
         else:
-            return None
-        return key, Refused(
+            return
+        counts = self.refusals[key]
+        counts[user] = counts.get(user, 0) + 1
+        raise Refused(
             code,
             f"{name} has {has} {what} that have not finished, and may have {most} at once",
             f"wait until some have ended, or ask an operator to raise {key} in [limits] of "
@@ -111,7 +115,6 @@ class _Held(NamedTuple):
     size_bytes: int
 
 
-_TOO_MANY_BYTES = "too-many-job-bytes"
 _NOTHING = _Holding()
 
 
@@ -127,13 +130,12 @@ class HeldJobs:
         self._account_limits = _Limits(
             "account", limits.jobs_per_account, limits.job_bytes_per_account
         )
-        keys = [self._user_limits.jobs_key, self._user_limits.bytes_key]
         self.is_by_account = self._account_limits.is_any
         """Whether accounts have limits of their own."""
-        if self.is_by_account:
-            keys += [self._account_limits.jobs_key, self._account_limits.bytes_key]
-        self.refusals: dict[str, dict[str, int]] = {key: {} for key in keys}
+        self.refusals = dict(self._user_limits.refusals)
         """How often each user was refused, by limit; kept up to date."""
+        if self.is_by_account:
+            self.refusals |= self._account_limits.refusals
         self.freed_bytes = 0
         """Of jobs that have finished so far; it only grows."""
         self._users: dict[str, _Holding] = {}
@@ -151,16 +153,14 @@ class HeldJobs:
 
     def check(self, user: str, size_bytes: int) -> None:
         """Raise `Refused` where `user` may not submit another job of that size."""
-        limits, holding = self._user_limits, self._users.get(user, _NOTHING)
-        more_bytes = size_bytes + JOB_BYTES
-        if holding.jobs >= limits.jobs_max or holding.bytes + more_bytes > limits.bytes_max:
-            self._refuse(user, limits.refusal(user, holding, more_bytes))
+        holding = self._users.get(user, _NOTHING)
+        self._user_limits.check(user, holding, size_bytes + JOB_BYTES, user)
 
     def check_account(self, account: Account, user: str, size_bytes: int) -> None:
         """Raise `Refused` where `account` may not have another; only where it `is_by_account`."""
         holding = self._accounts.get(account, _NOTHING)
-        name, more_bytes = f"the account {account}", size_bytes + JOB_BYTES
-        self._refuse(user, self._account_limits.refusal(name, holding, more_bytes))
+        name = f"the account {account}"
+        self._account_limits.check(name, holding, size_bytes + JOB_BYTES, user)
 
     def add(self, number: int, user: str, account: Account, size_bytes: int) -> None:
         """A job of `user` was accepted, counted for `account`."""
@@ -190,11 +190,3 @@ class HeldJobs:
         if not self.is_by_account:
             return (of_user,)
         return (of_user, self._accounts.setdefault(account, _Holding()))
-
-    def _refuse(self, user: str, refusal: tuple[str, Refused] | None) -> None:
-        if refusal is None:
-            return
-        key, problem = refusal
-        counts = self.refusals[key]
-        counts[user] = counts.get(user, 0) + 1
-        raise problem

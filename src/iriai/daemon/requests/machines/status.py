@@ -158,7 +158,7 @@ class StatusHandlers:
             )
             for share in broker.shares(now)
         )
-        factor = order.offpeak_factor if broker.is_offpeak else None
+        factor = order.offpeak_factor if broker.offpeak.is_offpeak else None
         return ShareTable(order.name, order.half_life_s, rows, factor, order.window_s, note)
 
     def _usage(self, asked: RequestContext, body: AskUsage, now: Instant) -> None:
