@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from iriai.broker.core import Broker
-from iriai.broker.intake.node_reports import NodeReports
+from iriai.broker.intake.reports import NodeReports
 from iriai.broker.state.state import BrokerState
 from iriai.home import leases as home_leases
 from iriai.home.attempts import Attempts, NodeSessions
@@ -278,9 +278,9 @@ NAMED: dict[str, Patch] = {
     ),
     # --- broker
     "a broker does not hear of ends": around(
-        Broker,
-        "_idle",
-        lambda whole, broker, idle, now: whole(broker, replace(idle, ended=()), now),
+        NodeReports,
+        "receive",
+        lambda whole, reports, idle, now: whole(reports, replace(idle, ended=()), now),
     ),
     "a broker keeps in mind what waited when it begins": instead(
         BrokerState, "_end_ahead", nothing

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from iriai.broker.federation import forwarding
 from iriai.broker.queue.forwarded_jobs import ForwardedJob
 from iriai.protocol.messages.scheduling import Forward, Summary
@@ -17,7 +19,7 @@ from tests.mutants.mutants import Patch, around, instead, lost_message
 
 def _as_if_new(whole: Any, guest: ForwardedJob, forward: Forward) -> None:
     whole(guest, forward)
-    guest.hops = 0
+    guest.forward = replace(forward, hops=0)
 
 
 PARTED: dict[str, tuple[Patch, int]] = {

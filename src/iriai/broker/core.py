@@ -12,8 +12,8 @@ from typing import Any
 
 from iriai.broker.federation.federation import Federation
 from iriai.broker.health.failure_attribution import FailureAttribution
-from iriai.broker.intake.node_reports import NodeReports
-from iriai.broker.intake.sessions import JobRequests, Sessions
+from iriai.broker.intake.reports import JobRequests, NodeReports
+from iriai.broker.intake.sessions import Sessions
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.scheduling.explain import explain, never_runs
 from iriai.broker.scheduling.fair_shares import AccountShare, account_shares
@@ -23,7 +23,8 @@ from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.scheduling.start_estimates import estimated_starts
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.state import BrokerSettings, BrokerState
-from iriai.broker.usage.claimed_use import ClaimedUse, OffpeakPublisher
+from iriai.broker.usage.claimed_use import ClaimedUse
+from iriai.broker.usage.offpeak_publisher import OffpeakPublisher
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.broker.usage.claimed_use import REPEAT_S, OffpeakPublisher
+from iriai.broker.usage.offpeak_publisher import REPEAT_S, OffpeakPublisher
 from iriai.model.resources import Resources
 from iriai.policy.accounting.offpeak import PAPER000, PER_CPU
 from iriai.protocol.messages.effects import Part, Send

@@ -12,8 +12,8 @@ from random import Random
 
 from iriai.broker.federation.forwarding import Forwarder
 from iriai.broker.federation.peer_clusters import PeerCluster, PeerClusters
-from iriai.broker.queue.entries import QueuedJob
-from iriai.broker.queue.forwarded_jobs import ForwardedJobs, guest_want, is_guest
+from iriai.broker.queue.entries import QueuedJob, is_guest
+from iriai.broker.queue.forwarded_jobs import ForwardedJobs, guest_want
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from heapq import merge
 
 from iriai.broker.pool.machine_view import MachineView, Rank
-from iriai.broker.queue.shape_index import BlockedSortedList
+from iriai.broker.queue.indices import BlockedSortedList
 from iriai.model.resources import Resources
 
 LACKING_MAX = 16

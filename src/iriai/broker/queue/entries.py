@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from iriai.broker.queue.shape_index import BlockedSortedList, Mask
+from iriai.broker.queue.indices import BlockedSortedList, Mask
 from iriai.model.ids import Account, JobId
 from iriai.model.resources import Resources
 from iriai.protocol.messages.scheduling import Want
@@ -15,6 +15,15 @@ from iriai.protocol.messages.scheduling import Want
 if TYPE_CHECKING:
     from iriai.policy.matching.job_requirements import DemandKey
     from iriai.policy.matching.match import Demand
+
+
+class ForwardedRequest(Want, frozen=True):
+    """The want of a job that another broker passed on. It never becomes a reserved head."""
+
+
+def is_guest(want: Want) -> bool:
+    """Return whether another broker passed it on."""
+    return isinstance(want, ForwardedRequest)
 
 
 class Eligibility(NamedTuple):
@@ -139,7 +148,7 @@ class QueuedJob:
 
 
 class ShapesPresent:
-    """The shapes (`broker.queue.shape_index`) that are in a block of lines."""
+    """The shapes (`broker.queue.indices`) that are in a block of lines."""
 
     __slots__ = ("mask",)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from iriai.broker.queue.entries import ForwardedRequest
 from iriai.model.ids import Account, JobId
 from iriai.model.reason import Reason
 from iriai.protocol.messages.effects import Part, Send
@@ -22,10 +23,6 @@ GUESTS_MAX = 1_000
 ANSWERED_MAX = 4_000
 """Answers that are remembered, to be repeated where they were lost: more than come within the ten
 seconds for which one is asked again."""
-
-
-class ForwardedRequest(Want, frozen=True):
-    """The want of a job that another broker passed on. It never becomes a reserved head."""
 
 
 def unpromised(want: Want) -> dict[str, Any]:
@@ -105,8 +102,3 @@ class ForwardedJobs:
         if len(self._answered) > ANSWERED_MAX:
             self._answered.popitem(last=False)
         self.unsaid.append(Send(guest.forward.broker, Part.BROKER, answer))
-
-
-def is_guest(want: Want) -> bool:
-    """Return whether another broker passed it on."""
-    return isinstance(want, ForwardedRequest)

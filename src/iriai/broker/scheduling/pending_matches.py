@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from iriai.broker.federation.federation import Federation
 from iriai.broker.pool.machine_view import MATCH_UNTIL_S, RESEND_S, MachineView, Matched
-from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass
-from iriai.broker.queue.forwarded_jobs import is_guest
+from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass, is_guest
 from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.queue_order import behind

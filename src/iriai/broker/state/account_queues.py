@@ -16,9 +16,9 @@ from iriai.broker.queue.entries import (
     SubQueue,
     TaskClass,
     TaskClassKey,
+    is_guest,
 )
-from iriai.broker.queue.forwarded_jobs import is_guest
-from iriai.broker.queue.shape_index import Mask, ShapeIndex, bins_of
+from iriai.broker.queue.indices import Mask, ShapeIndex, bins_of
 from iriai.model.ids import Account, JobId
 from iriai.policy.placement.calendar import longest_stay_s
 from iriai.protocol.messages.scheduling import Want

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.pool.pool import MachinePool
 from iriai.broker.queue.entries import TaskClass
-from iriai.broker.queue.shape_index import Mask, SizeBins, bin_of, bins_of
+from iriai.broker.queue.indices import Mask, SizeBins, bin_of, bins_of
 from iriai.broker.state.account_queues import AccountQueues
 from iriai.model.ids import Account
 from iriai.policy.placement.backfill import Backfill, ReservedHead

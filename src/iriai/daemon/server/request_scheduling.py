@@ -21,7 +21,7 @@ from iriai.identity.users.permissions import Caller
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused
 from iriai.policy.service.connection_limits import ConnectionLimits
-from iriai.policy.service.held_jobs import FairTurns
+from iriai.policy.service.fair_turns import FairTurns
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
 from iriai.store.sqlite import StoreFailure
 from iriai.store.writer import Writer

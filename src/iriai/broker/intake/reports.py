@@ -1,20 +1,34 @@
-"""Intake of node reports: what changed, and whether more tasks can start now."""
+"""Intake of reports: of nodes what runs and is free, of homes what waits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
+from iriai.broker.federation.federation import Federation
 from iriai.broker.health.failure_attribution import FailureAttribution
 from iriai.broker.intake.sessions import Sessions
 from iriai.broker.pool.machine_view import NO_AD, MachineView
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
+from iriai.broker.scheduling.plan_policy import PlanDriver
 from iriai.broker.state.state import BrokerState
-from iriai.broker.usage.claimed_use import ClaimedUse, OffpeakPublisher
+from iriai.broker.usage.claimed_use import ClaimedUse
+from iriai.broker.usage.offpeak_publisher import OffpeakPublisher
+from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.protocol.ledger.ledger import KnownAccounts
 from iriai.protocol.messages.effects import Part, PeerNoticed, Send
-from iriai.protocol.messages.scheduling import Charging, Counted, Idle, Running
+from iriai.protocol.messages.scheduling import (
+    Charging,
+    Counted,
+    Idle,
+    Running,
+    Want,
+    Wants,
+    Withdraw,
+)
 
 
 class NodeReports:
@@ -203,3 +217,80 @@ class NodeReports:
         if running.attempt in view.calendar.ahead:
             return False
         return self._state.usage.whose(running.attempt) is not None
+
+
+class JobRequests:
+    """Lives as long as the broker. Each method says whether a pass may come to something else."""
+
+    def __init__(
+        self,
+        state: BrokerState,
+        attendance: Sessions,
+        abroad: Federation,
+        planning: PlanDriver | None,
+    ) -> None:
+        self._state = state
+        self._sessions = attendance
+        self._federation = abroad
+        self._plan_driver = planning
+
+    def put(self, want: Want, now: Instant) -> bool:
+        """A home says how many tasks of a job wait."""
+        home = want.job.home
+        self._sessions.contacted(home, now.steady_s)
+        self._sessions.wanted(home, want.job.number, want.stamp)
+        known = self._state.queues.entries.get(want.job)
+        if known is not None and 0 < want.stamp <= known.want.stamp:
+            return False
+        account = self._state.counts_for(want.account)
+        if account != want.account:
+            want = replace(want, account=account, group=want.account.group)
+        count = self._federation.waits_here(want, known.count if known is not None else 0)
+        if count != want.count:
+            want = replace(want, count=count, front=min(want.front, count))
+        if not count:
+            return self._forget_queued(want.job)
+        self._state.put(want, now.steady_s)
+        if want.promised_in_s is not None:
+            self._restore_promise(want, now.steady_s + want.promised_in_s)
+        return True
+
+    def _restore_promise(self, want: Want, start_s: float) -> None:
+        """An earlier broker promised it a start."""
+        if self._plan_driver is not None:
+            self._plan_driver.restore(want.job, want.promised_machine, start_s)
+        else:
+            self._state.heads.restore(want, want.promised_machine, start_s)
+
+    def withdraw(self, withdraw: Withdraw, now: Instant) -> bool:
+        """Nothing of a job waits any more, unless a later want came before this."""
+        job = withdraw.job
+        self._sessions.contacted(job.home, now.steady_s)
+        self._sessions.wanted(job.home, job.number, withdraw.stamp)
+        known = self._state.queues.entries.get(job)
+        if known is not None and 0 < withdraw.stamp < known.want.stamp:
+            return False
+        return self._forget(job)
+
+    def all_resent(self, wants: Wants, now: Instant) -> bool:
+        """A home has told all that it wants."""
+        self._sessions.contacted(wants.machine, now.steady_s)
+        self._sessions.resent_all(wants.machine)
+        return True
+
+    def forget_home(self, home: str) -> bool:
+        """A home cannot be reached: it will tell its wants again."""
+        has_changed = False
+        for job in [job for job in self._state.queues.entries if job.home == home]:
+            has_changed |= self._forget(job)
+        self._federation.forget_home(home)
+        return has_changed
+
+    def _forget(self, job: JobId) -> bool:
+        self._federation.forget(job)
+        return self._forget_queued(job)
+
+    def _forget_queued(self, job: JobId) -> bool:
+        if self._plan_driver is not None:
+            self._plan_driver.promised.pop(job, None)
+        return self._state.queues.remove(job)
