@@ -55,7 +55,7 @@ lint: test-environment
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(PYTEST) -q tests/architecture
+	$(PYTEST) -q -n $(WORKERS) tests/architecture
 	@draft=$$($(BIN)/towncrier build --draft --version unreleased 2>&1) || { echo "$$draft"; exit 1; }
 
 docs: docs-environment

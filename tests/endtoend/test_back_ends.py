@@ -120,10 +120,10 @@ def test_a_machine_that_others_load_is_left_alone(cluster):
 def test_a_drained_machine_ends_what_runs_and_starts_nothing(cluster):
     cluster.start("b1 b2")
     front, judge = cluster.front, Judge(cluster.front)
+    assert front.call("drain", "b1", "--reason", "new disk").returncode == 5
     with front.client() as client:
-        running = submit(cluster, client, *judge.command(1.5), array=((1, 4, 1),))
+        running = submit(cluster, client, *judge.command(3.0), array=((1, 4, 1),))
         until(lambda: judge.begun() == 4, "four tasks")
-        assert front.call("drain", "b1", "--reason", "new disk").returncode == 5
         with Client.connect(front.state) as root:
             root.ask(Drain("b1", "new disk"))
         row = cluster.nodes()["b1"]
