@@ -205,6 +205,7 @@ class Service:
             self._sight,
             self._limited,
             self._down,
+            now,
         )
         nodes = DrainHandlers(settings, engine, self._deferred, self._links)
         seen = self._network.seen if self._network is not None else list[SeenMember]
@@ -213,7 +214,6 @@ class Service:
         )
         if self._uplink is not None:
             self._uplink.on_bid = nodes.bid
-        reports.began(now)
         return reports.handlers() | nodes.handlers() | table.handlers()
 
     def _sight(self) -> ClusterSight | None:

@@ -13,7 +13,6 @@ import msgspec
 from msgspec.structs import replace
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.server.connections import RequestContext
 from iriai.model.instant import Instant
 from iriai.model.problem import FAMILIES, Problem, Refused
 from iriai.protocol.effect_buffer import Incidents
@@ -41,7 +40,6 @@ from iriai.wire.inquiries import (
     encode_question,
     encode_response,
 )
-from iriai.wire.requests import AnswerBody
 
 T = TypeVar("T", bound=Told)
 
@@ -55,11 +53,24 @@ nobody waits for it again and again."""
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerReply(Generic[T]):
+    """The reply of one broker: an answer, a problem with the question, or neither."""
+
+    answer: T | None = None
+    problem: Problem | None = None
+    missing: str = ""
+    """Why there is neither."""
+
+
+OnReply = Callable[[BrokerReply[T], Instant], None]
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterReply(Generic[T]):
     """The reply of one other cluster."""
 
     cluster: str
-    told: T | None
+    answer: T | None
     """None: there is no answer."""
     missing: str = ""
     """Why not."""
@@ -67,7 +78,7 @@ class ClusterReply(Generic[T]):
 
 def missing_text(words: list[ClusterReply[T]]) -> str:
     """Which clusters did not answer, and why; empty: all did."""
-    return "; ".join(f"cluster {w.cluster}: {w.missing}" for w in words if w.told is None)
+    return "; ".join(f"cluster {w.cluster}: {w.missing}" for w in words if w.answer is None)
 
 
 class ClusterRpc:
@@ -98,9 +109,9 @@ class ClusterRpc:
         question: Question,
         kind: type[T],
         now: Instant,
-        hear: Callable[[list[ClusterReply[T]], Instant], None],
+        on_reply: Callable[[list[ClusterReply[T]], Instant], None],
     ) -> None:
-        """Have `hear` called once with the word of each: at once where none is asked.
+        """Have `on_reply` called once with the word of each: at once where none is asked.
 
         Else in a later turn, when all have answered, or have not in time.
         """
@@ -118,45 +129,25 @@ class ClusterRpc:
                 continue
             words[other.cluster] = ClusterReply(other.cluster, None, missing)
 
-        def have(cluster: str, told: T | None, missing: str, later: Instant) -> None:
-            words[cluster] = ClusterReply(cluster, told, missing)
+        def on_one_reply(cluster: str, reply: BrokerReply[T], later: Instant) -> None:
+            missing = reply.problem.message if reply.problem else reply.missing
+            if reply.missing:
+                log.info("cluster %s did not answer a question: %s", cluster, missing)
+                self._silent[cluster] = (later.steady_s + SILENT_S, missing)
+            else:
+                self._silent.pop(cluster, None)
+            words[cluster] = ClusterReply(cluster, reply.answer, missing)
             if len(words) == len(others):
-                hear([words[each.cluster] for each in others], later)
+                on_reply([words[each.cluster] for each in others], later)
 
         if not asked:
-            hear([words[each.cluster] for each in others], now)
+            on_reply([words[each.cluster] for each in others], now)
         for cluster, machine in asked:
-            self._ask_one(cluster, machine, question, kind, partial(have, cluster))
-
-    def _ask_one(
-        self,
-        cluster: str,
-        machine: str,
-        question: Question,
-        kind: type[T],
-        have: Callable[[T | None, str, Instant], None],
-    ) -> None:
-        def hear(told: T, later: Instant) -> None:
-            self._silent.pop(cluster, None)
-            have(told, "", later)
-
-        def fail(problem: Problem, later: Instant) -> None:
-            have(None, problem.message, later)
-
-        def miss(missing: str, later: Instant) -> None:
-            log.info("cluster %s did not answer a question: %s", cluster, missing)
-            self._silent[cluster] = (later.steady_s + SILENT_S, missing)
-            have(None, missing, later)
-
-        self._inquirer.ask_at(machine, question, kind, hear, fail, miss)
+            self._inquirer.ask_at(machine, question, kind, partial(on_one_reply, cluster))
 
 
 Answerer = Callable[[Any, Instant], Told]
 """Answers a question as the broker; raises a `Problem`, which is told."""
-Fail = Callable[[Problem, Instant], None]
-"""Told the problem that the broker has with the question."""
-Miss = Callable[[str, Instant], None]
-"""Told in words why there is no answer."""
 
 
 class BrokerRpc:
@@ -179,64 +170,31 @@ class BrokerRpc:
         """Whether this machine answers by itself: its broker is its own, or it has no other."""
         return Part.BROKER in self._engine.machine.parts or self.send is None
 
-    def answer(
-        self,
-        asked: RequestContext,
-        question: Question,
-        kind: type[T],
-        now: Instant,
-        make: Callable[[T], AnswerBody],
-        without: Callable[[str], AnswerBody],
-    ) -> None:
-        """Answer a client with what `make` makes of the broker's word, wherever the broker is.
-
-        `without` makes the answer where it says nothing in time; it is told why, and may raise a
-        `Problem`.
-        """
-        self.ask(
-            question,
-            kind,
-            now,
-            lambda told, _: asked.answer_with(lambda: make(told)),
-            lambda problem, _: asked.fail(problem),
-            lambda words, _: asked.answer_with(lambda: without(words)),
-        )
-
-    def ask(
-        self,
-        question: Question,
-        kind: type[T],
-        now: Instant,
-        hear: Callable[[T, Instant], None],
-        fail: Fail,
-        miss: Miss,
-    ) -> None:
-        """Have one of the three called: at once where the broker is here, else in a later turn."""
+    def ask(self, question: Question, kind: type[T], now: Instant, on_reply: OnReply[T]) -> None:
+        """Ask the broker; call `on_reply` now if the broker is here, else in a later turn."""
         if not self.is_here:
             broker = self._engine.machine.broker_at
-            self.ask_at(broker, question, kind, hear, fail, miss, may_go_on=False)
+            self.ask_at(broker, question, kind, on_reply, may_go_on=False)
             return
         try:
             told = self.answerers[type(question)](question, now)
         except Problem as problem:
-            fail(problem, now)
+            on_reply(BrokerReply(problem=problem), now)
             return
         if not isinstance(told, kind):
             raise TypeError(f"{type(told).__name__} is not an answer to {type(question).__name__}")
-        hear(told, now)
+        on_reply(BrokerReply(told), now)
 
     def ask_at(
         self,
         broker: str,
         question: Question,
         kind: type[T],
-        hear: Callable[[T, Instant], None],
-        fail: Fail,
-        miss: Miss,
+        on_reply: OnReply[T],
         *,
         may_go_on: bool = True,
     ) -> None:
-        """Ask a machine that is taken for a broker; one of the three is called in a later turn.
+        """Ask a machine that is taken for a broker; call `on_reply` in a later turn.
 
         Where it names another machine as the broker that one is asked, once, if it `may_go_on`.
         """
@@ -244,13 +202,13 @@ class BrokerRpc:
         def over(inquiry: InquiryOver, now: Instant) -> None:
             told, words = _read(inquiry, broker)
             if isinstance(told, kind):
-                hear(told, now)
+                on_reply(BrokerReply(told), now)
             elif may_go_on and isinstance(told, Declined) and told.broker not in ("", broker):
-                self.ask_at(told.broker, question, kind, hear, fail, miss, may_go_on=False)
+                self.ask_at(told.broker, question, kind, on_reply, may_go_on=False)
             elif isinstance(told, Declined) and told.code not in NO_BROKER:
-                fail(problem_in(told), now)
+                on_reply(BrokerReply(problem=problem_in(told)), now)
             else:
-                miss(words, now)
+                on_reply(BrokerReply(missing=words), now)
 
         number, effects = self._inquiries.ask(
             broker, encode_question(question), read_clocks("inquiry")

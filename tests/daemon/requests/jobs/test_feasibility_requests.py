@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from iriai.daemon.cluster.broker_rpc import BrokerReply
 from iriai.daemon.requests.jobs.feasibility_requests import (
     ALL_LINES_BYTES_MAX,
     LINE_BYTES_MAX,
@@ -33,17 +34,15 @@ class Elsewhere:
         self.hear = []
         self.asked = []
 
-    def ask(self, question: AskFit, _kind, _now, hear, _fail, miss) -> None:
+    def ask(self, question: AskFit, _kind, _now, hear) -> None:
         self.asked.append(question.want)
-        self.hear.append((hear, miss))
+        self.hear.append(hear)
 
     def answer(self, fit: Fit) -> None:
-        hear, _ = self.hear.pop(0)
-        hear(fit, NOW)
+        self.hear.pop(0)(BrokerReply(fit), NOW)
 
     def stay_silent(self) -> None:
-        _, miss = self.hear.pop(0)
-        miss("it did not answer", NOW)
+        self.hear.pop(0)(BrokerReply(missing="it did not answer"), NOW)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from iriai.daemon.cluster.broker_rpc import (
+    BrokerReply,
     BrokerRpc,
     ClusterReply,
     ClusterRpc,
@@ -105,7 +106,7 @@ class FeasibilityRequests:
         self._engine = engine
         self._inquirer = inquirer
         self._others = others
-        self._feasibility = feasibility
+        self.feasibility = feasibility
         self._known: OrderedDict[Want, _Known] = OrderedDict()
         self._silent_until_s = 0.0
         self._lines: dict[ClientSession, _Line] = {}
@@ -117,15 +118,11 @@ class FeasibilityRequests:
         """Whether the broker of the only cluster is here, and nobody need be asked."""
         return self._inquirer.is_here and not self._others.exist
 
-    def check_input(self) -> None:
-        """Raise `Refused` where nothing on this host could be handed a terminal or an input."""
-        self._feasibility.check_input()
-
     def _fit(self, question: AskFit, now: Instant) -> Fit:
         """As the broker."""
-        lacking = self._feasibility.lacking(question.want.resources)
+        lacking = self.feasibility.lacking(question.want.resources)
         waits_for = tuple(Why(each.rule, each.needed, each.had, each.machine) for each in lacking)
-        verdict = self._feasibility.verdict(question.want)
+        verdict = self.feasibility.verdict(question.want)
         refusal = None if verdict.refusal is None else declined(verdict.refusal)
         return Fit(refusal, waits_for) if verdict.is_final else Fit(None, waits_for, refusal)
 
@@ -138,7 +135,7 @@ class FeasibilityRequests:
         if asked.connection in self._lines:  # even if the broker is local by now: keep the order
             self._enter(waiting)
         elif self.is_here:
-            act(self._feasibility.check, now)
+            act(self.feasibility.check, now)
         else:
             self._enter(waiting)
             self._go_on(asked.connection, now)
@@ -157,26 +154,25 @@ class FeasibilityRequests:
         `asked` fails where no machine could ever run it, unless it `may_wait` for one.
         """
 
-        def hear(fit: Fit, later: Instant) -> None:
-            def decided(refusal: Declined | None, _now: Instant) -> None:
-                if refusal is not None:
-                    asked.fail(problem_in(refusal))
-                else:
-                    tell(fit.waits_for)
-
-            if may_wait:
+        def on_reply(reply: BrokerReply[Fit], later: Instant) -> None:
+            fit = reply.answer
+            if reply.problem is not None:
+                asked.fail(reply.problem)
+            elif fit is None:
+                broker = self._engine.machine.broker_at
+                tell((Why("machine-away", "an answer of the broker", reply.missing, broker),))
+            elif may_wait:
                 tell(fit.waits_for)
             else:
-                self._decide(want, fit, later, decided)
+                self._decide(want, fit, later, partial(decided, fit))
 
-        def miss(words: str, _now: Instant) -> None:
-            broker = self._engine.machine.broker_at
-            tell((Why("machine-away", "an answer of the broker", words, broker),))
+        def decided(fit: Fit, refusal: Declined | None, _now: Instant) -> None:
+            if refusal is not None:
+                asked.fail(problem_in(refusal))
+            else:
+                tell(fit.waits_for)
 
-        def fail(problem: Problem, _now: Instant) -> None:
-            asked.fail(problem)
-
-        self._inquirer.ask(AskFit(want), Fit, now, hear, fail, miss)
+        self._inquirer.ask(AskFit(want), Fit, now, on_reply)
 
     # --- within ----------------------------------------------------------------------------------
 
@@ -250,19 +246,18 @@ class FeasibilityRequests:
                 self._known.popitem(last=False)
             go_on(later)
 
-        def hear(fit: Fit, later: Instant) -> None:
-            self._decide(want, fit, later, decided)
+        def on_reply(reply: BrokerReply[Fit], later: Instant) -> None:
+            if reply.answer is not None:
+                self._decide(want, reply.answer, later, decided)
+            elif reply.problem is not None:
+                log.info("the broker did not answer whether a job could run: %s", reply.problem)
+                decided(None, later)
+            else:
+                log.info("a job is accepted without the check: %s", reply.missing)
+                self._silent_until_s = later.steady_s + SILENT_S
+                go_on(later)
 
-        def fail(problem: Problem, later: Instant) -> None:
-            log.info("the broker did not answer whether a job could run: %s", problem)
-            decided(None, later)
-
-        def miss(words: str, later: Instant) -> None:
-            log.info("a job is accepted without the check: %s", words)
-            self._silent_until_s = later.steady_s + SILENT_S
-            go_on(later)
-
-        self._inquirer.ask(AskFit(want), Fit, now, hear, fail, miss)
+        self._inquirer.ask(AskFit(want), Fit, now, on_reply)
         is_asking = False
         return is_over
 
@@ -273,13 +268,13 @@ class FeasibilityRequests:
             decided(fit.refusal, now)
             return
 
-        def hear(words: list[ClusterReply[Fit]], later: Instant) -> None:
+        def on_reply(words: list[ClusterReply[Fit]], later: Instant) -> None:
             decided(_nowhere(here, words), later)
 
-        self._others.ask(AskFit(want), Fit, now, hear)
+        self._others.ask(AskFit(want), Fit, now, on_reply)
 
     def _judge(self, now: Instant, want: Want) -> None:
-        self._feasibility.check(want)  # where the broker is elsewhere, what is plain here
+        self.feasibility.check(want)  # where the broker is elsewhere, what is plain here
         known = None if self.is_here else self._known.get(want)
         if known is not None and known.refusal is not None and now.steady_s < known.until_s:
             raise problem_in(known.refusal)
@@ -298,9 +293,9 @@ def _nowhere(here: Declined, words: list[ClusterReply[Fit]]) -> Declined | None:
     """The refusal of all clusters; `here` is that of the own. None: not all refuse."""
     refusals = []
     for word in words:
-        refusal = None if word.told is None else word.told.refusal or word.told.here
+        refusal = None if word.answer is None else word.answer.refusal or word.answer.here
         if refusal is None:
-            if word.told is None:
+            if word.answer is None:
                 log.info(
                     "a job is accepted without the check: cluster %s: %s",
                     word.cluster,

@@ -144,7 +144,7 @@ class JobHandlers:
         if len(asked.descriptors) != body.descriptors:
             raise Problem("lost-descriptor", "the descriptor did not arrive with the request")
         if body.descriptors:
-            self._fits.check_input()
+            self._fits.feasibility.check_input()
             if not caller.operator:
                 self._descriptors.per_user.check(caller.person.name, body.descriptors)
         if not caller.operator:

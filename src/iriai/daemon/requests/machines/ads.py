@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import attrgetter
+
 from msgspec.structs import replace
 
 from iriai.broker.pool.matchmaking import ad_of, measured
@@ -9,7 +12,13 @@ from iriai.broker.scheduling.explain import evidence_against
 from iriai.classad.constraint import Constraint, condition
 from iriai.classad.expression import parse_expression
 from iriai.classad.volatile_attributes import clock_attributes
-from iriai.daemon.cluster.broker_rpc import BrokerRpc, ClusterReply, ClusterRpc, missing_text
+from iriai.daemon.cluster.broker_rpc import (
+    BrokerReply,
+    BrokerRpc,
+    ClusterReply,
+    ClusterRpc,
+    missing_text,
+)
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
@@ -17,7 +26,7 @@ from iriai.identity.users.permissions import Permissions
 from iriai.model.ad import Value, attributes_of, job_attributes
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
-from iriai.model.problem import NotFound, Problem, Unreachable
+from iriai.model.problem import NotFound, Unreachable
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
 from iriai.wire.inquiries import AskMatchFor
@@ -54,27 +63,27 @@ class AdHandlers:
     # --- ads -------------------------------------------------------------------------------------
 
     def _ads(self, asked: RequestContext, body: AskAds, now: Instant) -> None:
-        def hear(near: AdList, later: Instant) -> None:
+        def on_reply(reply: BrokerReply[AdList], later: Instant) -> None:
+            near, note = reply.answer, reply.missing
+            if reply.problem is not None:
+                asked.fail(reply.problem)
+                return
+            if near is None:
+                note += "" if body.machine else "; it has the attributes of other machines"
+                near = AdList(tuple(self._asked_rows(body, later)), note)
             if body.machine and near.rows:
                 asked.answer(near)
             else:
-                self._others.ask(body, AdList, later, lambda words, _: tell(near, words))
+                self._others.ask(body, AdList, later, partial(answer, near))
 
-        def tell(near: AdList, words: list[ClusterReply[AdList]]) -> None:
+        def answer(near: AdList, words: list[ClusterReply[AdList]], _later: Instant) -> None:
             asked.answer_with(lambda: self._named(body, _all_ads(self._others.own, near, words)))
 
-        def miss(words: str, later: Instant) -> None:
-            note = words if body.machine else f"{words}; it has the attributes of other machines"
-            hear(AdList(tuple(self._asked_rows(body, later)), note), later)
-
-        def fail(problem: Problem, _now: Instant) -> None:
-            asked.fail(problem)
-
-        self._inquirer.ask(body, AdList, now, hear, fail, miss)
+        self._inquirer.ask(body, AdList, now, on_reply)
 
     def _list(self, body: AskAds, now: Instant) -> AdList:
         """As the broker, or of a back end its own."""
-        return AdList(tuple(sorted(self._asked_rows(body, now), key=_name)))
+        return AdList(tuple(sorted(self._asked_rows(body, now), key=attrgetter("name"))))
 
     def _named(self, body: AskAds, found: AdList) -> AdList:
         """That which was asked for, which may not be there."""
@@ -119,19 +128,16 @@ class AdHandlers:
         account = self._users.account(asked.caller.person, None, None)
         question = AskMatchFor(body.requirements, account.group, account.user)
 
-        def hear(near: MatchTable, later: Instant) -> None:
-            def hear_others(words: list[ClusterReply[MatchTable]], _now: Instant) -> None:
-                asked.answer(_together(self._others.own, near, words) if words else near)
+        def on_reply(reply: BrokerReply[MatchTable], later: Instant) -> None:
+            if reply.answer is None:
+                asked.fail(reply.problem or _silent(reply.missing))
+            else:
+                self._others.ask(question, MatchTable, later, partial(answer, reply.answer))
 
-            self._others.ask(question, MatchTable, later, hear_others)
+        def answer(near: MatchTable, words: list[ClusterReply[MatchTable]], _: Instant) -> None:
+            asked.answer(_together(self._others.own, near, words) if words else near)
 
-        def fail(problem: Problem, _now: Instant) -> None:
-            asked.fail(problem)
-
-        def miss(words: str, _now: Instant) -> None:
-            asked.fail(_silent(words))
-
-        self._inquirer.ask(question, MatchTable, now, hear, fail, miss)
+        self._inquirer.ask(question, MatchTable, now, on_reply)
 
     def _match_table(self, question: AskMatchFor, now: Instant) -> MatchTable:
         """As the broker."""
@@ -169,23 +175,19 @@ class AdHandlers:
         return MatchRow(name, False, tuple(ours), tuple(owners))
 
 
-def _name(row: AdRow) -> str:
-    return row.name
-
-
 def _all_ads(cluster: str, near: AdList, words: list[ClusterReply[AdList]]) -> AdList:
     """The ads of the own cluster, which is `cluster`, and those of the others."""
     if not words:
         return near
-    lists = [(cluster, near)] + [(w.cluster, w.told) for w in words if w.told is not None]
+    lists = [(cluster, near)] + [(w.cluster, w.answer) for w in words if w.answer is not None]
     rows = [replace(row, cluster=name) for name, each in lists for row in each.rows]
     note = "; ".join(filter(None, (near.note, missing_text(words))))
-    return AdList(tuple(sorted(rows, key=_name)), note)
+    return AdList(tuple(sorted(rows, key=attrgetter("name"))), note)
 
 
 def _together(cluster: str, near: MatchTable, words: list[ClusterReply[MatchTable]]) -> MatchTable:
     """The machines of the own cluster, which is `cluster`, and those of the others."""
-    tables = [(cluster, near)] + [(w.cluster, w.told) for w in words if w.told is not None]
+    tables = [(cluster, near)] + [(w.cluster, w.answer) for w in words if w.answer is not None]
     rows = [replace(row, cluster=name) for name, table in tables for row in table.rows]
     holds: dict[str, int] = {}
     for _, table in tables:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from iriai.broker.pool.machine_view import MachineView
-from iriai.daemon.cluster.broker_rpc import BrokerRpc, ClusterReply, ClusterRpc, missing_text
+from iriai.daemon.cluster.broker_rpc import (
+    BrokerReply,
+    BrokerRpc,
+    ClusterReply,
+    ClusterRpc,
+    missing_text,
+)
 from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.host.load_sensor import LoadSensor
 from iriai.daemon.loop.engine import Engine
@@ -18,7 +25,7 @@ from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.ad import MIB, attributes_of
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
-from iriai.model.problem import NotFound, Problem, Refused
+from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import NOTHING, Resources
 from iriai.model.units import format_size
@@ -67,24 +74,24 @@ class NodeTables:
         return {AskNodes: self._nodes, Forget: self._forget}
 
     def _nodes(self, asked: RequestContext, body: AskNodes, now: Instant) -> None:
-        def hear(near: NodeTable, later: Instant) -> None:
-            def hear_others(words: list[ClusterReply[NodeTable]], _now: Instant) -> None:
-                asked.answer_with(lambda: self._with_members(_together(near, words)))
+        def on_reply(reply: BrokerReply[NodeTable], later: Instant) -> None:
+            near = reply.answer
+            if reply.problem is not None:
+                asked.fail(reply.problem)
+                return
+            if near is None:
+                own = [self._own_row()] if self._settings.role.has_node else []
+                note = f"{reply.missing}; of other machines only their membership is known"
+                near = NodeTable(tuple(own), note)
+            self._others.ask(body, NodeTable, later, partial(answer, near))
 
-            self._others.ask(body, NodeTable, later, hear_others)
-
-        def fail(problem: Problem, _now: Instant) -> None:
-            asked.fail(problem)
-
-        def miss(words: str, later: Instant) -> None:
-            own = [self._own_row()] if self._settings.role.has_node else []
-            told = f"{words}; of other machines only their membership is known"
-            hear(NodeTable(tuple(own), told), later)
+        def answer(near: NodeTable, words: list[ClusterReply[NodeTable]], _: Instant) -> None:
+            asked.answer_with(lambda: self._with_members(_together(near, words)))
 
         if self._links is None:
             asked.answer(NodeTable((self._own_row(),)))
         else:
-            self._inquirer.ask(body, NodeTable, now, hear, fail, miss)
+            self._inquirer.ask(body, NodeTable, now, on_reply)
 
     # --- as the broker ---------------------------------------------------------------------------
 
@@ -248,7 +255,7 @@ class NodeTables:
 
 def _together(near: NodeTable, words: list[ClusterReply[NodeTable]]) -> NodeTable:
     """The machines of the own cluster, and those of the others whose brokers answered."""
-    rows = [row for word in words if word.told is not None for row in word.told.rows]
+    rows = [row for word in words if word.answer is not None for row in word.answer.rows]
     notes = (near.note, missing_text(words))
     return NodeTable((*rows, *near.rows), "; ".join(note for note in notes if note))
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from iriai import __version__
 from iriai.broker.core import Broker
-from iriai.daemon.cluster.broker_rpc import BrokerRpc
+from iriai.daemon.cluster.broker_rpc import BrokerReply, BrokerRpc
 from iriai.daemon.host.load_sensor import LoadSensor
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.requests.cluster.handlers import trusted_rows
@@ -76,6 +76,7 @@ class StatusHandlers:
         sight: Callable[[], ClusterSight | None],
         limited: LimitedUsers,
         on_down: Callable[[bool], None],
+        now: Instant,
     ) -> None:
         """`on_down` ends the daemon; True: and all tasks. `sight` is None outside of a cluster."""
         self._settings = settings
@@ -90,7 +91,7 @@ class StatusHandlers:
         self._sight = sight
         self._limited = limited
         self._on_down = on_down
-        self._began_steady_s: float | None = None
+        self._began_steady_s = now.steady_s
 
     def handlers(self) -> Handlers:
         """Each request's handler."""
@@ -102,10 +103,6 @@ class StatusHandlers:
             ShowConfiguration: self._configuration,
             Down: self._down,
         }
-
-    def began(self, now: Instant) -> None:
-        """The daemon serves from now on."""
-        self._began_steady_s = now.steady_s
 
     def _hello(self, asked: RequestContext, body: Hello, now: Instant) -> None:
         if body.version != PROTOCOL_VERSION:
@@ -128,14 +125,21 @@ class StatusHandlers:
         )
 
     def _shares(self, asked: RequestContext, body: Shares, now: Instant) -> None:
-        def without(words: str) -> ShareTable:
+        def on_reply(reply: BrokerReply[ShareTable], _later: Instant) -> None:
+            if reply.problem is not None:
+                asked.fail(reply.problem)
+            else:
+                asked.answer_with(lambda: reply.answer or without_broker(reply.missing))
+
+        def without_broker(missing: str) -> ShareTable:
             machine = self._engine.machine
             note = (
-                f"{words}; this is what machines counted, as far as {machine.name} has received it"
+                f"{missing}; this is what machines counted, as far as {machine.name} has received "
+                "it"
             )
             return self._table_of(machine.without_broker(now), now, note)
 
-        self._inquirer.answer(asked, body, ShareTable, now, lambda table: table, without)
+        self._inquirer.ask(body, ShareTable, now, on_reply)
 
     def _share_table(self, body: Shares, now: Instant) -> ShareTable:
         """As the broker."""
@@ -189,7 +193,7 @@ class StatusHandlers:
                 settings.supervisor_pid,
                 settings.mode,
                 settings.configuration.order.name,
-                now.steady_s - (self._began_steady_s or now.steady_s),
+                now.steady_s - self._began_steady_s,
                 *self._capacity(),
                 settings.configuration.machine.speed,
                 *self._tasks(),
