@@ -21,7 +21,7 @@ from iriai.daemon.requests.jobs.selection import (
     parts,
     select,
 )
-from iriai.daemon.requests.jobs.submission import read_expressions, want_of_one
+from iriai.daemon.requests.jobs.submission import read_expressions
 from iriai.daemon.requests.jobs.validation import (
     check_limit,
     check_name,
@@ -35,6 +35,7 @@ from iriai.daemon.server.request_scheduling import DeferredReplies
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
 from iriai.model.alteration import Alteration, differences
+from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import Dependency, JobSpec
 from iriai.model.problem import NotFound, Problem, Refused, UsageProblem
@@ -173,14 +174,17 @@ class JobChanges:
         return list(wants)
 
     def _want(self, spec: JobSpec) -> Want:
-        return want_of_one(
-            self._home.name,
+        return Want(
+            JobId(self._home.name, 0),
             spec.account,
             spec.resources,
             spec.time_limit_s,
             spec.urgency,
-            spec.exclusive,
-            (spec.requirements, spec.rank),
+            0.0,
+            1,
+            exclusive=spec.exclusive,
+            requirements=spec.requirements,
+            rank=spec.rank,
         )
 
     def _altered(

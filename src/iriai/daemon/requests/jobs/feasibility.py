@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from iriai.daemon.loop.engine import Engine
@@ -47,10 +47,10 @@ class Feasibility:
         """Whether a machine of this cluster could ever run a task of `want`."""
         machines = self._machines()
         may_run_elsewhere = self._may_run_elsewhere(want)
-        too_small = _refusal_of(lambda: check_fits(want.resources, machines))
+        too_small = too_large_for(want.resources, machines)
         if too_small is not None and not may_run_elsewhere:
             return ClusterFit(too_small, is_final=True)
-        over_cap = _refusal_of(lambda: self._check_cap(want, machines))
+        over_cap = self._over_cap(want, machines)
         if over_cap is not None:
             return ClusterFit(over_cap, is_final=True)
         if too_small is not None or not machines:
@@ -110,39 +110,32 @@ class Feasibility:
             return {}
         return {name: view.calendar.capacity for name, view in views.items()} | found
 
-    def _check_cap(self, want: Want, machines: Mapping[str, Resources]) -> None:
+    def _over_cap(self, want: Want, machines: Mapping[str, Resources]) -> Refused | None:
+        """Return a refusal if no account may run as many CPUs as a task of `want` takes."""
         cpus = want.resources.cpus
         if want.exclusive:
             able = [each.cpus for each in machines.values() if want.resources.fits_in(each)]
             cpus = min(able, default=cpus)
         cap_cpus = self._settings.configuration.order.running_cap_cpus
-        if not within_running_cap(cpus, 0, cap_cpus).allowed:
-            raise Refused(
-                "over-running-cap",
-                f"{cpus} cpus are more than any account may run at once ({cap_cpus})",
-                "ask for fewer cpus, or raise running_cap_cpus in [order] of iriai.toml",
-            )
+        if within_running_cap(cpus, 0, cap_cpus).allowed:
+            return None
+        return Refused(
+            "over-running-cap",
+            f"{cpus} cpus are more than any account may run at once ({cap_cpus})",
+            "ask for fewer cpus, or raise running_cap_cpus in [order] of iriai.toml",
+        )
 
 
-def _refusal_of(check: Callable[[], None]) -> Refused | None:
-    """What `check` raises."""
-    try:
-        check()
-    except Refused as refusal:
-        return refusal
-    return None
-
-
-def check_fits(resources: Resources, machines: Mapping[str, Resources]) -> None:
-    """Raise `Refused` where none of the machines, of which each has so much, could ever hold it."""
+def too_large_for(resources: Resources, machines: Mapping[str, Resources]) -> Refused | None:
+    """Return a refusal if none of `machines`, by name, could ever hold `resources`; else None."""
     if not machines or any(resources.fits_in(there) for there in machines.values()):
-        return
+        return None
     name, lacking = min(
         ((name, resources.lacking_in(there)) for name, there in machines.items()),
         key=lambda each: len(each[1]),
     )
     resource, needed, there = lacking[0]
-    raise Refused(
+    return Refused(
         "no-machine-large-enough",
         f"no machine has {describe_amount(resource, needed)}: "
         f"{name} has {describe_amount(resource, there)}",

@@ -15,7 +15,7 @@ from iriai.daemon.requests.jobs.changes import JobChanges
 from iriai.daemon.requests.jobs.dependency_outcomes import DependencyOutcomes
 from iriai.daemon.requests.jobs.explanations import Explanations
 from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests, Judge
-from iriai.daemon.requests.jobs.history import JobHistory
+from iriai.daemon.requests.jobs.history import ATTEMPTS_SHOWN_MAX, JobHistory
 from iriai.daemon.requests.jobs.output import OutputHandlers
 from iriai.daemon.requests.jobs.selection import SelectedJobs, check_ids, whole
 from iriai.daemon.requests.jobs.submission import Submissions
@@ -29,7 +29,7 @@ from iriai.daemon.requests.jobs.views import (
     matches,
     running_row,
 )
-from iriai.daemon.requests.jobs.waits import JobWaiters, wire_outcome
+from iriai.daemon.requests.jobs.waits import JobWaiters
 from iriai.daemon.server.connections import Handlers, RequestContext, Steps
 from iriai.daemon.server.request_scheduling import DeferredReplies
 from iriai.daemon.startup.settings import DaemonSettings
@@ -64,10 +64,6 @@ from iriai.wire.requests import (
 )
 
 log = logging.getLogger(__name__)
-
-ATTEMPTS_SHOWN_MAX = 1000
-"""Attempts of one job in an answer to `Show`; more is a file, not an answer."""
-
 
 ROWS_AT_ONCE = 256
 """Jobs of a listing before others may be served: a millisecond where all changed."""
@@ -370,7 +366,8 @@ class JobHandlers:
         number = selected.job.number
         outcome = None if selected.indices else self._home.outcomes.get(number)
         if outcome is not None and outcome.worst.exit_code == 0:
-            return wire_outcome(str(selected.job), outcome.worst)
+            worst = outcome.worst
+            return Outcome(str(selected.job), worst.cause, worst.exit_code, worst.signal, "")
         return self._history.outcome(selected)
 
     # --- ids -------------------------------------------------------------------------------------

@@ -9,13 +9,13 @@ import msgspec
 from iriai.daemon.requests.jobs.selection import SelectedJobs
 from iriai.daemon.requests.jobs.story import StoryBuilder
 from iriai.daemon.requests.jobs.submission import output_paths
-from iriai.daemon.requests.jobs.views import finished_row, job_detail, log_file
+from iriai.daemon.requests.jobs.views import job_detail, log_file
 from iriai.home.job import BADNESS
 from iriai.model.ids import AttemptId, JobId, TaskId
 from iriai.model.job import Dependency, JobSpec, task_count
 from iriai.model.problem import NotFound, UsageProblem
 from iriai.model.records import Cancelled, DependencyFailed
-from iriai.model.state import EndCause
+from iriai.model.state import EndCause, TaskState
 from iriai.store.reading import HistoryRow, JobRecord, Reader, Selection
 from iriai.wire.changes import Story
 from iriai.wire.reports import UsageRow
@@ -199,16 +199,23 @@ class JobHistory:
         return self._reader.history_from_wall_s()
 
     def _row(self, record: JobRecord) -> JobRow:
-        cause = record.cause or EndCause.CANCELLED
-        succeeded = record.succeeded or 0
-        return finished_row(
-            self._home,
-            record.number,
-            record.spec,
-            record.submitted_wall_s,
-            record.finished_wall_s,
-            cause,
+        spec, total, succeeded = record.spec, task_count(record.spec.array), record.succeeded or 0
+        return JobRow(
+            str(JobId(self._home, record.number)),
+            spec.name,
+            spec.account.group,
+            spec.account.user,
+            TaskState.FINISHED,
+            total,
+            0,
+            0,
             succeeded,
+            total - succeeded,
+            record.submitted_wall_s,
+            spec.resources.cpus,
+            spec.urgency,
+            ended_wall_s=record.finished_wall_s,
+            cause=record.cause or EndCause.CANCELLED,
         )
 
     def _history(self, selected: SelectedJobs, limit: int) -> list[HistoryRow]:

@@ -22,7 +22,7 @@ from iriai.daemon.tasks.notifications import check_notice
 from iriai.identity.users.permissions import Permissions
 from iriai.model.batch_variables import dropped_warning, is_reserved
 from iriai.model.bounds import Environment, decoded
-from iriai.model.ids import Account, AttemptId, JobId
+from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import (
     SINGLE_TASK,
     Interaction,
@@ -119,16 +119,18 @@ class Submissions:
         resources = checked_resources(
             Resources(draft.cpus, draft.memory_bytes, draft.gpus, draft.named)
         )
-        expressions = read_expressions(draft.requirements, draft.rank)
-        limit_s = draft.time_limit_s or self._settings.configuration.jobs.time_limit_s
-        return want_of_one(
-            self._settings.home,
+        requirements, rank = read_expressions(draft.requirements, draft.rank)
+        return Want(
+            JobId(self._settings.home, 0),
             account,
             resources,
-            limit_s,
+            draft.time_limit_s or self._settings.configuration.jobs.time_limit_s,
             draft.urgency,
-            draft.exclusive,
-            expressions,
+            0.0,
+            1,
+            exclusive=draft.exclusive,
+            requirements=requirements,
+            rank=rank,
         )
 
     def spec(
@@ -310,30 +312,6 @@ def read_expressions(requirements: str, rank: str) -> tuple[str, str]:
         for name, text in (("requirements", requirements), ("rank", rank))
     )
     return requires, ranks
-
-
-def want_of_one(
-    home: str,
-    account: Account,
-    resources: Resources,
-    limit_s: float | None,
-    urgency: float,
-    exclusive: bool,
-    expressions: tuple[str, str],
-) -> Want:
-    """What one task asks of machines, whichever job it is of; `expressions` as they are kept."""
-    return Want(
-        JobId(home, 0),
-        account,
-        resources,
-        limit_s,
-        urgency,
-        0.0,
-        1,
-        exclusive=exclusive,
-        requirements=expressions[0],
-        rank=expressions[1],
-    )
 
 
 def output_paths(spec: JobSpec, attempt: AttemptId, spool: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import msgspec
 from iriai.daemon.requests.jobs.submission import output_paths
 from iriai.home.job import ActiveTask, JobState
 from iriai.model.ids import AttemptId, TaskId
-from iriai.model.job import JobSpec, task_count
+from iriai.model.job import JobSpec
 from iriai.model.name_pattern import fits
 from iriai.model.resources import FIELDS, Resources
 from iriai.model.state import EndCause, TaskState
@@ -137,38 +137,6 @@ def job_detail(
         note,
         spec.requirements,
         spec.rank,
-    )
-
-
-def finished_row(
-    home: str,
-    number: int,
-    spec: JobSpec,
-    submitted_wall_s: float,
-    ended_wall_s: float | None,
-    cause: EndCause,
-    succeeded: int,
-) -> JobRow:
-    """One line of a listing of finished jobs."""
-    total = task_count(spec.array)
-    return JobRow(
-        f"{home}-{number}",
-        spec.name,
-        spec.account.group,
-        spec.account.user,
-        TaskState.FINISHED,
-        total,
-        0,
-        0,
-        succeeded,
-        total - succeeded,
-        submitted_wall_s,
-        spec.resources.cpus,
-        spec.urgency,
-        None,
-        False,
-        ended_wall_s,
-        cause,
     )
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.requests.jobs.selection import SelectedJobs
 from iriai.daemon.server.connections import ClientSession, RequestContext, Steps
-from iriai.home.job import JobState, TaskEnd
+from iriai.home.job import JobState
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.state import EndCause, TaskState
@@ -276,8 +276,3 @@ def _task_progress(job: JobState, indices: Sequence[int]) -> tuple[int, int, int
         waiting += state in (TaskState.QUEUED, TaskState.HELD)
         active += state not in (TaskState.QUEUED, TaskState.HELD, TaskState.FINISHED)
     return waiting, active, len(indices) - waiting - active
-
-
-def wire_outcome(name: str, outcome: TaskEnd, message: str = "") -> WireOutcome:
-    """An outcome as clients are told it."""
-    return WireOutcome(name, outcome.cause, outcome.exit_code, outcome.signal, message)
