@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import assert_never
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, assert_never
 
 from msgspec.structs import replace
 
@@ -34,8 +34,15 @@ RANGES_SHOWN_MAX = 8
 WAITS_SHOWN_S = 1.0
 """Shorter waits for a turn are not worth a word."""
 
-_Row = tuple[str, list[int], str, str, str]
-"""What, tasks, machine, by, text."""
+
+class _Row(NamedTuple):
+    """One thing that happened to some tasks; none are named if it happened to the job."""
+
+    what: str
+    tasks: Sequence[int] = ()
+    machine: str = ""
+    by: str = ""
+    text: str = ""
 
 
 class StoryBuilder:
@@ -88,51 +95,43 @@ class StoryBuilder:
             case Cancelled(indices, by):
                 named = self._mine(indices)
                 if named or not indices:
-                    yield (
-                        "cancelled",
-                        named,
-                        "",
-                        by,
-                        "" if indices else ("all tasks that had not ended"),
-                    )
+                    text = "" if indices else "all tasks that had not ended"
+                    yield _Row("cancelled", named, by=by, text=text)
             case Held(by) | Released(by):
                 self._is_held = isinstance(change, Held)
                 self._set_ready(event.wall_s)
-                yield "held" if self._is_held else "released", [], "", by, ""
+                yield _Row("held" if self._is_held else "released", by=by)
             case Promised(start_wall_s, machine):
                 in_s = None if start_wall_s is None else max(0.0, start_wall_s - event.wall_s)
                 text = "withdrawn" if in_s is None else f"a start within {format_duration(in_s)}"
-                yield "promised", [], machine, "", text
+                yield _Row("promised", machine=machine, text=text)
             case DependencyMet() | DependencyFailed():
                 yield from self._dependency_rows(change, event.wall_s)
             case Altered(was, now, by):
                 for each in differences(was, now):
-                    yield "altered", [], "", by, f"{each.field}: {each.was} -> {each.now}"
+                    text = f"{each.field}: {each.was} -> {each.now}"
+                    yield _Row("altered", by=by, text=text)
                 if isinstance(now.after, tuple):
                     self._open = dict.fromkeys(now.after)
                     self._set_ready(event.wall_s)
             case Snapshot():
-                yield from self._folded()
+                text = "earlier events are kept as attempts: see iriai show"
+                yield _Row("folded", text=text)
             case _:
                 assert_never(change)
 
     def _claimed(self, indices: list[int], machine: str, wall_s: float) -> Iterator[_Row]:
         waited_s = 0.0 if self._ready_s is None else wall_s - self._ready_s
         if waited_s >= WAITS_SHOWN_S and self._mine(indices):
-            yield (
-                "waited",
-                [],
-                "",
-                "",
-                (f"{format_duration(waited_s)} for its turn and for free resources"),
-            )
+            text = f"{format_duration(waited_s)} for its turn and for free resources"
+            yield _Row("waited", text=text)
         self._ready_s = wall_s
         if named := self._mine(indices):
-            yield "claimed", named, machine, "", ""
+            yield _Row("claimed", named, machine)
 
     def _started(self, tasks: Iterable[tuple[int, int]]) -> Iterator[_Row]:
         if named := self._mine(index for index, _ in tasks):
-            yield "started", named, "", "", ""
+            yield _Row("started", named)
 
     def _ended(self, change: Ended) -> Iterator[_Row]:
         """Ends of one turn, those that are alike together."""
@@ -147,23 +146,20 @@ class StoryBuilder:
                 text = "; ".join(map(str, change.refusals))
             alike.setdefault((what, row.machine if row else "", text), []).append(index)
         for (what, machine, text), indices in alike.items():
-            yield what, indices, machine, "", text
+            yield _Row(what, indices, machine, text=text)
 
     def _dependency_rows(
         self, change: DependencyMet | DependencyFailed, wall_s: float
     ) -> Iterator[_Row]:
         if isinstance(change, DependencyFailed):
             text = change.dependency.failed_text(change.cause)
-            yield "cancelled", [], "", "", f"{text}, so {change.dependency} can never hold"
+            yield _Row("cancelled", text=f"{text}, so {change.dependency} can never hold")
             return
         for dependency, cause in change.ends:
             self._open.pop(dependency, None)
-            yield "dependency", [], "", "", f"{dependency} holds: {_end_of(dependency, cause)}"
+            ended = f"{JobId(dependency.home, dependency.number)} ended {cause}"
+            yield _Row("dependency", text=f"{dependency} holds: {ended}")
         self._set_ready(wall_s)
-
-    def _folded(self) -> Iterator[_Row]:
-        """Of what came before only the attempts are known."""
-        yield "folded", [], "", "", "earlier events are kept as attempts: see iriai show"
 
     def _set_ready(self, wall_s: float) -> None:
         self._ready_s = None if self._open or self._is_held else wall_s
@@ -182,10 +178,6 @@ def _as_submitted(record: JobRecord, events: list[JobEvent]) -> JobRecord:
     return replace(record, spec=spec)
 
 
-def _end_of(dependency: Dependency, cause: EndCause) -> str:
-    return f"{JobId(dependency.home, dependency.number)} ended {cause}"
-
-
 def _ended_text(
     cause: EndCause, exit_code: int | None, signal: int | None, row: HistoryRow | None
 ) -> str:
@@ -197,7 +189,7 @@ def _ended_text(
     return f"{text}: {row.message}" if row is not None and row.message else text
 
 
-def _ranges(indices: list[int]) -> str:
+def _ranges(indices: Sequence[int]) -> str:
     """Indices in ascending order, neighbours as ranges; of very many the first."""
     found: list[list[int]] = []
     for index in sorted(indices):
