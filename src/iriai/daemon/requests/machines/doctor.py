@@ -35,31 +35,28 @@ _STARTERS = (
 """By which Apptainer and Singularity become root where they were installed so."""
 
 
-def around_tasks(settings: DaemonSettings) -> Iterator[tuple[str, str, str]]:
-    """What does not work: (what, how it is, what would help)."""
+def _tasks(settings: DaemonSettings) -> Iterator[Finding]:
+    """What tasks and their notices need."""
     machine, jobs = settings.configuration.machine, settings.configuration.jobs
     if settings.role.has_node:
         if not Path(machine.tmp).is_dir():
             hint = "create it, or set tmp in [machine] to another: no task starts without"
-            yield "tmp", f"there is no directory {machine.tmp}", hint
+            yield Finding("tmp", TROUBLE, f"there is no directory {machine.tmp}", hint)
         for name, program in ((PROLOG, machine.prolog), (EPILOG, machine.epilog)):
             if program and (why := _why_not_run(program, settings.owner_uid)):
-                yield name, f"{program} {why}", "the machine is drained at the first task"
-    if settings.role.has_home and jobs.sendmail and not find_sendmail(jobs.sendmail):
-        yield "mail", f"there is no {jobs.sendmail}", "jobs with --notify mailto: are refused"
-
-
-def notes_around_tasks(settings: DaemonSettings) -> Iterator[tuple[str, str, str]]:
-    """What works otherwise than one might expect: likewise."""
-    if settings.role.has_node:
-        mount = mount_of(settings.configuration.machine.tmp)
+                hint = "the machine is drained at the first task"
+                yield Finding(name, TROUBLE, f"{program} {why}", hint)
+        mount = mount_of(machine.tmp)
         if mount is not None and mount.kind in NETWORKED:
-            hint = "set tmp in [machine] to a disk of this machine"
-            yield "tmp", f"private directories of tasks are on a network ({mount.kind})", hint
+            text = f"private directories of tasks are on a network ({mount.kind})"
+            yield Finding("tmp", NOTE, text, "set tmp in [machine] to a disk of this machine")
         yield from _privileges(settings)
+    if settings.role.has_home and jobs.sendmail and not find_sendmail(jobs.sendmail):
+        hint = "jobs with --notify mailto: are refused"
+        yield Finding("mail", TROUBLE, f"there is no {jobs.sendmail}", hint)
 
 
-def _privileges(settings: DaemonSettings) -> Iterator[tuple[str, str, str]]:
+def _privileges(settings: DaemonSettings) -> Iterator[Finding]:
     """Which programs do not work in tasks, or that they do."""
     wanted = settings.configuration.machine.no_new_privileges
     is_system = settings.mode is ServiceMode.SYSTEM
@@ -67,10 +64,12 @@ def _privileges(settings: DaemonSettings) -> Iterator[tuple[str, str, str]]:
         names = sorted({path.name for path in privileged_programs()})
         if names:
             text = f"give tasks no rights, so these may fail in them: {', '.join(names)}"
-            yield "privileges", text, "set no_new_privileges = false in [machine] if jobs need them"
+            hint = "set no_new_privileges = false in [machine] if jobs need them"
+            yield Finding("privileges", NOTE, text, hint)
     elif is_system:
         text = "tasks can gain rights through programs that are setuid"
-        yield "privileges", text, "leave no_new_privileges in [machine] at its default"
+        hint = "leave no_new_privileges in [machine] at its default"
+        yield Finding("privileges", NOTE, text, hint)
 
 
 def privileged_programs(root: str = "/") -> list[Path]:
@@ -135,9 +134,16 @@ def findings(
     found = [Finding("daemon", TROUBLE, text) for text in trouble]
     found += [_limit(row) for row in enforcement]
     found += [_limited(row) for row in limited]
-    found += [Finding(what, TROUBLE, text, hint) for what, text, hint in around_tasks(settings)]
-    found += [Finding(what, NOTE, text, hint) for what, text, hint in notes_around_tasks(settings)]
-    for look in (_processes, _descriptors, _machine, _state_directory, _space, _people, _trust):
+    for look in (
+        _tasks,
+        _processes,
+        _descriptors,
+        _machine,
+        _state_directory,
+        _space,
+        _people,
+        _trust,
+    ):
         found += look(settings)
     return sorted(found, key=lambda finding: (TROUBLE, NOTE, OK).index(finding.level))
 
