@@ -240,10 +240,7 @@ class Service:
             self._writer,
             self._store,
             self._payloads,
-            self._settings.paths.spool,
-            self._settings.home,
-            jobs.keep_history_s,
-            jobs.keep_jobs,
+            self._settings,
         )
 
     def _back_ends(self) -> list[str]:

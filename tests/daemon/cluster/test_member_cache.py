@@ -101,15 +101,15 @@ def test_many_changes_are_one_write_and_one_that_failed_is_made_again(monkeypatc
 
     async def body() -> None:
         files, members = OnDisk(), {}
-        kept = MemberCache("ran", files, AtOnce())
+        kept = MemberCache("ran", files, AtOnce(), members)
         for number in range(100):
             members[str(number)] = member(f"m{number:02}")
-            kept.changed(members.values)
+            kept.changed()
         assert ranked == []
         files.is_full = True
         await until(lambda: ranked)
         files.is_full = False
-        kept.changed(members.values)
+        kept.changed()
         await until(lambda: files.written)
         assert (len(ranked), len(files.written)) == (2, 1)
         kept.close()  # all is kept: nothing is written

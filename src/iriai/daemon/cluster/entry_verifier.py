@@ -67,26 +67,22 @@ def document_entry(cluster: str, kind: DocumentKind, raw: bytes, authority: byte
     Raises:
         Problem: the document is not good.
     """
+    owner = CLUSTER
     if kind is DocumentKind.CONFIGURATION:
         document = read_cluster_document(raw, authority)
-        digest = bytes.fromhex(document.digest)
-        return Entry(
-            CLUSTER, EntryKind.CONFIGURATION, cluster, 0, document.number, 0.0, raw, digest
-        )
-    if kind is DocumentKind.ROSTER:
+        number, digest = document.number, bytes.fromhex(document.digest)
+    elif kind is DocumentKind.ROSTER:
         roster = read_roster(raw, authority)
-        digest = bytes.fromhex(roster.digest)
-        return Entry(CLUSTER, EntryKind.ROSTER, cluster, 0, roster.number, 0.0, raw, digest)
-    if kind is DocumentKind.TRUST:
+        number, digest = roster.number, bytes.fromhex(roster.digest)
+    elif kind is DocumentKind.TRUST:
         signed = read_trusted_home(raw, authority)
-        home, number = signed.trusted.home, signed.trusted.moment_ms
-        owner = CLUSTER if home == OTHERS else home
-        digest = bytes.fromhex(signed.digest)
-        return Entry(owner, EntryKind.TRUST, cluster, 0, number, 0.0, raw, digest)
-    ejection = read_ejection(raw, authority).ejection
-    moment_ms = round(ejection.at_wall_s * 1000)
-    digest = sha256(raw).digest()
-    return Entry(ejection.machine, EntryKind.EJECT, cluster, 0, moment_ms, 0.0, raw, digest)
+        number, digest = signed.trusted.moment_ms, bytes.fromhex(signed.digest)
+        owner = CLUSTER if signed.trusted.home == OTHERS else signed.trusted.home
+    else:
+        ejection = read_ejection(raw, authority).ejection
+        number, digest = round(ejection.at_wall_s * 1000), sha256(raw).digest()
+        owner = ejection.machine
+    return Entry(owner, _ENTRY_KINDS[kind], cluster, 0, number, 0.0, raw, digest)
 
 
 def document_kind(entry: Entry) -> DocumentKind:
@@ -100,3 +96,4 @@ _KINDS = {
     EntryKind.ROSTER: DocumentKind.ROSTER,
     EntryKind.TRUST: DocumentKind.TRUST,
 }
+_ENTRY_KINDS = {document: entry for entry, document in _KINDS.items()}

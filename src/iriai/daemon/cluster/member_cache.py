@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from iriai.daemon.loop.engine import Engine
@@ -47,23 +47,21 @@ def members_to_keep(
 class MemberCache:
     """Stores known members in the cluster's files."""
 
-    def __init__(self, name: str, files: ClusterFiles, engine: Engine) -> None:
+    def __init__(
+        self, name: str, files: ClusterFiles, engine: Engine, members: Mapping[str, Member]
+    ) -> None:
+        """`members` are all of which anything is known, by name, now and later."""
         self._name = name
         self._files = files
         self._engine = engine
+        self._members = members
         self._loop = asyncio.get_running_loop()
         self._kept = files.seeds()
         """As they are on disk."""
-        self._known: Callable[[], Iterable[Member]] = tuple
         self._writing: asyncio.TimerHandle | None = None
 
-    def changed(self, known: Callable[[], Iterable[Member]]) -> None:
-        """Something changed; `known` gives all members of which anything is known, now and later.
-
-        It is asked when there is something to be written: in a large cluster that comes up
-        everything changes hundreds of times.
-        """
-        self._known = known
+    def changed(self) -> None:
+        """Write the members soon: when a large cluster starts they change hundreds of times."""
         if self._writing is None:
             self._writing = self._loop.call_later(PAUSE_S, self._write)
 
@@ -89,13 +87,12 @@ class MemberCache:
 
     def _wanted(self) -> list[SeedMember]:
         """It ranks all members, which is for once in a while."""
-        return members_to_keep(self._name, self._known(), self._kept)
+        return members_to_keep(self._name, self._members.values(), self._kept)
 
     def _written(self, seeds: list[SeedMember], result: asyncio.Future[None]) -> None:
-        problem = result.exception()
-        if isinstance(problem, Problem):  # the next change has it tried again
+        try:
+            result.result()
+        except Problem as problem:  # the next change has it tried again
             log.warning("the list of members cannot be stored: %s", problem)
-        elif problem is not None:
-            raise problem
         else:
             self._kept = seeds

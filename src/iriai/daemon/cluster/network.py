@@ -133,7 +133,7 @@ class ClusterNetwork:
             seeds=[each.name for each in cluster.seeds if each.addresses],
             directory=self._gossip,
         )
-        self._kept = MemberCache(identity.name, cluster.files, engine)
+        self._kept = MemberCache(identity.name, cluster.files, engine, self.peers.members)
         spool, waits_for = settings.paths.spool, engine.machine.home.waits_for
         self._output = OutputServer(engine, spool, self.mesh.send)
         self.copies = OutputFetcher(spool, self.mesh.send, waits_for, self._is_far)
@@ -402,7 +402,8 @@ class ClusterNetwork:
         """Again and again."""
         now_s = read_clocks("cluster").steady_s
         states = self.mesh.states()
-        sent, received = (sum(each) for each in zip((0, 0), *map(_totals, states), strict=True))
+        sent = sum(state.sent_bytes for state in states)
+        received = sum(state.received_bytes for state in states)
         self._measures.moved(sent, received, now_s)
         self._measuring = self._loop.call_later(MEASURE_S, self._measure_links)
 
@@ -444,11 +445,8 @@ class ClusterNetwork:
         self.book.update(members)
         self._site_peers.update(members)
         self.mesh.members_changed(member.name for member in members if member.is_present)
-        self._kept.changed(self._all_members)
+        self._kept.changed()
         self._peers_changed()
-
-    def _all_members(self) -> Iterable[Member]:
-        return self.peers.members.values()
 
     def _announce(self) -> None:
         """What this machine says of itself is different."""
@@ -496,10 +494,6 @@ class ClusterNetwork:
             instance=instance,
             cluster_name=settings.configuration.cluster.name or "",
         )
-
-
-def _totals(state: LinkState) -> tuple[int, int]:
-    return state.sent_bytes, state.received_bytes
 
 
 def _row(state: LinkState, now_wall_s: float) -> LinkRow:

@@ -63,7 +63,7 @@ class UptimeRecord:
             self._on_change()
         if self._known.wall_s - self._kept_wall_s >= KEEP_S:
             self._kept_wall_s = self._known.wall_s
-            self._engine.in_thread(partial(self._keep, self._known), _tell)
+            self._engine.in_thread(partial(self._keep, self._known), _stored)
         self._looking = self._loop.call_later(LOOK_S, self._poll)
 
     def _count(self) -> None:
@@ -76,12 +76,11 @@ class UptimeRecord:
             self._files.keep_availability(known)
 
 
-def _tell(result: asyncio.Future[None]) -> None:
-    problem = result.exception()
-    if isinstance(problem, Problem):
+def _stored(result: asyncio.Future[None]) -> None:
+    try:
+        result.result()
+    except Problem as problem:
         _warn(problem)
-    elif problem is not None:
-        raise problem
 
 
 def _warn(problem: Problem) -> None:

@@ -15,6 +15,7 @@ import time
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.spool_cleanup import drop_of_jobs
 from iriai.model.records import HistoryDropped
 from iriai.store.reading import Reader
@@ -41,34 +42,27 @@ class Retention:
         writer: Writer,
         reader: Reader,
         payloads: PayloadStore,
-        spool: str,
-        home: str,
-        keep_s: float | None,
-        keep_jobs: int | None,
+        settings: DaemonSettings,
     ) -> None:
-        """`keep_s` is how long finished jobs are kept, `keep_jobs` how many; None: no bound.
-
-        In `spool` lies what jobs of `home` printed that someone followed.
-        """
-        self._spool = spool
-        self._home = home
+        self._spool = settings.paths.spool
+        self._home = settings.home
+        self._jobs = settings.configuration.jobs
         self._engine = engine
         self._writer = writer
         self._reader = reader
         self._payloads = payloads
-        self._keep_s = keep_s
-        self._keep_jobs = keep_jobs
 
     def begin(self) -> None:
         """Look now, and again and again."""
-        if self._keep_s is not None or self._keep_jobs is not None:
+        if self._jobs.keep_history_s is not None or self._jobs.keep_jobs is not None:
             self._poll()
 
     def _poll(self) -> None:
-        until_wall_s = None if self._keep_s is None else time.time() - self._keep_s
+        keep_s = self._jobs.keep_history_s
+        until_wall_s = None if keep_s is None else time.time() - keep_s
 
         def ask() -> dict[int, tuple[str, ...]]:
-            expired = self._reader.expired(until_wall_s, self._keep_jobs, JOBS_A_PORTION)
+            expired = self._reader.expired(until_wall_s, self._jobs.keep_jobs, JOBS_A_PORTION)
             if expired:
                 drop_of_jobs(self._spool, self._home, expired)
             return expired
