@@ -12,7 +12,7 @@ import pytest
 
 from iriai.client import Client
 from iriai.config.limits import LimitsSection
-from iriai.daemon.net.acceptor import STRANGERS
+from iriai.daemon.net.acceptor import UNAUTHENTICATED
 from iriai.daemon.requests.cluster.unauthenticated import FRAME_BYTES_MAX, RATE_OF_SOURCE
 from iriai.model.token_text import TokenKind, parse_token
 from iriai.protocol.messages.entries import EntryKind
@@ -76,7 +76,7 @@ def test_silent_connections_keep_no_member_out(lab: Lab):
     """T9e: 64 of them, eight from each of eight addresses, had every member reset for 10 s."""
     with ExitStack() as stack:
         for source in SOURCES:
-            for _ in range(STRANGERS.of_source):
+            for _ in range(UNAUTHENTICATED.of_source):
                 stack.enter_context(connect(lab, source))
         new = Peer(lab.member("kiku"), lab.address)
         new.begin()

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from random import Random
 
-from iriai.daemon.net.address_book import MemberBook
+from iriai.daemon.net.address_book import AddressBook
 from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.net.mesh import Listener, Mesh
 from iriai.daemon.payloads.payload_store import PayloadStore
@@ -28,7 +28,7 @@ class Meshed:
         self.is_outward_only = is_outward_only
         self.events: list[object] = []
         self.texts: list[tuple[str, object, bool]] = []
-        self.book = MemberBook(self.name)
+        self.book = AddressBook(self.name)
         self.passport = Credentials.of(*trusted, instance)
         listener = Listener(
             self.events.append,

@@ -272,7 +272,7 @@ def test_who_was_taken_for_dead_is_dialled_when_there_is_something_to_say(tmp_pa
 
 
 def test_the_addresses_of_very_many_dead_machines_are_not_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(address_book, "AWAY_MAX", 2)
+    monkeypatch.setattr(address_book, "DEAD_MAX", 2)
 
     async def body(meshes):
         (ume,) = meshes.add("ume")

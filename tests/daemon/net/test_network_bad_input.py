@@ -181,7 +181,7 @@ def test_connections_that_prove_nothing_are_few_and_do_not_last(tmp_path, monkey
         [ume] = meshes.add("ume")
         host, port = ume.address.split(":")
         silent = [await asyncio.open_connection(host, int(port)) for _ in range(20)]
-        most = doorway_module.STRANGERS.of_source
+        most = doorway_module.UNAUTHENTICATED.of_source
         await until(lambda: f"{most} of its connections" in offences(ume))
         assert ume.mesh.acceptor.unauthenticated_count <= most
         for reader, writer in silent:
@@ -195,8 +195,8 @@ def test_connections_that_prove_nothing_are_few_and_do_not_last(tmp_path, monkey
 
 def test_silent_connections_from_many_addresses_give_way_to_a_member(tmp_path, monkeypatch):
     """T9e: 64 silent connections, 8 from each of 8 addresses, kept members out for 10 s each."""
-    strangers = doorway_module.STRANGERS._replace(in_all=16, of_source=2)
-    monkeypatch.setattr(doorway_module, "STRANGERS", strangers)
+    strangers = doorway_module.UNAUTHENTICATED._replace(in_all=16, of_source=2)
+    monkeypatch.setattr(doorway_module, "UNAUTHENTICATED", strangers)
 
     async def body(meshes):
         [ume] = meshes.add("ume")
@@ -248,7 +248,9 @@ def test_where_no_descriptor_is_left_the_door_rests_and_then_opens_again(tmp_pat
 
 def test_strangers_keep_no_room_from_where_members_are(tmp_path, monkeypatch):
     """T9e: the room of addresses that members gave is theirs."""
-    monkeypatch.setattr(doorway_module, "STRANGERS", doorway_module.STRANGERS._replace(in_all=0))
+    monkeypatch.setattr(
+        doorway_module, "UNAUTHENTICATED", doorway_module.UNAUTHENTICATED._replace(in_all=0)
+    )
 
     async def body(meshes):
         ume, take = meshes.add("ume", "take")

@@ -25,7 +25,7 @@ from iriai.daemon.cluster.metrics import MEASURE_S, ClusterMetrics
 from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.cluster.uptime import UptimeRecord
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.net.address_book import MemberBook
+from iriai.daemon.net.address_book import AddressBook
 from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.net.local_links import LocalLinks
 from iriai.daemon.net.mesh import LinkState, Listener, Mesh
@@ -118,7 +118,7 @@ class ClusterNetwork:
         identity, trust = cluster.identity, cluster.trust
         self._uptime = UptimeRecord(cluster.files, engine, self._announce)
         rng = Random(secrets.randbits(64))
-        self.book = MemberBook(identity.name)
+        self.book = AddressBook(identity.name)
         self.book.update(_seed_member(each, identity.cluster) for each in cluster.seeds)
         passport = Credentials.of(identity, trust)
         self.mesh = self._own_mesh(passport, payloads, texts, rng)

@@ -4,47 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Protocol
 
 from iriai.protocol.messages.members import Member, MemberState
 
-AWAY_MAX = 2_000
-"""Machines taken for dead whose addresses are kept: as many as a directory holds (spec 006)."""
-
-
-class AddressBook(Protocol):
-    """Addresses and relays for dialling."""
-
-    def is_member(self, machine: str) -> bool:
-        """Whether a machine takes part, by what is known."""
-        ...
-
-    def is_known(self, machine: str) -> bool:
-        """Whether it takes part, or did until it was taken for dead: it may be there again."""
-        ...
-
-    def addresses(self, machine: str) -> tuple[str, ...]:
-        """Where it listens, `host:port` each, the best first."""
-        ...
-
-    def is_outward_only(self, machine: str) -> bool:
-        """Whether it is reached through relays alone."""
-        ...
-
-    def is_at(self, host: str) -> bool:
-        """Whether another member says that it listens at this host name or address."""
-        ...
-
-    def relays(self, machine: str) -> list[str]:
-        """Members that may lead to an outward-only machine, in the order in which it takes them."""
-        ...
+DEAD_MAX = 2_000
+"""Dead machines whose addresses are kept: as many as a directory holds (spec 006)."""
 
 
 def relay_order(machine: str, members: Iterable[str]) -> list[str]:
-    """Members by rendezvous hashing, as everybody computes it (docs/spec/005, section 4).
+    """Return the other members by rendezvous hashing, alike everywhere (docs/spec/005, section 4).
 
-    Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998: a member more
-    or less changes the order of the others in nothing.
+    Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998: the
+    order of the others stays when a member comes or goes.
     """
 
     def weight(member: str) -> bytes:
@@ -53,30 +24,30 @@ def relay_order(machine: str, members: Iterable[str]) -> list[str]:
     return sorted((each for each in members if each != machine), key=weight, reverse=True)
 
 
-class MemberBook:
-    """An `AddressBook` filled by membership."""
+class AddressBook:
+    """Addresses and relays for dialling, from the membership."""
 
     def __init__(self, name: str) -> None:
         """`name` is this machine's."""
         self._name = name
         self._members: dict[str, Member] = {}
         self._hosts: frozenset[str] | None = None
-        self._away: dict[str, Member] = {}
-        """Taken for dead. Their addresses are kept: machines that were cut off from each other take
-        each other for dead, and find each other again by being dialled."""
+        self._dead: dict[str, Member] = {}
+        """Dead members. Their addresses stay, because machines that were cut off from one another
+        see each other as dead, and meet again only by dialling."""
 
     def update(self, members: Iterable[Member]) -> None:
-        """These are as they are now."""
+        """Replace what is known of these members."""
         self._hosts = None
         for member in members:
             self._members.pop(member.name, None)
-            self._away.pop(member.name, None)
+            self._dead.pop(member.name, None)
             if member.is_present:
                 self._members[member.name] = member
             elif member.state is MemberState.DEAD:
-                self._away[member.name] = member
-        for name in list(self._away)[:-AWAY_MAX]:
-            del self._away[name]
+                self._dead[member.name] = member
+        for name in list(self._dead)[:-DEAD_MAX]:
+            del self._dead[name]
 
     @property
     def is_empty(self) -> bool:
@@ -84,27 +55,27 @@ class MemberBook:
         return not self._members.keys() - {self._name}
 
     def is_member(self, machine: str) -> bool:
-        """Whether a machine takes part, by what is known."""
+        """Whether a machine is a member, as far as known here."""
         return machine in self._members
 
     def is_known(self, machine: str) -> bool:
-        """Whether it takes part, or did until it was taken for dead."""
-        return machine in self._members or machine in self._away
+        """Whether a machine is a member, or was one until it was seen as dead; it may come back."""
+        return machine in self._members or machine in self._dead
 
     def addresses(self, machine: str) -> tuple[str, ...]:
-        """Where it listens, or did."""
+        """Return where a machine listens or listened, `host:port` each, the best first."""
         member = self._find(machine)
         return member.addresses if member else ()
 
     def is_outward_only(self, machine: str) -> bool:
-        """Whether it is reached through relays alone."""
+        """Whether a machine is reached through relays alone."""
         member = self._find(machine)
         return member is not None and member.is_outward_only
 
     def is_at(self, host: str) -> bool:
-        """Whether another member says that it listens there, or did."""
+        """Whether another member lists, or listed, this host among its addresses."""
         if self._hosts is None:
-            known = [*self._members.values(), *self._away.values()]
+            known = [*self._members.values(), *self._dead.values()]
             self._hosts = frozenset(
                 address.rpartition(":")[0].strip("[]")
                 for member in known
@@ -114,9 +85,9 @@ class MemberBook:
         return host in self._hosts
 
     def _find(self, machine: str) -> Member | None:
-        return self._members.get(machine) or self._away.get(machine)
+        return self._members.get(machine) or self._dead.get(machine)
 
     def relays(self, machine: str) -> list[str]:
-        """The members that can be dialled, in the order of `relay_order`."""
-        open_ones = [each.name for each in self._members.values() if not each.is_outward_only]
-        return relay_order(machine, open_ones)
+        """Return the members that can be dialled, in `relay_order` for this machine."""
+        dialled = [each.name for each in self._members.values() if not each.is_outward_only]
+        return relay_order(machine, dialled)

@@ -1,4 +1,4 @@
-"""Credentials between machines of a cluster: what this one shows, and how it checks others."""
+"""Credentials between machines of a cluster: this machine's certificate, and checks of others'."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Made from the machine's identity; the contexts want certificates of the authority alone."""
+    """TLS contexts that accept only certificates of the authority, and the check of a peer."""
 
     name: str
-    """The machine's, as its certificate has it."""
+    """The machine's name in its certificate."""
     instance: str
-    """Random: of this run of the daemon, which knows nothing of what was said to an earlier one."""
+    """Random, of this run of the daemon, which knows no messages to an earlier one."""
     server_context: ssl.SSLContext
     client_context: ssl.SSLContext
     check_peer: Callable[[bytes], str]
-    """The machine that a certificate (DER) names; raises a `Problem` where it is not to be
-    believed: of another authority, out of its time, ejected."""
+    """Returns the machine that a certificate (DER) names; raises a `Problem` if it is not valid: of
+    another authority, expired, ejected."""
 
     @classmethod
     def of(cls, identity: MachineIdentity, trust: Trust, instance: str = "") -> Credentials:
-        """What a machine shows; as an instance of its own, where none is given."""
+        """Return the credentials of a machine, by default as a new instance."""
         from iriai.identity.trust.tls import client_context, server_context
 
         return cls(

@@ -14,14 +14,14 @@ from iriai.model.address import Address, parse_address
 from iriai.model.problem import UsageProblem
 
 CONNECT_S = 3.0
-"""For one address: a machine that is off answers nothing at all, and there may be another one."""
+"""For one address: a machine that is off does not answer at all, and there may be another one."""
 RELAYS_TRIED = 8
-"""Members that are asked for an outward-only machine; its own two are among the first of them as
-long as views of who is a member differ by less."""
+"""Members tried as relays to an outward-only machine; the two that it uses are among the first
+unless views of the membership differ by more."""
 
 
 class NotReached(Exception):
-    """A machine was not reached, with the code of `handshake`."""
+    """A machine was not reached; `code` is one of `handshake`, or `UNREACHED`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -30,16 +30,16 @@ class NotReached(Exception):
 
 
 UNREACHED = "unreached"
-"""Code of `NotReached`: nobody answers."""
+"""Code of `NotReached`: there is no answer."""
 
 
 async def dial_address(
-    address: str, expected: str, passport: Credentials, wanted: Callable[[str], bool]
+    address: str, expected: str, credentials: Credentials, wanted: Callable[[str], bool]
 ) -> Established:
-    """A link with whoever listens at `address`.
+    """Connect to `address` and agree on a link.
 
     Raises:
-        NotReached: nobody does, or it is not `expected`, or does not want the link.
+        NotReached: no machine answers, or another than `expected`, or it refuses the link.
     """
     try:
         connection = await _connect(parse_address(address))
@@ -53,7 +53,7 @@ async def dial_address(
         raise NotReached(UNREACHED, f"no answer from {address} ({reason})") from None
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     pipe = SocketStream(connection, ignore, ignore)
-    return await greet(pipe, expected, passport, wanted, is_direct=True)
+    return await greet(pipe, expected, credentials, wanted, is_direct=True)
 
 
 async def _connect(address: Address) -> socket.socket:
@@ -74,27 +74,27 @@ async def _connect(address: Address) -> socket.socket:
 async def greet(
     pipe: ByteStream,
     expected: str,
-    passport: Credentials,
+    credentials: Credentials,
     wanted: Callable[[str], bool],
     *,
     is_direct: bool,
 ) -> Established:
-    """Agree on a link over a fresh pipe; raises NotReached."""
-    over: asyncio.Future[Established] = asyncio.get_running_loop().create_future()
+    """Agree on a link over a new byte stream; raises NotReached."""
+    result: asyncio.Future[Established] = asyncio.get_running_loop().create_future()
 
-    def failed(code: str, message: str) -> None:
-        if not over.done():
-            over.set_exception(NotReached(code, message))
+    def failed(_machine: str, code: str, message: str) -> None:
+        if not result.done():
+            result.set_exception(NotReached(code, message))
 
     def done(greeted: Established) -> None:
-        if over.done():  # whoever waited has gone
+        if result.done():  # the caller was cancelled
             greeted.stream.close("the connection is no longer wanted")
         else:
-            over.set_result(greeted)
+            result.set_result(greeted)
 
-    dialled = ClientHandshake(
+    handshake = ClientHandshake(
         pipe,
-        passport,
+        credentials,
         expected,
         is_direct=is_direct,
         wanted=wanted,
@@ -102,16 +102,18 @@ async def greet(
         on_failed=failed,
     )
     try:
-        return await over
+        return await result
     except asyncio.CancelledError:
-        dialled.close("the connection is no longer wanted")
+        handshake.close("the connection is no longer wanted")
         raise
 
 
 async def first_reached(ways: list[Callable[[], Awaitable[Established]]]) -> Established:
-    """Try one after the other; raises the last NotReached, or the first that is more than silence.
+    """Return the first link that succeeds, trying one way after the other.
 
-    A machine that answers and says no says it at every address.
+    Raises:
+        NotReached: the first that is a refusal, since a machine refuses at each of its addresses;
+            otherwise the last.
     """
     last = NotReached(UNREACHED, "no address of it is known")
     for way in ways:

@@ -1,13 +1,13 @@
 """The handshake of a link over a network, both ends (docs/spec/005, section 1).
 
-Each takes a fresh pipe and ends with one call: a `Established`, or why not.
+Each end takes a new byte stream and makes one call: with an `Established`, or with the failure.
 """
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
@@ -33,45 +33,51 @@ from iriai.wire.parts import PARTS_VERSION
 from iriai.wire.requests import SAME_VERSION
 
 UNPROVED = "unproved"
-"""Code of a failure before the other machine has said anything: nobody there, foreign, broken."""
+"""Code of a failure before the other machine has authenticated: offline, foreign or broken."""
+NO_GREETING = "its greeting is not that of a machine"
 
 
 @dataclass(frozen=True, slots=True)
 class Established:
-    """A connection that is a link from here on."""
+    """A connection that is a link from now on."""
 
     stream: TlsStream
     machine: str
     instance: str
-    version: str
     certificate: bytes
-    """DER, as it was shown."""
+    """The peer's, in DER."""
     is_dialled: bool
     """Whether this machine dialled."""
     is_direct: bool
     """Whether no relay lies between."""
-    rest: list[bytes] = field(default_factory=list)
-    """Frames of the link that came right behind."""
+    rest: list[bytes]
+    """Frames of the link that arrived with the end of the handshake."""
 
 
-class _Greeter:
+class _Handshake:
     """What both ends have in common."""
 
     def __init__(
         self,
         pipe: ByteStream,
         context: ssl.SSLContext,
-        passport: Credentials,
+        credentials: Credentials,
         *,
         is_server: bool,
         is_direct: bool,
+        on_done: Callable[[Established], None],
+        on_failed: Callable[[str, str, str], None],
     ) -> None:
-        self._credentials = passport
+        """`on_failed` gets the machine (empty: not authenticated), a code and a message."""
+        self._credentials = credentials
+        self._is_server = is_server
         self._is_direct = is_direct
-        self._machine = self._version = self._instance = ""
+        self._on_done = on_done
+        self._on_failed = on_failed
+        self._machine = self._instance = ""
         self._certificate = b""
         self._is_done = False
-        self._stream = TlsStream(
+        self.stream = TlsStream(
             pipe,
             context,
             is_server=is_server,
@@ -79,27 +85,17 @@ class _Greeter:
             on_frames=self._frames,
             on_close=self._closed,
         )
-        self._stream.begin()
-
-    @property
-    def stream(self) -> TlsStream:
-        """The connection."""
-        return self._stream
+        self.stream.begin()
 
     def close(self, reason: str) -> None:
-        """It is not wanted any more."""
-        self._stream.close(reason)
+        """End the connection."""
+        self.stream.close(reason)
 
     def _secure(self, certificate: bytes | None) -> None:
         raise NotImplementedError
 
-    def _receive(self, payload: bytes) -> Established | None:
-        raise NotImplementedError
-
-    def _done(self, greeted: Established) -> None:
-        raise NotImplementedError
-
-    def _failed(self, code: str, message: str) -> None:
+    def _receive(self, payload: bytes) -> bool:
+        """Handle one greeting; return whether the connection is a link from now on."""
         raise NotImplementedError
 
     def _frames(self, frames: list[bytes]) -> None:
@@ -107,64 +103,64 @@ class _Greeter:
             if self._is_done:
                 return
             try:
-                greeted = self._receive(payload)
+                is_link = self._receive(payload)
             except msgspec.MsgspecError as error:
-                self._stream.close(f"its greeting is not that of a machine: {error}")
+                self.stream.close(f"{NO_GREETING}: {error}")
                 return
-            if greeted is not None:
+            if is_link:
                 self._is_done = True
-                self._stream.admit()
-                greeted.rest.extend(frames[position + 1 :])
-                self._done(greeted)
+                self.stream.admit()
+                established = Established(
+                    self.stream,
+                    self._machine,
+                    self._instance,
+                    self._certificate,
+                    is_dialled=not self._is_server,
+                    is_direct=self._is_direct,
+                    rest=frames[position + 1 :],
+                )
+                self._on_done(established)
                 return
-
-    def _greeted(self, *, is_dialled: bool) -> Established:
-        return Established(
-            self._stream,
-            self._machine,
-            self._instance,
-            self._version,
-            self._certificate,
-            is_dialled=is_dialled,
-            is_direct=self._is_direct,
-        )
 
     def _fail(self, code: str, message: str) -> None:
-        """It comes to nothing; told once."""
+        """End the handshake without a link, once."""
         if not self._is_done:
             self._is_done = True
-            self._stream.close(message)
-            self._failed(code, message)
+            self.stream.close(message)
+            self._on_failed(self._machine, code, message)
 
     def _closed(self, reason: str) -> None:
         self._fail(UNPROVED, reason)
 
 
-class ClientHandshake(_Greeter):
+class ClientHandshake(_Handshake):
     """The end that dialled."""
 
     def __init__(
         self,
         pipe: ByteStream,
-        passport: Credentials,
+        credentials: Credentials,
         expected: str,
         *,
         is_direct: bool,
         wanted: Callable[[str], bool],
         on_done: Callable[[Established], None],
-        on_failed: Callable[[str, str], None],
+        on_failed: Callable[[str, str, str], None],
     ) -> None:
-        """`expected` is whom we mean to reach; empty: whoever answers there.
+        """`expected` is the machine to reach; empty: any.
 
-        `wanted` is asked last, with the machine's name: is a link still wanted? `on_failed` hears a
-        code and words.
+        `wanted` gets the machine's name, last of all, and returns whether a link is still wanted.
         """
         self._expected = expected
         self._wanted = wanted
-        self._on_done = on_done
-        self._on_failed = on_failed
         super().__init__(
-            pipe, passport.client_context, passport, is_server=False, is_direct=is_direct
+            pipe,
+            credentials.client_context,
+            credentials,
+            is_server=False,
+            is_direct=is_direct,
+            on_done=on_done,
+            on_failed=on_failed,
         )
 
     def _secure(self, certificate: bytes | None) -> None:
@@ -190,38 +186,32 @@ class ClientHandshake(_Greeter):
             name,
             self._credentials.instance,
         )
-        self._stream.write(greeting_frame(greeting))
+        self.stream.write(greeting_frame(greeting))
 
-    def _receive(self, payload: bytes) -> Established | None:
+    def _receive(self, payload: bytes) -> bool:
         match decode_greeting(payload):
             case Agreed() as agreed:
                 if not self._wanted(self._machine):
                     self._fail("not-wanted", "a link has been made meanwhile")
-                    return None
-                self._version, self._instance = agreed.version, agreed.instance
-                self._stream.allow(NETWORK_FRAME_BYTES_MAX)
-                self._stream.write(greeting_frame(Begin()))
-                return self._greeted(is_dialled=True)
+                    return False
+                self._instance = agreed.instance
+                self.stream.allow(NETWORK_FRAME_BYTES_MAX)
+                self.stream.write(greeting_frame(Begin()))
+                return True
             case Rejected(code, message):
                 self._fail(code, message)
             case _:
-                self._stream.close("its greeting is not that of a machine")
-        return None
-
-    def _done(self, greeted: Established) -> None:
-        self._on_done(greeted)
-
-    def _failed(self, code: str, message: str) -> None:
-        self._on_failed(code, message)
+                self.stream.close(NO_GREETING)
+        return False
 
 
-class ServerHandshake(_Greeter):
+class ServerHandshake(_Handshake):
     """The end that was dialled."""
 
     def __init__(
         self,
         pipe: ByteStream,
-        passport: Credentials,
+        credentials: Credentials,
         *,
         is_direct: bool,
         decide: Callable[[str, bool], Rejected | None],
@@ -229,61 +219,64 @@ class ServerHandshake(_Greeter):
         on_done: Callable[[Established], None],
         on_failed: Callable[[str, str, str], None],
     ) -> None:
-        """`decide` is asked whether a machine may link, with whether it comes straight.
+        """`decide` gets a machine, and whether it comes without a relay; None: it may link.
 
-        `on_anonymous` takes over the connection of a peer without a certificate; None: it is turned
-        away. `on_failed` hears the machine (empty: it proved none), a code and words.
+        `on_anonymous` takes the connection of a peer without a certificate; None: it is refused.
         """
         self._decide = decide
         self._on_anonymous = on_anonymous
-        self._on_done = on_done
-        self._on_failed = on_failed
         self._refusal: Rejected | None = None
         self._has_agreed = False
         super().__init__(
-            pipe, passport.server_context, passport, is_server=True, is_direct=is_direct
+            pipe,
+            credentials.server_context,
+            credentials,
+            is_server=True,
+            is_direct=is_direct,
+            on_done=on_done,
+            on_failed=on_failed,
         )
 
     def _secure(self, certificate: bytes | None) -> None:
         if certificate is None:
             if self._on_anonymous is None:
-                self._stream.close("it has shown no certificate")
+                self.stream.close("it has shown no certificate")
                 return
             self._is_done = True
-            self._on_anonymous(self._stream)
+            self._on_anonymous(self.stream)
             return
         self._certificate = certificate
         try:
             self._machine = self._credentials.check_peer(certificate)
-        except Problem as problem:  # said once it has greeted, or it would not be read
+        except Problem as problem:  # sent once it has greeted, or it would not be read
             self._refusal = Rejected(problem.code, str(problem))
 
-    def _receive(self, payload: bytes) -> Established | None:
+    def _receive(self, payload: bytes) -> bool:
         match decode_greeting(payload):
             case Greeting() as greeting if not self._has_agreed:
                 self._answer(greeting)
             case Begin() if self._has_agreed:
-                return self._greeted(is_dialled=False)
+                return True
             case _:
-                self._stream.close("its greeting is not that of a machine")
-        return None
+                self.stream.close(NO_GREETING)
+        return False
 
     def _answer(self, greeting: Greeting) -> None:
         refusal = self._refusal or self._mismatch(greeting)
         refusal = refusal or self._decide(self._machine, self._is_direct)
         if refusal is not None:
-            self._stream.write(greeting_frame(refusal))
+            self.stream.write(greeting_frame(refusal))
             self._is_done = True  # the other end closes, or the deadline does
             self._on_failed(self._machine, refusal.code, refusal.message)
             return
         self._has_agreed = True
-        self._version, self._instance = greeting.version, greeting.instance
-        self._stream.allow(NETWORK_FRAME_BYTES_MAX)
+        self._instance = greeting.instance
+        self.stream.allow(NETWORK_FRAME_BYTES_MAX)
         ours = Agreed(__version__, self._credentials.name, self._credentials.instance)
-        self._stream.write(greeting_frame(ours))
+        self.stream.write(greeting_frame(ours))
 
     def _mismatch(self, greeting: Greeting) -> Rejected | None:
-        """What is wrong with what the greeting says of itself."""
+        """Return why the greeting does not fit this machine or the certificate, or None."""
         ours = self._credentials
         theirs = (greeting.link_version, greeting.parts_version)
         if theirs != (LINK_VERSION, PARTS_VERSION):
@@ -301,9 +294,3 @@ class ServerHandshake(_Greeter):
         if greeting.other not in ("", ours.name):
             return Rejected(OTHER_MACHINE, f"this is {ours.name}, not {greeting.other}")
         return None
-
-    def _done(self, greeted: Established) -> None:
-        self._on_done(greeted)
-
-    def _failed(self, code: str, message: str) -> None:
-        self._on_failed(self._machine, code, message)

@@ -1,8 +1,8 @@
 """One link to another machine: frames out in a batch per turn, frames in, keepalive.
 
-It begins when both ends have agreed that a connection is one. It knows nothing of what kind the
-connection is, nor who dialled. A link that fell silent is closed: what waited in it is lost, both
-sides are told so, and the next one begins afresh, so that nobody acts on what is seconds old.
+It begins when both ends have agreed on it, over any connection and whoever dialled. A silent link
+is closed: its unsent messages are lost, both ends are notified, and the next link starts afresh, so
+that neither end acts on old messages.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 UNSENT_BYTES_MAX = 64 << 20
-"""What waits for a machine that does not read; it is told everything again when it comes back."""
+"""Unsent bytes for a machine that does not read; when it returns, everything is sent again."""
 TEXTS_BYTES_MAX = 32 << 20
-"""Of environments and scripts that the other end is trusted to have kept."""
+"""Of environments and scripts that the other end is relied on to have kept."""
 MESSAGES_PER_S_MAX = 20_000
-"""That another machine may send over a network: ten times what the busiest front end has to say.
-More is a flood, which would leave this machine no time for others."""
+"""Messages accepted from a machine over a network: ten times what the busiest front end sends. More
+is a flood, which would leave this machine no time for others."""
 LAST_WORD_S = 2.0
-"""For another machine to read why its link is closed, and to close it."""
+"""Time for the other machine to read why its link is closed, and to close it."""
 _BURST_S = 5.0
-"""What comes after a pause may come faster than that."""
+"""A burst after a pause may be so many seconds' worth of messages."""
 
 
 Texts = tuple[tuple[str, bytes], ...]
@@ -79,48 +79,56 @@ class LinkProfile(NamedTuple):
     """Properties of a link that depend on the path between its ends."""
 
     is_network: bool
-    """Whether each ping costs, and the other end may be anybody's: see docs/spec/005."""
+    """Whether frames cost and the other end is not trusted: see docs/spec/005."""
     batch_bytes_max: int
     silence_s: float = SILENCE_S
-    """After which the other end is taken for away (`[cluster] silence_s`)."""
+    """Time without an answer after which the other end is offline (`[cluster] silence_s`)."""
 
 
 NO_QUESTIONS = (Pong, CarryOver, Carry, Credit)
-"""Frames to which no answer is due on this link: `Pong` is one, and the ends of a circuit ask each
-other."""
+"""Frames that need no answer on this link: `Pong` is an answer, and the ends of a circuit answer
+each other."""
 
 LOCAL = LinkProfile(is_network=False, batch_bytes_max=BATCH_BYTES_MAX)
 NETWORK = LinkProfile(is_network=True, batch_bytes_max=NETWORK_BATCH_BYTES_MAX)
 
 
 class LinkOwner(Protocol):
-    """The owner of a link, which receives its messages."""
+    """The owner of a link, which receives its messages; by default, as over a Unix socket."""
 
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
-        """A message from a part of the other machine."""
+        """Handle a message for a part of this machine."""
 
     def bid(self, link: MachineLink, bid: Bid) -> None:
-        """An operator of the other machine asks something."""
+        """Handle a request of an operator of the other machine."""
+        raise OutOfPlace("an operator's request goes to the machine itself")
 
     def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
-        """What was asked of the other machine is done, or is not."""
+        """Handle the answer to a request of an operator; nothing was requested."""
+        return
 
     def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
-        """Environments and scripts by their digests."""
+        """Keep environments and scripts of the other machine by their digests.
+
+        `forget`: the other machine relies on none that came before.
+        """
+        return
 
     def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
-        """Something of a circuit through the other machine, or through this one."""
+        """Handle a frame of a circuit through the other machine, or through this one."""
+        raise OutOfPlace("nothing is relayed over a Unix socket")
 
     def bye(self, link: MachineLink, reason: str) -> None:
-        """The other machine says nothing more on this link."""
+        """Handle the last frame of the other machine on this link."""
+        raise OutOfPlace("a Unix socket has no closing message")
 
     def link_over(self, link: MachineLink, reason: str) -> None:
-        """The link is closed; everything that had arrived was told before."""
+        """Handle the end of the link, after everything that had arrived."""
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """A batch while it is put together."""
+    """A batch while it is collected."""
 
     envelopes: list[Envelope] = field(default_factory=list)
     texts: dict[str, bytes] = field(default_factory=dict)
@@ -128,15 +136,15 @@ class _Gathered:
     descriptors: list[int] = field(default_factory=list)
     forget: bool = False
     is_answer: bool = True
-    """Whether all of it answers something, and asks nothing."""
+    """Whether all messages are answers, and need none."""
     size_bytes: int = 0
 
     def is_full(self, bytes_max: int) -> bool:
-        """Whether what follows goes into another frame."""
+        """Whether the next message goes into another frame."""
         return self.size_bytes > bytes_max or len(self.descriptors) >= DESCRIPTORS_MAX
 
     def batch(self) -> Batch:
-        """What was gathered."""
+        """Return the frame's content."""
         texts = tuple(self.texts.items())
         return Batch(tuple(self.envelopes), texts, self.forget, tuple(self.passed))
 
@@ -151,19 +159,19 @@ class MachineLink:
         owner: LinkOwner,
         payloads: PayloadStore,
         descriptors: PassedDescriptors,
-        manner: LinkProfile = LOCAL,
+        profile: LinkProfile = LOCAL,
     ) -> None:
         self.machine = machine
-        """Whom it leads to."""
+        """The other end."""
         self.began_wall_s = read_clocks("link").wall_s
         self.offset = ClockOffset()
-        """Of the other machine's clock."""
+        """Of the other machine's clock against ours."""
         self.is_flooded = False
-        """Whether the other machine sent more than it may."""
+        """Whether the other machine exceeded `MESSAGES_PER_S_MAX`."""
         self._is_at_fault = False
         self.sent_bytes = 0
         self.received_bytes = 0
-        self._manner = manner
+        self._profile = profile
         self._owner = owner
         self._payloads = payloads
         self._descriptors = descriptors
@@ -171,46 +179,46 @@ class MachineLink:
         self._known_bytes = 0
         self._pieces = PayloadChunks()
         self.hold: Callable[[int], str] = unbounded
-        """Told how much of a text is there whose rest is to come; says why not so much."""
+        """Gets the bytes of incomplete texts, and returns why they are too many, if they are."""
         self._stream = stream
         self._loop = asyncio.get_running_loop()
         self._began_s = self._used_s = _steady_s()
         self._keepalive = Keepalive(
-            self._began_s, is_network=manner.is_network, silence_s=manner.silence_s
+            self._began_s, is_network=profile.is_network, silence_s=profile.silence_s
         )
         self._budget = MESSAGES_PER_S_MAX * _BURST_S
         self._is_over = False
         self._timer = self._loop.call_later(self._keepalive.ping_s, self._tick)
         stream.unsent_bytes_max = UNSENT_BYTES_MAX
         stream.redirect(self.receive, self._closed)
-        if manner.is_network:
+        if profile.is_network:
             self._ping()
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is over."""
+        """Whether the link is closed."""
         return self._is_over or self._stream.is_closed
 
     @property
     def silent_s(self) -> float:
-        """Since anything came."""
+        """Seconds since anything was received."""
         return _steady_s() - self._keepalive.received_s
 
     @property
     def lived_s(self) -> float:
-        """Since it began."""
+        """Seconds since the link began."""
         return _steady_s() - self._began_s
 
     @property
     def idle_s(self) -> float:
-        """How long no message has gone either way."""
+        """Seconds without a message in either direction."""
         return _steady_s() - self._used_s
 
     def send(self, sends: list[Send]) -> None:
         """Send these messages, in order, in as few frames as their sizes allow."""
         self._used_s = _steady_s()
         for gathered in self._batches(sends):
-            if self._manner.is_network:
+            if self._profile.is_network:
                 self._send_long_texts(gathered)
             frame, descriptors = link_frame(gathered.batch()), gathered.descriptors
             self._write(frame, descriptors, is_answer=gathered.is_answer)
@@ -222,16 +230,16 @@ class MachineLink:
         self._write(link_frame(content), [], is_answer=isinstance(content, NO_QUESTIONS))
 
     def read_out(self) -> None:
-        """Take in everything that has arrived."""
+        """Handle everything that has arrived."""
         self._stream.read_out()
 
     def close(self, reason: str) -> None:
-        """End the link, once all that has arrived was taken in."""
+        """Handle everything that has arrived, then end the link."""
         self.read_out()
         self._stream.close(reason)
 
     def end(self, reason: str) -> None:
-        """End the link at once: the other machine has said its last word."""
+        """End the link at once: the other machine sends nothing more."""
         self._stream.close(reason)
 
     # --- out -------------------------------------------------------------------------------------
@@ -242,7 +250,7 @@ class MachineLink:
         self._stream.write(data, descriptors)
 
     def _send_long_texts(self, gathered: _Gathered) -> None:
-        """What does not fit into a frame goes before it."""
+        """Send the texts that are too long for a batch in pieces before it."""
         for digest in [d for d, text in gathered.texts.items() if len(text) > PIECE_BYTES]:
             for piece in pieces(digest, gathered.texts.pop(digest)):
                 self._write(link_frame(piece), [])
@@ -256,14 +264,14 @@ class MachineLink:
             gathered.envelopes.append(envelope)
             gathered.is_answer &= is_answer(send.message)
             gathered.size_bytes += len(envelope.body)
-            if gathered.is_full(self._manner.batch_bytes_max):
+            if gathered.is_full(self._profile.batch_bytes_max):
                 yield gathered
                 gathered = _Gathered()
         if gathered.envelopes:
             yield gathered
 
     def _add_needs(self, run: Run, gathered: _Gathered) -> None:
-        """What a task needs beside its spec, and the other end does not have."""
+        """Add the texts and descriptors of a task that the other end does not have."""
         if self._known_bytes > TEXTS_BYTES_MAX:
             gathered.forget = True
             self._known_texts = dict.fromkeys(gathered.texts)
@@ -284,11 +292,11 @@ class MachineLink:
 
     @property
     def is_at_fault(self) -> bool:
-        """Whether the link is over for what the other machine sent."""
+        """Whether the link was closed because of what the other machine sent."""
         return self._is_at_fault or self._stream.is_at_fault
 
     def receive(self, frames: list[bytes]) -> None:
-        """What the other machine has sent."""
+        """Handle frames of the other machine."""
         self._keepalive.received(_steady_s())
         for payload in frames:
             if self.is_closed:
@@ -309,13 +317,13 @@ class MachineLink:
                 return
 
     def break_off(self, reason: str) -> None:
-        """End the link for what the other machine did, and let it know."""
+        """End the link because of the other machine, and send it the reason."""
         log.warning("the link with %s is closed: %s", self.machine, reason)
-        if not self._manner.is_network:
+        if not self._profile.is_network:
             self._stream.close(reason)
             return
         self.send_frame(Bye(reason))
-        # Closing while something is unread would reset the connection, and the word be lost.
+        # Closing while something is unread would reset the connection, and the reason be lost.
         self._stream.redirect(ignore, ignore)
         self._loop.call_later(LAST_WORD_S, self._stream.close, reason)
         self._closed(reason)
@@ -323,8 +331,8 @@ class MachineLink:
     def _batch(self, batch: Batch) -> None:
         self._used_s = self._keepalive.received_s
         self._spend(len(batch.messages))
-        # Over a network none can be passed: whoever says so means those of other jobs.
-        for number, count in () if self._manner.is_network else batch.passed:
+        # Over a network none are passed: a frame that lists any would take those of other jobs.
+        for number, count in () if self._profile.is_network else batch.passed:
             received = self._stream.descriptors[:count]
             del self._stream.descriptors[:count]
             if len(received) == count:
@@ -363,13 +371,13 @@ class MachineLink:
                 self._owner.circuit(self, content)
 
     def _spend(self, messages: int) -> None:
-        """Count what came; raises `OutOfPlace` where it is a flood."""
+        """Count received messages; raise `OutOfPlace` if they are a flood."""
         self._budget -= messages
-        if self._budget < 0 and self._manner.is_network:
+        if self._budget < 0 and self._profile.is_network:
             self.is_flooded = True
             raise OutOfPlace(f"a flood: more than {MESSAGES_PER_S_MAX} messages a second")
 
-    # --- is the other there? ---------------------------------------------------------------------
+    # --- keepalive -------------------------------------------------------------------------------
 
     def _tick(self) -> None:
         try:
@@ -379,21 +387,21 @@ class MachineLink:
 
     def _poll(self) -> None:
         now_s = _steady_s()
-        hearing, own_pause_s = self._keepalive, self._keepalive.looked(now_s)
+        keepalive, own_pause_s = self._keepalive, self._keepalive.polled(now_s)
         more = MESSAGES_PER_S_MAX * own_pause_s
         self._budget = min(MESSAGES_PER_S_MAX * _BURST_S, self._budget + more)
-        if hearing.is_silent(now_s):
-            # It may be ourselves who were stopped, with all it said waiting to be read.
+        if keepalive.is_silent(now_s):
+            # This process may have been stopped, with its messages waiting to be read.
             self.read_out()
-            if own_pause_s > 2 * hearing.ping_s:
-                hearing.give_time(2 * hearing.ping_s, now_s)
+            if own_pause_s > 2 * keepalive.ping_s:
+                keepalive.give_time(2 * keepalive.ping_s, now_s)
         if self.is_closed:
             return
-        if hearing.is_silent(now_s):
-            self._stream.close(f"it has not answered for {hearing.silence_s:.0f} s")
+        if keepalive.is_silent(now_s):
+            self._stream.close(f"it has not answered for {keepalive.silence_s:.0f} s")
             return
         self._timer = self._loop.call_later(self._keepalive.ping_s, self._tick)
-        if hearing.is_ping_due(now_s):
+        if keepalive.is_ping_due(now_s):
             self._ping()
 
     def _ping(self) -> None:

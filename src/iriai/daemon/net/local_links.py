@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.net.link import LOCAL, MachineLink, Texts
+from iriai.daemon.net.link import LOCAL, LinkOwner, MachineLink
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
@@ -24,7 +24,7 @@ from iriai.system.atomic_files import write_whole
 from iriai.system.clock import now as read_clocks
 from iriai.system.passwd_cache import Person
 from iriai.wire.exchange import Done
-from iriai.wire.links import Bid, CircuitFrame, Obeyed, OutOfPlace
+from iriai.wire.links import Bid, Obeyed, OutOfPlace
 from iriai.wire.machines import Drain, Link, Linked, LinkRow, MemberRow, Resume
 from iriai.wire.parts import PARTS_VERSION
 from iriai.wire.requests import SAME_VERSION
@@ -33,12 +33,11 @@ FILE = "machines.json"
 
 
 class LocalMachines:
-    """The machines that were ever linked here, and by which state directory each is known.
+    """The machines that were ever linked here, and the state directory of each.
 
-    A machine with attempts that are not settled must not be replaced by another of its name, which
-    knows nothing of them: what it would answer is not true. So this outlives the daemon, in one
-    small file that is written when a machine is new, or an operator says that one is gone for good.
-    `directory` is the daemon's own.
+    A machine with unsettled attempts must not be replaced by another of its name, which knows
+    nothing of them and would answer wrongly. So this is stored, in a small file in the daemon's
+    `directory`, written when a machine is new or an operator removes one.
     """
 
     def __init__(self, directory: str) -> None:
@@ -46,26 +45,26 @@ class LocalMachines:
         self._tokens = self._read()
 
     def names(self) -> list[str]:
-        """All that were ever linked, in the order of their first link."""
+        """Return the machines, in the order of their first link."""
         return list(self._tokens)
 
     def token_of(self, name: str) -> str | None:
-        """Which state directory the name stands for; None where it is not known."""
+        """Return the token of the state directory that has this name, or None."""
         return self._tokens.get(name)
 
     def learn(self, name: str, token: str) -> None:
-        """The name stands for this directory from now on; durable when this returns.
+        """Store which state directory has this name; durable on return.
 
-        Raises OSError where it cannot be written; then nothing was changed.
+        Raises OSError if it cannot be written; then nothing was changed.
         """
         if self._tokens.get(name) == token:
             return
         self._write(self._tokens | {name: token})
 
     def forget(self, name: str) -> None:
-        """Nothing is known of the name from now on; durable when this returns.
+        """Remove a machine; durable on return.
 
-        Raises OSError where it cannot be written; then nothing was changed.
+        Raises OSError if it cannot be written; then nothing was changed.
         """
         if name in self._tokens:
             self._write({each: token for each, token in self._tokens.items() if each != name})
@@ -76,13 +75,13 @@ class LocalMachines:
 
     def _read(self) -> dict[str, str]:
         try:
-            said = json.loads(self._path.read_text())
-            return {str(name): str(token) for name, token in said.items()}
+            found = json.loads(self._path.read_text())
+            return {str(name): str(token) for name, token in found.items()}
         except FileNotFoundError:
             return {}
         except (ValueError, AttributeError) as error:
-            # Replaced whole, so this is no torn file: someone wrote it. Machines are known again
-            # when they link.
+            # The file is replaced whole, so it is not torn: another program wrote it. Machines are
+            # known again when they link.
             log.warning("%s was not written by iriai (%s): it is replaced", self._path, error)
             return {}
 
@@ -90,23 +89,23 @@ class LocalMachines:
 log = logging.getLogger(__name__)
 
 TO_A_BACK_END = frozenset({Part.HOME, Part.BROKER, Part.SUCCESSION})
-"""The parts of a front end that a back end's node may speak to."""
+"""The parts of a front end that a back end may send messages to."""
 
 
-TURNED_SHOWN_S = 60.0
-"""How long a machine that was turned away is spoken of: one that still tries comes each 10 s."""
-TURNED_MAX = 64
-"""So many of these are kept, the latest: any local user may try."""
+REFUSED_SHOWN_S = 60.0
+"""How long a refused machine is reported: one that still tries comes every 10 s."""
+REFUSED_MAX = 64
+"""Refused machines that are kept, the latest: any local user may try."""
 
 
-class _Turned(NamedTuple):
-    """A machine that was turned away, and why."""
+class _RefusedMachine(NamedTuple):
+    """A machine whose link was refused."""
 
     wall_s: float
     problem: Problem
 
 
-class LocalLinks:
+class LocalLinks(LinkOwner):
     """The front end's links to its back ends."""
 
     def __init__(
@@ -117,7 +116,7 @@ class LocalLinks:
         descriptors: PassedDescriptors,
         unsettled: Callable[[str], list[JobId]],
     ) -> None:
-        """`unsettled` gives the jobs with attempts on a machine that are not settled."""
+        """`unsettled` returns the jobs with unsettled attempts on a machine."""
         self.known = LocalMachines(settings.paths.store)
         self._settings = settings
         self._engine = engine
@@ -125,18 +124,18 @@ class LocalLinks:
         self._descriptors = descriptors
         self._unsettled = unsettled
         self._links: dict[str, MachineLink] = {}
-        self._gone: dict[str, tuple[float, str]] = {}
-        """Machines without a link: since when (on the wall), and why."""
-        self._turned: dict[str, _Turned] = {}
+        self._offline: dict[str, tuple[float, str]] = {}
+        """Machines without a link: since when (wall clock), and why."""
+        self._refused: dict[str, _RefusedMachine] = {}
         self._bids: dict[int, tuple[str, RequestContext]] = {}
         self._numbers = count(1)
 
     def handlers(self) -> Handlers:
-        """Each request's handler."""
+        """Return the handler of each request."""
         return {Link: self._link}
 
     def send(self, sends: list[Send]) -> None:
-        """What the cores say to other machines; to one without a link it is lost."""
+        """Send messages to other machines; those to a machine without a link are lost."""
         by_machine: dict[str, list[Send]] = {}
         for send in sends:
             by_machine.setdefault(send.machine, []).append(send)
@@ -146,11 +145,11 @@ class LocalLinks:
                 link.send(ours)
 
     def is_up(self, machine: str) -> bool:
-        """Whether a machine can be reached."""
+        """Whether there is a link with a machine."""
         return machine in self._links
 
     def rows(self) -> tuple[LinkRow, ...]:
-        """How each link stands, for people."""
+        """Return the state of each link, for people."""
         now_s = read_clocks("links").wall_s
         rows = []
         for name in self.known.names():
@@ -158,33 +157,34 @@ class LocalLinks:
             if link is not None:
                 rows.append(LinkRow(name, True, f"up for {_ago(now_s - link.began_wall_s)}"))
                 continue
-            since_s, reason = self._gone.get(name, (now_s, "it has not linked since the start"))
+            since_s, reason = self._offline.get(name, (now_s, "it has not linked since the start"))
             rows.append(LinkRow(name, False, f"for {_ago(now_s - since_s)}: {reason}"))
         return tuple(rows)
 
     def members(self) -> tuple[MemberRow, ...]:
-        """None: that is for clusters over a network."""
+        """Return none: only a cluster over a network has members."""
         return ()
 
     def trouble(self) -> list[str]:
-        """What is wrong with links, for `status` and `doctor`."""
+        """Return what is wrong with links, for `status` and `doctor`."""
         found = [f"{row.machine} is offline {row.words}" for row in self.rows() if not row.is_up]
         now_s = read_clocks("links").wall_s
-        for who, turned in self._turned.items():
-            if now_s - turned.wall_s < TURNED_SHOWN_S:
-                found.append(f"a machine ({who}) was refused: {turned.problem}")
+        for who, refused in self._refused.items():
+            if now_s - refused.wall_s < REFUSED_SHOWN_S:
+                found.append(f"a machine ({who}) was refused: {refused.problem}")
         return found
 
     def pass_on(self, asked: RequestContext, machine: str, body: Drain | Resume) -> None:
-        """Have another machine do what an operator asks; answered when it is durable there.
+        """Forward an operator's request to another machine, which answers when it is durable there.
 
-        Raises `Unreachable` where it has no link.
+        Raises:
+            Unreachable: there is no link with the machine.
         """
         link = self._links.get(machine)
         if link is None:
             raise Unreachable(
                 "no-link",
-                f"{machine} is not linked: {self._gone.get(machine, (0, 'it never was'))[1]}",
+                f"{machine} is not linked: {self._offline.get(machine, (0, 'it never was'))[1]}",
                 "run the command on that machine (use --state)",
             )
         number = next(self._numbers)
@@ -192,28 +192,28 @@ class LocalLinks:
         link.send_frame(Bid(number, body, asked.caller.person.name))
 
     def forget(self, machine: str) -> None:
-        """A machine without a link is gone for good; durable when this returns."""
+        """Remove a machine that will not come back; durable on return."""
         try:
             self.known.forget(machine)
         except OSError as error:
             raise problem_of(error, self._settings.paths.store) from None
-        self._gone.pop(machine, None)
-        self._turned.pop(_calls_itself(machine), None)
+        self._offline.pop(machine, None)
+        self._refused.pop(_calls_itself(machine), None)
 
     def close(self) -> None:
         """End all links."""
         for link in list(self._links.values()):
             link.close("the front end ends")
 
-    # --- a machine comes -------------------------------------------------------------------------
+    # --- new links -------------------------------------------------------------------------------
 
     def _link(self, asked: RequestContext, body: Link, now: Instant) -> None:
         try:
             self._check(asked, body)
         except Problem as problem:
-            self._turn_away(asked, body.name, problem, now)
+            self._note_refusal(asked, body.name, problem, now)
             raise
-        self._turned.pop(_calls_itself(body.name), None)
+        self._refused.pop(_calls_itself(body.name), None)
         before = self._links.get(body.name)
         if before is not None:
             before.close("a new connection of the same machine replaces it")
@@ -228,27 +228,29 @@ class LocalLinks:
             LOCAL._replace(silence_s=self._settings.configuration.cluster.silence_s),
         )
         self._links[body.name] = link
-        self._gone.pop(body.name, None)
+        self._offline.pop(body.name, None)
         log.info("%s is linked (iriai %s)", body.name, body.version)
         self._engine.event(LinkUp(body.name))
 
-    def _turn_away(self, asked: RequestContext, name: str, problem: Problem, now: Instant) -> None:
-        """Remember it; whoever may have no back end here is known by their own name alone."""
+    def _note_refusal(
+        self, asked: RequestContext, name: str, problem: Problem, now: Instant
+    ) -> None:
+        """Keep a refusal, under the user's name if the user may have no back end here."""
         caller = asked.caller.person
         is_known = self._may_have_a_back_end(caller)
         who = _calls_itself(name) if is_known else f"a back end of {caller.name}"
-        if self._turned.pop(who, None) is None:
+        if self._refused.pop(who, None) is None:
             log.warning("%s was refused: %s", who, problem)
-        self._turned[who] = _Turned(now.wall_s, problem)
-        if len(self._turned) > TURNED_MAX:
-            del self._turned[next(iter(self._turned))]
+        self._refused[who] = _RefusedMachine(now.wall_s, problem)
+        if len(self._refused) > REFUSED_MAX:
+            del self._refused[next(iter(self._refused))]
 
     def _may_have_a_back_end(self, person: Person) -> bool:
         trusted = {0, self._settings.owner_uid}
         return person.uid in trusted or person.name == self._settings.daemon_user
 
     def _check(self, asked: RequestContext, body: Link) -> None:
-        """Raise where this machine may not link."""
+        """Raise a `Problem` if this machine may not link."""
         caller = asked.caller.person
         if not self._may_have_a_back_end(caller):
             raise NotAllowed(
@@ -284,23 +286,16 @@ class LocalLinks:
             "give this one another --name and state directory, or bring the other one back",
         )
 
-    # --- what links tell -------------------------------------------------------------------------
+    # --- events of links -------------------------------------------------------------------------
 
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
-        """A message of a node."""
+        """Handle a message of a back end's node."""
         if part not in TO_A_BACK_END:
             raise OutOfPlace(f"a front end has no {part} for {link.machine}")
         self._engine.news(Delivered(link.machine, part, message))
 
-    def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
-        """A back end has none of its own."""
-
-    def bid(self, link: MachineLink, bid: Bid) -> None:
-        """A back end's operators say what they want to their own machine."""
-        raise OutOfPlace("a back end has nothing to ask")
-
     def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
-        """What an operator asked of a back end is done, or is not."""
+        """Answer the operator whose request a back end has carried out, or refused."""
         waiting = self._bids.pop(answer.number, None)
         if waiting is None:
             return
@@ -311,20 +306,12 @@ class LocalLinks:
         family = FAMILIES.get(ExitCode(answer.exit_code), Problem)
         asked.fail(family(answer.code, answer.message, answer.hint))
 
-    def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
-        """Machines of one host need no relay."""
-        raise OutOfPlace("nothing is relayed over a Unix socket")
-
-    def bye(self, link: MachineLink, reason: str) -> None:
-        """Links of one host stay until they break."""
-        raise OutOfPlace("a Unix socket has no closing message")
-
     def link_over(self, link: MachineLink, reason: str) -> None:
-        """A link is closed, and everything that had arrived was told."""
+        """Note that a machine is offline, and fail the requests that it has not answered."""
         if self._links.get(link.machine) is not link:
             return
         del self._links[link.machine]
-        self._gone[link.machine] = (read_clocks("links").wall_s, reason)
+        self._offline[link.machine] = (read_clocks("links").wall_s, reason)
         log.warning("%s is offline: %s", link.machine, reason)
         self._engine.event(LinkDown(link.machine))
         lost = [number for number, (name, _) in self._bids.items() if name == link.machine]

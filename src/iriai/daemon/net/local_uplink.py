@@ -1,6 +1,6 @@
 """The back end's side of its link: dials the front end, again after each break.
 
-Meanwhile tasks go on, and what the node has to say is lost: it repeats what matters on `LinkUp`.
+Without a link tasks go on, and the node's messages are lost: it repeats what matters on `LinkUp`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from iriai import __version__
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.net.link import LOCAL, MachineLink, Texts
+from iriai.daemon.net.link import LOCAL, LinkOwner, MachineLink, Texts
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
 from iriai.daemon.startup.settings import DaemonSettings
@@ -24,7 +24,7 @@ from iriai.protocol.messages.scheduling import End, Message, Refusal
 from iriai.system.clock import now as read_clocks
 from iriai.system.passwd_cache import peer_of
 from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
-from iriai.wire.links import Bid, CircuitFrame, Obeyed, OutOfPlace
+from iriai.wire.links import Bid, Obeyed, OutOfPlace
 from iriai.wire.machines import Link, Linked, LinkRow, MemberRow
 from iriai.wire.parts import PARTS_VERSION
 from iriai.wire.requests import (
@@ -43,17 +43,17 @@ log = logging.getLogger(__name__)
 RETRY_MIN_S = 0.05
 """A front end that was restarted is back within a second or two."""
 RETRY_MAX_S = 2.0
-"""The longest pause while nobody listens."""
+"""The longest pause while no front end listens."""
 REFUSED_RETRY_S = 10.0
-"""After the front end said no: that changes only when someone does something."""
+"""Pause after a refusal, which an operator has to resolve."""
 
 
 OF_A_BACK_END = frozenset({Part.NODE, Part.SUCCESSION})
-"""The parts of a back end that a front end may speak to."""
+"""The parts of a back end that a front end may send messages to."""
 FOREIGN = "the process that listens there is not a daemon of iriai"
 
 
-class LocalUplink:
+class LocalUplink(LinkOwner):
     """The back end's link to its front end."""
 
     def __init__(
@@ -65,11 +65,11 @@ class LocalUplink:
         texts: RemotePayloads,
     ) -> None:
         self.front = ""
-        """The front end's machine, once it has answered."""
+        """Name of the front end, once it has answered."""
         self.spool = ""
         """Directory where the front end wants the output of followed tasks."""
-        self.on_bid: Callable[[MachineLink, Bid], None] = _unheard
-        """Told what an operator of the front end asks."""
+        self.on_bid: Callable[[MachineLink, Bid], None] = _refuse
+        """Called with each request of an operator of the front end."""
         self._settings = settings
         self._engine = engine
         self._payloads = payloads
@@ -87,7 +87,7 @@ class LocalUplink:
     # --- for the daemon --------------------------------------------------------------------------
 
     def send(self, sends: list[Send]) -> None:
-        """What the node says; without a link it is lost."""
+        """Send the node's messages; without a link they are lost."""
         for send in sends:
             if isinstance(send.message, Refusal | End):
                 self._descriptors.drop(send.message.attempt.number)
@@ -95,7 +95,7 @@ class LocalUplink:
             self._link.send(sends)
 
     def rows(self) -> tuple[LinkRow, ...]:
-        """How the link stands, for people."""
+        """Return the state of the link, for people."""
         since_s = max(0.0, read_clocks("uplink").wall_s - self._since_wall_s)
         words = f"for {since_s:.0f} s"
         if self._link is not None:
@@ -103,11 +103,11 @@ class LocalUplink:
         return (LinkRow(self.front, False, f"{words}: {self._problem}"),)
 
     def members(self) -> tuple[MemberRow, ...]:
-        """None: that is for clusters over a network."""
+        """Return none: only a cluster over a network has members."""
         return ()
 
     def trouble(self) -> list[str]:
-        """What is wrong with the link, for `status` and `doctor`."""
+        """Return what is wrong with the link, for `status` and `doctor`."""
         if self._link is not None:
             return []
         where = f"the front end at {self._settings.role.front}"
@@ -124,7 +124,7 @@ class LocalUplink:
     # --- dialling --------------------------------------------------------------------------------
 
     def connect(self) -> None:
-        """Dial, now and whenever the link is gone."""
+        """Dial now, and again after each failure."""
         if self._is_closing:
             return
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -157,18 +157,18 @@ class LocalUplink:
 
     def _frames(self, frames: list[bytes]) -> None:
         for position, payload in enumerate(frames):
-            dialling = self._dialer
-            if dialling is None:
-                if self._link is not None:  # what the front end said right behind `Linked`
+            stream = self._dialer
+            if stream is None:
+                if self._link is not None:  # frames that arrived with `Linked`
                     self._link.receive(frames[position:])
                 return
             try:
                 self._answered(decode_reply(payload))
             except MalformedMessage:
-                dialling.close(FOREIGN)
+                stream.close(FOREIGN)
 
     def _answered(self, reply: Reply) -> None:
-        """One step on; `Link` follows `Welcome`, so that a dead connection is never a link."""
+        """Go one step on; `Link` follows `Welcome`, so that no dead connection becomes a link."""
         match reply:
             case Answer(_, Welcome()):
                 settings = self._settings
@@ -176,10 +176,10 @@ class LocalUplink:
             case Answer(_, Linked() as linked):
                 self._linked(linked)
             case Failure():
-                dialling, self._dialer = self._dialer, None
+                stream, self._dialer = self._dialer, None
                 self._stop_waiting()
-                if dialling is not None:
-                    dialling.close("it refused")
+                if stream is not None:
+                    stream.close("it refused")
                 words = f"{reply.message}; {reply.hint}" if reply.hint else reply.message
                 self._refused(words)
             case _ if self._dialer is not None:
@@ -202,7 +202,7 @@ class LocalUplink:
             LOCAL._replace(silence_s=self._settings.configuration.cluster.silence_s),
         )
         log.info("linked with the front end %s", linked.name)
-        self._texts.forget(linked.name)  # this front end will send what it counts on
+        self._texts.forget(linked.name)  # this front end sends what it relies on again
         self._engine.machine.follow(linked.name)
         self._engine.event(LinkUp(linked.name))
 
@@ -212,14 +212,14 @@ class LocalUplink:
             self._deadline = None
 
     def _closed(self, reason: str) -> None:
-        """While dialling."""
+        """Handle the end of a connection that is no link yet."""
         self._stop_waiting()
         if self._dialer is not None:
             self._dialer = None
             self._failed(reason)
 
     def _failed(self, problem: str) -> None:
-        """The front end may be back in a moment."""
+        """Dial again soon: the front end may be restarting."""
         self._again(problem, self._pause_s)
         self._pause_s = min(RETRY_MAX_S, self._pause_s * 1.5)
 
@@ -233,35 +233,24 @@ class LocalUplink:
         if not self._is_closing:
             self._loop.call_later(pause_s, self.connect)
 
-    # --- what the link tells ---------------------------------------------------------------------
+    # --- events of the link ----------------------------------------------------------------------
 
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
-        """A message of the front end's home or broker, or what its broker acknowledges."""
+        """Handle a message of the front end's home or broker."""
         if part not in OF_A_BACK_END:
             raise OutOfPlace(f"a back end has no {part}")
         self._engine.event(Delivered(link.machine, part, message))
 
     def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
-        """Environments and scripts of tasks that follow."""
+        """Keep environments and scripts of tasks that follow."""
         self._texts.receive(link.machine, texts, forget=forget)
 
     def bid(self, link: MachineLink, bid: Bid) -> None:
-        """An operator of the front end asks something."""
+        """Pass on a request of an operator of the front end."""
         self.on_bid(link, bid)
 
-    def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
-        """Nothing was asked of the front end."""
-
-    def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
-        """Machines of one host need no relay."""
-        raise OutOfPlace("nothing is relayed over a Unix socket")
-
-    def bye(self, link: MachineLink, reason: str) -> None:
-        """Links of one host stay until they break."""
-        raise OutOfPlace("a Unix socket has no closing message")
-
     def link_over(self, link: MachineLink, reason: str) -> None:
-        """The link is closed, and everything that had arrived was told."""
+        """Notify the node, and dial again."""
         if self._link is not link:
             return
         self._link = None
@@ -270,6 +259,6 @@ class LocalUplink:
         self._failed(reason)
 
 
-def _unheard(link: MachineLink, bid: Bid) -> None:
-    """Before a listener is set."""
+def _refuse(link: MachineLink, bid: Bid) -> None:
+    """Refuse a request that arrives before the daemon has started."""
     link.send_frame(Obeyed(bid.number, ExitCode.INTERNAL, "not-ready", "the back end is starting"))

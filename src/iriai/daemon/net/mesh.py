@@ -1,7 +1,7 @@
 """The links of this machine with others of its cluster, over the network (docs/spec/005).
 
-Whoever has something to say to a machine has a link made, which stays for a while. Of two machines
-that dial each other at once one yields, so that there is one link for each pair.
+A link is made when there is a message for a machine, and stays for a while. Of two machines that
+dial each other at once one yields, so that there is one link for each pair.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from iriai.daemon.net.dialer import (
     greet,
 )
 from iriai.daemon.net.handshake import Established, ServerHandshake
-from iriai.daemon.net.link import NETWORK, MachineLink, Texts
+from iriai.daemon.net.link import NETWORK, LinkOwner, MachineLink, Texts
 from iriai.daemon.net.peer_connection import HELD_S, PeerConnection
 from iriai.daemon.net.violations import Violations
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
@@ -44,26 +44,26 @@ from iriai.protocol.messages.scheduling import Message
 from iriai.system.clock import now as read_clocks
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.greetings import TOO_MANY, YIELD, Rejected
-from iriai.wire.links import IDLE_S, Bid, Bye, CircuitFrame, Obeyed, OutOfPlace
+from iriai.wire.links import IDLE_S, Bye, CircuitFrame
 from iriai.wire.parts import tag_of
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 1.0
-"""Between two looks at what is idle, held too long, or missing."""
+POLL_S = 1.0
+"""Between two searches for links that are idle or missing, and messages held too long."""
 LINKS_MAX = 600
 """More than a cluster of 500 needs, below the usual limit of 1,024 descriptors of a process."""
 RELAYS_KEPT = 2
-"""Links that an outward-only machine keeps open: one may go, and it is still reached."""
+"""Links that an outward-only machine keeps open: if one breaks, it is still reached."""
 UNFINISHED_BYTES_MAX = 256 << 20
-"""Of frames and texts of all links whose rest has not come: those of thirty at once at their
-longest; beyond that no link may have more than an equal share."""
+"""Of incomplete frames and texts of all links: enough for thirty of the largest; beyond it no link
+may have more than an equal share."""
 RELAYED = Bounds(in_all=128, of_source=32)
-"""Circuits whose opener has not proved who it is, by the relay that they came through."""
+"""Circuits whose opener has not authenticated, by their relay."""
 RATE_OF_RELAY = Rate(per_s=20.0, burst=200.0)
-"""Circuits that may be opened to us through one relay: each takes a handshake."""
+"""Incoming circuits through one relay: each takes a handshake."""
 FLOOD_S = 60.0
-"""How long a machine that sent more than may be is not linked again."""
+"""How long a machine that flooded a link is refused."""
 
 
 class LinkState(NamedTuple):
@@ -85,17 +85,17 @@ class Listener(NamedTuple):
     event: Callable[[MachineEvent], None]
     """`Delivered`, `LinkUp`, `LinkDown`."""
     takes: Callable[[str, Part, Message], bool]
-    """Whether a machine may say this to a part of ours."""
+    """Whether a machine may send this message to a part of this machine."""
     texts: Callable[[str, Texts, bool], None]
-    """Texts of a machine, and whether it counts on none that came before."""
+    """Texts of a machine, and whether it relies on none that came before."""
 
 
-class Mesh:
+class Mesh(LinkOwner):
     """The links of this machine with the others of its cluster."""
 
     def __init__(
         self,
-        passport: Credentials,
+        credentials: Credentials,
         book: AddressBook,
         listener: Listener,
         payloads: PayloadStore,
@@ -104,9 +104,9 @@ class Mesh:
         is_outward_only: bool = False,
         silence_s: float = SILENCE_S,
     ) -> None:
-        """`silence_s`: after which the other end of a link is taken for away."""
+        """`silence_s`: time without an answer after which the other end of a link is offline."""
         self.violations = Violations()
-        self._credentials = passport
+        self._credentials = credentials
         self._book = book
         self._listener = listener
         self._payloads = payloads
@@ -115,68 +115,73 @@ class Mesh:
         self._link_profile = NETWORK._replace(silence_s=silence_s)
         self._peers: dict[str, PeerConnection] = {}
         self._parting: dict[MachineLink, PeerConnection] = {}
-        """Links that are over for us, until the other end has said so too."""
-        self._shunned_until_s: dict[str, float] = {}
+        """Links that this machine closes, until the other end has answered."""
+        self._blocked_until_s: dict[str, float] = {}
         self._unfinished = SharedQuota(UNFINISHED_BYTES_MAX)
         self._relayed: UnauthenticatedConnections[ServerHandshake] = UnauthenticatedConnections(
             RELAYED, lambda each: each.stream.has_spoken
         )
         self._of_relay: TokenBuckets[str] = TokenBuckets(RATE_OF_RELAY)
-        self.circuits = Circuits(passport.name, self._direct_link, self._circuit_opened)
+        self.circuits = Circuits(credentials.name, self._direct_link, self._circuit_opened)
         self.acceptor = Acceptor(
-            passport, self.violations, self._decide, self._linked, self._answer_failed, book.is_at
+            credentials,
+            self.violations,
+            self._decide,
+            self._linked,
+            self._answer_failed,
+            book.is_at,
         )
         self._loop = asyncio.get_running_loop()
-        self._looking: asyncio.TimerHandle | None = None
+        self._polling: asyncio.TimerHandle | None = None
         self._is_closing = False
 
     # --- for the daemon --------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Look for others, and after the links, from here on."""
+        """Start to make and supervise links."""
         self._poll()
 
     def send(self, sends: list[Send]) -> None:
-        """What the cores say to other machines; a link is made where there is none."""
+        """Send messages to other machines; make a link where there is none."""
         by_machine: dict[str, list[Send]] = {}
         for send in sends:
             by_machine.setdefault(send.machine, []).append(send)
         for machine, ours in by_machine.items():
-            neighbour = self._peers.get(machine)
-            if neighbour is not None and neighbour.link is not None:
-                neighbour.link.send(ours)
-            elif neighbour is not None or self._book.is_known(machine):
-                neighbour = self._peer(machine)
-                neighbour.hold(ours, _steady_s())
-                self._dial(neighbour)
+            peer = self._peers.get(machine)
+            if peer is not None and peer.link is not None:
+                peer.link.send(ours)
+            elif peer is not None or self._book.is_known(machine):
+                peer = self._peer(machine)
+                peer.hold(ours, _steady_s())
+                self._dial(peer)
 
     @property
     def instance(self) -> str:
-        """Of this machine."""
+        """This machine's instance."""
         return self._credentials.instance
 
     def is_up(self, machine: str) -> bool:
-        """Whether there is a link now."""
-        neighbour = self._peers.get(machine)
-        return neighbour is not None and neighbour.link is not None
+        """Whether there is a link with a machine."""
+        peer = self._peers.get(machine)
+        return peer is not None and peer.link is not None
 
     def block(self, machine: str, reason: str, for_s: float) -> None:
-        """End the link with a machine that did harm, and have none with it for a while."""
+        """End the link with a machine that did harm, and refuse it for a while."""
         now_s = _steady_s()
-        self._shunned_until_s[machine] = now_s + for_s
+        self._blocked_until_s[machine] = now_s + for_s
         self.violations.note(machine, "shunned", reason, now_s)
-        neighbour = self._peers.get(machine)
-        if neighbour is not None and neighbour.link is not None:
-            neighbour.link.break_off(reason)
+        peer = self._peers.get(machine)
+        if peer is not None and peer.link is not None:
+            peer.link.break_off(reason)
 
     def last_contact_ago_s(self, machine: str) -> float | None:
-        """Since anything came over the link with a machine; None: there is none now."""
-        neighbour = self._peers.get(machine)
-        link = neighbour.link if neighbour is not None else None
+        """Return the seconds since a machine sent anything over its link; None: it has none."""
+        peer = self._peers.get(machine)
+        link = peer.link if peer is not None else None
         return None if link is None else link.silent_s
 
     def states(self) -> list[LinkState]:
-        """How it stands with each machine that there was anything to say to, by name."""
+        """Return the state of the link with each machine that messages were sent to, by name."""
         return [
             LinkState(
                 name,
@@ -191,40 +196,40 @@ class Mesh:
         ]
 
     def members_changed(self, machines: Iterable[str]) -> None:
-        """Something new is known of these: whoever is waited for may be there again."""
+        """Dial those of the machines at once whose next attempt is due later."""
         for machine in machines:
-            neighbour = self._peers.get(machine)
-            if neighbour is not None and neighbour.retry is not None:
-                neighbour.retry.cancel()
-                self._retry(neighbour)
+            peer = self._peers.get(machine)
+            if peer is not None and peer.retry is not None:
+                peer.retry.cancel()
+                self._retry(peer)
 
     def trust_changed(self) -> None:
-        """Someone was ejected, perhaps: close links with those who are not believed any more."""
-        for neighbour in list(self._peers.values()):
-            if neighbour.link is None:
+        """Close the links whose certificate is no longer valid, such as of an ejected machine."""
+        for peer in list(self._peers.values()):
+            if peer.link is None:
                 continue
             try:
-                self._credentials.check_peer(neighbour.certificate)
+                self._credentials.check_peer(peer.certificate)
             except Problem as problem:
-                self.violations.note(neighbour.name, problem.code, str(problem), _steady_s())
-                neighbour.link.break_off(str(problem))
+                self.violations.note(peer.name, problem.code, str(problem), _steady_s())
+                peer.link.break_off(str(problem))
 
     def close(self) -> None:
         """End all links."""
         self._is_closing = True
         self.acceptor.close()
-        if self._looking is not None:
-            self._looking.cancel()
-        for neighbour in self._peers.values():
-            if neighbour.dialling is not None:
-                neighbour.dialling.cancel()
+        if self._polling is not None:
+            self._polling.cancel()
+        for peer in self._peers.values():
+            if peer.dialling is not None:
+                peer.dialling.cancel()
         for answered in list(self._relayed):
             answered.close("the daemon ends")
-        for neighbour in self._peers.values():
-            if neighbour.retry is not None:
-                neighbour.retry.cancel()
-            if neighbour.link is not None:
-                neighbour.link.close("the daemon ends")
+        for peer in self._peers.values():
+            if peer.retry is not None:
+                peer.retry.cancel()
+            if peer.link is not None:
+                peer.link.close("the daemon ends")
         for link in list(self._parting):
             link.close("the daemon ends")
 
@@ -237,27 +242,27 @@ class Mesh:
             self._peers[machine] = found
         return found
 
-    def _dial(self, neighbour: PeerConnection) -> None:
-        """Have a link made, unless that is under way or to be tried again soon."""
-        is_idle = neighbour.dialling is None and neighbour.retry is None
-        is_answered = neighbour.answered_until_s > _steady_s()
-        if self._is_closing or neighbour.link is not None or not is_idle or is_answered:
+    def _dial(self, peer: PeerConnection) -> None:
+        """Start to make a link, unless an attempt is running or due later."""
+        is_idle = peer.dialling is None and peer.retry is None
+        is_answered = peer.answered_until_s > _steady_s()
+        if self._is_closing or peer.link is not None or not is_idle or is_answered:
             return
-        neighbour.dialling = self._loop.create_task(self._reach(neighbour))
-        neighbour.dialling.add_done_callback(_raise)
+        peer.dialling = self._loop.create_task(self._reach(peer))
+        peer.dialling.add_done_callback(_raise)
 
-    async def _reach(self, neighbour: PeerConnection) -> None:
+    async def _reach(self, peer: PeerConnection) -> None:
         try:
-            greeted = await first_reached(self._ways(neighbour.name))
+            greeted = await first_reached(self._ways(peer.name))
         except NotReached as missed:
-            neighbour.dialling = None
-            self._missed(neighbour, missed)
+            peer.dialling = None
+            self._missed(peer, missed)
         except Exception as error:  # noqa: BLE001 - see system.internal_errors
-            neighbour.dialling = None
-            words = FAULTS.note(f"a dialled connection with {neighbour.name}", error)
-            self._missed(neighbour, NotReached(UNREACHED, words))
+            peer.dialling = None
+            words = FAULTS.note(f"a dialled connection with {peer.name}", error)
+            self._missed(peer, NotReached(UNREACHED, words))
         else:
-            neighbour.dialling = None
+            peer.dialling = None
             self._linked(greeted)
 
     def _ways(self, machine: str) -> list[Callable[[], Awaitable[Established]]]:
@@ -271,13 +276,13 @@ class Mesh:
         return [partial(self._through, relay, machine) for relay in relays[:RELAYS_TRIED]]
 
     async def _through(self, relay: str, machine: str) -> Established:
-        """A link through a relay, to which there is a link or one is made first."""
+        """Make a link through a relay, after a link with the relay if there is none."""
         link = self._direct_link(relay)
         if link is None:
-            neighbour = self._peer(relay)
-            self._dial(neighbour)
-            if neighbour.dialling is not None:
-                await asyncio.wait([neighbour.dialling])
+            peer = self._peer(relay)
+            self._dial(peer)
+            if peer.dialling is not None:
+                await asyncio.wait([peer.dialling])
             link = self._direct_link(relay)
         if link is None:
             raise NotReached(UNREACHED, f"{relay}, which could relay to it, is not reachable")
@@ -291,60 +296,60 @@ class Mesh:
                 raise NotReached(UNREACHED, f"through {relay}: {missed.message}") from None
             raise
 
-    def _missed(self, neighbour: PeerConnection, missed: NotReached) -> None:
-        if missed.code != YIELD and missed.message != neighbour.problem:
-            log.warning("no link with %s: %s", neighbour.name, missed.message)
-            neighbour.problem = missed.message
-        if neighbour.is_needed and not self._is_closing:
-            pause_s = neighbour.next_pause_s(self._rng)
-            neighbour.retry = self._loop.call_later(pause_s, self._retry, neighbour)
+    def _missed(self, peer: PeerConnection, missed: NotReached) -> None:
+        if missed.code != YIELD and missed.message != peer.problem:
+            log.warning("no link with %s: %s", peer.name, missed.message)
+            peer.problem = missed.message
+        if peer.is_needed and not self._is_closing:
+            pause_s = peer.next_pause_s(self._rng)
+            peer.retry = self._loop.call_later(pause_s, self._retry, peer)
 
-    def _retry(self, neighbour: PeerConnection) -> None:
-        neighbour.retry = None
-        if neighbour.is_needed:
-            self._dial(neighbour)
+    def _retry(self, peer: PeerConnection) -> None:
+        peer.retry = None
+        if peer.is_needed:
+            self._dial(peer)
 
     def _is_wanted(self, machine: str) -> bool:
-        """Whether a link that we dialled is still wanted, now that it could begin."""
+        """Whether a dialled link is still wanted when it could begin."""
         if self._is_blocked(machine):
             return False
-        neighbour = self._peers.get(machine)
-        if neighbour is None:
+        peer = self._peers.get(machine)
+        if peer is None:
             return True
-        is_answered = neighbour.answered_until_s > _steady_s()
-        return not is_answered and (neighbour.link is None or not neighbour.is_direct)
+        is_answered = peer.answered_until_s > _steady_s()
+        return not is_answered and (peer.link is None or not peer.is_direct)
 
     def _is_blocked(self, machine: str) -> bool:
-        return self._shunned_until_s.get(machine, 0.0) > _steady_s()
+        return self._blocked_until_s.get(machine, 0.0) > _steady_s()
 
     # --- links begin -----------------------------------------------------------------------------
 
     def _decide(self, machine: str, is_direct: bool) -> Rejected | None:
-        """Why a machine that dialled us may not have its link; None: it may."""
+        """Return why a machine that dialled may not link; None: it may."""
         if self._is_blocked(machine):
             words = f"{machine} sent too much, or invalid messages, less than {FLOOD_S:.0f} s ago"
             return Rejected("shunned", words)
         if sum(each.link is not None for each in self._peers.values()) >= LINKS_MAX:
             return Rejected(TOO_MANY, f"{self._credentials.name} has {LINKS_MAX} links already")
-        neighbour = self._peer(machine)
-        if neighbour.link is not None and neighbour.is_direct and not is_direct:
+        peer = self._peer(machine)
+        if peer.link is not None and peer.is_direct and not is_direct:
             return Rejected(YIELD, "there is a link without a relay")
         ours = (not self._book.is_outward_only(machine), machine)
-        if neighbour.dialling is not None and ours > (is_direct, self._credentials.name):
+        if peer.dialling is not None and ours > (is_direct, self._credentials.name):
             return Rejected(YIELD, f"{self._credentials.name} is dialling {machine} itself")
-        neighbour.answered_until_s = _steady_s() + HANDSHAKE_S
+        peer.answered_until_s = _steady_s() + HANDSHAKE_S
         return None
 
     def _answer_failed(self, machine: str) -> None:
-        """One that dialled us did not begin the link, though it might have."""
-        neighbour = self._peers.get(machine)
-        if neighbour is not None:
-            neighbour.answered_until_s = 0.0
-            if neighbour.is_needed:
-                self._dial(neighbour)
+        """Dial a machine whose own attempt failed, if a link is needed."""
+        peer = self._peers.get(machine)
+        if peer is not None:
+            peer.answered_until_s = 0.0
+            if peer.is_needed:
+                self._dial(peer)
 
     def _circuit_opened(self, circuit: Circuit, relay: str) -> None:
-        """Someone opened a circuit to us, through a member that can make up whom it is for."""
+        """Answer an incoming circuit; the relay may have made up the name of its opener."""
         now_s = _steady_s()
         goes, why = self._relayed.who_goes(relay, now_s)
         if not why and not self._of_relay.consume(relay, now_s):
@@ -362,7 +367,7 @@ class Mesh:
                 who = machine or f"an unauthenticated peer that calls itself {circuit.key.opener}"
                 self.violations.note(who, code, message, _steady_s())
 
-        answered = ServerHandshake(
+        handshake = ServerHandshake(
             circuit,
             self._credentials,
             is_direct=False,
@@ -371,15 +376,15 @@ class Mesh:
             on_done=self._linked,
             on_failed=failed,
         )
-        self._relayed.enter(answered, relay, now_s)
-        answered.stream.on_admitted = lambda: self._relayed.leave(answered)
+        self._relayed.enter(handshake, relay, now_s)
+        handshake.stream.on_admitted = lambda: self._relayed.leave(handshake)
 
     def _linked(self, greeted: Established) -> None:
-        """A connection became a link."""
-        neighbour = self._peer(greeted.machine)
-        if neighbour.link is not None:
-            neighbour.is_lossy = True
-            neighbour.link.close("a new connection of the same machine replaces it")
+        """Make a link of an agreed connection."""
+        peer = self._peer(greeted.machine)
+        if peer.link is not None:
+            peer.is_lossy = True
+            peer.link.close("a new connection of the same machine replaces it")
         if self._is_closing:
             greeted.stream.close("the daemon ends")
             return
@@ -393,52 +398,50 @@ class Mesh:
             self._link_profile,
         )
         link.hold = partial(self._hold, (greeted.machine, link))
-        self._adopt_link(neighbour, greeted, link)
-        log.info("%s is linked%s", neighbour.name, "" if greeted.is_direct else " through a relay")
-        if neighbour.is_lossy:
-            neighbour.is_lossy = False
-            neighbour.is_up = True
-            self._listener.event(LinkUp(neighbour.name))
-        held = neighbour.release()
+        self._adopt_link(peer, greeted, link)
+        log.info("%s is linked%s", peer.name, "" if greeted.is_direct else " through a relay")
+        if peer.is_lossy:
+            peer.is_lossy = False
+            peer.is_up = True
+            self._listener.event(LinkUp(peer.name))
+        held = peer.release()
         if held:
             link.send(held)
         if greeted.rest:
             link.receive(greeted.rest)
 
     def _hold(self, who: tuple[str, object], held_bytes: int) -> str:
-        """Why a link may not have so much under way; empty: it may."""
+        """Return why a link may not have so many incomplete bytes; empty: it may."""
         if self._unfinished.hold(who, held_bytes):
             return ""
         self._unfinished.hold(who, 0)
         return f"{held_bytes} bytes of incomplete frames or texts are more than its share"
 
-    def _adopt_link(
-        self, neighbour: PeerConnection, greeted: Established, link: MachineLink
-    ) -> None:
-        """What is known of a neighbour from here on."""
-        if neighbour.dialling is not None:
-            neighbour.dialling.cancel()
-            neighbour.dialling = None
-        if neighbour.retry is not None:
-            neighbour.retry.cancel()
-            neighbour.retry = None
-        neighbour.is_lossy |= neighbour.instance != greeted.instance
-        neighbour.link = link
-        neighbour.is_direct, neighbour.is_ours = greeted.is_direct, greeted.is_dialled
-        neighbour.certificate, neighbour.instance = greeted.certificate, greeted.instance
-        neighbour.is_wanted = False
-        neighbour.answered_until_s = 0.0
-        neighbour.problem = ""
-        neighbour.since_wall_s = read_clocks("mesh").wall_s
+    def _adopt_link(self, peer: PeerConnection, greeted: Established, link: MachineLink) -> None:
+        """Record a new link with a peer, and stop dialling."""
+        if peer.dialling is not None:
+            peer.dialling.cancel()
+            peer.dialling = None
+        if peer.retry is not None:
+            peer.retry.cancel()
+            peer.retry = None
+        peer.is_lossy |= peer.instance != greeted.instance
+        peer.link = link
+        peer.is_direct, peer.is_ours = greeted.is_direct, greeted.is_dialled
+        peer.certificate, peer.instance = greeted.certificate, greeted.instance
+        peer.is_wanted = False
+        peer.answered_until_s = 0.0
+        peer.problem = ""
+        peer.since_wall_s = read_clocks("mesh").wall_s
 
     def _direct_link(self, machine: str) -> MachineLink | None:
-        neighbour = self._peers.get(machine)
-        return neighbour.link if neighbour is not None and neighbour.is_direct else None
+        peer = self._peers.get(machine)
+        return peer.link if peer is not None and peer.is_direct else None
 
-    # --- what links tell -------------------------------------------------------------------------
+    # --- events of links -------------------------------------------------------------------------
 
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
-        """A message of another machine."""
+        """Pass on a message if its sender may send it."""
         if self._listener.takes(link.machine, part, message):
             self._listener.event(Delivered(link.machine, part, message))
         else:
@@ -446,115 +449,106 @@ class Mesh:
             self.violations.note(link.machine, "not-its-own", words, _steady_s())
 
     def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
-        """Environments and scripts of tasks that follow."""
+        """Pass on environments and scripts of tasks that follow."""
         self._listener.texts(link.machine, texts, forget)
 
-    def bid(self, link: MachineLink, bid: Bid) -> None:
-        """Operators of other machines have nothing to say here."""
-        raise OutOfPlace("an operator's request goes to the machine itself")
-
-    def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
-        """Nothing was asked."""
-
     def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
-        """Something of a circuit."""
+        """Pass on a frame of a circuit."""
         self.circuits.receive(link, frame)
 
     def bye(self, link: MachineLink, reason: str) -> None:
-        """The other machine says nothing more on this link."""
-        neighbour = self._parting.get(link)
+        """End the link, or answer that this machine ends it too."""
+        peer = self._parting.get(link)
         if reason:
             link.end(f"{link.machine} closed it: {reason}")
-        elif neighbour is not None:  # the answer to ours: everything has arrived
-            neighbour.is_lossy = False
+        elif peer is not None:  # the answer to ours: everything has arrived
+            peer.is_lossy = False
             link.end("it is not needed")
         else:
-            neighbour = self._peers[link.machine]
-            if neighbour.link is link:
-                self._part(neighbour, link)
+            peer = self._peers[link.machine]
+            if peer.link is link:
+                self._part(peer, link)
             link.send_frame(Bye())
 
     def link_over(self, link: MachineLink, reason: str) -> None:
-        """A link is closed."""
-        neighbour = self._parting.pop(link, None)
-        if neighbour is not None:
-            neighbour.count(link)
+        """Record the end of a link, and dial again."""
+        peer = self._parting.pop(link, None)
+        if peer is not None:
+            peer.count(link)
             return
-        neighbour = self._peers[link.machine]
-        if neighbour.link is not link:
+        peer = self._peers[link.machine]
+        if peer.link is not link:
             return
-        neighbour.count(link)
-        neighbour.link = None
-        neighbour.problem, neighbour.since_wall_s = reason, read_clocks("mesh").wall_s
-        neighbour.is_lossy = neighbour.is_wanted = True
+        peer.count(link)
+        peer.link = None
+        peer.problem, peer.since_wall_s = reason, read_clocks("mesh").wall_s
+        peer.is_lossy = peer.is_wanted = True
         log.warning("the link with %s is over: %s", link.machine, reason)
         self._listener.texts(link.machine, (), True)  # the next link begins without any
         if link.is_flooded:
-            self._shunned_until_s[link.machine] = _steady_s() + FLOOD_S
+            self._blocked_until_s[link.machine] = _steady_s() + FLOOD_S
             self.violations.note(link.machine, "flood", reason, _steady_s())
         elif link.is_at_fault:
             self.violations.note(link.machine, "protocol", reason, _steady_s())
-        self._down(neighbour)
-        if neighbour.is_direct:
+        self._down(peer)
+        if peer.is_direct:
             self.circuits.link_over(link.machine, reason)
         if not self._is_closing:
-            neighbour.retry = self._loop.call_later(
-                neighbour.next_pause_s(self._rng), self._retry, neighbour
-            )
+            peer.retry = self._loop.call_later(peer.next_pause_s(self._rng), self._retry, peer)
 
-    def _down(self, neighbour: PeerConnection) -> None:
-        if neighbour.is_up:
-            neighbour.is_up = False
-            self._listener.event(LinkDown(neighbour.name))
+    def _down(self, peer: PeerConnection) -> None:
+        if peer.is_up:
+            peer.is_up = False
+            self._listener.event(LinkDown(peer.name))
 
-    # --- now and then ----------------------------------------------------------------------------
+    # --- supervision -----------------------------------------------------------------------------
 
     def _poll(self) -> None:
-        """What is idle, held too long, missing or forgotten."""
-        self._looking = self._loop.call_later(LOOK_S, self._poll)
+        """Close idle links, make missing ones, drop messages held too long; repeat."""
+        self._polling = self._loop.call_later(POLL_S, self._poll)
         now_s = _steady_s()
         kept = self._keep_relays() if self._is_outward_only else []
-        for neighbour in list(self._peers.values()):
-            link = neighbour.link
+        for peer in list(self._peers.values()):
+            link = peer.link
             if link is None:
-                self._poll_unlinked(neighbour, now_s)
-            elif neighbour.is_ours and link.idle_s > IDLE_S and neighbour.name not in kept:
+                self._poll_unlinked(peer, now_s)
+            elif peer.is_ours and link.idle_s > IDLE_S and peer.name not in kept:
                 link.send_frame(Bye())
-                self._part(neighbour, link)
-        self._shunned_until_s = {m: s for m, s in self._shunned_until_s.items() if s > now_s}
+                self._part(peer, link)
+        self._blocked_until_s = {m: s for m, s in self._blocked_until_s.items() if s > now_s}
 
-    def _poll_unlinked(self, neighbour: PeerConnection, now_s: float) -> None:
-        """One without a link."""
-        if neighbour.held and now_s > neighbour.held_until_s:
-            lost = len(neighbour.release())
-            neighbour.is_lossy = True
-            log.info("%d messages to %s are lost: no link in %.0f s", lost, neighbour.name, HELD_S)
-            self._down(neighbour)
-        if not self._book.is_member(neighbour.name):
-            neighbour.is_wanted = False
-            if not neighbour.held and neighbour.dialling is None:
-                if neighbour.retry is not None:
-                    neighbour.retry.cancel()
-                del self._peers[neighbour.name]
+    def _poll_unlinked(self, peer: PeerConnection, now_s: float) -> None:
+        """Drop messages held too long, and forget a machine that is no member."""
+        if peer.held and now_s > peer.held_until_s:
+            lost = len(peer.release())
+            peer.is_lossy = True
+            log.info("%d messages to %s are lost: no link in %.0f s", lost, peer.name, HELD_S)
+            self._down(peer)
+        if not self._book.is_member(peer.name):
+            peer.is_wanted = False
+            if not peer.held and peer.dialling is None:
+                if peer.retry is not None:
+                    peer.retry.cancel()
+                del self._peers[peer.name]
 
-    def _part(self, neighbour: PeerConnection, link: MachineLink) -> None:
-        """This link is over for us; nothing is lost if the other end says so too."""
-        neighbour.link = None
-        neighbour.problem, neighbour.since_wall_s = "not needed", read_clocks("mesh").wall_s
-        self._parting[link] = neighbour
-        if neighbour.is_ours:
-            neighbour.is_lossy = True  # until the answer has come
-        if neighbour.is_direct:
+    def _part(self, peer: PeerConnection, link: MachineLink) -> None:
+        """Close a link; nothing is lost if the other end agrees."""
+        peer.link = None
+        peer.problem, peer.since_wall_s = "not needed", read_clocks("mesh").wall_s
+        self._parting[link] = peer
+        if peer.is_ours:
+            peer.is_lossy = True  # until the answer has come
+        if peer.is_direct:
             self.circuits.link_over(link.machine, "the link is not needed")
 
     def _keep_relays(self) -> list[str]:
-        """The relays that lead here: links with them are made, and kept."""
+        """Return the relays to this machine that are kept linked; dial the missing ones."""
         kept: list[str] = []
         for name in self._book.relays(self._credentials.name)[:RELAYS_TRIED]:
-            neighbour = self._peer(name)
-            if neighbour.link is None:
-                neighbour.is_wanted = True
-                self._dial(neighbour)
+            peer = self._peer(name)
+            if peer.link is None:
+                peer.is_wanted = True
+                self._dial(peer)
             if not self._is_missed(name):
                 kept.append(name)
             if len(kept) == RELAYS_KEPT:
@@ -562,13 +556,13 @@ class Mesh:
         return kept
 
     def _is_missed(self, machine: str) -> bool:
-        """Whether a machine could not be reached when it was tried last."""
-        neighbour = self._peers.get(machine)
-        return neighbour is not None and neighbour.link is None and neighbour.retry is not None
+        """Whether the last attempt to reach a machine failed."""
+        peer = self._peers.get(machine)
+        return peer is not None and peer.link is None and peer.retry is not None
 
 
 def _raise(task: asyncio.Task[None]) -> None:
-    """An error of ours ends the daemon, as everywhere."""
+    """Raise an internal error of the task, which ends the daemon."""
     if not task.cancelled():
         task.result()
 
