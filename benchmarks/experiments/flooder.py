@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from experiments.panel import Panel
@@ -39,7 +40,7 @@ def run(seeds: Sequence[int]) -> tuple[Panel, ...]:
         records = [
             record
             for seed in (seeds if settings.policy != "fcfs" else seeds[:1])  # which has no dice
-            for record in replay(log, _seeded(settings, seed))
+            for record in replay(log, replace(settings, seed=seed))
         ]
         rows.append(
             tuple(
@@ -48,7 +49,3 @@ def run(seeds: Sequence[int]) -> tuple[Panel, ...]:
             )
         )
     return (Panel("mean wait", "s", USERS, tuple(CASES), tuple(rows), is_logarithmic=True),)
-
-
-def _seeded(settings: ReplaySettings, seed: int) -> ReplaySettings:
-    return ReplaySettings(policy=settings.policy, order=settings.order, seed=seed)

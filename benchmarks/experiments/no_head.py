@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heapify, heappop, heappush
 from math import ceil
@@ -129,16 +129,8 @@ def arrivals_of(setting: Variant) -> list[Arrival]:
 
 
 def oracle(setting: Variant, arrivals: Sequence[Arrival]) -> Result:
-    """First come, first served, without delay."""
-    free = [0.0] * setting.machines
-    heapify(free)
-    stretches, starts = [], []
-    for arrival in arrivals:
-        start_s = max(arrival.at_s, heappop(free))
-        heappush(free, start_s + arrival.run_s)
-        stretches.append((start_s, start_s + arrival.run_s))
-        starts.append(start_s)
-    return _result(setting, arrivals, stretches, dict(enumerate(starts)))
+    """First come, first served, without delay: one line for all machines."""
+    return oracle_of_lines(replace(setting, cluster_machines=0), arrivals)
 
 
 def oracle_of_lines(setting: Variant, arrivals: Sequence[Arrival]) -> Result:
@@ -146,7 +138,8 @@ def oracle_of_lines(setting: Variant, arrivals: Sequence[Arrival]) -> Result:
 
     A machine takes the first of its own line, and of another where that is empty.
     """
-    cluster_of = [number // setting.cluster_machines for number in range(setting.machines)]
+    line_machines = setting.cluster_machines or setting.machines
+    cluster_of = [number // line_machines for number in range(setting.machines)]
     free = [cluster_of.count(number) for number in range(setting.clusters)]
     homes = cluster_of[: setting.homes] if setting.homes > 1 else [0]
     lines: list[deque[int]] = [deque() for _ in free]
@@ -239,7 +232,7 @@ class Trial:
             parts = (Part.NODE, Part.HOME, Part.BROKER) if is_home else (Part.NODE, Part.BROKER)
             cluster = number // setting.cluster_machines if setting.cluster_machines else 0
             machine = self._add(f"m{number}", parts, f"lab{cluster}")
-            machine.launcher.on_start = partial(self._started)
+            machine.launcher.on_start = self._started
             machine.launcher.on_end = self._ended
             if is_home:
                 homes.append(machine)
@@ -268,7 +261,7 @@ class Trial:
         world.run_until(SETTLE_S + setting.end_s)
         for machine in world.machines.values():
             for process in machine.launcher.running.values():
-                self._stretches.append(self._stretch(process, process.end_s))
+                self._ended(process)
         return _result(setting, self._arrivals, self._stretches, self._starts)
 
     def _submit(self, number: int, arrival: Arrival) -> None:
@@ -307,10 +300,7 @@ class Trial:
         self._starts.setdefault(number, process.started_s - SETTLE_S)
 
     def _ended(self, process: ProcessModel) -> None:
-        self._stretches.append(self._stretch(process, process.end_s))
-
-    def _stretch(self, process: ProcessModel, end_s: float) -> Stretch:
-        return (process.started_s - SETTLE_S, end_s - SETTLE_S)
+        self._stretches.append((process.started_s - SETTLE_S, process.end_s - SETTLE_S))
 
     def bytes_per_s(self) -> dict[str, float]:
         """Sent and received in the window, by machine.

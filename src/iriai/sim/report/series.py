@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
+from statistics import fmean
 from typing import NamedTuple
 
 from iriai.config.reader import Configuration
@@ -55,10 +57,9 @@ class Bar(NamedTuple):
 
 def largest_accounts(records: Sequence[Record]) -> list[Account]:
     """Those that used most processor time, the largest first."""
-    used: dict[Account, float] = {}
+    used: defaultdict[Account, float] = defaultdict(float)
     for record in records:
-        job = record.job
-        used[job.account] = used.get(job.account, 0.0) + job.width * job.run_s
+        used[record.job.account] += record.job.width * record.job.run_s
     return sorted(used, key=lambda account: (-used[account], account))[:ACCOUNTS_MAX]
 
 
@@ -72,9 +73,7 @@ def series(records: Sequence[Record], configuration: Configuration) -> Series:
     got = {account: [0.0] * BINS for account in named}
     entitled = {account: [0.0] * BINS for account in named}
     for moment in moments(records):
-        cpus = 0
-        for each in moment.running.values():
-            cpus += each
+        cpus = moment.cpus
         parts = wanted(moment.asked, cpus, configuration)
         for place, weight in _bins(moment.now_s - first_s, moment.span_s, step_s):
             used[place] += weight * cpus
@@ -100,9 +99,9 @@ def _bins(from_s: float, span_s: float, step_s: float) -> list[tuple[int, float]
 
 def waits_by_width(records: Sequence[Record]) -> list[WidthClass]:
     """Median and 90th percentile of the wait: of one processor, 2, 3 to 4, 5 to 8 and so on."""
-    classes: dict[int, list[float]] = {}
+    classes: defaultdict[int, list[float]] = defaultdict(list)
     for record in records:
-        classes.setdefault((record.job.width - 1).bit_length(), []).append(record.wait_s)
+        classes[(record.job.width - 1).bit_length()].append(record.wait_s)
     found = []
     for power in sorted(classes):
         low, high = (1 << power >> 1) + 1, 1 << power
@@ -114,14 +113,10 @@ def waits_by_width(records: Sequence[Record]) -> list[WidthClass]:
 
 def mean_waits(records: Sequence[Record], accounts: Sequence[Account]) -> list[float]:
     """The mean wait of each of `accounts`; 0 where it has no job."""
-    sums = dict.fromkeys(accounts, 0.0)
-    counts = dict.fromkeys(accounts, 0)
+    waits: defaultdict[Account, list[float]] = defaultdict(list)
     for record in records:
-        account = record.job.account
-        if account in sums:
-            sums[account] += record.wait_s
-            counts[account] += 1
-    return [sums[account] / max(1, counts[account]) for account in accounts]
+        waits[record.job.account].append(record.wait_s)
+    return [fmean(waits[account] or [0.0]) for account in accounts]
 
 
 def bars(records: Sequence[Record], processors: int) -> list[Bar]:

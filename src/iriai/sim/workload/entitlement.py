@@ -8,6 +8,7 @@ edition, section 6.5.2).
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -32,6 +33,11 @@ class Moment(NamedTuple):
     running: Mapping[Account, int]
     """Processors that run, of those with any; goes on changing, too."""
 
+    @property
+    def cpus(self) -> int:
+        """Processors that run."""
+        return sum(self.running.values())
+
 
 class AccountSpan(NamedTuple):
     """One account over the time in which it had work; processor seconds."""
@@ -52,8 +58,7 @@ def moments(records: Sequence[Record]) -> Iterator[Moment]:
         key=lambda event: event[:2],
     )
     times = _times(events[0][0], events[-1][0], [event[0] for event in events])
-    asked: dict[Account, int] = {}
-    running: dict[Account, int] = {}
+    asked, running = Counter[Account](), Counter[Account]()
     waiting = place = 0
     for now_s, next_s in pairwise(times):
         while place < len(events) and events[place][0] <= now_s:
@@ -62,10 +67,10 @@ def moments(records: Sequence[Record]) -> Iterator[Moment]:
             account, width = record.job.account, record.job.width
             if kind == 0:
                 waiting += 1
-                asked[account] = asked.get(account, 0) + width
+                asked[account] += width
             elif kind == 1:
                 waiting -= 1
-                running[account] = running.get(account, 0) + width
+                running[account] += width
             else:
                 _less(asked, account, width)
                 _less(running, account, width)
@@ -80,7 +85,7 @@ def _times(first_s: float, last_s: float, at: list[float]) -> list[float]:
     return [first_s + place * step_s for place in range(MOMENTS_MAX)] + [last_s]
 
 
-def _less(amounts: dict[Account, int], account: Account, width: int) -> None:
+def _less(amounts: Counter[Account], account: Account, width: int) -> None:
     amounts[account] -= width
     if not amounts[account]:
         del amounts[account]
@@ -109,10 +114,9 @@ def _weights(asked: Mapping[Account, int], configuration: Configuration) -> dict
     """The share wanted of each account, up to a factor."""
     if not configuration.groups:
         return dict.fromkeys(asked, 1.0)
-    members: dict[str, float] = {}
+    members: defaultdict[str, float] = defaultdict(float)
     for account in asked:
-        right = configuration.right_of_user(*account)
-        members[account.group] = members.get(account.group, 0.0) + right
+        members[account.group] += configuration.right_of_user(*account)
     return {
         account: configuration.right_of_group(account.group)
         * configuration.right_of_user(*account)
@@ -123,16 +127,11 @@ def _weights(asked: Mapping[Account, int], configuration: Configuration) -> dict
 
 def parts(records: Sequence[Record], configuration: Configuration) -> list[AccountSpan]:
     """What each account got and was entitled to, over the time in which it had work; by name."""
-    got: dict[Account, float] = {}
-    entitled: dict[Account, float] = {}
+    got: defaultdict[Account, float] = defaultdict(float)
+    entitled: defaultdict[Account, float] = defaultdict(float)
     for moment in moments(records):
-        cpus = 0
         for account, running in moment.running.items():
-            got[account] = got.get(account, 0.0) + running * moment.span_s
-            cpus += running
-        for account, part in wanted(moment.asked, cpus, configuration).items():
-            entitled[account] = entitled.get(account, 0.0) + part * moment.span_s
-    return [
-        AccountSpan(account, got.get(account, 0.0), entitled[account])
-        for account in sorted(entitled)
-    ]
+            got[account] += running * moment.span_s
+        for account, part in wanted(moment.asked, moment.cpus, configuration).items():
+            entitled[account] += part * moment.span_s
+    return [AccountSpan(account, got[account], entitled[account]) for account in sorted(entitled)]

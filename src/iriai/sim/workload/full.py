@@ -31,15 +31,13 @@ PROGRESS_JOBS = 64
 
 def simulate(log: Log, settings: ReplaySettings, progress: Progress = no_progress) -> list[Record]:
     """When each job of `log` starts and ends, in the order of the log."""
-    return FullRun(log, settings, progress).run()
+    return _FullRun(log, settings, progress).run()
 
 
-class FullRun:
+class _FullRun:
     """One log in a world of one machine."""
 
-    def __init__(
-        self, log: Log, settings: ReplaySettings, progress: Progress = no_progress
-    ) -> None:
+    def __init__(self, log: Log, settings: ReplaySettings, progress: Progress) -> None:
         self.world = World(settings.seed, through_wire=settings.through_wire)
         self._log = log
         self._progress = progress

@@ -10,7 +10,6 @@ from math import fsum
 
 import msgspec
 
-from iriai.model.ids import Account
 from iriai.sim.workload.record import Record
 
 SLOWDOWN_RUN_S_MIN = 10.0
@@ -85,7 +84,6 @@ def measure(records: Sequence[Record], processors: int, ratios: Sequence[float])
     first_s = float(min(record.job.submit_s for record in records))
     last_s = float(max(record.end_s for record in records))
     work_s = fsum(record.job.width * (record.end_s - record.start_s) for record in records)
-    accounts: set[Account] = {record.job.account for record in records}
     return Metrics(
         len(records),
         processors,
@@ -96,6 +94,6 @@ def measure(records: Sequence[Record], processors: int, ratios: Sequence[float])
         float(max(record.start_s for record in records)),
         last_s,
         last_s - first_s,
-        len(accounts),
+        len({record.job.account for record in records}),
         jain_index(ratios),
     )

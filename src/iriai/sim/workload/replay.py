@@ -97,33 +97,25 @@ class _Replay:
         jobs = self._log.jobs
         place, count = 0, len(jobs)
         next_progress = PROGRESS_JOBS
-        now_s = -inf
-        while True:
-            next_s = self._next_s(jobs[place].submit_s if place < count else None, now_s)
-            if next_s is None:
-                break
-            now_s = next_s
-            first = place
+        now_s, next_s = -inf, jobs[0].submit_s if jobs else inf
+        while next_s < inf:
+            now_s, first = next_s, place
             while place < count and jobs[place].submit_s == now_s:
                 place += 1
             self._turn(now_s, jobs[first:place])
             if place >= next_progress:
                 next_progress = place + PROGRESS_JOBS
                 progress(place, now_s)
+            next_s = self._next_s(jobs[place].submit_s if place < count else inf, now_s)
         if self._waiting:
             raise _left_over(len(self._waiting))
         progress(count, now_s)
 
-    def _next_s(self, submit_s: float | None, now_s: float) -> float | None:
-        """When something happens next; None: nothing does."""
-        next_s = submit_s
-        if self._running and (next_s is None or self._running[0][0] < next_s):
-            next_s = self._running[0][0]
-        if self._planning is not None:
-            wake_s = self._planning.wake_s
-            if wake_s is not None and wake_s > now_s and (next_s is None or wake_s < next_s):
-                next_s = wake_s
-        return next_s
+    def _next_s(self, submit_s: float, now_s: float) -> float:
+        """Return the time of the next event; infinite if there is none."""
+        next_s = min(submit_s, self._running[0].end_s) if self._running else submit_s
+        wake_s = self._planning.wake_s if self._planning is not None else None
+        return min(next_s, wake_s) if wake_s is not None and wake_s > now_s else next_s
 
     def _turn(self, now_s: float, arrived: Sequence[LogJob]) -> None:
         """Ends, submissions, one pass."""

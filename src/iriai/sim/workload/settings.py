@@ -88,11 +88,10 @@ class ReplaySettings:
         A limit is kept to the second, without the slack that real machines need. Under `fifo` there
         are neither groups nor the burst rule: it knows no shares.
         """
-        given = replace(self.configuration, groups={})
-        order = replace(given.order, name=self.order, burst=WEIGHT_MAX)
-        if self.order != FIFO:
-            given = self.rights_for(log)
-            order = replace(given.order, name=self.order)
-        order = replace(order, backfill=POLICIES.get(self.policy, POLICY))
+        given = self.rights_for(log)
+        backfill = POLICIES.get(self.policy, POLICY)
+        order = replace(given.order, name=self.order, backfill=backfill)
+        if self.order == FIFO:
+            given, order = replace(given, groups={}), replace(order, burst=WEIGHT_MAX)
         jobs = replace(given.jobs, end_slack_s=0.0, kill_grace_s=0.0, time_limit_s=None)
         return replace(given, order=order, jobs=jobs)

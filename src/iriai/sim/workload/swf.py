@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -57,18 +58,14 @@ def read_swf(path: Path, processors: int | None = None, *, perfect_estimates: bo
         with path.open("rb") as raw:
             is_gzip = raw.read(len(_GZIP)) == _GZIP
             raw.seek(0)
-            reader = _Reader(path.name, processors, perfect_estimates)
-            return reader.log(_decompressed(raw) if is_gzip else raw)
+            stream = io.BufferedReader(gzip.GzipFile(fileobj=raw)) if is_gzip else raw
+            return _Reader(path.name, processors, perfect_estimates).log(stream)
     except FileNotFoundError:
         raise NotFound(
             "no-log", f"there is no file {path}", "give the path of an SWF log"
         ) from None
     except IsADirectoryError:
         raise BadLog(f"{path} is a directory", "give the path of an SWF log") from None
-
-
-def _decompressed(raw: BinaryIO) -> BinaryIO:
-    return io.BufferedReader(gzip.GzipFile(fileobj=raw))
 
 
 class _Reader:
@@ -78,7 +75,7 @@ class _Reader:
         self._name = name
         self._perfect_estimates = perfect_estimates
         self._processors = processors
-        self._counts: dict[str, int] = {}
+        self._counts = Counter[str]()
         self._began_wall_s = 0.0
         self._accounts: dict[tuple[bytes, bytes], Account] = {}
         self._jobs: list[LogJob] = []
@@ -175,12 +172,12 @@ class _Reader:
             estimate_s = run_s
         why = self._why_not(status, width, run_s, estimate_s, submit_s)
         if why:
-            self._count(why)
+            self._counts[why] += 1
             return
         if asked > 0 and got not in (asked, -1):
-            self._count("got another width than asked")
+            self._counts["got another width than asked"] += 1
         if run_s > estimate_s:
-            self._count("cut at the estimate")
+            self._counts["cut at the estimate"] += 1
             run_s = estimate_s
         if self._perfect_estimates:
             estimate_s = run_s
@@ -205,9 +202,6 @@ class _Reader:
             return "left out: submitted before the log begins"
         return ""
 
-    def _count(self, what: str) -> None:
-        self._counts[what] = self._counts.get(what, 0) + 1
-
     def _account(self, group: bytes, user: bytes) -> Account:
         """Log numbers as names: g3/u12, and -1 (not known) as g-1/u-1."""
         account = self._accounts.get((group, user))
@@ -228,14 +222,11 @@ class _Reader:
         if late:
             self._counts["out of order"] = late
         jobs.sort(key=lambda job: (job.submit_s, job.number))
-        seen: set[int] = set()
-        for job in jobs:
-            if job.number in seen:
-                raise BadLog(
-                    f"{self._name} has more than one job {job.number}",
-                    "number the jobs again, each once",
-                )
-            seen.add(job.number)
+        [(number, count)] = Counter(job.number for job in jobs).most_common(1)
+        if count > 1:
+            raise BadLog(
+                f"{self._name} has more than one job {number}", "number the jobs again, each once"
+            )
 
 
 def _number(word: bytes) -> float:
