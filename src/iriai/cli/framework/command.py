@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -25,7 +26,15 @@ if TYPE_CHECKING:
 
     _A = TypeVar("_A", bound=ClientAnswer)
 
+
+def options_under(panel: str) -> Callable[..., Any]:
+    """Return `typer.Option` for options that help pages list under the heading `panel`."""
+    return partial(typer.Option, rich_help_panel=panel)
+
+
 PANEL = "Everywhere"
+"""Heading of the global options."""
+_everywhere = options_under(PANEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +43,16 @@ class GlobalOptions:
 
     state: Annotated[
         Path | None,
-        typer.Option(
+        _everywhere(
             "--state",
             metavar="DIR",
             help="State directory of the daemon to use. \\[default: $IRIAI_STATE, else your "
             "own (~/.local/state/iriai), else the machine's (/var/lib/iriai)]",
-            rich_help_panel=PANEL,
             show_default=False,
         ),
     ] = None
     as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print one JSON document, errors included.", rich_help_panel=PANEL
-        ),
+        bool, _everywhere("--json", help="Print one JSON document, errors included.")
     ] = False
 
     def within(self, outer: object) -> GlobalOptions:

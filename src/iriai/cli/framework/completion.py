@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -39,6 +39,18 @@ def complete_job(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 def complete_any_job(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """As `complete_job`, with the jobs that finished last."""
     return _jobs(ctx, incomplete, finished_max=FINISHED_MAX)
+
+
+AnyJob = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="A job or a task.",
+        autocompletion=complete_any_job,
+        show_default=False,
+    ),
+]
+"""The argument of commands about one job or task, finished or not."""
 
 
 def complete_dependency(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:

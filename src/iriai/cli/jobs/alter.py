@@ -13,17 +13,20 @@ from iriai.cli.framework.completion import complete_dependency
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS
 from iriai.cli.jobs.options.job import (
-    LIMITS,
-    NEEDS,
-    TURN,
+    CPUS_OPTION,
+    GPUS_OPTION,
+    MEMORY_OPTION,
+    WaitForResources,
     after_texts,
+    limit,
     named_resource,
+    need,
     parsed,
+    priority,
     whole,
 )
 from iriai.cli.jobs.options.script import THROTTLE_MAX
 from iriai.model.problem import ExitCode, UsageProblem
-from iriai.model.resources import CPUS, GPUS, MEMORY
 from iriai.model.units import parse_duration, parse_size, printable
 from iriai.wire.changes import Alter, AlterResult
 
@@ -39,88 +42,50 @@ class NewValues:
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the job, for listings.")
     ] = None
-    cpus: Annotated[
-        int | None,
-        typer.Option(metavar="N", help=CPUS.help, rich_help_panel=NEEDS),
-    ] = None
-    memory: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help=MEMORY.help, rich_help_panel=NEEDS),
-    ] = None
-    gpus: Annotated[
-        int | None,
-        typer.Option(metavar="N", help=GPUS.help, rich_help_panel=NEEDS),
-    ] = None
+    cpus: Annotated[int | None, CPUS_OPTION] = None
+    memory: Annotated[str | None, MEMORY_OPTION] = None
+    gpus: Annotated[int | None, GPUS_OPTION] = None
     resource: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=N",
-            help="Amount of a named resource per task; 0 removes it. Repeatable.",
-            rich_help_panel=NEEDS,
+        need(
+            metavar="NAME=N", help="Amount of a named resource per task; 0 removes it. Repeatable."
         ),
     ] = None
     exclusive: Annotated[
         bool | None,
-        typer.Option(
+        need(
             "--exclusive/--no-exclusive",
             help="Each task needs a whole machine.",
             show_default=False,
-            rich_help_panel=NEEDS,
         ),
     ] = None
     requirements: Annotated[
         str | None,
-        typer.Option(
-            metavar="EXPR|none",
-            help="Condition on the machine, as in 'Memory >= 16384'.",
-            rich_help_panel=NEEDS,
-        ),
+        need(metavar="EXPR|none", help="Condition on the machine, as in 'Memory >= 16384'."),
     ] = None
     rank: Annotated[
         str | None,
-        typer.Option(
-            metavar="EXPR|none",
-            help="Preferred machines: those with the larger value.",
-            rich_help_panel=NEEDS,
-        ),
+        need(metavar="EXPR|none", help="Preferred machines: those with the larger value."),
     ] = None
-    wait_for_resources: Annotated[
-        bool,
-        typer.Option(
-            "--wait-for-resources",
-            help="Wait even if no machine is large enough today.",
-            rich_help_panel=NEEDS,
-        ),
-    ] = False
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION|none", help="Time limit (wall time).", rich_help_panel=LIMITS
-        ),
-    ] = None
+    wait_for_resources: WaitForResources = False
+    time: Annotated[str | None, limit(metavar="DURATION|none", help="Time limit (wall time).")] = (
+        None
+    )
     array_throttle: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|none", help="Number of tasks that may run at once.", rich_help_panel=LIMITS
-        ),
+        str | None, limit(metavar="N|none", help="Number of tasks that may run at once.")
     ] = None
     urgency: Annotated[
         float | None,
-        typer.Option(
-            "-p",
-            "--urgency",
-            metavar="FACTOR",
-            help="Factor of chance and cost: 2 doubles both.",
-            rich_help_panel=TURN,
+        priority(
+            "-p", "--urgency", metavar="FACTOR", help="Factor of chance and cost: 2 doubles both."
         ),
     ] = None
     after: Annotated[
         list[str] | None,
-        typer.Option(
+        priority(
             metavar="COND:ID[,ID]...|none",
             help="Jobs to wait for, instead of the current ones. Repeatable.",
             autocompletion=complete_dependency,
-            rich_help_panel=TURN,
         ),
     ] = None
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_any_job
+from iriai.cli.framework.completion import AnyJob
 from iriai.cli.framework.standard_streams import STDERR, STDOUT, print_document, remark, sink_to
 from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.cli.jobs.watching.follow import follow as follow_output
@@ -20,15 +20,7 @@ from iriai.wire.requests import LogFile
 
 def logs(
     options: GlobalOptions,
-    job: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID",
-            help="A job or a task.",
-            autocompletion=complete_any_job,
-            show_default=False,
-        ),
-    ],
+    job: AnyJob,
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Go on until the job has finished.")
     ] = False,

@@ -17,7 +17,7 @@ from iriai.cli.framework.standard_streams import (
     remarks,
     sink_to,
 )
-from iriai.cli.jobs.options.job import PLACE, JobOptions, print_dry_run
+from iriai.cli.jobs.options.job import JobOptions, print_dry_run, surrounding
 from iriai.cli.jobs.watching.exit_status import ending_text, exit_code
 from iriai.cli.jobs.watching.follow import JobFollower, remark_offline
 from iriai.cli.jobs.watching.interrupt import Interruption
@@ -47,10 +47,9 @@ def run(
     ] = False,
     no_stdin: Annotated[
         bool,
-        typer.Option(
+        surrounding(
             "--no-stdin",
             help="Do not pass on standard input. Then the job can be rerun if it is lost.",
-            rich_help_panel=PLACE,
         ),
     ] = False,
 ) -> int:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
 
-import typer
 from msgspec.structs import replace
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_any_job
+from iriai.cli.framework.completion import AnyJob
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import (
     Column,
@@ -68,15 +66,7 @@ _COLUMNS: tuple[Column[AttemptRow], ...] = (
 
 def show(
     options: GlobalOptions,
-    job: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID",
-            help="A job or a task.",
-            autocompletion=complete_any_job,
-            show_default=False,
-        ),
-    ],
+    job: AnyJob,
 ) -> None:
     """Show all details of a job or task: its request, its state, each attempt."""
     with options.connect() as client:

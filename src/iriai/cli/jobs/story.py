@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated
-
-import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_any_job
+from iriai.cli.framework.completion import AnyJob
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, clock_text, print_table, span_text
 from iriai.wire.changes import AskStory, StoryRow
@@ -26,15 +23,7 @@ _COLUMNS: tuple[Column[tuple[StoryRow, float]], ...] = (
 
 def story(
     options: GlobalOptions,
-    job: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID",
-            help="A job or a task.",
-            autocompletion=complete_any_job,
-            show_default=False,
-        ),
-    ],
+    job: AnyJob,
 ) -> None:
     """Show the history of a job or task: who submitted it, what it waited for, each attempt.
 

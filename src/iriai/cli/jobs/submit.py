@@ -12,7 +12,7 @@ import typer
 
 from iriai.cli.framework.command import DASHES, GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import remark, remarks
-from iriai.cli.jobs.options.job import PLACE, JobOptions, print_dry_run
+from iriai.cli.jobs.options.job import JobOptions, print_dry_run, surrounding
 from iriai.cli.jobs.options.script import (
     SCRIPT,
     Script,
@@ -41,27 +41,20 @@ class SubmitOptions:
     ] = None
     stdin: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="File for standard input; its content is sent along.",
-            rich_help_panel=PLACE,
-        ),
+        surrounding(metavar="FILE", help="File for standard input; its content is sent along."),
     ] = None
     output: Annotated[
         str | None,
-        typer.Option(
+        surrounding(
             metavar="PATTERN",
             help="File for the output; %j is the job, %t the task, %a the attempt. \\[default: "
             "iriai-%j.%t.out]",
-            rich_help_panel=PLACE,
         ),
     ] = None
     error: Annotated[
         str | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="File for standard error. \\[default: the output file]",
-            rich_help_panel=PLACE,
+        surrounding(
+            metavar="PATTERN", help="File for standard error. \\[default: the output file]"
         ),
     ] = None
     hold: Annotated[bool, typer.Option("--hold", help="Hold the job until 'iriai release'.")] = (

@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
+from iriai.cli.framework.command import options_under
+
 POLICIES = ("fcfs", "easy", "easy-sjbf", "conservative")
 MODES = ("replay", "full")
 MODELS = ("lublin", "poisson")
-_LOG, _RULES, _OUTPUT = "Log", "Rules", "Output"
+_log, _rule, _output = map(options_under, ("Log", "Rules", "Output"))
 
 
 def _beginning(words: tuple[str, ...], incomplete: str) -> list[str]:
@@ -46,37 +48,23 @@ class LogOptions:
 
     processors: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Number of processors of the machine, instead of the log's.",
-            rich_help_panel=_LOG,
-        ),
+        _log(metavar="N", min=1, help="Number of processors of the machine, instead of the log's."),
     ] = None
     perfect_estimates: Annotated[
         bool,
-        typer.Option(
-            "--perfect-estimates",
-            help="Assume that users state exactly how long a job runs.",
-            rich_help_panel=_LOG,
-        ),
+        _log("--perfect-estimates", help="Assume that users state exactly how long a job runs."),
     ] = False
     generate: Annotated[
         str | None,
-        typer.Option(
+        _log(
             metavar="MODEL",
             help="Generate a log: lublin (Lublin and Feitelson 2003) or poisson.",
             autocompletion=complete_model,
-            rich_help_panel=_LOG,
         ),
     ] = None
-    jobs: Annotated[
-        int,
-        typer.Option(metavar="N", help="Number of jobs to generate.", rich_help_panel=_LOG),
-    ] = 1000
+    jobs: Annotated[int, _log(metavar="N", help="Number of jobs to generate.")] = 1000
     write_log: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the simulated log, as SWF.", rich_help_panel=_LOG),
+        Path | None, _log(metavar="FILE", help="Write the simulated log, as SWF.")
     ] = None
 
 
@@ -85,22 +73,16 @@ class InsteadOptions:
     """Options that replace a log."""
 
     experiment: Annotated[str | None, typer.Option(metavar="NAME", hidden=True)] = None
-    """Gone; refused with where it is."""
+    """Removed; the refusal names what replaced it."""
     faults: Annotated[
         bool,
-        typer.Option(
+        _rule(
             "--faults",
             help="Simulate small worlds with many faults instead of a log, one per seed, from "
             "--seed on.",
-            rich_help_panel=_RULES,
         ),
     ] = False
-    seeds: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=1, help="With --faults: number of seeds.", rich_help_panel=_RULES
-        ),
-    ] = 100
+    seeds: Annotated[int, _rule(metavar="N", min=1, help="With --faults: number of seeds.")] = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,61 +91,45 @@ class RuleOptions:
 
     policy: Annotated[
         str,
-        typer.Option(
+        _rule(
             metavar="POLICY",
             help="Policy: fcfs, easy, easy-sjbf, conservative, or a file of your own: "
             "FILE.py:CLASS.",
             autocompletion=complete_policy,
-            rich_help_panel=_RULES,
         ),
     ] = "easy"
     order: Annotated[
         str,
-        typer.Option(
+        _rule(
             metavar="ORDER",
             help="Who is next: the name of an order. An unknown name lists them.",
             autocompletion=complete_order,
-            rich_help_panel=_RULES,
         ),
     ] = "fifo"
     mode: Annotated[
         str,
-        typer.Option(
+        _rule(
             metavar="MODE",
             help="Mode; replay: the policy alone, for long logs; full: every message between "
             "the parts.",
             autocompletion=complete_mode,
-            rich_help_panel=_RULES,
         ),
     ] = "replay"
     wire: Annotated[
         bool,
-        typer.Option(
-            "--wire",
-            help="With --mode full or --faults: convert every message to bytes and back.",
-            rich_help_panel=_RULES,
+        _rule(
+            "--wire", help="With --mode full or --faults: convert every message to bytes and back."
         ),
     ] = False
-    seed: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=0, help="Seed of the random numbers.", rich_help_panel=_RULES
-        ),
-    ] = 1
+    seed: Annotated[int, _rule(metavar="N", min=0, help="Seed of the random numbers.")] = 1
     config: Annotated[
         Path | None,
-        typer.Option(
+        _rule(
             metavar="FILE",
             help="Configuration (an iriai.toml), for rights, half-life, burst and the like.",
-            rich_help_panel=_RULES,
         ),
     ] = None
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check", help="Check the invariants after every event.", rich_help_panel=_RULES
-        ),
-    ] = False
+    check: Annotated[bool, _rule("--check", help="Check the invariants after every event.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,42 +138,27 @@ class OutputOptions:
 
     compare: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B,C",
-            help="Compare policies, orders, or both, as easy+lottery.",
-            rich_help_panel=_OUTPUT,
-        ),
+        _output(metavar="A,B,C", help="Compare policies, orders, or both, as easy+lottery."),
     ] = None
     sweep: Annotated[
         list[str] | None,
-        typer.Option(
+        _output(
             metavar="KEY=VALUES ...",
             help="Run every combination of policy=, order=, seed=1..10, or keys of \\[order].",
-            rich_help_panel=_OUTPUT,
         ),
     ] = None
     starts: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.csv",
-            help="Write the number and the start time of each job.",
-            rich_help_panel=_OUTPUT,
-        ),
+        _output(metavar="FILE.csv", help="Write the number and the start time of each job."),
     ] = None
     report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write index.html with plots, and metrics.json.",
-            rich_help_panel=_OUTPUT,
-        ),
+        Path | None, _output(metavar="DIR", help="Write index.html with plots, and metrics.json.")
     ] = None
     workers: Annotated[
         int | None,
-        typer.Option(
+        _output(
             metavar="N",
             min=1,
             help="Number of processes for several simulations. \\[default: one per processor]",
-            rich_help_panel=_OUTPUT,
         ),
     ] = None

@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from iriai.cli.framework.command import options_under
 from iriai.cli.framework.completion import complete_dependency
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import amounts_text, count_text, print_pairs, reasons_text, span_text
@@ -66,10 +67,17 @@ def job_environment(settings: Iterable[str], *, inherit: bool) -> dict[str, str]
     return environment
 
 
-NEEDS = "Resources"
-LIMITS = "Limits"
-PLACE = "Input, output and environment"
-TURN = "Priority"
+need = options_under("Resources")
+limit = options_under("Limits")
+surrounding = options_under("Input, output and environment")
+priority = options_under("Priority")
+"""Like `typer.Option`, each for one heading of the help pages."""
+CPUS_OPTION = need(metavar="N", help=CPUS.help)
+MEMORY_OPTION = need(metavar="SIZE", help=MEMORY.help)
+GPUS_OPTION = need(metavar="N", help=GPUS.help)
+WaitForResources = Annotated[
+    bool, need("--wait-for-resources", help="Wait even if no machine is large enough today.")
+]
 _T = TypeVar("_T")
 
 AMOUNT_MAX = 2**53
@@ -88,192 +96,126 @@ class JobOptions:
             show_default=False,
         ),
     ] = ""
-    cpus: Annotated[
-        int,
-        typer.Option(metavar="N", help=CPUS.help, rich_help_panel=NEEDS),
-    ] = 1
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help=MEMORY.help,
-            rich_help_panel=NEEDS,
-        ),
-    ] = None
-    gpus: Annotated[
-        int,
-        typer.Option(metavar="N", help=GPUS.help, rich_help_panel=NEEDS),
-    ] = 0
+    cpus: Annotated[int, CPUS_OPTION] = 1
+    memory: Annotated[str | None, MEMORY_OPTION] = None
+    gpus: Annotated[int, GPUS_OPTION] = 0
     resource: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=N",
-            help="Amount of a named resource per task, as licence=1. Repeatable.",
-            rich_help_panel=NEEDS,
+        need(
+            metavar="NAME=N", help="Amount of a named resource per task, as licence=1. Repeatable."
         ),
     ] = None
-    wait_for_resources: Annotated[
-        bool,
-        typer.Option(
-            "--wait-for-resources",
-            help="Wait even if no machine is large enough today.",
-            rich_help_panel=NEEDS,
-        ),
-    ] = False
+    wait_for_resources: WaitForResources = False
     requirements: Annotated[
         str,
-        typer.Option(
+        need(
             metavar="EXPR",
             help="Condition on the machine, as 'Arch == \"X86_64\" && Mips > 9000'; see 'iriai "
             "ads' and 'iriai match'.",
-            rich_help_panel=NEEDS,
             show_default=False,
         ),
     ] = ""
     rank: Annotated[
         str,
-        typer.Option(
+        need(
             metavar="EXPR",
             help="Preferred machines: those with the larger value, as KFlops.",
-            rich_help_panel=NEEDS,
             show_default=False,
         ),
     ] = ""
     exclusive: Annotated[
         bool,
-        typer.Option(
-            "--exclusive",
-            help="A whole machine, with nothing else on it; all of it is charged.",
-            rich_help_panel=NEEDS,
-        ),
+        need("--exclusive", help="A whole machine, with nothing else on it; all of it is charged."),
     ] = False
     time: Annotated[
         str | None,
-        typer.Option(
+        limit(
             metavar="DURATION",
             help="Time limit (wall time), as 90s, 1h30m or H:MM:SS. Jobs with a limit can fill "
             "gaps.",
-            rich_help_panel=LIMITS,
         ),
     ] = None
     cpu_time: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="Limit of CPU time, over all processes of a task.",
-            rich_help_panel=LIMITS,
-        ),
+        limit(metavar="DURATION", help="Limit of CPU time, over all processes of a task."),
     ] = None
     processes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Limit of processes and threads of a task.",
-            rich_help_panel=LIMITS,
-        ),
+        int | None, limit(metavar="N", help="Limit of processes and threads of a task.")
     ] = None
     max_restarts: Annotated[
         int | None,
-        typer.Option(
+        limit(
             metavar="N",
             help="Number of restarts after a failure of its machine. \\[default: no limit]",
-            rich_help_panel=LIMITS,
         ),
     ] = None
-    no_restart: Annotated[
-        bool,
-        typer.Option("--no-restart", help="The same as --max-restarts 0.", rich_help_panel=LIMITS),
-    ] = False
+    no_restart: Annotated[bool, limit("--no-restart", help="The same as --max-restarts 0.")] = False
     lease: Annotated[
         str | None,
-        typer.Option(
+        limit(
             metavar="DURATION",
             help="How long a task may keep running on another machine without contact; after "
             "that it is killed and rerun.",
-            rich_help_panel=LIMITS,
         ),
     ] = None
     group: Annotated[
         str | None,
-        typer.Option(
-            metavar="GROUP",
-            help="Group whose share the job uses. \\[default: your primary group]",
-            rich_help_panel=TURN,
+        priority(
+            metavar="GROUP", help="Group whose share the job uses. \\[default: your primary group]"
         ),
     ] = None
     account: Annotated[
         str | None,
-        typer.Option(
-            metavar="[GROUP/]USER",
-            help="User to charge instead of you, if the machine permits it.",
-            rich_help_panel=TURN,
+        priority(
+            metavar="[GROUP/]USER", help="User to charge instead of you, if the machine permits it."
         ),
     ] = None
     urgency: Annotated[
         float,
-        typer.Option(
+        priority(
             "-p",
             "--urgency",
             metavar="FACTOR",
             help="Factor of chance and cost: 2 doubles the chance to be next, and what the job "
             "costs. \\[default: 1]",
             show_default=False,
-            rich_help_panel=TURN,
         ),
     ] = 1.0
     after: Annotated[
         list[str] | None,
-        typer.Option(
+        priority(
             metavar="COND:ID[,ID]...",
             help="Start when these jobs have ended: ok (completed), fail (not), any. Repeatable.",
             autocompletion=complete_dependency,
-            rich_help_panel=TURN,
         ),
     ] = None
     notify: Annotated[
         str,
-        typer.Option(
+        surrounding(
             metavar="COMMAND|mailto:ADDRESS",
             help="Command to run as you, or address to write to, when the job has finished.",
-            rich_help_panel=PLACE,
             show_default=False,
         ),
     ] = ""
     notify_on: Annotated[
-        NotifyOn,
-        typer.Option(
-            help="Ends that are notified: all, or only those not completed.", rich_help_panel=PLACE
-        ),
+        NotifyOn, surrounding(help="Ends that are notified: all, or only those not completed.")
     ] = NotifyOn.END
     env: Annotated[
         list[str] | None,
-        typer.Option(
+        surrounding(
             metavar="NAME[=VALUE]",
             help="Set a variable; NAME alone takes your value, with --no-env. Repeatable.",
-            rich_help_panel=PLACE,
         ),
     ] = None
     no_env: Annotated[
-        bool,
-        typer.Option(
-            "--no-env", help="Do not pass your environment to the job.", rich_help_panel=PLACE
-        ),
+        bool, surrounding("--no-env", help="Do not pass your environment to the job.")
     ] = False
     chdir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Working directory. \\[default: the current one]",
-            rich_help_panel=PLACE,
-        ),
+        surrounding(metavar="DIR", help="Working directory. \\[default: the current one]"),
     ] = None
     no_check: Annotated[
-        bool,
-        typer.Option(
-            "--no-check",
-            help="Do not check that command and directory exist.",
-            rich_help_panel=PLACE,
-        ),
+        bool, surrounding("--no-check", help="Do not check that command and directory exist.")
     ] = False
     dry_run: Annotated[
         bool,
