@@ -9,6 +9,7 @@ from iriai.identity.cluster_state import ClusterState
 from iriai.identity.documents.operator_key import Operator
 from iriai.identity.documents.revocation import Ejection
 from iriai.identity.documents.signed_document import DocumentKind, sign_document
+from iriai.identity.storage.cluster_files import ClusterFiles
 from iriai.identity.trust.consents import LIFETIME_S_MAX, OF_USER_MAX, Consent, Consents
 from iriai.identity.trust.trusted_home import TrustedHome, trust_body
 from iriai.model.admission_rules import ALL, OTHERS
@@ -110,10 +111,12 @@ def consent(
     return Consent("ann", uid, home, now_s, now_s + for_s)
 
 
-def test_a_consent_holds_for_that_user_and_home_until_its_end():
+def test_a_consent_holds_for_that_user_and_home_until_its_end(tmp_path):
     consents = Consents()
     consents.add(consent())
-    held = Consents.decode(consents.encode())
+    files = ClusterFiles(tmp_path)
+    files.keep_consents(consents)
+    held = files.consents()
     assert held.holds("momo", "ann", 7, 59.9)
     assert not held.holds("momo", "ann", 7, 60.0)
     assert not held.holds("ume", "ann", 7, 1.0)

@@ -15,8 +15,8 @@ import msgspec
 
 from iriai.config.cluster_part import parse_cluster_configuration
 from iriai.config.reader import TEXT_LENGTH_MAX
-from iriai.identity.documents.signed_document import DocumentKind, read_document
-from iriai.model.bounds import Count, Seconds, Words, decoded
+from iriai.identity.documents.signed_document import DocumentKind, read_body, read_document
+from iriai.model.bounds import Count, Seconds, Words
 from iriai.model.problem import Refused
 
 NUMBER_MAX = 1 << 53
@@ -84,12 +84,8 @@ def read_cluster_document(raw: bytes, authority_der: bytes) -> ClusterDocument:
         BadConfiguration: signed, but of no use here: from a newer iriai, perhaps.
     """
     signed = read_document(raw, DocumentKind.CONFIGURATION, authority_der)
-    try:
-        body = decoded(msgspec.msgpack.Decoder(_Body), signed.body)
-    except msgspec.DecodeError as error:
-        raise Refused(
-            "bad-document", f"the document that {signed.operator} signed is malformed: {error}"
-        ) from None
+    what = f"the document that {signed.operator} signed"
+    body = read_body(_Body, signed.body, "bad-document", what)
     if not 0 < body.number <= NUMBER_MAX or len(body.text) > TEXT_LENGTH_MAX:
         raise Refused("bad-document", f"document number {body.number} is out of range")
     parse_cluster_configuration(body.text, f"cluster document {body.number}")

@@ -24,8 +24,13 @@ from iriai.identity.certificates.sealed_secrets import (
     raw_public,
     seal_to_keys,
 )
-from iriai.identity.documents.signed_document import DocumentKind, read_document, sign_document
-from iriai.model.bounds import Count, Document, KeyBytes, Many, Name, Seconds, decoded
+from iriai.identity.documents.signed_document import (
+    DocumentKind,
+    read_body,
+    read_document,
+    sign_document,
+)
+from iriai.model.bounds import Count, Document, KeyBytes, Many, Name, Seconds
 from iriai.model.problem import NotFound, Refused
 
 NAMED_MAX = 5
@@ -128,10 +133,7 @@ def make_roster(
 def read_roster(raw: bytes, authority_der: bytes) -> Roster:
     """The roster that `raw` is. Raises `Refused`: malformed, or the authority did not sign it."""
     signed = read_document(raw, DocumentKind.ROSTER, authority_der)
-    try:
-        body = decoded(msgspec.msgpack.Decoder(_Body), signed.body)
-    except msgspec.DecodeError as error:
-        raise Refused("bad-document", f"the roster is malformed: {error}") from None
+    body = read_body(_Body, signed.body, "bad-document", "the roster")
     if not 0 < body.number <= NUMBER_MAX:
         raise Refused("bad-document", f"roster number {body.number} is out of range")
     digest = hashlib.sha256(signed.body).hexdigest()
@@ -195,7 +197,4 @@ def _sealed(content: bytes, keys: Iterable[tuple[str, bytes]]) -> bytes:
 
 
 def _read_sealed(content: bytes) -> SealedToKeys:
-    try:
-        return decoded(msgspec.msgpack.Decoder(SealedToKeys), content)
-    except msgspec.DecodeError as error:
-        raise Refused("bad-seal", f"the roster's seal is malformed: {error}") from None
+    return read_body(SealedToKeys, content, "bad-seal", "the roster's seal")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from iriai.identity.documents.signed_document import DocumentKind, read_document
-from iriai.model.bounds import Name, Seconds, Words, decoded
+from iriai.identity.documents.signed_document import DocumentKind, read_body, read_document
+from iriai.model.bounds import Name, Seconds, Words
 from iriai.model.problem import Refused
 
 REASON_LENGTH_MAX = 200
@@ -49,12 +49,8 @@ def read_ejection(document: bytes, authority_der: bytes) -> SignedEjection:
         Refused: it is malformed, or nobody who may say so signed it.
     """
     read = read_document(document, DocumentKind.EJECTION, authority_der)
-    try:
-        ejection = decoded(msgspec.msgpack.Decoder(Ejection), read.body)
-    except msgspec.DecodeError as error:
-        raise Refused(
-            "bad-ejection", f"an ejection signed by {read.operator} is malformed: {error}"
-        ) from None
+    what = f"an ejection signed by {read.operator}"
+    ejection = read_body(Ejection, read.body, "bad-ejection", what)
     return SignedEjection(ejection, read.operator, document, read.key)
 
 

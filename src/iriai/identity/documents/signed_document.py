@@ -7,7 +7,7 @@ docs/spec/004-identity.md, section 6.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
@@ -21,6 +21,7 @@ from iriai.model.problem import Refused
 DOCUMENT_BYTES_MAX = 1 << 20
 """As long as a configuration may be; it must fit into what gossip carries."""
 _CONTEXT = b"iriai-document-1\0"
+T = TypeVar("T")
 
 
 class DocumentKind(StrEnum):
@@ -84,6 +85,14 @@ def read_document(document: bytes, kind: DocumentKind, authority_der: bytes) -> 
     except InvalidSignature:
         raise _refused(kind, f"the signature of {subject.name} does not match") from None
     return ReadDocument(subject.name, signed.body, certificate.key_bytes)
+
+
+def read_body(kind: type[T], content: bytes, code: str, what: str) -> T:
+    """Decode a part of a document; raise `Refused` with `code` if `what` is malformed."""
+    try:
+        return decoded(msgspec.msgpack.Decoder(kind), content)
+    except msgspec.DecodeError as error:
+        raise Refused(code, f"{what} is malformed: {error}") from None
 
 
 def _signed_bytes(kind: DocumentKind, body: bytes) -> bytes:

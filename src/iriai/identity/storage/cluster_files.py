@@ -16,8 +16,8 @@ from iriai.identity.certificates.authority import Issuer
 from iriai.identity.certificates.certificate import read_certificate
 from iriai.identity.documents.cluster_document import ClusterDocument, read_cluster_document
 from iriai.identity.documents.operator_roster import Roster, read_roster
-from iriai.identity.storage.join_tokens import JoinTokens
-from iriai.identity.trust.consents import Consents
+from iriai.identity.storage.join_tokens import IssuedToken, JoinTokens
+from iriai.identity.trust.consents import Consent, Consents
 from iriai.identity.trust.trust import Trust
 from iriai.identity.trust.trusted_home import TrustedHomes, read_trusted_home
 from iriai.model.availability import Steadiness
@@ -41,7 +41,7 @@ ISSUER_FILE = "issuer.key"
 SEEDS_MAX = 64
 """Addresses to begin with; from there on membership knows them all."""
 
-_T = TypeVar("_T")
+T = TypeVar("T")
 
 
 class SeedMember(msgspec.Struct, frozen=True):
@@ -115,8 +115,7 @@ class ClusterFiles:
 
     def conflicts(self) -> list[str]:
         """What was reported of documents that contradict each other."""
-        content = self._read(CONFLICTS_FILE)
-        return _decoded_json(content, list[Words], CONFLICTS_FILE) if content else []
+        return self._stored(CONFLICTS_FILE, msgspec.json.Decoder(list[Words]), [])
 
     def keep_conflicts(self, conflicts: list[str]) -> None:
         """Keep what was reported."""
@@ -124,8 +123,7 @@ class ClusterFiles:
 
     def read_ejections(self, trust: Trust) -> None:
         """Tell `trust` of all machines that were thrown out."""
-        content = self._read(EJECTIONS_FILE)
-        for document in _decoded(content, list[Document], EJECTIONS_FILE) if content else ():
+        for document in self._stored(EJECTIONS_FILE, msgspec.msgpack.Decoder(list[Document]), []):
             trust.receive_ejection(document, is_kept=True)
 
     def keep_ejections(self, trust: Trust) -> None:
@@ -135,8 +133,7 @@ class ClusterFiles:
     def trusted_homes(self, authority_der: bytes) -> TrustedHomes:
         """For which users homes speak, as operators signed it."""
         homes = TrustedHomes()
-        content = self._read(TRUST_FILE)
-        for document in _decoded(content, list[bytes], TRUST_FILE) if content else ():
+        for document in self._stored(TRUST_FILE, msgspec.msgpack.Decoder(list[bytes]), []):
             homes.add(read_trusted_home(document, authority_der))
         return homes
 
@@ -146,11 +143,8 @@ class ClusterFiles:
 
     def consents(self) -> Consents:
         """What users of this machine consented to."""
-        content = self._read(CONSENTS_FILE)
-        try:
-            return Consents.decode(content) if content else Consents()
-        except msgspec.MsgspecError as error:
-            raise _damaged(CONSENTS_FILE, str(error)) from None
+        decoder = msgspec.json.Decoder(Annotated[list[Consent], Many])
+        return Consents(self._stored(CONSENTS_FILE, decoder, []))
 
     def keep_consents(self, consents: Consents) -> None:
         """Keep it."""
@@ -167,8 +161,7 @@ class ClusterFiles:
 
     def seeds(self) -> list[SeedMember]:
         """Members to begin with."""
-        content = self._read(SEEDS_FILE)
-        return _decoded_json(content, list[SeedMember], SEEDS_FILE) if content else []
+        return self._stored(SEEDS_FILE, msgspec.json.Decoder(list[SeedMember]), [])
 
     def keep_seeds(self, seeds: Iterable[SeedMember]) -> None:
         """Keep members to begin with the next time."""
@@ -188,13 +181,8 @@ class ClusterFiles:
 
     def tokens(self) -> JoinTokens:
         """The tokens that were given out here."""
-        content = self._read(TOKENS_FILE)
-        if not content:
-            return JoinTokens()
-        try:
-            return JoinTokens.decode(content)
-        except msgspec.MsgspecError as error:
-            raise _damaged(TOKENS_FILE, str(error)) from None
+        decoder = msgspec.json.Decoder(Annotated[list[IssuedToken], Many])
+        return JoinTokens(self._stored(TOKENS_FILE, decoder, []))
 
     def keep_tokens(self, book: JoinTokens) -> None:
         """Keep the tokens."""
@@ -207,8 +195,7 @@ class ClusterFiles:
 
     def issued(self) -> dict[str, Issued]:
         """The machines that this issuer signed, by name."""
-        content = self._read(ISSUED_FILE)
-        return _decoded_json(content, dict[str, Issued], ISSUED_FILE) if content else {}
+        return self._stored(ISSUED_FILE, msgspec.json.Decoder(dict[str, Issued]), {})
 
     def keep_issued(self, issued: dict[str, Issued]) -> None:
         """Keep them."""
@@ -217,6 +204,18 @@ class ClusterFiles:
     def _read(self, name: str) -> bytes:
         path = self.directory / name
         return read_file(path) if path.exists() else b""
+
+    def _stored(
+        self, name: str, decoder: msgspec.json.Decoder[T] | msgspec.msgpack.Decoder[T], default: T
+    ) -> T:
+        """Return the decoded content of a file, `default` if it is missing or empty."""
+        content = self._read(name)
+        try:
+            return decoded(decoder, content) if content else default
+        except msgspec.MsgspecError as error:
+            raise Refused(
+                "bad-cluster-file", f"{name} is damaged: {error}", "restore it from a copy"
+            ) from None
 
     def _write(self, name: str, content: bytes) -> None:
         replace_file(self.directory / name, content)
@@ -230,21 +229,3 @@ def encode_seeds(seeds: Iterable[SeedMember]) -> bytes:
 def encode_documents(documents: Iterable[bytes]) -> bytes:
     """For the files of machines that were thrown out, and of homes that are trusted."""
     return msgspec.msgpack.encode(list(documents))
-
-
-def _decoded(content: bytes, kind: type[_T], name: str) -> _T:
-    try:
-        return decoded(msgspec.msgpack.Decoder(kind), content)
-    except msgspec.MsgspecError as error:
-        raise _damaged(name, str(error)) from None
-
-
-def _decoded_json(content: bytes, kind: type[_T], name: str) -> _T:
-    try:
-        return decoded(msgspec.json.Decoder(kind), content)
-    except msgspec.MsgspecError as error:
-        raise _damaged(name, str(error)) from None
-
-
-def _damaged(name: str, why: str) -> Refused:
-    return Refused("bad-cluster-file", f"{name} is damaged: {why}", "restore it from a copy")

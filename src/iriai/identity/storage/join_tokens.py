@@ -8,11 +8,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable
-from typing import Annotated
 
 import msgspec
 
-from iriai.model.bounds import Document, Many, Name, Seconds, Word, decoded
+from iriai.model.bounds import Document, Name, Seconds, Word
 from iriai.model.problem import NotFound, Refused
 from iriai.model.token_text import Token, TokenKind
 
@@ -157,11 +156,6 @@ class JoinTokens:
     def encode(self) -> bytes:
         """For the disk."""
         return msgspec.json.format(msgspec.json.encode(self.entries())) + b"\n"
-
-    @classmethod
-    def decode(cls, content: bytes) -> JoinTokens:
-        """From the disk. Raises msgspec.MsgspecError."""
-        return cls(decoded(msgspec.json.Decoder(Annotated[list[IssuedToken], Many]), content))
 
     def _forget(self, now_wall_s: float) -> None:
         over = [e.id for e in self._entries.values() if e.ends_wall_s + USED_KEPT_S < now_wall_s]

@@ -7,11 +7,10 @@ cannot say it in their name. Kept on this machine alone. docs/spec/004, section 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
 
 import msgspec
 
-from iriai.model.bounds import Code, Many, Name, Seconds, decoded
+from iriai.model.bounds import Code, Name, Seconds
 from iriai.model.home_trust import check_home
 from iriai.model.ids import HOME_NAME
 from iriai.model.problem import NotFound, Refused, UsageProblem
@@ -98,11 +97,6 @@ class Consents:
         """For the disk."""
         consents = [each for _, each in sorted(self._held.items())]
         return msgspec.json.format(msgspec.json.encode(consents)) + b"\n"
-
-    @classmethod
-    def decode(cls, content: bytes) -> Consents:
-        """From the disk. Raises msgspec.MsgspecError."""
-        return cls(decoded(msgspec.json.Decoder(Annotated[list[Consent], Many]), content))
 
     def _forget(self, now_wall_s: float) -> None:
         over = [key for key, each in self._held.items() if each.ends_wall_s <= now_wall_s]

@@ -33,6 +33,13 @@ class _Known(NamedTuple):
     issued_wall_s: float
     issuer: str
 
+    @staticmethod
+    def of(certificate: Certificate) -> _Known:
+        """Return what is kept of `certificate`."""
+        issuer = certificate.issuer.subject.name if certificate.issuer else ""
+        key, fingerprint = certificate.public_key, certificate.fingerprint
+        return _Known(key, fingerprint, certificate.issued_wall_s, issuer)
+
 
 class Trust:
     """Answers for one cluster. `clock` is wall time in seconds."""
@@ -79,11 +86,7 @@ class Trust:
 
     def learn_own(self, certificate: Certificate) -> None:
         """Keep this machine's own key, whatever is said of it."""
-        name = certificate.subject.name
-        issuer = certificate.issuer.subject.name if certificate.issuer else ""
-        self._known[name] = _Known(
-            certificate.public_key, certificate.fingerprint, certificate.issued_wall_s, issuer
-        )
+        self._known[certificate.subject.name] = _Known.of(certificate)
 
     def knows(self, machine: str) -> bool:
         """Whether signatures of `machine` can be checked."""
@@ -157,27 +160,24 @@ class Trust:
 
     def _believe(self, certificate: Certificate) -> str:
         name = certificate.subject.name
-        known = self._known.get(name)
-        issuer = certificate.issuer.subject.name if certificate.issuer else ""
-        if known is None or known.fingerprint != certificate.fingerprint:
+        known, fresh = self._known.get(name), _Known.of(certificate)
+        is_new = known is None or known.fingerprint != fresh.fingerprint
+        if is_new:
             check_signed_for(certificate, self.authority)
             _check_machine(certificate)
-        words = self._refusal(name, certificate.issued_wall_s, issuer)
+        words = self._refusal(name, fresh.issued_wall_s, fresh.issuer)
         if words:
             raise BadCertificate(
                 f"machine {name} was ejected from the cluster {words}",
                 f"an operator may let it in again: 'iriai token', then 'iriai join' on {name}",
                 "ejected",
             )
-        if known is None or known.fingerprint != certificate.fingerprint:
-            self._keep(name, certificate, issuer)
+        if is_new:
+            self._keep(name, fresh)
         return name
 
-    def _keep(self, name: str, certificate: Certificate, issuer: str) -> None:
+    def _keep(self, name: str, fresh: _Known) -> None:
         known = self._known.get(name)
-        fresh = _Known(
-            certificate.public_key, certificate.fingerprint, certificate.issued_wall_s, issuer
-        )
         if known is not None and known.key != fresh.key and not self.ejection_words(name):
             raise BadCertificate(
                 f"there are two machines named {name}: this certificate has another key than "
