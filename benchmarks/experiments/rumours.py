@@ -15,8 +15,8 @@ from iriai.model.instant import Instant
 from iriai.protocol.directory.directory import Directory
 from iriai.protocol.directory.entry_table import EntryTable, MergeResult
 from iriai.protocol.directory.publisher import Publisher
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.entries import Carried, DigestRow, Entry, EntryKey
+from iriai.protocol.misbehaviour import Incidents
 from iriai.protocol.sampling import some
 
 

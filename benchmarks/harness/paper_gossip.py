@@ -20,11 +20,11 @@ from iriai.model.instant import Instant
 from iriai.protocol.directory.directory import Directory
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.effects import Send
 from iriai.protocol.messages.entries import Entry, EntryKey, EntryKind, signed_content
 from iriai.protocol.messages.gossip import ToDirectory
 from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.misbehaviour import Incidents
 from iriai.protocol.sampling import some
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
 from iriai.sim.world.rng import generator

@@ -185,7 +185,7 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
     "messages a second": (Patch("iriai.daemon.net.link", "MESSAGES_PER_S_MAX", HUGE),),
     "signatures checked": (
         Patch("iriai.protocol.directory.checks", "Checks.may_check", _true),
-        Patch("iriai.protocol.effect_buffer", "RateLimit.takes", _true),
+        Patch("iriai.protocol.misbehaviour", "RateLimit.takes", _true),
     ),
     "consents of a user": (Patch("iriai.identity.trust.consents", "OF_USER_MAX", HUGE),),
     "lifetime of a consent": (Patch("iriai.identity.trust.consents", "LIFETIME_S_MAX", 1e11),),

@@ -34,9 +34,8 @@ from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import ChargeRule
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.accounting.offpeak import OffpeakRule
-from iriai.protocol.effect_buffer import Timer
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
-from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Wake
+from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Timer, Wake
 from iriai.protocol.messages.scheduling import (
     BetweenClusters,
     Counted,

@@ -16,7 +16,6 @@ from iriai.model.instant import Instant
 from iriai.model.reason import Reason
 from iriai.model.records import Attempted, Ended, Started
 from iriai.model.state import EndCause, TaskState
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.effects import Effect, LinkUp, Part, Persist, Send
 from iriai.protocol.messages.scheduling import (
     Accepted,
@@ -32,6 +31,7 @@ from iriai.protocol.messages.scheduling import (
     Stop,
     ToNode,
 )
+from iriai.protocol.misbehaviour import Incidents
 
 
 class NodeSessions:

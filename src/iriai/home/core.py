@@ -25,7 +25,6 @@ from iriai.model.reason import Reason
 from iriai.model.records import Altered, Cancelled, Held, JobAccepted, Promised, Released
 from iriai.model.snapshot import StoredJob
 from iriai.model.state import TaskState
-from iriai.protocol.effect_buffer import Timer
 from iriai.protocol.messages.effects import (
     Effect,
     LinkDown,
@@ -33,6 +32,7 @@ from iriai.protocol.messages.effects import (
     Part,
     Persist,
     Send,
+    Timer,
     Wake,
     WhyAnswered,
 )
@@ -329,6 +329,6 @@ class Home:
     def _drain_effects(self) -> list[Effect]:
         effects = self._effects.copy()
         self._effects.clear()
-        if self._attempts.incidents.unsaid:
+        if self._attempts.incidents.unreported:
             effects += self._attempts.incidents.drain()
         return effects

@@ -1,70 +1,49 @@
-"""What a part of a machine has to say at the end of its turn: its alarm, and incidents of peers."""
+"""Misbehaviour of peers: incidents, counted and reported, and limits on requests."""
 
 from __future__ import annotations
 
-from iriai.protocol.messages.effects import Part, PeerNoticed, WakeAt
-
-
-class Timer:
-    """Never put off: an alarm that rings too early costs a turn in which nothing is due."""
-
-    def __init__(self, part: Part) -> None:
-        """`part` is woken."""
-        self._part = part
-        self._at_s: float | None = None
-
-    def rang(self) -> None:
-        """The part was woken: what is due later is to be asked for again."""
-        self._at_s = None
-
-    def by(self, steady_s: float) -> list[WakeAt]:
-        """Have it ring then, or before: what sets it, and nothing where it is set so."""
-        if self._at_s is not None and self._at_s <= steady_s:
-            return []
-        self._at_s = steady_s
-        return [WakeAt(self._part, steady_s)]
-
+from iriai.protocol.messages.effects import PeerNoticed
 
 NOTICES_MAX = 10_000
-"""Pairs of (code, machine) that are counted; names are proven, so there are no more than that."""
+"""Pairs of (code, machine) that are counted. Names are authenticated, so more are not expected."""
 LIES = frozenset({"forged-doubt", "use-beyond-size", "size-beyond-bounds", "malformed-batch"})
-"""What no honest machine says, whatever went wrong: after a few of these it is to be thrown out."""
+"""Codes that no honest machine causes, whatever fails; a few of them are a reason to eject it."""
 PROPOSED_AFTER = 3
-"""So often a machine said one thing that no honest one says, before operators are told to eject it.
-They decide: nothing does so by itself."""
+"""The count of one code in `LIES` at which operators are advised to eject the machine. Nothing is
+ejected automatically."""
 PERIODS = 10
-"""The window of an allowance, in periods of the protocol."""
+"""The window of a rate limit, in periods of the protocol."""
 
 
 class Incidents:
-    """Counts by code and machine; says so at the first, the tenth, the hundredth time.
+    """Counts incidents by code and machine; reports the first, the tenth, the hundredth.
 
-    A lie is said as well when it is time to propose something.
+    A code in `LIES` is also reported when its count reaches `PROPOSED_AFTER`.
     """
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, str], int] = {}
-        self.unsaid: list[PeerNoticed] = []
-        """What is to be said."""
+        self.unreported: list[PeerNoticed] = []
+        """Reports that `drain` returns next."""
 
     def note(self, code: str, machine: str, message: str, *, is_usual: bool = False) -> None:
-        """It happened once more. What is usual now and then is not said the first time."""
+        """Count an incident; report the first one only if it is not `is_usual`."""
         key = (code, machine)
         if key not in self.counts and len(self.counts) >= NOTICES_MAX:
             return
         count = self.counts[key] = self.counts.get(key, 0) + 1
         is_proposed = code in LIES and count == PROPOSED_AFTER
         if is_proposed or (_is_power_of_ten(count) and not (is_usual and count == 1)):
-            self.unsaid.append(PeerNoticed(code, machine, message, count))
+            self.unreported.append(PeerNoticed(code, machine, message, count))
 
     def drain(self) -> list[PeerNoticed]:
-        """What is to be said since the last call."""
-        said, self.unsaid = self.unsaid, []
-        return said
+        """Return the reports made since the last call."""
+        reports, self.unreported = self.unreported, []
+        return reports
 
 
 class RateLimit:
-    """Bounds the requests of each peer in a period."""
+    """Limits the requests of each peer in a window of time."""
 
     def __init__(self, each: int, window_s: float) -> None:
         self._each = each
@@ -73,7 +52,7 @@ class RateLimit:
         self._used: dict[str, int] = {}
 
     def takes(self, machine: str, now_s: float, amount: int = 1) -> bool:
-        """Whether a peer may have `amount` more; it is counted if so."""
+        """Return whether a peer may use `amount` more, and count it if so."""
         if now_s - self._since_s >= self._window_s or now_s < self._since_s:
             self._since_s = now_s
             self._used.clear()

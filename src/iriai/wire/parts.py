@@ -8,50 +8,8 @@ import msgspec
 
 from iriai.model.bounds import Word, decoded
 from iriai.model.job import limits_problem
-from iriai.protocol.messages.gossip import (
-    Counteroffer,
-    Detail,
-    Entries,
-    Offer,
-    Outline,
-    Probe,
-    ProbeAnswer,
-    ProbeFor,
-    ProbeMissed,
-    Wanted,
-)
-from iriai.protocol.messages.output import AskOutput, Output
-from iriai.protocol.messages.rpc import Inform, Inquire
-from iriai.protocol.messages.scheduling import (
-    Accepted,
-    Acknowledge,
-    AskBroker,
-    Begun,
-    BrokerIs,
-    Charging,
-    Counted,
-    Decline,
-    End,
-    Explain,
-    Explained,
-    Forward,
-    Heard,
-    Idle,
-    Match,
-    Message,
-    Promise,
-    Quiet,
-    Refusal,
-    Renew,
-    Renewed,
-    Returned,
-    Run,
-    Stop,
-    Summary,
-    Want,
-    Wants,
-    Withdraw,
-)
+from iriai.protocol.messages import gossip, output, rpc, scheduling
+from iriai.protocol.messages.scheduling import Message
 
 PARTS_VERSION = 7
 """Raised with every change of the messages that an older machine would misread. Both ends of a link
@@ -59,61 +17,61 @@ must have the same."""
 
 KINDS: Mapping[str, Mapping[str, type[Message]]] = {
     "node": {
-        "Run": Run,
-        "Stop": Stop,
-        "Acknowledge": Acknowledge,
-        "Renewed": Renewed,
-        "Quiet": Quiet,
-        "Charging": Charging,
+        "Run": scheduling.Run,
+        "Stop": scheduling.Stop,
+        "Acknowledge": scheduling.Acknowledge,
+        "Renewed": scheduling.Renewed,
+        "Quiet": scheduling.Quiet,
+        "Charging": scheduling.Charging,
     },
     "home": {
-        "Match": Match,
-        "Promise": Promise,
-        "Explained": Explained,
-        "Accepted": Accepted,
-        "Refusal": Refusal,
-        "Begun": Begun,
-        "End": End,
-        "Renew": Renew,
+        "Match": scheduling.Match,
+        "Promise": scheduling.Promise,
+        "Explained": scheduling.Explained,
+        "Accepted": scheduling.Accepted,
+        "Refusal": scheduling.Refusal,
+        "Begun": scheduling.Begun,
+        "End": scheduling.End,
+        "Renew": scheduling.Renew,
     },
     "broker": {
-        "Idle": Idle,
-        "Counted": Counted,
-        "Want": Want,
-        "Withdraw": Withdraw,
-        "Wants": Wants,
-        "Decline": Decline,
-        "Explain": Explain,
-        "Summary": Summary,
-        "Forward": Forward,
-        "Returned": Returned,
+        "Idle": scheduling.Idle,
+        "Counted": scheduling.Counted,
+        "Want": scheduling.Want,
+        "Withdraw": scheduling.Withdraw,
+        "Wants": scheduling.Wants,
+        "Decline": scheduling.Decline,
+        "Explain": scheduling.Explain,
+        "Summary": scheduling.Summary,
+        "Forward": scheduling.Forward,
+        "Returned": scheduling.Returned,
     },
     "membership": {
-        "Probe": Probe,
-        "ProbeFor": ProbeFor,
-        "ProbeAnswer": ProbeAnswer,
-        "ProbeMissed": ProbeMissed,
+        "Probe": gossip.Probe,
+        "ProbeFor": gossip.ProbeFor,
+        "ProbeAnswer": gossip.ProbeAnswer,
+        "ProbeMissed": gossip.ProbeMissed,
     },
     "directory": {
-        "Offer": Offer,
-        "Counteroffer": Counteroffer,
-        "Wanted": Wanted,
-        "Entries": Entries,
-        "Outline": Outline,
-        "Detail": Detail,
+        "Offer": gossip.Offer,
+        "Counteroffer": gossip.Counteroffer,
+        "Wanted": gossip.Wanted,
+        "Entries": gossip.Entries,
+        "Outline": gossip.Outline,
+        "Detail": gossip.Detail,
     },
     "succession": {
-        "AskBroker": AskBroker,
-        "BrokerIs": BrokerIs,
-        "Heard": Heard,
+        "AskBroker": scheduling.AskBroker,
+        "BrokerIs": scheduling.BrokerIs,
+        "Heard": scheduling.Heard,
     },
     "inquiry": {
-        "Inquire": Inquire,
-        "Inform": Inform,
+        "Inquire": rpc.Inquire,
+        "Inform": rpc.Inform,
     },
     "output": {
-        "AskOutput": AskOutput,
-        "Output": Output,
+        "AskOutput": output.AskOutput,
+        "Output": output.Output,
     },
 }
 """What may be said to each part, by its tag. Tags are on the wire: a class may be renamed, its tag
@@ -158,6 +116,6 @@ def unpack(envelope: Envelope) -> Message:
     if kind is None:
         raise msgspec.ValidationError(f"'{envelope.kind}' is not a message for '{envelope.part}'")
     message = decoded(_decoders[kind], envelope.body)
-    if isinstance(message, Run) and (words := limits_problem(message.spec)):
+    if isinstance(message, scheduling.Run) and (words := limits_problem(message.spec)):
         raise msgspec.ValidationError(f"of {message.attempt}, {words}")
     return message

@@ -14,8 +14,8 @@ from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.accounting.runtime_estimates import RunTimes
-from iriai.protocol.effect_buffer import PROPOSED_AFTER
 from iriai.protocol.messages.scheduling import Counted, Idle
+from iriai.protocol.misbehaviour import PROPOSED_AFTER
 
 WALL_S = 1.8e9
 NOW = Instant(100.0, WALL_S)

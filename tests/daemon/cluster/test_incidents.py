@@ -1,8 +1,8 @@
 """What was noticed of other machines is shown once, with how often it was."""
 
 from iriai.daemon.cluster.incidents import SHOWN_MAX, IncidentLog
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.effects import PeerNoticed
+from iriai.protocol.misbehaviour import Incidents
 
 
 def test_what_was_noticed_again_is_shown_once_and_counted():

@@ -14,8 +14,8 @@ from iriai.identity.documents.revocation import Ejection
 from iriai.identity.documents.signed_document import DocumentKind, sign_document
 from iriai.model.instant import Instant
 from iriai.protocol.directory.entry_table import EntryTable, MergeResult
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.entries import CLUSTER, Carried, Entry, EntryKind
+from iriai.protocol.misbehaviour import Incidents
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier, signed_document
 from tests.support.trusted import TrustedCluster
 

@@ -8,8 +8,8 @@ from iriai.model.instant import Instant
 from iriai.protocol.directory.checks import CHECKED, SHUNNED_S, WRONG
 from iriai.protocol.directory.entry_slices import SLICE, WAITING_MAX, EntrySlices
 from iriai.protocol.directory.entry_table import EntryTable, MergeResult
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.entries import Carried, Entry, EntryKind, signed_content
+from iriai.protocol.misbehaviour import Incidents
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
 
 LIFETIME_S = 3600.0

@@ -10,7 +10,6 @@ import pytest
 from iriai.model.instant import Instant
 from iriai.protocol.directory.entry_table import MACHINES_MAX, EntryTable, MergeResult
 from iriai.protocol.directory.validation import member_body
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.entries import (
     CLUSTER,
     Carried,
@@ -20,6 +19,7 @@ from iriai.protocol.messages.entries import (
     signed_content,
 )
 from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.misbehaviour import Incidents
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier, signed_document
 
 SEED = 1
@@ -218,7 +218,7 @@ def test_a_table_outlives_its_machine_on_disk():
     desk.take(entry(kind=EntryKind.LEDGER))
     kept = [desk.table.carried(each.key, at(10.0)) for each in desk.table]
 
-    later.table.restore(reversed(kept), at(20.0))
+    later.table.merge_all(reversed(kept), "", at(20.0))
 
     assert later.table.digest.checksum == desk.table.digest.checksum
 

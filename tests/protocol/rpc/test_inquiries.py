@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.model.instant import Instant
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.effects import (
     Delivered,
     Inquired,
@@ -17,6 +16,7 @@ from iriai.protocol.messages.effects import (
     WakeAt,
 )
 from iriai.protocol.messages.rpc import Inform, Inquire
+from iriai.protocol.misbehaviour import Incidents
 from iriai.protocol.rpc.inquiries import (
     ANSWER_BYTES_MAX,
     OPEN_BYTES_MAX,

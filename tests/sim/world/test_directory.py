@@ -18,12 +18,12 @@ from iriai.protocol.directory.directory import (
     ROWS_A_MESSAGE_MAX,
 )
 from iriai.protocol.directory.publisher import MEMBER_LIFETIME_S
-from iriai.protocol.effect_buffer import PERIODS
 from iriai.protocol.ledger.ledger import BatchRow, Ledger, LedgerBatch, batch_body
 from iriai.protocol.messages.effects import Delivered, Part, Send, Wake
 from iriai.protocol.messages.entries import Entry, EntryKey, EntryKind, signed_content
 from iriai.protocol.messages.gossip import Detail, Entries, Offer, Outline, Wanted
 from iriai.protocol.messages.members import MemberState
+from iriai.protocol.misbehaviour import PERIODS
 from iriai.sim.world.keyed_signatures import KeyedSigner, signed_document
 from iriai.sim.world.peer_world import PeerWorld, Ways
 from tests.sim.peer_stories import MEANWHILE_S, codes, have_one_table, joined

@@ -13,11 +13,11 @@ from iriai.broker.pool.machine_view import MachineView
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import ChargeRule, Decay
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.ledger.ledger import BatchRow, malformed_row
 from iriai.protocol.ledger.use_bounds import UseBounds, rate_of
 from iriai.protocol.messages.effects import PeerNoticed
 from iriai.protocol.messages.scheduling import Counted, Idle
+from iriai.protocol.misbehaviour import Incidents
 
 CPUS_MAX = 8_192
 """The cpus of one machine: four times as many as the largest has today."""

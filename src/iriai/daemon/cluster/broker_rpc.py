@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from iriai.daemon.loop.engine import Engine
 from iriai.model.instant import Instant
 from iriai.model.problem import FAMILIES, Problem, Refused
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
@@ -27,6 +26,7 @@ from iriai.protocol.messages.effects import (
     Wake,
     WakeAt,
 )
+from iriai.protocol.misbehaviour import Incidents
 from iriai.protocol.rpc.inquiries import ANSWER_BYTES_MAX, PATIENCE_S, Inquiries
 from iriai.system.clock import now as read_clocks
 from iriai.system.internal_errors import FAULTS

@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 from iriai.daemon.net.violations import MESSAGE_LENGTH_MAX
 from iriai.model.units import line_of
-from iriai.protocol.effect_buffer import LIES, PROPOSED_AFTER
 from iriai.protocol.messages.effects import PeerNoticed
+from iriai.protocol.misbehaviour import LIES, PROPOSED_AFTER
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ from iriai.protocol.directory.digest import BUCKETS
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
 from iriai.protocol.directory.validation import read_member
-from iriai.protocol.effect_buffer import PERIODS, Incidents, RateLimit
 from iriai.protocol.messages.effects import Effect, Part, Send, WakeAt
 from iriai.protocol.messages.entries import (
     BY_OPERATORS,
@@ -39,6 +38,7 @@ from iriai.protocol.messages.gossip import (
     Wanted,
 )
 from iriai.protocol.messages.members import MemberState
+from iriai.protocol.misbehaviour import PERIODS, Incidents, RateLimit
 from iriai.protocol.sampling import some
 
 ROWS_A_MESSAGE_MAX = 512
@@ -144,7 +144,7 @@ class Directory:
             case Wanted(rows):
                 self._send_entries(sender, [row.key for row in rows[:ROWS_A_MESSAGE_MAX]], now)
             case Entries(entries):
-                self._receive_entries(sender, entries, now)
+                self._table.merge_all(entries, sender, now)
             case Outline(checksums):
                 self._answer_outline(sender, checksums)
             case Detail():
@@ -209,11 +209,6 @@ class Directory:
             rows = digest.rows(bucket) if 0 <= bucket < BUCKETS else ()
             lacked += [row.key for row in rows if _is_later(row, theirs)]
         self._send_entries(sender, lacked, now)
-
-    def _receive_entries(self, sender: str, entries: Sequence[Carried], now: Instant) -> None:
-        certificates_first = sorted(entries, key=lambda e: e.entry.kind != EntryKind.CERTIFICATE)
-        for carried in certificates_first:
-            self._table.merge(carried, sender, now)
 
     # --- what is sent ----------------------------------------------------------------------------
 

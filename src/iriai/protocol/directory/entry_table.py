@@ -16,7 +16,6 @@ from iriai.model.instant import Instant
 from iriai.protocol.directory.checks import SIGNATURES, Checks
 from iriai.protocol.directory.digest import Digest
 from iriai.protocol.directory.validation import complaint, read_member
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.entries import (
     BY_OPERATORS,
     OUTLIVES_ITS_MACHINE,
@@ -29,6 +28,7 @@ from iriai.protocol.messages.entries import (
     signed_content,
 )
 from iriai.protocol.messages.members import MemberState
+from iriai.protocol.misbehaviour import Incidents
 
 MACHINES_MAX = 2_000
 """Four times the largest cluster, some 14 MB; the rest is a flood (spec 006, section 4)."""
@@ -192,11 +192,13 @@ class EntryTable:
         echoes, self._echoes = self._echoes, []
         return echoes
 
-    def restore(self, entries: Iterable[Carried], now: Instant) -> None:
-        """Take what this machine held before it restarted; each is verified once more."""
-        first_certificates = sorted(entries, key=lambda c: c.entry.kind != EntryKind.CERTIFICATE)
-        for carried in first_certificates:
-            self.merge(carried, "", now)
+    def merge_all(self, entries: Iterable[Carried], sender: str, now: Instant) -> None:
+        """Merge entries, certificates first: they verify the others.
+
+        An empty `sender` means the entries that this machine held before it restarted.
+        """
+        for carried in sorted(entries, key=lambda c: c.entry.kind != EntryKind.CERTIFICATE):
+            self.merge(carried, sender, now)
 
     def adopt(self, other: EntryTable) -> None:
         """Hold all that another table holds, which has verified it, and goes by the same clock.

@@ -16,9 +16,9 @@ import msgspec
 from iriai.model.instant import Instant
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.validation import member_body, read_member
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.messages.entries import Entry, EntryKey, EntryKind, Signer, signed_content
 from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.misbehaviour import Incidents
 
 _DAY_S = 86_400.0
 MEMBER_LIFETIME_S = 6 * 3600.0

@@ -13,10 +13,10 @@ from math import inf
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import Decay
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.ledger.ledger import Ledger, OwnCounters, batch_body
 from iriai.protocol.messages.effects import PeerNoticed, UsageForgotten, UsageLearned
 from iriai.protocol.messages.entries import Carried, EntryKind
+from iriai.protocol.misbehaviour import Incidents
 
 PUBLISH_S = 30.0
 """The least between two batches of a machine; the pace of the kind (`publisher.PACES`)."""

@@ -15,7 +15,6 @@ from iriai.protocol.directory.checks import SHUNNED_S
 from iriai.protocol.directory.directory import Directory
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.membership.doubts import Doubts
 from iriai.protocol.membership.membership import Membership, MembershipSettings
 from iriai.protocol.messages.effects import (
@@ -30,6 +29,7 @@ from iriai.protocol.messages.effects import (
 from iriai.protocol.messages.entries import Carried, Entry, EntryKey, EntryKind, Signer, Verifier
 from iriai.protocol.messages.gossip import ToDirectory, ToMembership
 from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.misbehaviour import Incidents
 
 OF_PEERS = frozenset({Part.MEMBERSHIP, Part.DIRECTORY})
 """The parts whose messages and alarms `ClusterCore` takes."""
@@ -105,7 +105,7 @@ class ClusterCore:
 
     def begin(self, now: Instant, kept: Iterable[Carried] = ()) -> list[Effect]:
         """Come up, with what was kept of the table; say that this machine is there."""
-        self.table.restore(kept, now)
+        self.table.merge_all(kept, "", now)
         effects = self._old_news(now)
         self.publisher.announce(self.publisher.member, now)
         effects = self._with_table_changes("", now, effects)

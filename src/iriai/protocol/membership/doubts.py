@@ -10,9 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from iriai.protocol.directory.checks import Checks
-from iriai.protocol.effect_buffer import Incidents, RateLimit
 from iriai.protocol.messages.entries import Signer, Verifier
 from iriai.protocol.messages.gossip import Doubt
+from iriai.protocol.misbehaviour import Incidents, RateLimit
 
 REFUTED_MAX = 30
 """Doubts of one machine that were refuted within `REFUTED_WINDOW_S`, before nobody believes it.

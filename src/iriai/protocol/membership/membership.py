@@ -20,7 +20,6 @@ from iriai.model.instant import Instant
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
 from iriai.protocol.directory.validation import read_member
-from iriai.protocol.effect_buffer import PERIODS, Incidents, RateLimit
 from iriai.protocol.membership.doubts import Doubts
 from iriai.protocol.membership.piggyback import PiggybackQueue
 from iriai.protocol.membership.probes import Help, OwnProbe, Probes
@@ -37,6 +36,7 @@ from iriai.protocol.messages.gossip import (
     ToMembership,
 )
 from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.misbehaviour import PERIODS, Incidents, RateLimit
 from iriai.protocol.sampling import Round, some
 
 SCORE_MAX = 8
@@ -134,7 +134,8 @@ class Membership:
         if message is None:
             self._alarm_s = inf
         elif self._is_within_limits(sender, now):
-            self._receive_news(sender, message.news, now)
+            for doubt in message.news.doubts:
+                self._receive_suspicion(sender, doubt, now)
             self._receive(sender, message, now)
         self._poll_timers(now)
         return self._taken(now)
@@ -305,10 +306,6 @@ class Membership:
         words = f"over {MESSAGES_A_PERIOD_MAX} messages a period to the membership; dropped"
         self._incidents.note("flood", sender, words)
         return False
-
-    def _receive_news(self, sender: str, news: News, now: Instant) -> None:
-        for doubt in news.doubts:
-            self._receive_suspicion(sender, doubt, now)
 
     def _receive(self, sender: str, message: ToMembership, now: Instant) -> None:
         match message:

@@ -111,6 +111,28 @@ class WakeAt(msgspec.Struct, frozen=True):
     steady_s: float
 
 
+class Timer:
+    """The alarm of a part: requested only where no earlier one is set.
+
+    It is never put off: an alarm that is too early costs a turn in which nothing is due.
+    """
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._at_s: float | None = None
+
+    def rang(self) -> None:
+        """Note that the part was woken, so that a later alarm is requested again."""
+        self._at_s = None
+
+    def by(self, steady_s: float) -> list[WakeAt]:
+        """Return the effect that wakes the part then; empty if it is woken no later already."""
+        if self._at_s is not None and self._at_s <= steady_s:
+            return []
+        self._at_s = steady_s
+        return [WakeAt(self._part, steady_s)]
+
+
 class JobCompleted(msgspec.Struct, frozen=True):
     """Home: the last task of a job ended; whoever waits for it may be told."""
 

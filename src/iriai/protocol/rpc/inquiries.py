@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iriai.model.instant import Instant
-from iriai.protocol.effect_buffer import Incidents, RateLimit
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
@@ -18,10 +17,11 @@ from iriai.protocol.messages.effects import (
     InquiryOver,
     Part,
     Send,
+    Timer,
     Wake,
-    WakeAt,
 )
 from iriai.protocol.messages.rpc import Inform, Inquire
+from iriai.protocol.misbehaviour import Incidents, RateLimit
 
 PATIENCE_S = 3.0
 """For an answer: the time that a person waits without wondering. A broker that is gone is succeeded
@@ -59,7 +59,7 @@ class Inquiries:
         self._number = 0
         self._open: dict[int, _Open] = {}
         self._open_bytes = 0
-        self._alarm_s: float | None = None
+        self._alarm = Timer(Part.INQUIRY)
         self._effects: list[Effect] = []
 
     def ask(self, machine: str, question: bytes, now: Instant) -> tuple[int, list[Effect]]:
@@ -87,7 +87,7 @@ class Inquiries:
     def handle(self, event: Delivered | Wake, now: Instant) -> list[Effect]:
         """Take a message of another machine in, or the alarm."""
         if isinstance(event, Wake):
-            self._alarm_s = None
+            self._alarm.rang()
             self._poll_timers(now)
         elif isinstance(event.message, Inquire):
             self._asked(event.sender, event.message, now)
@@ -143,10 +143,9 @@ class Inquiries:
         self._effects.append(Send(machine, Part.INQUIRY, message))
 
     def _set_alarm(self) -> None:
-        due_s = min((min(each.until_s, each.again_s) for each in self._open.values()), default=None)
-        if due_s is not None and (self._alarm_s is None or due_s < self._alarm_s):
-            self._alarm_s = due_s
-            self._effects.append(WakeAt(Part.INQUIRY, due_s))
+        if self._open:
+            due_s = min(min(each.until_s, each.again_s) for each in self._open.values())
+            self._effects += self._alarm.by(due_s)
 
     def _drain(self) -> list[Effect]:
         effects, self._effects = self._effects, []

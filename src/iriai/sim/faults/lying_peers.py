@@ -18,7 +18,6 @@ from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.protocol.directory.entry_table import AHEAD_S_MAX
 from iriai.protocol.directory.validation import NUMBER_MAX, member_body
-from iriai.protocol.effect_buffer import LIES
 from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
 from iriai.protocol.ledger.ledger_sync import LedgerSync
 from iriai.protocol.ledger.use_bounds import (
@@ -43,6 +42,7 @@ from iriai.protocol.messages.gossip import (
     ToMembership,
 )
 from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.misbehaviour import LIES
 from iriai.sim.faults.failure import failure_of
 from iriai.sim.faults.lies import altered
 from iriai.sim.world.clock import Clock

@@ -20,7 +20,6 @@ from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import PACES, REFRESH
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.election.site_view import SiteView
 from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
 from iriai.protocol.ledger.ledger_sync import PUBLISH_S, LedgerSync, pace_s
@@ -37,6 +36,7 @@ from iriai.protocol.messages.effects import (
 )
 from iriai.protocol.messages.entries import EntryKind
 from iriai.protocol.messages.members import Member
+from iriai.protocol.misbehaviour import Incidents
 from iriai.protocol.sampling import some
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
 from iriai.sim.world.machine_model import SimulatedMachine
@@ -102,7 +102,7 @@ class GossipMembers(OracleMembership):
         table = EntryTable("", SITE, verifier, Incidents())
         now = first.clock.at(self._world.now_s)
         for joined in self.peers.machines.values():
-            table.restore(joined.peers.snapshot(now), now)
+            table.merge_all(joined.peers.snapshot(now), "", now)
         return table
 
     def machine_up(self, machine: SimulatedMachine) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from iriai.config.sections import GossipSection
-from iriai.protocol.effect_buffer import Incidents
 from iriai.protocol.membership.cluster_core import ClusterCore
 from iriai.protocol.membership.membership import MembershipSettings
 from iriai.protocol.messages.effects import (
@@ -29,6 +28,7 @@ from iriai.protocol.messages.effects import (
     WakeAt,
 )
 from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.misbehaviour import Incidents
 from iriai.protocol.rpc.inquiries import Inquiries
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.event_queue import EventQueue
