@@ -50,7 +50,7 @@ class LiveProcesses:
                 self.sessions.setdefault(process.session, []).append(process)
 
     def below(self, roots: Iterable[Process]) -> list[Process]:
-        """`roots` and all their descendants, each once, a parent before its children."""
+        """Return `roots` and all their descendants, each once, a parent before its children."""
         seen: dict[int, Process] = {}
         pending = list(roots)
         for process in pending:  # grows while it is walked
@@ -73,18 +73,18 @@ class ProcessTree(Containment):
         self.mark = b""
 
     def hold(self, pid: int, uid: int, mark: str) -> None:
-        """`pid` was started in here: the main process, its user, and the mark it carries."""
+        """Take in the main process `pid`, with its user and the mark it carries."""
         process = read_process(pid)
         self.pid, self.uid, self.mark = pid, uid, mark.encode()
         self.started_ticks = process.started_ticks if process else 0
         self._trees.add(self)
 
     def processes(self) -> list[int]:
-        """Live processes of the task, without zombies."""
+        """Return the live processes of the task, without zombies."""
         return [process.pid for process in self._trees.processes_of(self, LiveProcesses())]
 
     def is_empty(self) -> bool:
-        """After the end of the main process: whether nothing is left of the task."""
+        """Return whether nothing is left of the task, after the end of its main process."""
         return not self._trees.has_orphans(self)
 
     def kill(self) -> None:
@@ -98,7 +98,7 @@ class ProcessTree(Containment):
                 self._trees.give_up_on(process)
 
     def sample(self) -> Use:
-        """What is used at this moment, or was just now."""
+        """Return what is used at this moment, or SNAPSHOT_KEPT_S before."""
         processes = self._trees.processes_of(self, self._trees.recent_snapshot())
         return Use(
             sum(process.cpu_s for process in processes),
@@ -120,44 +120,44 @@ class ProcessTrees:
         self._snapshot: LiveProcesses | None = None
 
     def acquire(self) -> ProcessTree:
-        """A tree for one task."""
+        """Return a tree for one task."""
         return ProcessTree(self)
 
     def add(self, tree: ProcessTree) -> None:
-        """The main process of `tree` exists now."""
+        """Add `tree`, whose main process exists now."""
         self._trees[tree.pid] = tree
 
     def release(self, container: Containment) -> None:
-        """The task of the tree is over."""
+        """Drop the tree of a task that is over."""
         assert isinstance(container, ProcessTree)
         if self._trees.get(container.pid) is container:
             del self._trees[container.pid]
 
     def close(self) -> None:
-        """Nothing was made."""
+        """Do nothing: nothing was made."""
 
     def give_up_on(self, process: Process) -> None:
-        """Wait no longer for the end of a process that became another user's (by a setuid file)."""
+        """Stop waiting for the end of a process that became another user's (by a setuid file)."""
         log.warning("process %d cannot be ended: it belongs to another user", process.pid)
         self._foreign.add((process.pid, process.started_ticks))
 
     def exclude_sessions(self, sessions: Container[int]) -> None:
-        """What is in one of `sessions` (they change) belongs to no task."""
+        """Count no process in one of `sessions` as a task's; the collection may change."""
         self._others = sessions
 
     def recent_snapshot(self) -> LiveProcesses:
-        """A picture that is at most SNAPSHOT_KEPT_S old."""
+        """Return a snapshot that is at most SNAPSHOT_KEPT_S old."""
         if self._snapshot is None or steady_s() - self._snapshot.taken_s > SNAPSHOT_KEPT_S:
             self._snapshot = LiveProcesses()
         return self._snapshot
 
     def has_orphans(self, tree: ProcessTree) -> bool:
-        """Whether a live child of the launcher was left behind by `tree`."""
+        """Return whether `tree` left a live child of the launcher behind."""
         pids = [pid for pid in children_of(self._own_pid) if pid not in self._trees]
         return bool(pids) and bool(self._orphans(tree, read_processes(pids)))
 
     def processes_of(self, tree: ProcessTree, snapshot: LiveProcesses) -> list[Process]:
-        """Live processes of `tree`: those below its main process and its orphans, and its session.
+        """Return the live processes of `tree`: of its main process, its session and its orphans.
 
         The main process comes first.
         """

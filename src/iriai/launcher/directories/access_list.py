@@ -17,7 +17,7 @@ _NO_ID = 0xFFFFFFFF
 def give_access(fd: int, uid: int, rights: int) -> bool:
     """Give the user `uid` these rights to an open file, its owner READ and WRITE, others none.
 
-    Returns False where the file system has no access lists. Raises OSError.
+    Returns False if the file system has no access lists. Raises OSError.
     """
     entries = (
         (_OWNER, READ | WRITE, _NO_ID),

@@ -31,7 +31,7 @@ MOVED_MAX = 1000
 
 
 class Removal:
-    """One thread, begun with the first directory that is not empty."""
+    """One thread, started with the first directory that is not empty."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -40,11 +40,11 @@ class Removal:
         self._thread: threading.Thread | None = None
 
     def add(self, trash_fd: int, name: str) -> None:
-        """Remove the directory `name` of `trash_fd`, which nobody but the launcher can enter."""
+        """Remove the directory `name` of `trash_fd`, which only the launcher can enter."""
         self.call(lambda: remove_tree(trash_fd, name))
 
     def call(self, action: Callable[[], None]) -> None:
-        """Do something else that may take long; it may raise OSError."""
+        """Run another action that may take long; it may raise OSError."""
         with self._changed:
             self._waiting.append(action)
             if self._thread is None:
@@ -53,7 +53,7 @@ class Removal:
             self._changed.notify_all()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until everything is removed, or given up; whether it is."""
+        """Wait until everything is removed or given up; return False after `timeout_s`."""
         with self._changed:
             return self._changed.wait_for(lambda: not (self._waiting or self._is_busy), timeout_s)
 
@@ -72,9 +72,9 @@ class Removal:
 
 
 def remove_tree(trash_fd: int, name: str) -> None:
-    """Remove the directory `name` of `trash_fd` with all that is in it.
+    """Remove the directory `name` of `trash_fd` with all its content.
 
-    Raises OSError where something stays; all that can go is gone then.
+    Raises OSError if something remains, after removing all that is possible.
     """
     pending = [_Directory(name)]
     count = 0
@@ -95,16 +95,16 @@ def remove_tree(trash_fd: int, name: str) -> None:
 
 
 class _Directory:
-    """One directory that lies in the launcher's own."""
+    """One directory in the launcher's own."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._rounds = 0
 
     def empty(self, trash_fd: int, prefix: str) -> list[str]:
-        """Unlink what is in it and move its full subdirectories out, to names with `prefix`.
+        """Unlink its content and move its full subdirectories out, to names with `prefix`.
 
-        Returns these names; none: the directory itself is gone. Raises OSError.
+        Returns these names; if there are none, the directory itself was removed. Raises OSError.
         """
         if os.geteuid() != 0:  # what its user took away from themselves
             os.chmod(self._name, stat.S_IRWXU, dir_fd=trash_fd)
@@ -129,9 +129,9 @@ class _Directory:
 
 
 def _take_out_all(fd: int, trash_fd: int, prefix: str) -> tuple[list[str], OSError | None]:
-    """Have the directory `fd` hold nothing; returns where full subdirectories are now.
+    """Empty the directory `fd`; return the new names of full subdirectories.
 
-    What cannot be taken out stays, and is told by the last of its errors.
+    Also returns the last error, if something could not be removed or moved.
     """
     moved: list[str] = []
     failed: OSError | None = None
@@ -150,7 +150,7 @@ def _take_out_all(fd: int, trash_fd: int, prefix: str) -> tuple[list[str], OSErr
 
 
 def remove(fd: int, name: str) -> bool:
-    """Remove what can be removed in one step; False: it is a directory with something in it."""
+    """Remove what one step can remove; return False for a directory that is not empty."""
     try:
         _unmounted(fd, name, lambda: os.unlink(name, dir_fd=fd))
     except IsADirectoryError:
@@ -164,14 +164,14 @@ def remove(fd: int, name: str) -> bool:
 
 
 def move(fd: int, name: str, trash_fd: int, fresh: str) -> None:
-    """Have the directory `name` of `fd` lie in the launcher's own, as `fresh`."""
+    """Move the directory `name` of `fd` into the launcher's own, as `fresh`."""
     if os.geteuid() != 0:  # a directory that its owner may not write cannot be moved
         os.chmod(name, stat.S_IRWXU, dir_fd=fd)
     os.rename(name, fresh, src_dir_fd=fd, dst_dir_fd=trash_fd)
 
 
 def _unmounted(fd: int, name: str, action: Callable[[], None]) -> None:
-    """Do `action`, again for each mount that lies on `name` and was detached."""
+    """Run `action`; for each mount on `name`, detach it and run `action` again."""
     for _ in range(MOUNTS_MAX):
         try:
             return action()

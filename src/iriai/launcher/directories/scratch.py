@@ -34,7 +34,7 @@ _PLACE_MODE = 0o711
 
 
 class NoDirectory(Exception):
-    """No private directory can be made at present; the text says where and why."""
+    """No private directory can be made at present; the text explains where and why."""
 
 
 class ScratchSpace(NamedTuple):
@@ -53,7 +53,7 @@ class ScratchSpace(NamedTuple):
 class ScratchRoot:
     """One directory of private directories, open and locked.
 
-    The lock keeps systemd-tmpfiles, which removes what looks old, out of it.
+    The lock keeps systemd-tmpfiles, which removes old files, out of it.
     """
 
     def __init__(self, path: str, fd: int) -> None:
@@ -67,14 +67,14 @@ class ScratchRoot:
 
     @property
     def private_fd(self) -> int:
-        """The directory PRIVATE, made with the first use."""
+        """The directory PRIVATE, made on first use."""
         if self._private_fd < 0:
             self._private_fd = self._own(PRIVATE)
         return self._private_fd
 
     @property
     def private_path(self) -> str:
-        """Where `private_fd` leads."""
+        """The path of `private_fd`."""
         return f"{self.path}/{PRIVATE}"
 
     def _own(self, name: str) -> int:
@@ -83,16 +83,16 @@ class ScratchRoot:
         return os.open(name, _DIRECTORY, dir_fd=self.fd)
 
     def fresh_name(self) -> str:
-        """A name that this launcher has not used here."""
+        """Return a name that this launcher has not used here."""
         self._counter += 1
         return str(self._counter)
 
 
 class Scratch:
-    """Gives directories out and takes them back."""
+    """Provides private directories, and pools unused ones."""
 
     def __init__(self, state_path: str, private_fd: int, launcher_name: str) -> None:
-        """`state_path` is the launcher's own directory, where no other place will do."""
+        """`state_path` is the launcher's own directory, the fallback for any other place."""
         self._state_path = state_path
         self._private_fd = private_fd
         self._name = f"iriai-{launcher_name}"
@@ -112,7 +112,7 @@ class Scratch:
             self._tmp, self._place = tmp, None
 
     def acquire(self, uid: int, gid: int) -> ScratchSpace:
-        """A directory that is empty, and nobody's but the user's. Raises `NoDirectory`."""
+        """Return an empty directory of the user's. Raises `NoDirectory`."""
         idle = self._idle.get(uid)
         if idle:
             self._idle_count -= 1
@@ -134,11 +134,11 @@ class Scratch:
 
     @property
     def place(self) -> ScratchRoot:
-        """Where directories are made now. Raises OSError."""
+        """The current parent of new directories. Raises OSError."""
         return self._place or self._open_place()
 
     def new_private(self, mode: int) -> tuple[ScratchRoot, str]:
-        """Make an empty directory that only the launcher can reach, to be shown elsewhere.
+        """Make an empty directory that only the launcher can reach, to be mounted elsewhere.
 
         Raises OSError.
         """
@@ -148,15 +148,15 @@ class Scratch:
         return place, name
 
     def remove_private(self, place: ScratchRoot, name: str) -> None:
-        """Remove what `new_private` made, with all that is in it."""
+        """Remove a directory from `new_private`, with all its content."""
         self._remove(place, name, place.private_fd)
 
     def later(self, action: Callable[[], None]) -> None:
-        """Do what takes long in the thread that removes directories; it may raise OSError."""
+        """Run a long action in the thread that removes directories; it may raise OSError."""
         self._removal.call(action)
 
     def give_back(self, directory: ScratchSpace) -> None:
-        """Its task is over, and no process of it is left."""
+        """Pool or remove the directory of a task that is over, with no process left."""
         is_wanted = directory.place is self._place and self._idle_count < IDLE_MAX
         if is_wanted and _is_untouched(directory):
             self._idle.setdefault(directory.uid, []).append(directory)
@@ -166,7 +166,7 @@ class Scratch:
             self._remove(directory.place, directory.name)
 
     def clean(self) -> None:
-        """Remove what earlier launchers left, wherever they had their places."""
+        """Remove what earlier launchers left, in all places that they used."""
         for path in self._known_places():
             try:
                 fd = self._open_own(path)
@@ -213,9 +213,9 @@ class Scratch:
     # --- places ----------------------------------------------------------------------------------
 
     def _open_place(self) -> ScratchRoot:
-        """The place below the machine's choice, else in the launcher's own directory.
+        """Open the place below the configured directory, else in the launcher's own directory.
 
-        The latter where another user has a directory of that name there.
+        The latter if another user has a directory of that name there.
         """
         path = f"{self._tmp}/{self._name}"
         try:
@@ -230,7 +230,7 @@ class Scratch:
         return self._place
 
     def _open_own(self, path: str, *, make: bool = False) -> int:
-        """Open a directory that is ours; raises PermissionError where it is another user's."""
+        """Open a directory of this user; raise PermissionError if it is another user's."""
         if make:
             with suppress(FileExistsError):
                 os.mkdir(path, _PLACE_MODE)
@@ -256,7 +256,7 @@ class Scratch:
             yield from file.read().split("\n")
 
     def _remember(self, path: str) -> None:
-        """Durable before anything is made there: a later launcher has to find it."""
+        """Record the place durably before anything is made there, for later launchers."""
         if path in self._known_places():
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -272,7 +272,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def _make(place: ScratchRoot, fd: int) -> str:
-    """A new directory in `place`, or a part of it, which is not its user's; returns its name."""
+    """Make a directory in `place`, or a part of it, owned by the launcher; return its name."""
     while True:
         name = place.fresh_name()
         with suppress(FileExistsError):  # of an earlier launcher, and could not be removed
@@ -281,9 +281,9 @@ def _make(place: ScratchRoot, fd: int) -> str:
 
 
 def _is_untouched(directory: ScratchSpace) -> bool:
-    """Whether it is as it was given: nothing was ever made in it, nor changed about it.
+    """Return whether it is unchanged: nothing was ever made in it, nor changed about it.
 
-    The system's clock for this is coarse, so what happened right after it was made is looked for.
+    The clock of these stamps is coarse, so the mode and the content are checked too.
     """
     found = os.fstat(directory.fd)
     is_same = found.st_ctime_ns == directory.changed_ns

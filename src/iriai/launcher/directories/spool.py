@@ -1,9 +1,9 @@
 """Output of followed tasks: two files each in `spool` of the state directory.
 
-They are the daemon's, which reads them too: it tells a home on another machine what its task
-prints. The task's user may write them while the task runs, and read them for as long as they are
-there, by an access list. So nobody can replace or keep them, and they are bounded: of a task that
-prints more than `SPOOL_BYTES_MAX` into one, the launcher makes an end.
+They belong to the daemon, which reads them too: it sends a home on another machine what its task
+prints. The task's user may write them while the task runs, and read them as long as they exist, by
+an access list. So nobody can replace or keep them, and they are bounded: the launcher ends a task
+that prints more than `SPOOL_BYTES_MAX` into one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SPOOL_BYTES_MAX = 1 << 30
 
 
 def spool_name(attempt: AttemptId, kind: str) -> str:
-    """The file's name: kind `out` is standard output, `err` standard error."""
+    """Return the file's name; `kind` is `out` for standard output, `err` for standard error."""
     return f"{str(attempt).replace('#', '-')}.{kind}"
 
 
@@ -38,22 +38,22 @@ class Spool:
         """The files of attempts that are not over, each with whose output it is."""
 
     def create(self, attempt: AttemptId, kind: str, login: Login, directory: str = "") -> int:
-        """A new file for appending, for the user to write and read; returns its descriptor.
+        """Make a file for appending, for the user to write and read; return its descriptor.
 
-        It is closed by `close`. In `directory`, where one is named; it has to be the daemon's own,
-        writable by nobody else, so that a daemon has nothing made where it could not make it
-        itself. Raises OSError.
+        `close` closes it. `directory`, if given, has to be the daemon's own, writable by nobody
+        else, so that a daemon cannot have files made where it could not make them itself. Raises
+        OSError.
         """
         fd = self._create_in(directory, spool_name(attempt, kind), login)
         self._open.setdefault(attempt, {})[fd] = login
         return fd
 
     def size_bytes(self, attempt: AttemptId) -> int:
-        """Of the larger file of an attempt that is not over."""
+        """Return the size of the larger file of an attempt that is not over."""
         return max((os.fstat(fd).st_size for fd in self._open.get(attempt, ())), default=0)
 
     def close(self, attempt: AttemptId) -> None:
-        """The attempt is over, or could not begin: from now on its user can only read."""
+        """Close the files of an attempt that is over; from now on its user can only read."""
         for fd, login in self._open.pop(attempt, {}).items():
             if self._is_root:
                 with suppress(OSError):
@@ -86,7 +86,7 @@ class Spool:
         return fd
 
     def _give(self, fd: int, login: Login) -> None:
-        """Have it be the daemon's, and the user write it: programs open /dev/stdout by name."""
+        """Give it to the daemon, writable by the user: programs open /dev/stdout by name."""
         os.fchown(fd, self._daemon_uid, self._daemon_gid)
         if not give_access(fd, login.uid, READ | WRITE):
             os.fchown(fd, login.uid, self._daemon_gid)
@@ -94,6 +94,6 @@ class Spool:
 
 
 def _group_of(uid: int) -> int:
-    """The group that the daemon runs with; root's, whom no mode keeps out, where it has no name."""
+    """Return the group that the daemon runs with; root's if the user has no name."""
     login = find_login(uid)
     return login.gid if login else 0

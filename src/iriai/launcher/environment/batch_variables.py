@@ -19,7 +19,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def packed(values: Iterable[tuple[str, str]]) -> dict[bytes, bytes]:
-    """Variables as the program between launcher and task takes them."""
+    """Return variables in the form of the helper, with a colon before each name."""
     return {b":" + name.encode(): value.encode(errors="surrogateescape") for name, value in values}
 
 
@@ -31,9 +31,9 @@ def add_batch_variables(
     *,
     is_array: bool,
 ) -> None:
-    """Add to `environment`, whose names begin with a colon, what `batch` has of one task.
+    """Add the variables of `batch` for one task to `environment`.
 
-    An array's tasks must differ in what scripts take for a job's id, since they name files by it.
+    Tasks of an array must differ in what scripts use as a job's id, since they name files by it.
     `tmp` is the task's private directory.
     """
     attempt = order.attempt
@@ -51,10 +51,10 @@ def add_batch_variables(
 
 
 def write_node_file(directory_fd: int, cpus: int, uid: int) -> None:
-    """Write what `$PBS_NODEFILE` names: this machine, once for each CPU.
+    """Write the file of `$PBS_NODEFILE`: this machine, once for each CPU.
 
     `directory_fd` is the task's private directory, which the launcher made and opened; no path is
-    followed. Raises OSError where something of that name is there.
+    followed. Raises OSError if something of that name exists.
     """
     fd = os.open(NODE_FILE, _FLAGS, 0o644, dir_fd=directory_fd)
     try:

@@ -26,18 +26,18 @@ times. A change of groups takes effect for tasks started later than this."""
 
 
 class UserRefused(Exception):
-    """Nothing is run as this user here; the text says why."""
+    """Nothing is run as this user here; the text explains why."""
 
 
 class UnknownUser(UserRefused):
-    """There is nobody of that name."""
+    """There is no user of that name."""
 
 
 class TaskUsers:
     """Looks users up and decides whether this launcher may run tasks as them."""
 
     def __init__(self, minimum_uid: int, daemon_uid: int = 0) -> None:
-        """`daemon_uid` may give this launcher orders: no task may be that user, but for root's."""
+        """`daemon_uid` may give this launcher orders: no task may be that user, except root."""
         self._configured_minimum_uid = minimum_uid
         self._minimum_uid = minimum_uid
         self._own_uid = os.geteuid()
@@ -46,15 +46,15 @@ class TaskUsers:
         self._known: dict[str, tuple[float, Login]] = {}
 
     def require_at_least(self, minimum_uid: int) -> None:
-        """Refuse users below `minimum_uid` too; never below what this launcher was started with."""
+        """Refuse users below `minimum_uid` too; the minimum of the start still holds."""
         self._minimum_uid = max(self._configured_minimum_uid, minimum_uid)
 
     def go_by(self, rules: HomeRules) -> None:
-        """Run tasks for those alone whom the machine's owner lets in."""
+        """Run only the tasks that the rules of the machine's owner permit."""
         self._rules = rules
 
     def login(self, home: str, name: str, now_s: float) -> Login:
-        """As whom a task of `name` from `home` runs, if it may; else raises `UserRefused`."""
+        """Return the user that a task of `name` from `home` runs as, or raise `UserRefused`."""
         if words := self._rules.refusal(home, name):
             raise UserRefused(words)
         try:
@@ -107,7 +107,7 @@ class BadEnvironment(ValueError):
 
 
 class SharedEnvironments:
-    """What the tasks of one template share, decoded; those of an array's batches are the same."""
+    """Decoded environments of templates, cached for the batches of an array."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[bytes, Login, int], tuple[dict[bytes, bytes], int]]
@@ -115,7 +115,7 @@ class SharedEnvironments:
         self._bytes = 0
 
     def of(self, packed: bytes, login: Login, cpus: int) -> dict[bytes, bytes]:
-        """The environment `packed`, with the user's defaults; not to be changed.
+        """Return the environment `packed`, with the user's defaults; not to be changed.
 
         Raises `BadEnvironment`.
         """
@@ -168,10 +168,10 @@ def _decoded(packed: bytes, login: Login, cpus: int) -> dict[bytes, bytes]:
 def environment_of(
     order: StartOrder, shared: dict[bytes, bytes], mark: str, tmp: str
 ) -> dict[bytes, bytes]:
-    """What `order` is started with: the submitter's, defaults of the user, and what is ours.
+    """Return the environment of one task.
 
-    `shared` is what the tasks of its template share, without reserved names of the submitter's and
-    with no GPUs to be seen, `mark` the value of MARK, `tmp` the task's private directory.
+    `shared` is the common part of its template, without reserved names of the submitter's and with
+    all GPUs hidden, `mark` the value of MARK, `tmp` the task's private directory.
     """
     home, number, index, tries = order.attempt
     result = shared.copy()

@@ -43,7 +43,7 @@ class Card(NamedTuple):
 
 
 def find_cards(configured: Iterable[str] = (), root: str = "/") -> tuple[Card, ...]:
-    """All GPUs by number: NVIDIA's, then AMD's, each in the order of their places on the bus.
+    """Return all GPUs by number: NVIDIA's, then AMD's, each in the order of their bus addresses.
 
     The drivers' files in /proc and /sys tell all that is needed. NVIDIA's library (NVML) would tell
     the same, but what loads it in a process of root's runs the vendor's code there, wakes the
@@ -61,7 +61,7 @@ def find_cards(configured: Iterable[str] = (), root: str = "/") -> tuple[Card, .
 
 
 def _named(card: Card, known: dict[Node, Card]) -> Card:
-    """A configured card with what its driver tells of it."""
+    """Return a configured card with vendor and id from its driver."""
     for node in card.nodes:
         if node in known:
             return Card(known[node].vendor, card.nodes, known[node].uuid)
@@ -116,7 +116,7 @@ def _amd_cards(root: Path) -> Iterable[Card]:
 
 
 def _drm_nodes(place: Path) -> Iterable[Node]:
-    """Of one card in the kernel's graphics interface: `card0` and `renderD128`."""
+    """Yield the nodes of one card in the graphics interface: `card0` and `renderD128`."""
     with suppress(OSError):
         for each in sorted((place / "drm").iterdir()):
             with suppress(OSError, ValueError):
@@ -140,14 +140,14 @@ HIDDEN = {
 
 
 class CardTaken(Exception):
-    """A card cannot be given to a task; the text says why and what to do."""
+    """A card cannot be given to a task; the text explains why and what to do."""
 
 
 class Gpus:
-    """The cards of this machine, by the numbers that the daemon gives them."""
+    """The cards of this machine, by the numbers that the daemon uses."""
 
     def __init__(self, owner: str) -> None:
-        """`owner` is the state directory: who holds a card, for other launchers."""
+        """`owner` is the state directory, which other launchers read as the holder of a card."""
         self._owner = os.fsencode(owner)
         self._numbers: tuple[int, ...] = ()
         self.cards: tuple[Card, ...] = ()
@@ -155,12 +155,12 @@ class Gpus:
         """The locks of attempts that have cards."""
 
     def use(self, settings: MachineSettings) -> None:
-        """Give away what is configured and there now."""
+        """Apply the configuration, and detect the cards again."""
         self._numbers = settings.gpu_ids
         self.cards = find_cards(settings.gpu_devices)
 
     def acquire(self, order: StartOrder) -> tuple[int, ...]:
-        """The cards of `order`, by their numbers on this machine; they are its own until `release`.
+        """Lock the cards of `order` until `release`; return their numbers on this machine.
 
         Raises `CardTaken`, or OSError where its lock cannot be made.
         """
@@ -187,12 +187,12 @@ class Gpus:
         return ids
 
     def release(self, attempt: AttemptId) -> None:
-        """Its task is over, or is not started."""
+        """Unlock the cards of a task that is over, or is not started."""
         for fd in self.held.pop(attempt, ()):
             os.close(fd)
 
     def variables(self, gpu_ids: tuple[int, ...]) -> dict[str, str]:
-        """By which a task finds the cards with these numbers, and no others."""
+        """Return the variables by which a task finds these cards, and no others."""
         if not gpu_ids:
             return HIDDEN
         result = dict(HIDDEN)
@@ -215,7 +215,7 @@ class Gpus:
         return result
 
     def _lock(self, directory_fd: int, number: int) -> int:
-        """A descriptor that locks a card; whoever holds it dies with it."""
+        """Lock a card; return the descriptor, whose end unlocks it."""
         major, minor = self.cards[number].nodes[0]
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(f"{major}-{minor}", flags, 0o600, dir_fd=directory_fd)
@@ -238,7 +238,7 @@ def _joined(numbers: range | list[int]) -> str:
 
 
 def _claims() -> int:
-    """The directory of claims, open; -1 where there is none that only we may enter."""
+    """Open the directory of claims; -1 if it is missing or others may enter it."""
     uid = os.geteuid()
     path = SYSTEM_CLAIMS if uid == 0 else f"/run/user/{uid}/iriai-gpus"
     try:

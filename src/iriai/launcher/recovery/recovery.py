@@ -25,13 +25,13 @@ _COMPLAIN_S = 10.0
 
 
 class Orphans:
-    """The search for what an earlier launcher left running, by journal and control groups.
+    """Searches for what an earlier launcher left running, by journal and control groups.
 
-    Control groups say exactly who belongs to a task. A process that its launcher spawned and that
-    had not joined yet runs nothing: it looks for its parent after joining and ends where that is
-    gone. It is found all the same, by the mark that it carries for its task. Without control groups
-    the search goes by session (of a process known by pid, start time and boot) and by the mark in
-    the environment.
+    Control groups define exactly who belongs to a task. A process that its launcher spawned and
+    that had not joined yet runs nothing: it checks for its parent after joining and ends if that
+    has ended. It is found all the same, by the mark that it carries for its task. Without control
+    groups the search goes by session (of a process known by pid, start time and boot) and by the
+    mark in the environment.
     """
 
     def __init__(self, known: JournalState, launcher_mark: str, parents: Iterable[str]) -> None:
@@ -54,7 +54,7 @@ class Orphans:
         """Of which something was still running."""
 
     def end_all(self) -> int:
-        """Kill until nothing is left; returns how many processes it met."""
+        """Kill until nothing is left; return the number of processes found."""
         met: set[int] = set()
         complain_s = time.monotonic() + _COMPLAIN_S
         while found := self._find():
@@ -71,7 +71,7 @@ class Orphans:
         return len(met)
 
     def _find(self) -> list[int]:
-        """All that still runs."""
+        """Return all that still runs."""
         found = list(self._in_groups())
         if self._by_mark or self._known.owed:
             processes = [each for each in all_processes() if each.is_live]
@@ -96,7 +96,7 @@ class Orphans:
                 yield from pids
 
     def _slots(self) -> list[tuple[str, str]]:
-        """Every slot below every parent, and its name there."""
+        """Return every group below every parent, and its name there."""
         found = []
         for parent in self._parents:
             with suppress(FileNotFoundError), os.scandir(parent) as entries:
@@ -104,7 +104,7 @@ class Orphans:
         return found
 
     def _of_session(self, process: Process, started: dict[int, int]) -> AttemptId | None:
-        """The attempt whose session `process` is in: its leader is the one we started, or gone.
+        """Return the attempt of the session of `process`, if its leader is ours or has ended.
 
         The number of a session is given to no other process as long as the session has members.
         """
@@ -116,7 +116,7 @@ class Orphans:
         return attempt if is_ours and self._is_user_of(process, attempt) else None
 
     def _of_mark(self, process: Process) -> AttemptId | None:
-        """The attempt that `process` was started for; see iriai-exec.c for the colon."""
+        """Return the attempt whose mark `process` carries; see iriai-exec.c for the colon."""
         for name in (MARK, ":" + MARK):
             for mark in marks_of(process.pid, name.encode()):
                 attempt = self._by_mark.get(mark)
@@ -125,12 +125,12 @@ class Orphans:
         return None
 
     def _is_hook(self, process: Process) -> bool:
-        """Whether `process` is of a prolog or epilog."""
+        """Return whether `process` belongs to a prolog or epilog."""
         is_ours = user_of(process.pid) == os.geteuid() and process.pid not in self._foreign
         return is_ours and self._hook_mark in marks_of(process.pid, HOOK.encode())
 
     def _is_user_of(self, process: Process, attempt: AttemptId) -> bool:
-        """Whether `process` is the task's user's, or still the launcher's."""
+        """Return whether `process` is the task's user's, or still the launcher's."""
         return user_of(process.pid) in (self._known.intents[attempt].uid, os.geteuid())
 
     def _kill(self, pid: int) -> None:
@@ -147,7 +147,7 @@ log = logging.getLogger(__name__)
 
 
 def recover(journal: Journal, boot_id: str, parents: tuple[str, ...], launcher_mark: str) -> None:
-    """Bring the journal up to date with this boot; returns when no survivor is left.
+    """Update the journal for this boot; return once no survivor is left.
 
     `parents` are this launcher's parent control groups. Raises OSError where the journal cannot be
     written.
@@ -173,10 +173,10 @@ def recover(journal: Journal, boot_id: str, parents: tuple[str, ...], launcher_m
 def _lost(
     known: JournalState, attempt: AttemptId, last_seen_wall_s: float, *, survived: bool
 ) -> Exit:
-    """The end of an attempt about which nothing more is known.
+    """Return the end of an attempt about which nothing more is known.
 
-    It counts as running until now where something of it still ran, else until the journal was last
-    written: the last moment at which its launcher is known to have been there.
+    It counts as running until now if something of it still ran, else until the journal was last
+    written: the last moment at which its launcher is known to have existed.
     """
     alive = known.started.get(attempt)
     began_wall_s = alive[0].started_wall_s if alive else known.intents[attempt].wall_s

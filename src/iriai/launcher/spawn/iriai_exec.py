@@ -46,7 +46,7 @@ class Failed(Exception):
 
 @contextlib.contextmanager
 def step(stage: int) -> Iterator[None]:
-    """Turn an error of the system into the failure of `stage`."""
+    """Turn an OSError into the failure of `stage`."""
     try:
         yield
     except OSError as error:
@@ -56,7 +56,7 @@ def step(stage: int) -> Iterator[None]:
 
 
 def main() -> NoReturn:
-    """Become the task, or report why not."""
+    """Become the task, or report why that failed."""
     options = sys.argv[1:]
     report_fd = next((int(each[2:]) for each in options if each.startswith("r=")), -1)
     if report_fd >= 0:
@@ -70,7 +70,7 @@ def main() -> NoReturn:
 
 
 def become_task(options: list[str]) -> NoReturn:
-    """Do what `options` say, in the order of iriai-exec.c."""
+    """Follow `options`, in the order of iriai-exec.c."""
     if "--" not in options or options[-1] == "--":
         raise Failed(ARGUMENTS, errno.EINVAL)
     first = options.index("--")
@@ -104,7 +104,7 @@ def become_task(options: list[str]) -> NoReturn:
 
 
 def reset_signals() -> None:
-    """Have every signal at its default, and none blocked."""
+    """Set every signal to its default, and block none."""
     for number in signal.valid_signals():
         with contextlib.suppress(OSError, ValueError):
             signal.signal(number, signal.SIG_DFL)
@@ -118,7 +118,7 @@ def write_membership(path: str) -> None:
 
 
 def become(single: dict[str, str]) -> None:
-    """Be the user, in the working directory, with the task's files open."""
+    """Become the user, in the working directory, with the task's files open."""
     with step(USER):
         if "u" in single:
             change_user(single)
@@ -130,9 +130,9 @@ def become(single: dict[str, str]) -> None:
 
 
 def change_user(single: dict[str, str]) -> None:
-    """Drop to user, group and supplementary groups, and to no capability; with n= none comes back.
+    """Drop to user, group and supplementary groups, and to no capability, for good with n=.
 
-    Root keeps its own where n= is not given.
+    Root keeps its capabilities without n=.
     """
     leave_session_keyring()
     uid, gid, groups = single["u"].split(":")
@@ -151,7 +151,7 @@ def change_user(single: dict[str, str]) -> None:
 
 
 def leave_session_keyring() -> None:
-    """Have no key of the launcher's session, nor meet others there."""
+    """Join a new session keyring, without the keys of the launcher's session."""
     try:
         number = KEYCTL.get(os.uname().machine, KEYCTL_ELSEWHERE)
         kernel_call("syscall", number, JOIN_SESSION_KEYRING, 0)
@@ -161,11 +161,11 @@ def leave_session_keyring() -> None:
 
 
 def enter_namespace(single: dict[str, str], uid: int) -> None:
-    """Become the user, open the task's files, which are the machine's, and enter the namespace.
+    """Become the user, open the task's files outside, then enter the mount namespace.
 
-    A file system that the user serves (FUSE) lets in whose real, effective and saved user all are
-    theirs; so of root's capabilities the two that entering takes are kept, and not in effect. Where
-    the working directory is not in the namespace, the task has the machine's.
+    A file system that the user serves (FUSE) admits a process only if its real, effective and saved
+    user are that user. So the two of root's capabilities that entering takes are kept, and not in
+    effect. If the working directory is not in the namespace, the task stays in the machine's.
     """
     kernel_call("prctl", KEEP_CAPABILITIES, 1, 0, 0, 0)
     os.setresuid(uid, uid, uid)
@@ -182,13 +182,13 @@ def enter_namespace(single: dict[str, str], uid: int) -> None:
 
 
 def hold_capabilities(*, permitted: int, effective: int) -> None:
-    """Have these, and none that is inheritable, with which the ambient ones go too."""
+    """Keep these capabilities; clear the inheritable set, and with it the ambient one."""
     header = struct.pack("=Ii", CAPABILITY_VERSION_3, 0)
     kernel_call("capset", header, struct.pack("=6I", effective, permitted, 0, 0, 0, 0))
 
 
 def is_hidden(directory: str) -> bool:
-    """Whether a link led below a place that is private, by an entry that is not in the name."""
+    """Return whether a link led below a private place, by an entry that is not in the name."""
     try:
         found = os.getcwd()
     except OSError:
@@ -208,7 +208,7 @@ def enter_directory(single: dict[str, str]) -> None:
 
 
 def kernel_call(name: str, *values: int | bytes) -> None:
-    """Call what Python's library lacks. Raises OSError."""
+    """Call a system call that Python's library lacks. Raises OSError."""
     import ctypes
 
     passed = [ctypes.c_ulong(each) if isinstance(each, int) else each for each in values]
@@ -242,7 +242,7 @@ def open_as(target: int, path: str, flags: int, stage: int) -> None:
 
 
 def close_others_on_exec() -> None:
-    """Have the task begin with 0, 1 and 2 open and nothing else."""
+    """Make the task begin with 0, 1 and 2 open and nothing else."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
             with contextlib.suppress(OSError):  # what listed them is closed already
@@ -250,7 +250,7 @@ def close_others_on_exec() -> None:
 
 
 def execute(path: bytes, command: list[bytes], environment: dict[bytes, bytes]) -> int:
-    """Execute `path`; returns the error number. A text without #! is given to the shell."""
+    """Execute `path`; return the error number. A text without #! is given to the shell."""
     run: Callable[..., object] = os.execve
     for program, words in ((path, command), (SHELL, [SHELL, path, *command[1:]])):
         try:
@@ -264,7 +264,7 @@ def execute(path: bytes, command: list[bytes], environment: dict[bytes, bytes]) 
 
 
 def search(command: list[bytes], environment: dict[bytes, bytes]) -> int:
-    """Execute the first that is found in PATH; "not permitted" outweighs "not there"."""
+    """Execute the first match in PATH; the error EACCES outranks ENOENT."""
     result = errno.ENOENT
     for directory in environment.get(b"PATH", PATH_DEFAULT).split(b":"):
         error = execute((directory or b".") + b"/" + command[0], command, environment)

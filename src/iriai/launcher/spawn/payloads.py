@@ -28,25 +28,25 @@ class PayloadFiles:
             os.unlink(name, dir_fd=directory_fd)
 
     def path(self, name: str) -> str:
-        """The file `name`, for whoever executes it."""
+        """Return the path of the file `name`, to be executed."""
         return f"{self._directory}/{name}"
 
     def open(self, name: str) -> int:
-        """A fresh descriptor of the file `name`, to be read from its begin."""
+        """Open the file `name`; return a new descriptor at its begin."""
         return os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._directory_fd)
 
     def keep_script(self, content: bytes, uid: int, gid: int) -> str:
-        """Have a file with this script for one more task; returns its name."""
+        """Count one more user of this script; return the name of its file."""
         name = f"script-{uid}-{digest_of(content, size_bytes=_NAME_BYTES).hex()}"
         return self._keep(name, content, 0o500, uid, gid)
 
     def keep_input(self, content: bytes) -> str:
-        """Have a file with this standard input for one more task; returns its name."""
+        """Count one more user of this standard input; return the name of its file."""
         name = f"input-{digest_of(content, size_bytes=_NAME_BYTES).hex()}"
         return self._keep(name, content, 0o400, -1, -1)
 
     def release(self, name: str) -> None:
-        """One task less uses `name`; the last one takes the file with it."""
+        """Count one user of `name` less; remove the file with the last."""
         self._users[name] -= 1
         if not self._users[name]:
             del self._users[name]

@@ -74,7 +74,7 @@ NO_PAYLOAD = Payload()
 
 
 def find_helper(kind: str) -> tuple[str, ...]:
-    """The program between launcher and task; `kind` is auto, c or python."""
+    """Return the command of the helper; `kind` is auto, c or python."""
     if kind != "python" and _works(HELPER):
         return (HELPER,)
     if kind == "c":
@@ -84,9 +84,9 @@ def find_helper(kind: str) -> tuple[str, ...]:
 
 
 def _works(program: str) -> bool:
-    """Whether `program` can be executed here: it may be missing, or be of another machine.
+    """Return whether `program` can be executed here: it may be missing, or for another machine.
 
-    Without arguments it ends as something that could not be run.
+    Without arguments it exits with EXIT_NOT_RUN.
     """
     try:
         pid = os.posix_spawn(program, [program], {})
@@ -97,7 +97,7 @@ def _works(program: str) -> bool:
 
 
 def helper_is_compiled(helper: tuple[str, ...]) -> bool:
-    """Whether `helper`, as `find_helper` gave it, is the C program."""
+    """Return whether `helper`, from `find_helper`, is the C program."""
     return len(helper) == 1
 
 
@@ -135,12 +135,12 @@ class Spawner:
         self._fixed_options = (f"p={os.getpid()}", f"r={report_fd}", *_raise_file_limit())
 
     def use(self, settings: MachineSettings) -> None:
-        """Start tasks as is configured now."""
+        """Apply the configuration to tasks that start from now on."""
         wanted = settings.no_new_privileges
         self._takes_privileges = self._is_root if wanted is None else wanted
 
     def options(self, spec: JobSpec, login: Login) -> tuple[str, ...]:
-        """What every task of `spec` is started with."""
+        """Return the helper's options for every task of `spec`."""
         result = [*self._fixed_options, f"d={spec.working_directory}"]
         if self._is_root:
             groups = ",".join(map(str, login.groups))
@@ -158,7 +158,7 @@ class Spawner:
         return tuple(result)
 
     def mark_of(self, attempt: AttemptId) -> str:
-        """The value of the mark that every process of `attempt` begins with."""
+        """Return the value of the mark that every process of `attempt` begins with."""
         return f"{self._launcher_mark}/{attempt}"
 
     def start(
@@ -172,12 +172,12 @@ class Spawner:
         namespace_fd: int,
         given_fd: int,
     ) -> int:
-        """Start the helper that becomes the task; returns its pid.
+        """Start the helper that becomes the task; return its pid.
 
-        `mark` is what `mark_of` says, `joins` the options by which it gets into its container.
+        `mark` is from `mark_of`, `joins` are the options by which it enters its container.
         `scratch` is the task's private directory, `namespace_fd` its mount namespace and `given_fd`
-        a descriptor that the client passed, each -1 where there is none. Raises OSError or
-        ValueError where the system takes the arguments for impossible; nothing was started then.
+        a descriptor that the client passed, each -1 if there is none. Raises OSError or ValueError
+        if the system refuses the arguments; nothing was started then.
         """
         environment = environment_of(order, task.environment, mark, scratch.path)
         environment[b":IRIAI_STATE"] = self._state
@@ -218,9 +218,9 @@ class Spawner:
     def _descriptors(
         self, task: Prepared, order: StartOrder, payload: Payload, given_fd: int, opened: list[int]
     ) -> list[tuple[int, int, int]]:
-        """Which descriptors become 0, 1 and 2, as `posix_spawn` is told.
+        """Return which descriptors become 0, 1 and 2, as actions of `posix_spawn`.
 
-        Those that were opened for it go into `opened`.
+        Appends those that were opened for it to `opened`.
         """
         dup = os.POSIX_SPAWN_DUP2
         redirects: list[tuple[int, int, int]] = []
@@ -239,9 +239,10 @@ class Spawner:
 
 
 def _raise_file_limit() -> tuple[str, ...]:
-    """Allow the launcher all the descriptors it may have; returns what tasks are told of theirs.
+    """Raise the launcher's limit of descriptors; return the option that limits tasks.
 
-    Root's launcher gives them what a login has, an ordinary user's what it was started with.
+    Tasks of root's launcher get the limit of a login, those of an ordinary user's the one that the
+    launcher was started with.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     is_root = os.geteuid() == 0

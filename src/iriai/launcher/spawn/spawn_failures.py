@@ -50,7 +50,7 @@ class SpawnError(NamedTuple):
 
 
 def read_failures(fd: int) -> Iterator[SpawnError]:
-    """All reports that lie in the pipe `fd`, which does not block."""
+    """Yield all reports in the pipe `fd`, which does not block."""
     size = _REPORT.size
     while True:
         try:
@@ -67,7 +67,7 @@ def read_failures(fd: int) -> Iterator[SpawnError]:
 
 
 def explain(failure: SpawnError, spec: JobSpec, attempt: AttemptId) -> tuple[int, str]:
-    """The exit code that stands for `failure`, and what to tell people."""
+    """Return the exit code for `failure`, and a message for people."""
     why = os.strerror(failure.error)
     command = spec.command[0] if spec.command and not spec.script else "the script"
     match failure.stage:

@@ -20,7 +20,7 @@ _WANTED = os.environ.get(CRASH_VARIABLE)
 
 
 def crash_point(step: str) -> None:
-    """Die here as by `kill -9`, if the environment asks for it."""
+    """Kill this process as `kill -9` does, if the environment orders a crash at `step`."""
     wanted = _WANTED
     if wanted is None:
         return

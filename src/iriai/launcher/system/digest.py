@@ -10,7 +10,7 @@ except ImportError:  # an interpreter built without its own hashes
 
 
 def digest_of(*parts: bytes, size_bytes: int) -> bytes:
-    """A BLAKE2b digest of `parts`, one after the other."""
+    """Return a BLAKE2b digest of `parts`, one after the other."""
     state = blake2b(digest_size=size_bytes)
     for part in parts:
         state.update(part)

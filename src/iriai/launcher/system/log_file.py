@@ -23,7 +23,7 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FollowingHandler(logging.StreamHandler):  # type: ignore[type-arg]  # it is not generic at run time
-    """Writes to standard error, which follows the file `path` where it leads there at first."""
+    """Writes to standard error, and redirects it when the file `path` was moved."""
 
     def __init__(self, path: str) -> None:
         super().__init__(sys.stderr)
@@ -37,7 +37,7 @@ class FollowingHandler(logging.StreamHandler):  # type: ignore[type-arg]  # it i
         super().emit(record)
 
     def follow(self, *, now: bool = False) -> None:
-        """Look whether the file has been moved; `now`: however lately that was done."""
+        """Reopen the file if it was moved; checked at most every LOOK_S, unless `now`."""
         moment_s = time.monotonic()
         if not self._is_ours or (moment_s < self._look_at_s and not now):
             return
@@ -47,27 +47,27 @@ class FollowingHandler(logging.StreamHandler):  # type: ignore[type-arg]  # it i
 
 
 class LineFormatter(logging.Formatter):
-    """A line for each record, whatever names and texts of others are in it.
+    """Formats each record as one line, whatever names and texts of others it contains.
 
-    What follows in further lines is ours alone, the way to an error; it is indented, so that no
-    text in it passes for a record.
+    Further lines are ours alone, the traceback of an error; they are indented, so that no text in
+    them passes for a record.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
-        """The line."""
+        """Return the line."""
         record.message = line_of(record.message)
         return super().formatMessage(record)
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, and what follows it."""
+        """Return the line, and the traceback after it."""
         first, *further = super().format(record).split("\n")
         return "\n".join([first, *(f"  {printable(line)}" for line in further)])
 
 
 def reopen(path: str) -> None:
-    """Have standard output and error lead to the file `path`, made where it is missing.
+    """Redirect standard output and error to the file `path`, made if it is missing.
 
-    Where that is not permitted they stay as they are.
+    If that is not permitted they stay as they are.
     """
     with suppress(OSError):
         try:
@@ -80,7 +80,7 @@ def reopen(path: str) -> None:
 
 
 def _is_same(path: str) -> bool:
-    """Whether standard error leads to the file of this name."""
+    """Return whether standard error is the file of this name."""
     try:
         there, here = os.stat(path, follow_symlinks=False), os.fstat(2)
     except OSError:
@@ -89,7 +89,7 @@ def _is_same(path: str) -> bool:
 
 
 def set_up_logging(path: str, part: str) -> FollowingHandler:
-    """Have log records of this process written to standard error, a line each, with their time."""
+    """Write log records of this process to standard error, a line each, with their time."""
     handler = FollowingHandler(path)
     handler.setFormatter(LineFormatter(f"%(asctime)s {part} %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])

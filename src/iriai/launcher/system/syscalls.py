@@ -15,9 +15,9 @@ Start = Callable[[], int]
 class PrivilegedThread:
     """Calls functions in a thread that has the bounding set that the launcher was started with.
 
-    Where the launcher is not root there is no such thread: they are called where they are.
+    If the launcher is not root there is no such thread: the caller's thread calls them.
 
-    The launcher's own thread gives its bounding set of capabilities up, so that every task begins
+    The launcher's own thread empties its bounding set of capabilities, so that every task begins
     without one: to empty it for each task would take 41 system calls, a tenth of what starting a
     short task takes. A thread that began before keeps it, and starts what needs it.
     """
@@ -77,14 +77,14 @@ def _check(result: int, what: str) -> int:
 
 
 def become_subreaper() -> None:
-    """Have every orphan below this process become its child, so that no tree gets out of sight."""
+    """Make every orphan below this process its child, so that no tree gets out of sight."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def detach_mount(directory_fd: int, name: str) -> None:
-    """Take away what is mounted on `name` in the directory, whether it is in use or not.
+    """Detach the mount on `name` in the directory, even if it is in use.
 
-    Nothing in it is changed. Raises OSError.
+    Its content is not changed. Raises OSError.
     """
     path = f"/proc/self/fd/{directory_fd}/{name}"
     result = _libc.umount2(os.fsencode(path), _MNT_DETACH | _UMOUNT_NOFOLLOW)
@@ -92,7 +92,7 @@ def detach_mount(directory_fd: int, name: str) -> None:
 
 
 def keep_capabilities_inheritable() -> None:
-    """Have what root executes in the calling thread keep its capabilities without a bounding set.
+    """Let programs of root keep their capabilities in this thread without a bounding set.
 
     Raises OSError.
     """
@@ -105,7 +105,7 @@ def keep_capabilities_inheritable() -> None:
 
 
 def empty_bounding_set() -> None:
-    """Have nothing that the calling thread executes gain a capability, ever. Raises OSError."""
+    """Keep what this thread executes from ever gaining a capability. Raises OSError."""
     for each in range(_CAPABILITIES):
         if _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(each), 0, 0, 0) < 0:
             if each and ctypes.get_errno() == errno.EINVAL:  # the kernel has no more
@@ -126,21 +126,21 @@ class _CapabilitySets(ctypes.Structure):
 
 
 def leave_mounts() -> None:
-    """Give the calling thread a mount namespace of its own, which follows the one that it had.
+    """Give the calling thread a mount namespace of its own, a slave of the current one.
 
-    What is mounted or unmounted there shows here, and nothing of ours there. Raises OSError.
+    Mounts of the machine appear in it, and its own do not appear there. Raises OSError.
     """
     _check(_libc.unshare(_CLONE_NEWNS), "unshare")
     _mount("none", "/", None, _MS_REC | _MS_SLAVE, None)
 
 
 def bind_mount(source_fd: int, target: str) -> None:
-    """Have what `source_fd` leads to, with all that is mounted in it, be at `target` as well."""
+    """Mount what `source_fd` refers to, with all mounts in it, at `target` too."""
     _mount(f"/proc/self/fd/{source_fd}", target, None, _MS_BIND | _MS_REC, None)
 
 
 def mount_tmpfs(target: str, options: str) -> None:
-    """Have files in memory at `target`. Raises OSError."""
+    """Mount a tmpfs at `target`. Raises OSError."""
     _mount("tmpfs", target, "tmpfs", _MS_NOSUID | _MS_NODEV, options)
 
 

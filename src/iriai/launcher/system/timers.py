@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class TimerSubject(Protocol):
-    """Whoever a timer is about; timers of what is over are dropped unseen."""
+    """The subject of a timer; timers of subjects that are over are dropped."""
 
     is_over: bool
 
@@ -33,15 +33,15 @@ class Timers:
         heapq.heappush(self._heap, (steady_s, self._sequence, about, action))
 
     def next_s(self) -> float | None:
-        """When something is due, or None."""
+        """Return when the next action is due, or None."""
         while self._heap and self._heap[0][2].is_over:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def run_due(self, now_s: float) -> list[tuple[TimerSubject, Exception]]:
-        """Run what is due at `now_s`, in order of its moments.
+        """Run what is due at `now_s`, in order of time.
 
-        Returns what failed by an error that nobody foresaw: what it was about, and the error.
+        Returns what failed with an unforeseen error: its subject, and the error.
         """
         failed: list[tuple[TimerSubject, Exception]] = []
         while self._heap and self._heap[0][0] <= now_s:
@@ -55,7 +55,7 @@ class Timers:
         return failed
 
     def drop_stale(self, live: int) -> None:
-        """Forget entries of ended tasks where they outnumber those of `live` running ones.
+        """Drop entries of ended tasks if they outnumber those of `live` running ones.
 
         A task with a time limit of hours that ends at once leaves an entry for hours.
         """

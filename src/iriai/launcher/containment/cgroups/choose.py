@@ -42,7 +42,7 @@ class CgroupSupport(NamedTuple):
 def choose(name: str, isolation: str) -> CgroupSupport:
     """Make parent groups called `name` and try each controller in them.
 
-    `isolation` is auto, v1, v2 or none: what may be used at all.
+    `isolation` is auto, v1, v2 or none: which versions may be used.
     """
     refused: dict[str, str] = {}
     usable: dict[str, ControllerMount] = {}
@@ -61,9 +61,9 @@ def choose(name: str, isolation: str) -> CgroupSupport:
 
 
 def keep_devices(choice: CgroupSupport, cards: tuple[Nodes, ...]) -> tuple[str, str]:
-    """Have the kernel keep each of `cards` from tasks that it is not given to; returns how.
+    """Deny each of `cards` to the tasks that it is not assigned to; return by which mechanism.
 
-    The second text says what is missing, where something is.
+    The second text explains what is missing, if something is.
     """
     pool = choice.containers
     if not isinstance(pool, Pool):
@@ -101,7 +101,7 @@ def _try_devices(place: ControllerMount, cards: tuple[Nodes, ...]) -> None:
 
 
 def _found(isolation: str) -> dict[str, ControllerMount]:
-    """The place of each controller that may be used."""
+    """Return the place of each controller that may be used."""
     if isolation == "none":
         return {}
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
@@ -125,7 +125,7 @@ def _controllers_in(directory: str) -> str:
 
 
 def _wanted(found: dict[str, ControllerMount]) -> dict[str, ControllerMount]:
-    """The place of each controller to be tried, the one that counts members first."""
+    """Return the place of each controller to be tried, the one that counts members first."""
     wanted = {name: found[name] for name in _USED if name in found}
     if "unified" in found and "pids" not in found:
         wanted = {"unified": found["unified"], **wanted}
@@ -133,7 +133,7 @@ def _wanted(found: dict[str, ControllerMount]) -> dict[str, ControllerMount]:
 
 
 def _try(controller: str, place: ControllerMount, name: str) -> ControllerMount:
-    """The parent group of `controller`, after a slot in it was made and removed again."""
+    """Make and remove a group of `controller` on trial; return its parent group."""
     parent = ControllerMount(place.version, f"{place.directory}/{name}")
     with suppress(FileExistsError):
         os.mkdir(parent.directory)

@@ -1,6 +1,6 @@
-"""Keeps GPUs from the tasks of pooled groups that they are not given to.
+"""Denies GPUs to the tasks of pooled groups that they are not assigned to.
 
-What is denied is changed only where the next task of a group has other cards than the last one.
+The denied devices change only if the next task of a group has other cards than the last one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def instructions(denied: Iterable[tuple[int, int]]) -> bytes:
-    """The program that denies the character devices of these numbers, and allows all else.
+    """Return the program that denies the character devices of these numbers.
 
     Version 2 has no `devices` controller: the kernel runs this whenever a member of the group opens
     or makes a device node (bpf(2), BPF_PROG_TYPE_CGROUP_DEVICE). Loading takes a millisecond.
@@ -56,12 +56,12 @@ def instructions(denied: Iterable[tuple[int, int]]) -> bytes:
 def _instruction(
     code: int, target: int = 0, source: int = 0, offset: int = 0, *, skip: int = 0, value: int = 0
 ) -> bytes:
-    """One instruction: struct bpf_insn."""
+    """Return one instruction: struct bpf_insn."""
     return struct.pack("=BBhi", code, source << 4 | target, offset or skip, value)
 
 
 def load(denied: Iterable[tuple[int, int]]) -> int:
-    """A descriptor of the program, loaded. Raises OSError where the kernel refuses."""
+    """Load the program; return its descriptor. Raises OSError if the kernel refuses."""
     code = instructions(denied)
     held = ctypes.create_string_buffer(code, len(code))
     licence = ctypes.create_string_buffer(b"Apache-2.0")
@@ -87,9 +87,9 @@ def load(denied: Iterable[tuple[int, int]]) -> int:
 
 
 def attach(group_fd: int, program_fd: int, replaced_fd: int = -1) -> None:
-    """Have the kernel ask the program for members of the group, and `replaced_fd` no more.
+    """Attach the program to the group, in place of `replaced_fd`.
 
-    Those of groups above are asked as well, and all must allow. Raises OSError.
+    Programs of groups above apply as well, and all must allow. Raises OSError.
     """
     flags = _ALLOW_MULTI | (_REPLACE if replaced_fd >= 0 else 0)
     attributes = struct.pack(
@@ -115,7 +115,7 @@ Nodes = tuple[tuple[int, int], ...]
 
 
 def denied_nodes(cards: tuple[Nodes, ...], gpu_ids: tuple[int, ...]) -> frozenset[tuple[int, int]]:
-    """What opens cards other than these; a node that two cards share is not denied to either."""
+    """Return the devices of all other cards; a device that two cards share is not denied."""
     own = {node for each in gpu_ids if each < len(cards) for node in cards[each]}
     return frozenset(node for nodes in cards for node in nodes) - own
 

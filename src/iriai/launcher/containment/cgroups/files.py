@@ -10,18 +10,18 @@ _TEXT_BYTES = 4096
 
 
 def open_file(directory: str, name: str, flags: int = os.O_RDONLY) -> int:
-    """A descriptor that stays open; reading again is one call."""
+    """Open a file that stays open; reading it again is one call."""
     return os.open(f"{directory}/{name}", flags | os.O_CLOEXEC)
 
 
 def read_number(fd: int) -> int:
-    """The number that an open file holds now; `max` is -1."""
+    """Return the number that an open file contains now; `max` is -1."""
     text = os.pread(fd, _NUMBER_BYTES, 0)
     return -1 if text.startswith(b"max") else int(text)
 
 
 def read_field(fd: int, field: bytes) -> int:
-    """The number behind `field` in an open file of `name number` lines; 0 where it is missing."""
+    """Return the number after `field` in an open file of `name number` lines; 0 if missing."""
     for line in os.pread(fd, _TEXT_BYTES, 0).splitlines():
         name, _, number = line.partition(b" ")
         if name == field:
@@ -30,7 +30,7 @@ def read_field(fd: int, field: bytes) -> int:
 
 
 def write_file(directory: str, name: str, text: str) -> None:
-    """Write a setting; raises OSError where the kernel refuses it."""
+    """Write a setting; raise OSError if the kernel refuses it."""
     fd = os.open(f"{directory}/{name}", os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(fd, text.encode())
@@ -39,13 +39,13 @@ def write_file(directory: str, name: str, text: str) -> None:
 
 
 def read_pids(directory: str) -> list[int]:
-    """The processes in a group; without zombies."""
+    """Return the processes in a group, without zombies."""
     with open(f"{directory}/cgroup.procs", encoding="utf-8") as file:
         return [int(line) for line in file]
 
 
 def stop_growth(directory: str) -> None:
-    """Kill all members of a group at once, or let none of them fork, where the kernel can."""
+    """Kill all members of a group at once, or keep them from forking, if the kernel can."""
     for name, text in (("cgroup.kill", "1"), ("pids.max", "0")):
         with suppress(OSError):
             write_file(directory, name, text)

@@ -20,7 +20,7 @@ class ControllerMount(NamedTuple):
 def find_places(
     mountinfo: str, membership: str, controllers_in: Callable[[str], str]
 ) -> dict[str, ControllerMount]:
-    """The place of each controller in CONTROLLERS that is mounted, and of `unified`.
+    """Return the place of each controller in CONTROLLERS that is mounted, and of `unified`.
 
     `mountinfo` and `membership` are the texts of /proc/self/mountinfo and /proc/self/cgroup;
     `controllers_in` reads `cgroup.controllers` of a directory. A controller bound to version 1 is
@@ -44,7 +44,7 @@ def find_places(
 
 
 def _mounts(mountinfo: str) -> Iterator[tuple[str, list[str], str, str]]:
-    """(type, super options, root, mount point) of each control group file system."""
+    """Yield (type, super options, root, mount point) of each control group file system."""
     for line in mountinfo.splitlines():
         before, separator, after = line.partition(" - ")
         fields, rest = before.split(), after.split()
@@ -60,7 +60,7 @@ def _memberships(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _below(point: str, root: str, path: str) -> str:
-    """The directory of group `path` where the part of the hierarchy from `root` on is mounted."""
+    """Return the directory of group `path` where the hierarchy from `root` on is mounted."""
     if root not in ("", "/"):
         path = path.removeprefix(root)
     return (point + "/" + path.strip("/")).rstrip("/")

@@ -26,7 +26,7 @@ from iriai.system.procfs import sum_of
 
 @dataclass
 class TaskGroup(Containment):
-    """One group, in each hierarchy that is used. None stands for a controller that is missing."""
+    """One group, in each hierarchy that is used; None stands for a missing controller."""
 
     number: int
     directories: tuple[str, ...]
@@ -71,15 +71,15 @@ class TaskGroup(Containment):
             self.devices.allow(limits.gpu_ids)
 
     def processes(self) -> list[int]:
-        """Live processes of the task, without zombies."""
+        """Return the live processes of the task, without zombies."""
         return read_pids(self.directories[0])
 
     def is_empty(self) -> bool:
-        """Whether no process of the task is left."""
+        """Return whether no process of the task is left."""
         return self.count.count() == 0 if self.count else not self.processes()
 
     def kill(self) -> None:
-        """Send SIGKILL to all; where the kernel counts processes nobody can fork away from it."""
+        """Send SIGKILL to all; with `pids` the kernel keeps them from forking meanwhile."""
         if self.has_kill:
             write_file(self.directories[0], "cgroup.kill", "1")
             return
@@ -90,29 +90,29 @@ class TaskGroup(Containment):
                 os.kill(pid, signal.SIGKILL)
 
     def cpu_s(self) -> float | None:
-        """Processor time of the whole task; None where only `wait` tells."""
+        """Return the processor time of the whole task; None where only `wait` tells."""
         return self.account.cpu_s() if self.account else None
 
     def memory_peak_bytes(self) -> int | None:
-        """Most memory in use at once; None where only `wait` tells."""
+        """Return the most memory in use at once; None where only `wait` tells."""
         return self.memory.peak_bytes() if self.memory else None
 
     def memory_kills(self) -> int:
-        """Processes that the kernel killed for lack of memory."""
+        """Return how many processes the kernel killed for lack of memory."""
         return self.memory.kills() if self.memory else 0
 
     def process_refusals(self) -> int:
-        """How often the process limit refused a new process."""
+        """Return how often the process limit refused a new process."""
         return self.count.refusals() if self.count else 0
 
     def sample(self) -> Use:
-        """What is used at this moment, read from each process."""
+        """Return what is used at this moment, read from each process."""
         cpu_s, memory_bytes, processes = sum_of(self.processes())
         counted = self.cpu_s()
         return Use(cpu_s if counted is None else counted, memory_bytes, processes)
 
     def reset(self) -> bool:
-        """Count from here on for the next task; False where none should follow in here."""
+        """Count from now on; return False if no other task should follow in this group."""
         if self.account:
             self.account.reset()
         if self.count:
@@ -120,7 +120,7 @@ class TaskGroup(Containment):
         return self.memory.reset() if self.memory else True
 
     def close(self) -> None:
-        """Close what is open and remove the groups, if they are empty."""
+        """Close the open files and remove the groups, if they are empty."""
         for controller in (self.account, self.memory, self.count, self.devices):
             if controller:
                 controller.close()
@@ -136,7 +136,7 @@ FREE_MAX = 256
 
 
 class Pool:
-    """Slots below the parent groups `places`, by controller."""
+    """Groups below the parent groups `places`, by controller."""
 
     def __init__(self, places: Mapping[str, ControllerMount]) -> None:
         """`places` gives the parent of each controller, and of `unified` where it is used."""
@@ -151,7 +151,7 @@ class Pool:
         return tuple(dict.fromkeys(place.directory for place in self._places.values()))
 
     def keep_devices(self, place: ControllerMount | None, cards: tuple[Nodes, ...]) -> None:
-        """Keep `cards` from tasks that they are not given to, by groups below `place`; None: no.
+        """Deny `cards` to tasks without them, by groups below `place`; None: deny none.
 
         Groups that are in use stay as they are until their task is over.
         """
@@ -164,14 +164,14 @@ class Pool:
         self._cards = cards
 
     def acquire(self) -> TaskGroup:
-        """An empty slot. Raises OSError where none can be made."""
+        """Return an empty group. Raises OSError if none can be made."""
         if self._free:
             return self._free.pop()
         self._made += 1
         return self.make(str(self._made), self._made)
 
     def release(self, container: Containment) -> None:
-        """Give a slot back, empty."""
+        """Take back an empty group."""
         assert isinstance(container, TaskGroup)
         try:
             is_clean = container.reset()
@@ -185,7 +185,7 @@ class Pool:
             container.close()
 
     def close(self) -> None:
-        """Remove all slots, and the parents where nothing else is in them."""
+        """Remove all groups, and the parents if nothing else is in them."""
         self._drop_free()
         for parent in self.parents:
             with suppress(OSError):
@@ -196,7 +196,7 @@ class Pool:
             self._free.pop().close()
 
     def make(self, name: str, number: int = 0) -> TaskGroup:
-        """A new slot with this name. Raises OSError where the kernel refuses."""
+        """Make a group with this name. Raises OSError if the kernel refuses."""
         directories = tuple(f"{parent}/{name}" for parent in self.parents)
         for directory in directories:
             _make_afresh(directory)

@@ -34,7 +34,7 @@ class Made(NamedTuple):
 
 
 def make_namespace(private: str, visible: Visible) -> Made:
-    """A namespace in which `private` is /tmp, and `visible` of the machine's is there too.
+    """Make a namespace in which `private` is /tmp, and `visible` of the machine's appears.
 
     `private` is an empty directory that only root can reach. Raises OSError.
     """
@@ -42,7 +42,7 @@ def make_namespace(private: str, visible: Visible) -> Made:
 
 
 def why_impossible() -> str:
-    """Why no namespace can be made here; empty where it can."""
+    """Return why no namespace can be made here; empty if one can."""
     if os.geteuid() != 0:
         return "only root can mount"
     try:
@@ -87,17 +87,17 @@ def _open(path: str, flags: int, opened: ExitStack) -> int:
 
 
 class _Entry(NamedTuple):
-    """Something in the machine's /tmp, open; it is not looked into."""
+    """An open entry of the machine's /tmp, whose content is not read."""
 
     fd: int
     is_directory: bool
 
 
 def _open_entries(place: str, names: Iterable[str], opened: ExitStack) -> dict[str, _Entry]:
-    """What is there of the entries.
+    """Open those of the entries that exist.
 
-    What an entry is the kernel knows by itself; to ask for more could be to ask a file system that
-    a user serves (FUSE), who may never answer.
+    The kernel knows the kind of an entry by itself; a further question could go to a file system
+    that a user serves (FUSE), who may never answer.
     """
     place_fd = _open(place, _DIRECTORY, opened)
     result = {}
@@ -119,7 +119,7 @@ def _open_entry(name: str, place_fd: int) -> _Entry:
 
 
 def _show(place: str, entries: dict[str, _Entry], opened: ExitStack) -> int:
-    """Have the entries be in the private directory that is mounted at `place`; returns that."""
+    """Bind the entries into the private directory mounted at `place`; return its descriptor."""
     fd = _open(place, _DIRECTORY, opened)
     for name, entry in entries.items():
         if entry.is_directory:
@@ -134,7 +134,7 @@ def _show(place: str, entries: dict[str, _Entry], opened: ExitStack) -> int:
 
 
 def _link_target(fd: int) -> str | None:
-    """Where a symbolic link leads; None: it is none."""
+    """Return the target of a symbolic link; None if it is no link."""
     try:
         return os.readlink("", dir_fd=fd)
     except OSError:
@@ -142,6 +142,6 @@ def _link_target(fd: int) -> str | None:
 
 
 def _in_thread(action: Callable[[], Result]) -> Result:
-    """Do it in a thread of its own, whose mount namespace goes with it unless someone has it."""
+    """Run `action` in a thread of its own; its mount namespace ends with it unless held."""
     with ThreadPoolExecutor(1, "namespace") as thread:
         return thread.submit(action).result()

@@ -1,8 +1,8 @@
-"""Gives mount namespaces to tasks and takes them back.
+"""Provides mount namespaces to tasks and takes them back.
 
-To make one takes about a millisecond, to enter one some microseconds. So one whose task left /tmp
-and /dev/shm as they were given, as most do, serves the next task of the same user that has to see
-the same of the machine's.
+Making one takes about a millisecond, entering one some microseconds. So a namespace whose task left
+/tmp and /dev/shm unchanged, as most do, serves the next task of the same user for which the same
+entries of the machine are visible.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Key = tuple[int, Visible]
 
 
 class Namespace:
-    """One mount namespace, and what is private in it as it was given."""
+    """One mount namespace, and the initial state of its private directories."""
 
     def __init__(
         self, made: Made, key: _Key, private: tuple[ScratchRoot, str] | None, era: int
@@ -55,7 +55,7 @@ class Namespace:
         self._stamps = [os.fstat(fd).st_ctime_ns for fd in self._directories]
 
     def is_untouched(self, begun_s: float) -> bool:
-        """Whether nothing was made in it, nor changed about it, by a task that began then."""
+        """Return whether a task that began at `begun_s` changed nothing in it."""
         for fd, stamp in zip(self._directories, self._stamps, strict=True):
             if os.fstat(fd).st_ctime_ns != stamp:
                 return False
@@ -64,16 +64,16 @@ class Namespace:
         return self._contents == [frozenset(os.listdir(fd)) for fd in self._directories]
 
     def close(self) -> None:
-        """Its mounts go with it."""
+        """Close its descriptors; the kernel removes its mounts."""
         for fd in (self.fd, *self._directories):
             os.close(fd)
 
 
 class Namespaces:
-    """Those that are as new, by user and what is visible in them."""
+    """Unchanged namespaces, by user and what is visible in them."""
 
     def __init__(self, scratch: Scratch, state_path: str) -> None:
-        """`state_path` has to be visible to all: scripts are there, and the daemon's socket."""
+        """`state_path` has to be visible to all, for scripts and the daemon's socket."""
         self._scratch = scratch
         self._state_path = state_path
         self._idle: OrderedDict[_Key, list[Namespace]] = OrderedDict()
@@ -86,19 +86,19 @@ class Namespaces:
         self._watch = None if self._refusal or _is_shared_root() else _watch_mounts()
 
     def use(self, tmp: str, *, wanted: bool) -> None:
-        """Give tasks namespaces from now on, or none; `tmp` is where directories are made now."""
+        """Use namespaces from now on, or none; new directories are made below `tmp`."""
         if (wanted, tmp) != self._settings:
             self._settings = (wanted, tmp)
             self._is_used = wanted and not self._refusal
             self._rebuild()
 
     def enforcement(self) -> Enforcement:
-        """In words for `doctor`."""
+        """Return the row for `doctor`."""
         is_off = not self._settings[0]
         return private_tmp_row("private_tmp = false in [machine]" if is_off else self._refusal)
 
     def acquire(self, uid: int, visible: Visible) -> Namespace | None:
-        """One for a task; None where it has the machine's. Raises `NoDirectory`."""
+        """Return a namespace for a task; None if it uses the machine's. Raises `NoDirectory`."""
         if not self._is_used or visible == EVERYTHING:
             return None
         if self._watch is not None and self._watch.poll(0):
@@ -111,7 +111,7 @@ class Namespaces:
         return self._new(key)
 
     def give_back(self, namespace: Namespace, begun_s: float) -> None:
-        """Its task, which began then (seconds since 1970), is over with all of its processes."""
+        """Take back the namespace of a task that began at `begun_s` (since 1970) and is over."""
         if namespace.era != self._era or not namespace.is_untouched(begun_s):
             self._drop(namespace)
             return
@@ -162,14 +162,14 @@ class Namespaces:
             del self._idle[key]
 
     def _drop(self, namespace: Namespace) -> None:
-        """The kernel takes its time to take the mounts away."""
+        """Close it in a thread: the kernel takes long to remove the mounts."""
         self._scratch.later(namespace.close)
         if namespace.private is not None:
             self._scratch.remove_private(*namespace.private)
 
 
 def _is_shared_root() -> bool:
-    """Whether what is mounted on this machine from now on is told to namespaces made before."""
+    """Return whether later mounts of this machine appear in existing namespaces."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         lines = [line.split() for line in file]
     roots = [words for words in lines if words[4] == "/"]
@@ -177,7 +177,7 @@ def _is_shared_root() -> bool:
 
 
 def _watch_mounts() -> select.poll:
-    """Says once for each change of this machine's mounts that there was one."""
+    """Return a poll that reports each change of this machine's mounts once."""
     fd = os.open("/proc/self/mounts", os.O_RDONLY | os.O_CLOEXEC)
     watch = select.poll()
     watch.register(fd, select.POLLPRI)
@@ -185,7 +185,7 @@ def _watch_mounts() -> select.poll:
 
 
 def private_tmp_row(refusal: str) -> Enforcement:
-    """How /tmp and /dev/shm are kept apart; `refusal` is why they are not."""
+    """Return how /tmp and /dev/shm are kept apart; `refusal` is why they are not."""
     if refusal:
         return Enforcement("private-tmp", "not private", refusal)
     return Enforcement("private-tmp", "mount namespaces", f"{TMP} and {SHM} of each task")

@@ -21,13 +21,13 @@ KEPT = 256
 
 
 class Visible(NamedTuple):
-    """Entries of the machine's /tmp and /dev/shm that are at their place; None: all of it is."""
+    """Entries of the machine's /tmp and /dev/shm that are visible; None: all of them."""
 
     tmp: frozenset[str] | None = frozenset()
     shm: frozenset[str] | None = frozenset()
 
     def joined(self, other: Visible) -> Visible:
-        """What is visible for either."""
+        """Return what is visible in either."""
         return Visible(_joined(self.tmp, other.tmp), _joined(self.shm, other.shm))
 
 
@@ -35,7 +35,7 @@ EVERYTHING = Visible(None, None)
 
 
 def visible_below(paths: Iterable[str]) -> Visible:
-    """What has to be visible for these paths to be; those that are not absolute lie nowhere."""
+    """Return the entries above these paths; relative paths have none."""
     result = Visible()
     for path in paths:
         if path.startswith(PLACES):
@@ -44,9 +44,9 @@ def visible_below(paths: Iterable[str]) -> Visible:
 
 
 def visible_for(spec: JobSpec, login: Login) -> Visible:
-    """What the tasks of `spec` have to find.
+    """Return what the tasks of `spec` need.
 
-    Who works in /tmp itself has all of it; a home or an output there does not go so far.
+    A working directory /tmp makes all of it visible; a home or an output there does not.
     """
     program = spec.command[0] if spec.command else ""
     return _visible_for(spec.working_directory, program, spec.output, spec.error, login.home)
@@ -61,7 +61,7 @@ def _visible_for(directory: str, program: str, output: str, error: str, home: st
 
 
 def _part(path: str, place: str) -> frozenset[str] | None:
-    """The entry of `place` that leads to `path`; None: `path` is the place."""
+    """Return the entry of `place` above `path`; None: `path` is the place."""
     whole = os.path.normpath(path)
     if whole == place:
         return None
