@@ -49,8 +49,8 @@ from iriai.system.standard_descriptors import keep_standard_descriptors
 log = logging.getLogger("iriai.launcher")
 
 REMOVAL_WAIT_S = 10.0
-"""What tasks left in their private directories is removed for so long before the launcher ends; the
-next one goes on with it."""
+"""How long the launcher waits, before it ends, for the removal of what tasks left in their private
+directories; the next one continues it."""
 
 
 def main(arguments: list[str] | None = None) -> int:

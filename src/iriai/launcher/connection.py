@@ -55,11 +55,12 @@ def _read(raw: msgspec.Raw) -> Template | UnreadTemplate:
 
 RECEIVE_BYTES = 1 << 18
 PIECES_A_TURN = 64
-"""Read before anything else has its turn."""
+"""Pieces read before other events are handled."""
 DESCRIPTORS_MAX = 253
-"""What the kernel takes in one message."""
+"""As many as the kernel accepts in one message."""
 WAITING_BYTES_MAX = 64 << 20
-"""What may wait for a daemon that does not read; it hears everything again when it comes back."""
+"""Unsent bytes kept for a daemon that does not read; on its next connection it gets everything
+again."""
 
 _decoder: msgspec.msgpack.Decoder[ToLauncher] = msgspec.msgpack.Decoder(ToLauncher)
 _encode = msgspec.msgpack.Encoder().encode
@@ -125,7 +126,7 @@ class BufferedSocket:
         CLOSING.close(self._socket.detach())
 
     _end = ""
-    """Why nothing more can be read."""
+    """Why nothing more can be read; empty: it can."""
 
     def _receive_piece(self) -> bool:
         """Read once; return whether there may be more."""

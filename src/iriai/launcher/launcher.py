@@ -61,12 +61,12 @@ from iriai.system.clock import steady_s, wall_s
 log = logging.getLogger(__name__)
 
 SHUT_DOWN_GRACE_S = 5.0
-"""What tasks get at most between SIGTERM and SIGKILL when the launcher ends."""
+"""The longest grace between SIGTERM and SIGKILL when the launcher ends."""
 RETRY_S = 1.0
-"""Until ends are written again that could not be (the disk is full)."""
+"""Pause before ends are journalled again after a failure (the disk is full)."""
 SYNC_WITHIN_S = 1.0
-"""Until what was written is synced: a power cut takes at most the ends of one second, and of those
-only what no daemon has stored (docs/adr/0006). Seldom enough to cost nothing."""
+"""How long a record may stay unsynced: a power cut loses at most the ends of one second, and of
+those only what no daemon has stored (docs/adr/0006). Seldom enough to cost nothing."""
 SHUT_DOWN = LimitExceeded(EndCause.EVICTED, "the launcher was shut down")
 
 
@@ -96,7 +96,7 @@ class Launcher:
         """
         self._configure = configure
         self.defects = defects
-        """What nobody foresaw: it costs one attempt or message each."""
+        """Unforeseen errors: each costs one attempt or message."""
         self._journal = journal
         self._known = journal.known
         self._admission = admission
@@ -104,20 +104,20 @@ class Launcher:
         self._tasks = tasks
         self._hooks = hooks
         self._epilogs = epilogs
-        self._unfit_told: dict[AttemptId, None] = {}
+        self._unfit_reported: dict[AttemptId, None] = {}
         self._timers = timers
         self._leases = leases
         self._intents: list[Intent] = []
-        """Not written yet; each of them is starting too, unless it was given up since."""
+        """Not journalled yet; each of them is starting too, unless it was given up since."""
         self._ends: dict[AttemptId, Exit] = {}
-        """Known, not written yet."""
+        """Not journalled yet."""
         self._retry_s = 0.0
-        """Not before this are ends written that could not be."""
+        """When ends are journalled again after a failure."""
         self._sync_s: float | None = None
-        """When the journal is synced; None: it holds nothing new."""
+        """When the journal is synced; None: it has nothing unsynced."""
         self._started_again: list[Alive] = []
         self._ended_again: list[Exit] = []
-        """What is known of attempts that were ordered again."""
+        """The state of attempts that were ordered again."""
         self._replies: list[FromLauncher] = []
         self._is_shutting_down = False
         self.children_ended = False
@@ -153,7 +153,7 @@ class Launcher:
             raise MessageProblem(str(bad)) from bad
         self._epilogs.recover()
         self._admission.users.require_at_least(message.run_minimum_uid)
-        # An end that is not written yet is not told; until it is, its task counts as running.
+        # An end is not reported before it is journalled; until then its task counts as running.
         unwritten = (Alive(end.attempt, 0, end.started_wall_s) for end in self._ends.values())
         waiting = (Alive(end.attempt, 0, end.started_wall_s) for end in self._epilogs.running())
         alive = (*(task.alive for task in self._tasks), *unwritten, *waiting)
@@ -187,7 +187,7 @@ class Launcher:
             case Discard():
                 for attempt in message.attempts:
                     self._hooks.unfit.pop(attempt, None)
-                    self._unfit_told.pop(attempt, None)
+                    self._unfit_reported.pop(attempt, None)
                 self._note(Dropped(message.attempts))
             case SampleAll():
                 samples = tuple((task.attempt, task.usage_now()) for task in self._tasks)
@@ -220,18 +220,18 @@ class Launcher:
         ended = self._ended_again + self._after(self._write())
         started = self._spawn()
         self._sync()
-        told, self._replies = self._replies, []
+        messages, self._replies = self._replies, []
         if self._hooks.unfit:
-            told += self._unfit()
+            messages += self._unfit()
         if ended:
-            told.append(Exited(tuple(ended)))
+            messages.append(Exited(tuple(ended)))
             self._ended_again = []
         if started:
-            told.append(Spawned(tuple(started)))
+            messages.append(Spawned(tuple(started)))
         defective = self.defects.news()
         if defective is not None:
-            told.append(defective)
-        return told
+            messages.append(defective)
+        return messages
 
     def _run_timers(self) -> None:
         """Run the timers that are due; an error ends the task that it concerns."""
@@ -247,18 +247,18 @@ class Launcher:
         """Return the ends that may be reported: without an epilog, or after it."""
         if not (ends or self._epilogs):
             return ends
-        told = self._epilogs.after(ends)
-        settled = tuple(end.attempt for end in told if end.attempt in self._known.owed)
-        if settled:
-            self._note(EpilogsDone(settled))
-        return told
+        reported = self._epilogs.after(ends)
+        done = tuple(end.attempt for end in reported if end.attempt in self._known.owed)
+        if done:
+            self._note(EpilogsDone(done))
+        return reported
 
     def _unfit(self) -> list[HookFailed]:
         """Return the failures of hooks since the last call."""
         fresh = [
-            each for each in self._hooks.unfit.values() if each.attempt not in self._unfit_told
+            each for each in self._hooks.unfit.values() if each.attempt not in self._unfit_reported
         ]
-        self._unfit_told.update(dict.fromkeys(each.attempt for each in fresh))
+        self._unfit_reported.update(dict.fromkeys(each.attempt for each in fresh))
         return fresh
 
     def _launch(self, message: Launch, descriptors: deque[int]) -> None:

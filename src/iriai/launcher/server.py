@@ -29,10 +29,11 @@ log = logging.getLogger(__name__)
 PATH_BYTES_MAX = 107
 """Of a Unix socket's address."""
 CROWD_PER_CPU = 4
-"""With more tasks than this for each processor, no processor stands idle for want of the next."""
+"""With more tasks than this for each processor, no processor idles until the next one starts."""
 GATHER_S = 0.004
-"""In a crowd, what happens within this time is one turn: one write of the journal, one message, and
-one turn and commit of the daemon serve several tasks. Longer, and short tasks would run out."""
+"""With many tasks, events within this time are one turn: one write of the journal, one message, and
+one turn and commit of the daemon serve several tasks. With a longer time, short tasks would run
+out."""
 
 
 def listen(path: str, daemon_uid: int) -> socket.socket:
@@ -53,12 +54,12 @@ def listen(path: str, daemon_uid: int) -> socket.socket:
         try:
             _bind(result, fresh)
         except PermissionError:
-            os.seteuid(own_uid)  # the directory is not the daemon's: nobody can interfere
+            os.seteuid(own_uid)  # the directory is not the daemon's, who cannot interfere
             _bind(result, fresh)
             os.chown(fresh, daemon_uid, -1, follow_symlinks=False)
         result.setblocking(False)
         result.listen()
-        os.rename(fresh, path)  # whoever finds the name can connect
+        os.rename(fresh, path)  # the name appears once it accepts connections
     finally:
         os.seteuid(own_uid)
         os.umask(mask)
@@ -82,7 +83,7 @@ class Server:
         self._connection: BufferedSocket | None = None
         self._is_attached = False
         self._launcher: Launcher
-        """What `serve` was given; nothing is handled before."""
+        """Set by `serve`; nothing is handled before."""
         self._crowd = CROWD_PER_CPU * len(os.sched_getaffinity(0))
         self._reported_s = 0.0
         self._signals, write_end = socket.socketpair()

@@ -20,16 +20,16 @@ class Child:
 
     def __init__(self, name: str, command: list[str], paths: StatePaths) -> None:
         self.name = name
-        self.watched: ProcessHandle | None = None
+        self.process: ProcessHandle | None = None
         self.due_s: float | None = 0.0
         """When to start it (steady clock); None: not before something else happens."""
         self.began_s = 0.0
-        """When this life of it began, as far as this supervisor saw it."""
+        """When this process began, as far as this supervisor knows."""
         self.has_worked = False
-        """Whether one was ever found running, or got as far as to work."""
+        """Whether one was found running, or got as far as to work."""
         self.back_off = RestartBackoff()
         self.log = paths.log_of(name)
-        """The file of what it says."""
+        """Its log file."""
         self._command = command
         self._lock = paths.lock(name)
 
@@ -40,15 +40,15 @@ class Child:
         found = adopt_holder(self._lock)
         if found is None:
             self.clear_marks()
-        self.watched = found or spawn(self._command, self.log)
+        self.process = found or spawn(self._command, self.log)
         self.has_worked = self.has_worked or found is not None
-        return f"{self.name} {'found' if found else 'started'}, process {self.watched.pid}"
+        return f"{self.name} {'found' if found else 'started'}, process {self.process.pid}"
 
     def reap(self, now_s: float) -> tuple[float, int | None]:
         """Return how long an ended process lived under this supervisor, and its exit code."""
-        assert self.watched is not None
-        code = self.watched.exit_code()
-        self.watched = None
+        assert self.process is not None
+        code = self.process.exit_code()
+        self.process = None
         self.has_worked = self.has_worked or self.left_a_mark()
         return now_s - self.began_s, code
 

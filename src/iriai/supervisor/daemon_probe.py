@@ -33,7 +33,7 @@ class DaemonProbe(NamedTuple):
     """Of the launcher that the daemon is connected to."""
     supervisor_pid: int | None
     started: bool
-    """Whether this `up` brought it up, or a part of it; else all was up already."""
+    """Whether this `up` started it, or a part of it; else everything ran already."""
     parts: tuple[str, ...] = tuple(EVERY_PART)
 
     @property

@@ -15,11 +15,11 @@ from pathlib import Path
 from iriai.model.paths import StatePaths
 
 LOOK_S = 5.0
-"""Between two looks at three files: nothing beside what keeps a machine busy otherwise."""
+"""Between two checks of three files: negligible beside other work."""
 PARTS = ("daemon", "launcher", "supervisor")
 LOG_BYTES_MAX = 16 << 20
 LOG_FILES = 4
-"""As in launcher.machine_file, which this process does not load for two numbers."""
+"""As in launcher.contract.machine_config, which this process does not load for two numbers."""
 MODE = 0o640
 
 
@@ -55,8 +55,8 @@ class LogRotation:
     def _limits(self) -> tuple[int, int]:
         """Return the configured limits; the defaults if they cannot be read."""
         try:
-            said = json.loads(Path(f"{self._paths.directory}/machine.json").read_text())
-            return int(said["log_bytes_max"]), int(said["log_files"])
+            settings = json.loads(Path(f"{self._paths.directory}/machine.json").read_text())
+            return int(settings["log_bytes_max"]), int(settings["log_files"])
         except (OSError, ValueError, KeyError, TypeError):
             return LOG_BYTES_MAX, LOG_FILES
 
@@ -76,7 +76,7 @@ def shift(path: Path, files: int) -> None:
     Raises OSError; then at most files beyond `files` are lost.
     """
     beyond = files + 1
-    while _numbered(path, beyond).exists():  # more were kept once
+    while _numbered(path, beyond).exists():  # more were kept with an earlier configuration
         beyond += 1
     for number in range(max(files, 1), beyond):
         _numbered(path, number).unlink(missing_ok=True)

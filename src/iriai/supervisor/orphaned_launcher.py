@@ -20,8 +20,8 @@ def end_launcher(directory: str) -> int | None:
     paths = absolute_paths(directory)
     try:
         supervisor = lock_holder(paths.lock("supervisor"))
-        watched = adopt_holder(paths.lock("launcher"))
-        if watched is None:
+        launcher = adopt_holder(paths.lock("launcher"))
+        if launcher is None:
             return None
         if supervisor is not None:
             raise Unreachable(
@@ -29,18 +29,18 @@ def end_launcher(directory: str) -> int | None:
                 f"the daemon does not answer, but its supervisor runs (process {supervisor})",
                 "try again in a moment, or end that process first",
             )
-        watched.send(signal.SIGTERM)
+        launcher.send(signal.SIGTERM)
     except PermissionError:
         raise NotAllowed(
             "not-your-launcher",
             f"the launcher of {directory} belongs to another user",
             "run the command as the owner of that directory",
         ) from None
-    if not watched.ended(END_WAIT_S):
+    if not launcher.ended(END_WAIT_S):
         raise Unreachable(
             "still-ending",
-            f"the launcher, process {watched.pid}, has not ended for {END_WAIT_S:.0f} s",
+            f"the launcher, process {launcher.pid}, has not ended for {END_WAIT_S:.0f} s",
             f"see {paths.log_of('launcher')}",
         )
-    watched.exit_code()
-    return watched.pid
+    launcher.exit_code()
+    return launcher.pid

@@ -5,14 +5,14 @@ from __future__ import annotations
 from iriai.model.backoff import pause_s
 
 LONG_LIFE_S = 2.0
-"""A process that was killed after so long had started; its death is no part of a series."""
+"""A process that was killed after so long had started; its end begins a new series."""
 FIRST_DELAY_S = 0.1
 """Before the second start of a series; the first is immediate."""
 DELAY_MAX_S = 30.0
 """Rare enough to cost nothing, often enough that nobody has to start it by hand. A process that
-lived so long before it failed by itself begins a new series: no loop is faster than this."""
+fails by itself after living so long begins a new series: no loop is faster than this."""
 KILLED_DELAY_MAX_S = 1.0
-"""Someone outside killed it: starting it is no more likely to fail than before."""
+"""It was killed from outside: its start is no more likely to fail than before."""
 
 
 class RestartBackoff:

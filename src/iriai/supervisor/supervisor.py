@@ -31,9 +31,10 @@ from iriai.system.lock_file import LockHeld, adopt_holder, lock_holder, take_loc
 from iriai.system.standard_descriptors import keep_standard_descriptors
 
 FIRST_TRIES = 3
-"""A part that dies so often right after its first start will not do better at the fourth."""
+"""A part that fails so often right after its first start will not start at the fourth try."""
 STOP_WAIT_S = 20.0
-"""For a daemon that was asked to end, before it is killed; what it has accepted is durable."""
+"""How long a daemon that was asked to end may take before it is killed; what it has accepted is
+durable."""
 
 
 class Plan(NamedTuple):
@@ -44,35 +45,35 @@ class Plan(NamedTuple):
     """The command that starts it; empty: none is wanted."""
     daemon: list[str]
     daemon_uid: int = -1
-    """Whom the daemon runs as, who owns its log."""
+    """The user that the daemon runs as, who owns its log."""
     foreground: bool = False
-    """Whether someone sits at our standard error who wants to know what goes wrong."""
+    """Whether problems are also written to standard error, which is a terminal."""
 
 
 class Supervisor:
     """Watches both parts until the end is requested, or they cannot be started at all."""
 
-    def __init__(self, plan: Plan, ending: int) -> None:
+    def __init__(self, plan: Plan, report_fd: int) -> None:
         self._plan = plan
-        self._ending = ending
+        self._report_fd = report_fd
         self._daemon = DaemonChild(plan.daemon, plan.paths)
-        # The daemon last: it looks for its launcher at once.
+        # The daemon last: it connects to its launcher at once.
         self._parts: list[Child] = [self._daemon]
         if plan.launcher:
             self._parts.insert(0, LauncherChild(plan.launcher, plan.paths))
         self._logs = LogRotation(plan.paths, plan.daemon_uid)
         self._logs_at_s = 0.0
-        """When logs are looked at again, on the steady clock."""
-        self._over: ExitReport | None = None
+        """When logs are checked again, on the steady clock."""
+        self._report: ExitReport | None = None
         self._stop_by_s: float | None = None
-        """Set while the daemon is to end: when it is killed."""
+        """When the daemon is killed, while it is to end."""
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> ExitReport:
         """Supervise until the end; return why it ended."""
         self._catch_signals()
         self._logs.prepare()
-        while self._over is None:
+        while self._report is None:
             now_s = time.monotonic()
             if now_s >= self._logs_at_s:
                 self._logs_at_s = now_s + LOOK_S
@@ -80,24 +81,24 @@ class Supervisor:
             for part in self._parts:
                 if part.due_s is not None and now_s >= part.due_s:
                     self._start(part, now_s)
-            if self._over is None:
+            if self._report is None:
                 self._wait(now_s)
                 self._reap(time.monotonic())
-        if self._over.exit_code != ExitCode.DONE:
+        if self._report.exit_code != ExitCode.DONE:
             self._end_what_is_new()
-        elif not self._over.kill:
-            self._say("the launcher and its tasks go on", aloud=True)
-        return self._over
+        elif not self._report.kill:
+            self._log("the launcher and its tasks go on", on_terminal=True)
+        return self._report
 
     def _start(self, part: Child, now_s: float) -> None:
         try:
-            self._say(part.find_or_start(now_s))
+            self._log(part.find_or_start(now_s))
         except OSError as error:
             if not Path(self._plan.paths.directory).is_dir():
-                self._over = ending_of(_directory_gone(self._plan.paths))
+                self._report = ending_of(_directory_gone(self._plan.paths))
                 return
             line = f"{part.name} cannot be started: {error}; next try in {DELAY_MAX_S:.0f} s"
-            self._say(line, aloud=True)
+            self._log(line, on_terminal=True)
             part.due_s = now_s + DELAY_MAX_S
 
     def _catch_signals(self) -> None:
@@ -110,8 +111,8 @@ class Supervisor:
         poll = select.poll()
         poll.register(self._wake_read, select.POLLIN)
         for part in self._parts:
-            if part.watched is not None:
-                poll.register(part.watched.descriptor, select.POLLIN)
+            if part.process is not None:
+                poll.register(part.process.descriptor, select.POLLIN)
         moments = [*(part.due_s for part in self._parts), self._stop_by_s, self._logs_at_s]
         waits_s = [max(moment - now_s, 0.0) for moment in moments if moment is not None]
         poll.poll(min(waits_s) * 1000 + 1 if waits_s else None)
@@ -130,56 +131,56 @@ class Supervisor:
                 part.back_off.forget()
                 if part.due_s is not None:
                     part.due_s = 0.0
-        elif self._daemon.watched is None:
-            self._over = ExitReport(ExitCode.DONE)
+        elif self._daemon.process is None:
+            self._report = ExitReport(ExitCode.DONE)
         elif self._stop_by_s is None:
-            self._say(f"{number.name}: ending the daemon", aloud=True)
-            announce(self._ending, ExitReport(ExitCode.DONE))
+            self._log(f"{number.name}: ending the daemon", on_terminal=True)
+            announce(self._report_fd, ExitReport(ExitCode.DONE))
             self._stop_by_s = time.monotonic() + STOP_WAIT_S
-            self._daemon.watched.send(signal.SIGTERM)
+            self._daemon.process.send(signal.SIGTERM)
         elif number is signal.SIGINT:
             self._kill_daemon()
 
     def _kill_daemon(self) -> None:
-        self._say("killing the daemon, which did not end", aloud=True)
+        self._log("killing the daemon, which did not end", on_terminal=True)
         self._stop_by_s = None
-        if self._daemon.watched is not None:
-            self._daemon.watched.send(signal.SIGKILL)
-        self._over = ExitReport(ExitCode.DONE)
+        if self._daemon.process is not None:
+            self._daemon.process.send(signal.SIGKILL)
+        self._report = ExitReport(ExitCode.DONE)
 
     def _reap(self, now_s: float) -> None:
-        # The daemon first: what it said decides whether the launcher's end was wanted.
+        # The daemon first: its report tells whether the launcher's end was requested.
         for part in reversed(self._parts):
-            if part.watched is None or not part.watched.ended():
+            if part.process is None or not part.process.ended():
                 continue
             lived_s, code = part.reap(now_s)
-            said = self._daemon.exit_report()
+            report = self._daemon.exit_report()
             if part is self._daemon:
-                self._daemon_ended(said, lived_s, code)
-            elif said is not None and said.kill:
-                self._say("launcher ended, as requested")
+                self._daemon_ended(report, lived_s, code)
+            elif report is not None and report.kill:
+                self._log("launcher ended, as requested")
             else:
                 self._died(part, lived_s, code)
 
-    def _daemon_ended(self, said: ExitReport | None, lived_s: float, code: int | None) -> None:
+    def _daemon_ended(self, report: ExitReport | None, lived_s: float, code: int | None) -> None:
         daemon = self._daemon
         if self._stop_by_s is not None:
-            self._over = ExitReport(ExitCode.DONE)
-        elif said is None:
+            self._report = ExitReport(ExitCode.DONE)
+        elif report is None:
             self._died(daemon, lived_s, code)
-        elif said.again:
-            self._say("daemon ended, to restart")
+        elif report.again:
+            self._log("daemon ended, to restart")
             daemon.due_s = time.monotonic()
-        elif said.exit_code == ExitCode.DONE:
-            self._say("daemon ended, as requested")
-            self._over = said
+        elif report.exit_code == ExitCode.DONE:
+            self._log("daemon ended, as requested")
+            self._report = report
         elif daemon.has_worked:
-            # It worked before: the cause may pass (a full disk), and nobody is here to be told.
-            line = f"daemon cannot start: {said.problem()}; next try in {DELAY_MAX_S:.0f} s"
-            self._say(line, aloud=True)
+            # It worked before: the cause may pass (a full disk), and no user waits for the start.
+            line = f"daemon cannot start: {report.problem()}; next try in {DELAY_MAX_S:.0f} s"
+            self._log(line, on_terminal=True)
             daemon.due_s = time.monotonic() + DELAY_MAX_S
         else:
-            self._over = said
+            self._report = report
 
     def _died(self, part: Child, lived_s: float, code: int | None) -> None:
         now_s = time.monotonic()
@@ -187,7 +188,7 @@ class Supervisor:
         delay_s = part.back_off.delay_s(lived_s, killed=killed)
         how = _describe_end(code)
         if self._is_new(part) and part.back_off.failures >= FIRST_TRIES:
-            self._over = ending_of(
+            self._report = ending_of(
                 Problem(
                     f"{part.name}-does-not-start",
                     f"the {part.name} does not start: {how}, {FIRST_TRIES} times in a row",
@@ -196,7 +197,7 @@ class Supervisor:
             )
             return
         line = f"{part.name} died ({how}) after {lived_s:.1f} s; next start in {delay_s:.1f} s"
-        self._say(line, aloud=True)
+        self._log(line, on_terminal=True)
         part.due_s = now_s + delay_s
 
     def _is_new(self, part: Child) -> bool:
@@ -208,21 +209,21 @@ class Supervisor:
         if self._daemon.has_worked:
             return
         for part in reversed(self._parts):
-            watched = part.watched
-            if watched is None or not watched.child:
+            process = part.process
+            if process is None or not process.child:
                 continue
-            watched.send(signal.SIGTERM)
-            if not watched.ended(STOP_WAIT_S):
-                watched.send(signal.SIGKILL)
-            watched.exit_code()
+            process.send(signal.SIGTERM)
+            if not process.ended(STOP_WAIT_S):
+                process.send(signal.SIGKILL)
+            process.exit_code()
 
-    def _say(self, line: str, *, aloud: bool = False) -> None:
-        """Append `line` to the log; with `aloud`, write it to the terminal too, if there is one."""
+    def _log(self, line: str, *, on_terminal: bool = False) -> None:
+        """Append `line` to the log; with `on_terminal`, write it to a terminal too."""
         stamped = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line_of(line)}\n"
-        # Where the log is full or the terminal gone there is nobody to tell.
+        # With a full log or a closed terminal the line is lost.
         with suppress(OSError), Path(self._plan.paths.log_of("supervisor")).open("a") as log:
             log.write(stamped)
-        if aloud and self._plan.foreground:
+        if on_terminal and self._plan.foreground:
             with suppress(OSError):
                 sys.stderr.write(stamped)
 
@@ -248,11 +249,11 @@ def retry_now(paths: StatePaths) -> bool:
 
     Returns False if no supervisor runs.
     """
-    watched = adopt_holder(paths.lock("supervisor"))
-    if watched is None:
+    process = adopt_holder(paths.lock("supervisor"))
+    if process is None:
         return False
-    watched.send(signal.SIGUSR1)
-    os.close(watched.descriptor)
+    process.send(signal.SIGUSR1)
+    os.close(process.descriptor)
     return True
 
 
@@ -278,15 +279,15 @@ def supervise(plan: Plan) -> int:
         # Someone else's `iriai up` was faster; both wait for the same daemon.
         sys.stderr.write(f"supervised by process {held.pid} already\n")
         return ExitCode.DONE
-    ending = open_ending(paths.end("supervisor"))
-    over = Supervisor(plan, ending).run()
-    announce(ending, over)
-    if over.exit_code != ExitCode.DONE:
-        sys.stderr.write(f"iriai: {over.problem()}\n")
+    report_fd = open_ending(paths.end("supervisor"))
+    report = Supervisor(plan, report_fd).run()
+    announce(report_fd, report)
+    if report.exit_code != ExitCode.DONE:
+        sys.stderr.write(f"iriai: {report.problem()}\n")
     if lock_holder(paths.lock("daemon")) is None:
         Path(paths.daemon_socket).unlink(missing_ok=True)
     os.close(lock)
-    return over.exit_code
+    return report.exit_code
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -27,12 +27,12 @@ from iriai.system.lock_file import lock_holder
 from iriai.system.process_handle import ProcessHandle, adopt, spawn
 
 START_WAIT_S = 60.0
-"""For a daemon to answer: minutes are not needed even with a hundred thousand jobs to load."""
+"""How long a daemon may take to answer: a hundred thousand jobs load in less than a minute."""
 END_WAIT_S = 60.0
-"""For a daemon to end; with its tasks it gives them their grace first."""
+"""How long a daemon may take to end; its tasks get their grace first."""
 _PAUSE_S = 0.02
 _CLOCK_COARSENESS_S = 0.05
-"""Files are stamped by a clock that lags behind the one we read by a tick or a few."""
+"""The clock that stamps files lags behind the system clock by a tick or a few."""
 
 
 class _Checked(NamedTuple):
@@ -40,7 +40,7 @@ class _Checked(NamedTuple):
 
     paths: StatePaths
     supervisor: list[str]
-    """Command of the supervisor, but for its last word, the mode."""
+    """Command of the supervisor, without its last word, the mode."""
 
 
 def bring_up(
@@ -101,7 +101,7 @@ def _prepare(
     paths = absolute_paths(directory)
     configuration = read_configuration(paths)
     identity = settle_directory(paths, configuration, measure(), user, wanted)
-    # A daemon that runs waits for room, and tells who asks.
+    # A running daemon waits for space, and `status` reports it.
     if lock_holder(paths.lock("daemon")) is None:
         check_space(paths)
     uid = pwd.getpwnam(identity.daemon_user).pw_uid if os.geteuid() == 0 else os.geteuid()
@@ -139,14 +139,14 @@ def _await_answer(
 ) -> DaemonProbe:
     """Return the daemon once it answers; `supervisor` is the process that was started for it."""
     deadline_s = time.monotonic() + START_WAIT_S
-    standing = None
+    daemon = None
     while time.monotonic() < deadline_s:
-        standing = probe(paths)
-        if standing is not None and standing.is_complete:
-            return standing._replace(started=True)
-        # Our own supervisor has the last word, once it has ended; of another we ask the daemon.
+        daemon = probe(paths)
+        if daemon is not None and daemon.is_complete:
+            return daemon._replace(started=True)
+        # Our own supervisor reports when it ends; with another one the daemon is asked.
         if supervisor is not None and supervisor.ended():
-            if not supervisor.child:  # whoever waits for that one hears from it
+            if not supervisor.child:  # its own parent gets its report
                 raise Unreachable("supervisor-ended", "the supervisor has ended")
             supervisor.exit_code()
             supervisor = None
@@ -155,9 +155,9 @@ def _await_answer(
             if problem is not None:
                 raise problem
         time.sleep(_PAUSE_S)
-    what = "the daemon has not answered" if standing is None else "the launcher has not come up"
+    what = "the daemon has not answered" if daemon is None else "the launcher has not come up"
     raise Unreachable(
-        "daemon-silent" if standing is None else "launcher-missing",
+        "daemon-silent" if daemon is None else "launcher-missing",
         f"{what} for {START_WAIT_S:.0f} s",
         f"see the files in {paths.log}",
     )
@@ -180,7 +180,7 @@ def _announce_later(paths: StatePaths, announce: Callable[[DaemonProbe], None]) 
         os.waitpid(child, 0)
         return
     try:
-        # Twice, so that nobody has to bury the one that waits.
+        # Twice, so that init reaps the process that waits.
         if os.fork() == 0:
             with suppress(Problem):
                 announce(_await_answer(paths, time.time(), adopt(supervisor)))

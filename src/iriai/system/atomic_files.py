@@ -12,9 +12,9 @@ from iriai.model.problem import Refused
 PRIVATE_FILE_MODE = 0o600
 PRIVATE_DIRECTORY_MODE = 0o700
 FRESH = ".new"
-"""Added to the name of what is not in its place yet; whatever has it is left over."""
+"""Suffix of a file that is not in its place yet; one that stays is left over."""
 FILE_BYTES_MAX = 4 << 20
-"""None of our files comes near; a larger one is not ours, and is not read into memory."""
+"""None of our files is near it; a larger one is not read into memory."""
 
 Owner = tuple[int, int]
 """User and group id."""

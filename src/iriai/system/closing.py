@@ -25,21 +25,21 @@ from termios import FIONREAD
 from iriai.system.passwd_cache import peer_of
 
 THREADS_MAX = 64
-"""Descriptors that are waited for at a time; further ones are closed once one of these is."""
+"""Descriptors that are closed at once; further ones wait for a thread."""
 THREADS_OF_USER_MAX = 16
-"""Those of one user among them."""
+"""Threads for one user among them."""
 OF_USER_MAX = 256
-"""Descriptors of one user that wait to be closed: with more they are not read from."""
+"""Waiting descriptors of one user: with more, nothing is read from that user."""
 IDLE_S = 10.0
-"""How long a thread waits for the next."""
+"""How long a thread waits for the next descriptor."""
 PATIENCE_S = 0.1
 """How long a thread waits for one descriptor before it gets the signal."""
 LOOK_S = 0.05
-"""Between two looks at who waits for long."""
+"""Between two checks for threads that wait long."""
 HURRY_S = 0.003
-"""The same, and the patience, while there are more descriptors than threads."""
+"""The same pause, and the patience, while there are more descriptors than threads."""
 UNKNOWN_USER = -1
-"""Whose descriptors nobody can tell."""
+"""The user of descriptors whose user is unknown."""
 
 _INT = struct.Struct("i")
 _NONE = bytes(_INT.size)
@@ -51,18 +51,18 @@ class Closing:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._waiting: dict[int, deque[int]] = {}
-        """By user id; whose turn is next comes first."""
+        """By user id, in the order of their turns."""
         self._count = 0
-        """Of those that wait."""
+        """How many wait."""
         self._began_s: dict[int, float] = {}
-        """By thread, when it began to close one."""
+        """By thread, when it began to close a descriptor."""
         self._busy: Counter[int] = Counter()
-        """By user id, threads that close one of theirs."""
+        """By user id, how many threads close one of theirs."""
         self._idle = 0
         self._threads = 0
         self._is_watched = False
         self.crowded: frozenset[int] = frozenset()
-        """User ids of whom too many wait to be closed; hardly ever anybody."""
+        """User ids with too many descriptors waiting; hardly ever any."""
 
     def close(self, descriptor: int, user_id: int = UNKNOWN_USER) -> None:
         """Close `descriptor` now or soon; it belongs to this object from here on."""
@@ -105,7 +105,7 @@ class Closing:
         thread = threading.get_ident()
         while (found := self._next(thread)) is not None:
             user_id, descriptor = found
-            with suppress(OSError):  # what could not be written is its user's
+            with suppress(OSError):  # its user loses what could not be written
                 self._close(descriptor)
             with self._changed:
                 del self._began_s[thread]
@@ -188,10 +188,10 @@ def _holds_descriptors(connection: socket.socket) -> bool:
         (unread_bytes,) = _INT.unpack(ioctl(connection.fileno(), FIONREAD, _NONE))
         if not unread_bytes:
             return False
-        looked = connection.recvmsg(unread_bytes, 0, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        peeked = connection.recvmsg(unread_bytes, 0, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except OSError:
         return True
-    return len(looked[0]) < unread_bytes or bool(looked[2] & socket.MSG_CTRUNC)
+    return len(peeked[0]) < unread_bytes or bool(peeked[2] & socket.MSG_CTRUNC)
 
 
 CLOSING = Closing()

@@ -17,7 +17,7 @@ from iriai.model.problem import FAMILIES, ExitCode, Problem
 
 _MODE = 0o600
 _LENGTH = 4096
-"""Of the ending, blanks included: a problem is a line or two. The other mark stands behind it."""
+"""Of the report, blanks included: a problem is a line or two. The started mark follows it."""
 _STARTED = b"started\n"
 
 
@@ -25,14 +25,14 @@ class ExitReport(NamedTuple):
     """Why a process ended on purpose."""
 
     exit_code: int
-    """0: someone wanted it to end."""
+    """0: the end was requested."""
     code: str = ""
     message: str = ""
     hint: str = ""
     kill: bool = False
     """Whether the launcher and every task were to end as well."""
     again: bool = False
-    """Whether it is to be started again at once: what it goes by has changed."""
+    """Whether it is to be started again at once, since its configuration has changed."""
 
     def problem(self) -> Problem:
         """Return the problem that ended the process, as it was raised there."""
@@ -68,7 +68,7 @@ def announce(descriptor: int, ending: ExitReport) -> None:
 
 
 def _overwrite(descriptor: int, text: bytes, offset: int, length: int) -> None:
-    # A disk without room for even this keeps the words from whoever waits, and nothing else.
+    # On a full disk the report is lost, and nothing else.
     with suppress(OSError):
         os.pwrite(descriptor, text.rjust(length), offset)
 
@@ -101,14 +101,14 @@ def ending_in(descriptor: int) -> ExitReport | None:
 
 def _ending(content: bytes) -> ExitReport | None:
     try:
-        said = json.loads(content[:_LENGTH])
+        fields = json.loads(content[:_LENGTH])
         return ExitReport(
-            int(said["exit_code"]),
-            str(said["code"]),
-            str(said["message"]),
-            str(said["hint"]),
-            bool(said["kill"]),
-            bool(said.get("again", False)),
+            int(fields["exit_code"]),
+            str(fields["code"]),
+            str(fields["message"]),
+            str(fields["hint"]),
+            bool(fields["kill"]),
+            bool(fields.get("again", False)),
         )
     except (ValueError, KeyError, TypeError):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FRAME_BYTES_MAX = 256 << 20
-"""The largest honest frame is a listing of some millions of jobs; more is not ours."""
+"""The largest honest frame is a listing of some millions of jobs."""
 _PREFIX_BYTES = 4
 
 
@@ -38,7 +38,7 @@ class FrameReader:
         held = self._buffer
         if held:
             held += data
-        content = held or data  # what comes whole is cut without a copy
+        content = held or data  # complete frames are cut without a copy
         frames: list[bytes] = []
         start = 0
         while len(content) - start >= _PREFIX_BYTES:

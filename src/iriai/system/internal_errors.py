@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 
 PLACES_MAX = 256
-"""Places in our source whose errors are told apart; there are not so many mistakes."""
+"""Places in our source whose errors are counted separately; there are not so many mistakes."""
 PLACE_CHARACTERS_MAX = 1_000
-"""Of the description of a place, its end: as much as `Name` accepts in a message."""
+"""Length of the description of a place, its end: as much as `Name` accepts in a message."""
 
 
 class InternalErrors:

@@ -19,10 +19,10 @@ from iriai.system.procfs import boot_id, read_process
 LOCK_MODE = 0o600
 """Whoever can open a file can lock it, so nobody but its owner may."""
 TEXT_BYTES = 80
-"""A process id, a start time and a boot id, with blanks: always as many, so that it can be
-overwritten in place."""
+"""A process id, a start time and a boot id, padded to a fixed length, so that it can be overwritten
+in place."""
 WAIT_S = 0.5
-"""How long a lock is asked for again: someone who only looks holds it for a moment."""
+"""How long a lock is requested again: a process that only checks it holds it for a moment."""
 _PAUSE_S = 0.01
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -92,11 +92,11 @@ def holder_of(descriptor: int) -> int | None:
 def adopt_holder(path: str) -> ProcessHandle | None:
     """Return a handle of the process that holds the lock; None if there is none."""
     pid = lock_holder(path)
-    watched = adopt(pid) if pid else None
-    if watched is not None and lock_holder(path) != pid:  # it ended, and its number is another's
-        os.close(watched.descriptor)
+    process = adopt(pid) if pid else None
+    if process is not None and lock_holder(path) != pid:  # its number was reused
+        os.close(process.descriptor)
         return None
-    return watched
+    return process
 
 
 def _check_ours(descriptor: int, path: str) -> None:

@@ -29,9 +29,9 @@ def peer_of(connection: socket.socket) -> PeerCredentials:
 
 
 REMEMBERED_MAX = 4096
-"""People remembered at once; a larger site asks again a little more often."""
+"""People cached at once; a larger site asks again a little more often."""
 REMEMBERED_S = 60.0
-"""A person who joins or leaves a group is known as such after at most this long."""
+"""A change of groups takes effect after at most this long."""
 
 
 class Person(NamedTuple):
@@ -88,7 +88,7 @@ def find_login(user: int | str) -> Login | None:
     """Look up the user with this id or name, without a cache; None if there is none."""
     try:
         entry = pwd.getpwuid(user) if isinstance(user, int) else pwd.getpwnam(user)
-    except (KeyError, OverflowError, ValueError):  # a name with a NUL in it is nobody's either
+    except (KeyError, OverflowError, ValueError):  # no user has a name with a NUL
         return None
     name, gid = entry.pw_name, entry.pw_gid
     groups = tuple(os.getgrouplist(name, gid))

@@ -11,7 +11,7 @@ from pathlib import Path
 from iriai.model.problem import Problem, UsageProblem
 
 DAEMON_USER = "iriai"
-"""Whom root's daemon runs as."""
+"""The user of root's daemon."""
 _USERADD_TIMEOUT_S = 60.0
 
 

@@ -11,9 +11,9 @@ MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": str(128 << 10),
     "MALLOC_TRIM_THRESHOLD_": str(2 << 20),
 }
-"""Of the C library: what is larger has pages of its own, and they are given back when it is freed.
-Left alone the bound grows to 32 MiB, and what large requests took stays (mallopt(3)). Of the rest
-so much is kept, since it is used again at once."""
+"""Settings of the C library: a larger block has pages of its own, which are returned when it is
+freed. By default the bound grows to 32 MiB, and the memory of large requests stays (mallopt(3)). Of
+the rest so much is kept, since it is used again at once."""
 
 
 class ProcessHandle(NamedTuple):
@@ -22,7 +22,7 @@ class ProcessHandle(NamedTuple):
     pid: int
     descriptor: int
     child: bool
-    """Whether this process started it; only then is its exit code ours to know."""
+    """Whether this process started it; only then can its exit code be read."""
 
     def ended(self, within_s: float = 0.0) -> bool:
         """Return whether the process has ended, waiting up to `within_s` for it."""
@@ -75,9 +75,9 @@ def adopt(pid: int) -> ProcessHandle | None:
         descriptor = os.pidfd_open(pid)
     except OSError:
         return None
-    watched = ProcessHandle(pid, descriptor, child=False)
-    # One that ended and was not buried yet still has its number.
-    if watched.ended():
+    process = ProcessHandle(pid, descriptor, child=False)
+    # A process that ended and was not reaped yet still has its number.
+    if process.ended():
         os.close(descriptor)
         return None
-    return watched
+    return process

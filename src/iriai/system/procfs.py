@@ -10,7 +10,7 @@ from typing import NamedTuple
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _ENVIRONMENT_BYTES = 4 << 20
-"""As much of an environment as is searched; the kernel allows one of 2 MB by default."""
+"""How much of an environment is searched; the kernel allows one of 2 MB by default."""
 
 
 class Process(NamedTuple):
@@ -18,7 +18,7 @@ class Process(NamedTuple):
 
     pid: int
     state: str
-    """One letter; Z is a zombie, X one that is nearly gone."""
+    """One letter; Z is a zombie, X a dead process."""
     parent: int
     session: int
     started_ticks: int

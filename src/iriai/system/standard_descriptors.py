@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 
 FIRST_OTHER = 3
-"""The lowest descriptor that is none of standard input, output and error."""
+"""The lowest descriptor beyond standard input, output and error."""
 
 
 def keep_standard_descriptors() -> None:
@@ -18,7 +18,7 @@ def keep_standard_descriptors() -> None:
 
     To be called first, before this process opens anything.
     """
-    for name in os.listdir("/proc/self/fd"):  # what lists them is gone already
+    for name in os.listdir("/proc/self/fd"):  # the descriptor of the listing is closed already
         if int(name) >= FIRST_OTHER:
             with suppress(OSError):
                 os.close(int(name))

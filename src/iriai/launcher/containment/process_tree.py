@@ -31,7 +31,7 @@ from iriai.system.procfs import (
 log = logging.getLogger(__name__)
 
 SNAPSHOT_KEPT_S = 0.05
-"""How old a picture of all processes may be for a sample, so that the samples of many tasks, which
+"""How old a snapshot of all processes may be for a sample, so that the samples of many tasks, which
 are due at the same moments, share one."""
 
 
@@ -163,7 +163,7 @@ class ProcessTrees:
         """
         main = snapshot.processes.get(tree.pid)
         roots: list[Process] = []
-        if main is None or main.started_ticks == tree.started_ticks:  # else it is another's number
+        if main is None or main.started_ticks == tree.started_ticks:  # else it was reused
             roots += [main] if main else []
             roots += snapshot.sessions.get(tree.pid, ())
         roots += self._orphans(tree, snapshot.children.get(self._own_pid, ()))

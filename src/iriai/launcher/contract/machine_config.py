@@ -20,10 +20,10 @@ from iriai.system.atomic_files import write_whole
 NAME = "machine.json"
 TMP_DEFAULT = "/var/tmp"  # noqa: S108 - a directory of our own is made in it, with care
 PROLOG_TIMEOUT_S = 60.0
-"""A machine that is not ready after a minute will not be; longer keeps a task from going elsewhere.
-The epilog has as long."""
+"""A machine that is not ready after a minute will not be; a longer wait keeps a task from going
+elsewhere. The epilog has the same limit."""
 LOG_BYTES_MAX = 16 << 20
-"""Some hundred thousand lines: weeks of a busy machine, and no burden for the smallest disk."""
+"""Some hundred thousand lines: weeks of a busy machine, and little on the smallest disk."""
 LOG_FILES = 4
 """Older files kept of each log."""
 _BYTES_MAX = 1 << 20
@@ -52,7 +52,7 @@ class MachineSettings(msgspec.Struct, frozen=True):
     """Whether no program gives a task rights that its user has not (setuid, capabilities). None:
     where the launcher is root."""
     gpu_ids: tuple[int, ...] = ()
-    """Which cards are given away, by their numbers on this machine; empty: the first ones."""
+    """Numbers of the cards to assign, on this machine; empty: the first ones."""
     gpu_devices: tuple[str, ...] = ()
     """Paths of the nodes of each card, separated by spaces; empty: as the drivers list them."""
     private_tmp: bool = True

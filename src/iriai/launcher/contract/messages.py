@@ -29,7 +29,7 @@ LAUNCHER_VERSION = 4
 """Raised with every change that an older launcher or daemon would misread. 2: leases. 3: variables
 of ours are no longer taken from the environment. 4: `Defective`."""
 FRAME_BYTES_MAX = 256 << 20
-"""A Launch with many different scripts and inputs is the largest; more is not ours."""
+"""A Launch with many different scripts and inputs is the largest; no honest frame is longer."""
 
 
 class Attach(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -51,7 +51,7 @@ class Template(msgspec.Struct, frozen=True, array_like=True):
     spool: Words = ""
     """Directory of the output that is followed; empty: `spool` of the launcher's own state."""
     notice: Annotated[tuple[tuple[NoticeVariable, Words], ...], Many] = ()
-    """What a notice finds of the job that it tells of."""
+    """Variables of a notice about the job that it reports."""
 
 
 class StartOrder(msgspec.Struct, frozen=True, array_like=True):
@@ -174,7 +174,7 @@ class Defective(msgspec.Struct, frozen=True, array_like=True, tag=16):
 
     count: Count
     last: Name
-    """What was raised, and at which line of our source."""
+    """The class of the error, and the line of our source that raised it."""
 
 
 class Attached(msgspec.Struct, frozen=True, array_like=True, tag=11):
@@ -188,7 +188,7 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, tag=11):
     ended: Annotated[tuple[Exit, ...], Many]
     unfit: Annotated[tuple[HookFailed, ...], Many] = ()
     defective: Defective | None = None
-    """None: nothing of the kind happened."""
+    """None: there was no error."""
 
 
 class VersionRefused(msgspec.Struct, frozen=True, array_like=True, tag=17):

@@ -22,12 +22,12 @@ from iriai.launcher.system.syscalls import detach_mount
 log = logging.getLogger(__name__)
 
 ROUNDS_MAX = 5
-"""How often a directory is gone through again because it filled up meanwhile: another process of
-the user may still write there; it is left to the next start of the launcher then."""
+"""How often a directory is emptied again because it filled up meanwhile: another process of the
+user may still write there; then it is left to the next start of the launcher."""
 MOUNTS_MAX = 100
 """On one name; each mount hides the one before."""
 MOVED_MAX = 1000
-"""Subdirectories that wait at a time: their names are kept in memory."""
+"""Subdirectories that wait at once: their names are kept in memory."""
 
 
 class Removal:
@@ -106,7 +106,7 @@ class _Directory:
 
         Returns these names; if there are none, the directory itself was removed. Raises OSError.
         """
-        if os.geteuid() != 0:  # what its user took away from themselves
+        if os.geteuid() != 0:  # the user may have removed these permissions
             os.chmod(self._name, stat.S_IRWXU, dir_fd=trash_fd)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(self._name, flags, dir_fd=trash_fd)

@@ -21,15 +21,15 @@ from iriai.launcher.directories.removal import Removal, move, remove
 log = logging.getLogger(__name__)
 
 TRASH = "removed"
-"""The directory in a place where nobody but the launcher gets in."""
+"""The directory in a place that only the launcher can enter."""
 PRIVATE = "private"
-"""The same for directories that are shown to a task at another path."""
+"""The same for directories that are mounted at another path for a task."""
 PLACES = "places"
 """The file in the launcher's private directory that lists the places used so far, a line each."""
 IDLE_MAX = 256
 """Directories kept for later tasks; a machine that runs more tasks at once makes some anew."""
 OWN_PLACE = "tmp"
-"""In the launcher's private directory, where the machine's choice cannot be used."""
+"""In the launcher's private directory, if the configured directory cannot be used."""
 _PLACE_MODE = 0o711
 
 
@@ -44,10 +44,10 @@ class ScratchSpace(NamedTuple):
     place: ScratchRoot
     name: str
     fd: int
-    """Open, since the name may be hidden by something that is mounted on it."""
+    """Open, since a mount may hide the name."""
     uid: int
     changed_ns: int
-    """When the system last changed it: whatever is done in it or to it later shows."""
+    """When the system last changed it: each later change of it or in it sets a later time."""
 
 
 class ScratchRoot:
@@ -187,7 +187,7 @@ class Scratch:
             log.warning("files that tasks left below %s are not all removed yet", self._tmp)
         for place in self._places:
             for name in (PRIVATE, TRASH):
-                with suppress(OSError):  # something is still in there, or it is gone already
+                with suppress(OSError):  # not empty, or removed already
                     os.rmdir(name, dir_fd=place.fd)
             with suppress(OSError):
                 os.rmdir(place.path)

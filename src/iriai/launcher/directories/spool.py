@@ -18,7 +18,7 @@ from iriai.model.ids import AttemptId
 from iriai.system.passwd_cache import Login, find_login
 
 SPOOL_BYTES_MAX = 1 << 30
-"""Of one stream: more is not for people to read, and a task can write files of its user's."""
+"""Of one stream: nobody reads more, and a task can write files of its user's."""
 
 
 def spool_name(attempt: AttemptId, kind: str) -> str:
@@ -35,7 +35,7 @@ class Spool:
         self._is_root = os.geteuid() == 0
         self._daemon_gid = _group_of(daemon_uid)
         self._open: dict[AttemptId, dict[int, Login]] = {}
-        """The files of attempts that are not over, each with whose output it is."""
+        """The files of attempts that are not over, each with its user."""
 
     def create(self, attempt: AttemptId, kind: str, login: Login, directory: str = "") -> int:
         """Make a file for appending, for the user to write and read; return its descriptor.

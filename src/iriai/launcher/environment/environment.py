@@ -21,8 +21,8 @@ from iriai.model.sizes import ARGUMENT_BYTES_MAX, ENVIRONMENT_VARIABLES_MAX
 from iriai.system.passwd_cache import Login, find_login
 
 LOGIN_KEPT_S = 60.0
-"""How long a look-up is used again: it may ask a network directory, and arrays ask ten thousand
-times. A change of groups takes effect for tasks started later than this."""
+"""How long a look-up is cached: it may ask a network directory, and arrays ask ten thousand times.
+A change of groups takes effect for tasks started later than this."""
 
 
 class UserRefused(Exception):
@@ -94,7 +94,7 @@ MARK = "IRIAI_MARK"
 """`LAUNCHER/ATTEMPT`: by it a later launcher finds what an earlier one left running."""
 PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KEPT_BYTES_MAX = 8 << 20
-"""Of environments kept decoded, as they are in memory: a thousand of the usual ones."""
+"""Size of cached environments in memory: a thousand of the usual ones."""
 _ENTRY_BYTES = 200
 """What one variable takes in memory beside its text."""
 

@@ -37,9 +37,10 @@ class Card(NamedTuple):
 
     vendor: Vendor
     nodes: tuple[Node, ...]
-    """What opens this card and no other."""
+    """The devices of this card and no other."""
     uuid: str = ""
-    """As NVIDIA's programs take it for a number; empty where the driver does not tell."""
+    """As NVIDIA's programs accept it in place of a number; empty if the driver does not report
+    it."""
 
 
 def find_cards(configured: Iterable[str] = (), root: str = "/") -> tuple[Card, ...]:
@@ -127,7 +128,7 @@ def _drm_nodes(place: Path) -> Iterable[Node]:
 log = logging.getLogger(__name__)
 
 SYSTEM_CLAIMS = "/run/iriai-gpus"
-"""Where launchers of root's lock the cards that their tasks have, a file for each."""
+"""Where launchers of root lock the cards of their tasks, a file for each."""
 _HOLDER_BYTES_MAX = 4096
 
 HIDDEN = {
@@ -136,7 +137,7 @@ HIDDEN = {
     "ROCR_VISIBLE_DEVICES": "",
     "HIP_VISIBLE_DEVICES": "",
 }
-"""What a task without GPUs is told, whatever it was submitted with."""
+"""The variables of a task without GPUs, whatever it was submitted with."""
 
 
 class CardTaken(Exception):

@@ -34,8 +34,8 @@ HOOK = "IRIAI_HOOK"
 """`LAUNCHER/hook`: by it a later launcher finds what an earlier one left running."""
 
 _CLEAN = re.compile(r"[\w.,:/@+\\$-]{0,256}")
-"""What a hook is told: no blank or newline, nothing that a shell acts upon inside quotes but what
-names of people may have in some directories."""
+"""Values that a hook may get: no blank or newline, nothing that a shell interprets inside quotes,
+except what names of people may contain in some directories."""
 
 OnEnd = Callable[[str], None]
 """Called with what was wrong; empty where nothing was."""
@@ -76,7 +76,7 @@ class Hooks:
         self.running: dict[int, Hook] = {}
         """By process id, which is the id of the session too."""
         self.unfit: dict[AttemptId, HookFailed] = {}
-        """What failed, until the end of the attempt is forgotten."""
+        """Failures, until the daemon has stored the end of the attempt."""
 
     def use(self, settings: MachineSettings) -> None:
         """Run what is configured now."""

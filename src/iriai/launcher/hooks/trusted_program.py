@@ -46,7 +46,7 @@ def _walk(path: str, owner_uid: int) -> int:
     pending = _steps(path)
     links = 0
     way = [os.open("/", _LOOK)]
-    """Descriptors from the root to where we are."""
+    """Descriptors of the directories from the root to the current one."""
     try:
         while pending:
             _check_directory(way[-1], owner_uid)

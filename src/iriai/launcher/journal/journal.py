@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 NAME = "journal"
 MAGIC = b"iriai launcher journal 1\n"
 COMPACT_AT_BYTES = 4 << 20
-"""Some ten thousand tasks: rare enough to cost nothing, small enough to be read in no time."""
+"""Some ten thousand tasks: rare enough to cost nothing, small enough to be read at once."""
 _HEADER_BYTES = 8
 
 
@@ -119,9 +119,9 @@ class JournalState:
         self.started: dict[AttemptId, tuple[Alive, int]] = {}
         """Of those with an intent and without an end."""
         self.exits: dict[AttemptId, Exit] = {}
-        """Ended, not forgotten."""
+        """Ended, and not dropped by the daemon yet."""
         self.owed: dict[AttemptId, Owed] = {}
-        """Epilogs that are not known to have been run."""
+        """Epilogs that may not have been run."""
         self.forgotten = Tombstones()
 
     def apply(self, record: Record) -> None:
@@ -185,7 +185,7 @@ class Journal:
             os.fsync(directory_fd)
         self._size_bytes = max(self._replay(content), len(MAGIC))
         self.is_synced = True
-        """Whether a power cut would take nothing."""
+        """Whether a power cut would lose nothing."""
         self._is_marked = False
         """Whether a `Mark` was written since the last sync."""
         self.sync()
@@ -238,7 +238,7 @@ class Journal:
         try:
             os.fdatasync(self._fd)
         except OSError as error:
-            # The kernel drops what it could not write and says so once: nothing is known any more.
+            # The kernel drops pages that it cannot write and reports it once: nothing is certain.
             raise DamagedJournal(f"the journal could not be synced: {error.strerror}") from error
         self._is_marked, self.is_synced = False, True
 

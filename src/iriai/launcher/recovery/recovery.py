@@ -51,7 +51,7 @@ class Orphans:
         self._hook_mark = f"{launcher_mark}/hook".encode()
         self._foreign: set[int] = set()
         self.attempts: set[AttemptId] = set()
-        """Of which something was still running."""
+        """Attempts with a process that was still running."""
 
     def end_all(self) -> int:
         """Kill until nothing is left; return the number of processes found."""

@@ -56,7 +56,7 @@ struct kernel_limit {
     uint64_t hard;
 };
 
-/* The order is part of the contract with failures.py. */
+/* The order is part of the contract with spawn_failures.py. */
 enum stage {
     STAGE_ARGUMENTS = 1,
     STAGE_SESSION,
@@ -288,15 +288,15 @@ static long search(char **arguments, char **environment)
     }
 }
 
-/* What the options say; those that are repeated are read when their turn has come. */
-struct wishes {
+/* The values of the options; repeated ones (g, l) are read in their step. */
+struct settings {
     const char *user, *directory, *input, *output, *error;
     long parent;
     int keep_outputs, terminal, no_new_privileges, namespace;
 };
 
 /* Read the options; returns where "--" stands. */
-static int read_options(int count, char **options, struct wishes *wishes)
+static int read_options(int count, char **options, struct settings *settings)
 {
     int at = 1;
     for (; at < count; at++) {
@@ -306,20 +306,20 @@ static int read_options(int count, char **options, struct wishes *wishes)
         if (!options[at][0] || options[at][1] != '=')
             fail(STAGE_ARGUMENTS, EINVAL);
         switch (options[at][0]) {
-        case 'p': wishes->parent = (long)number(&value, 0); break;
+        case 'p': settings->parent = (long)number(&value, 0); break;
         case 'r':
             report_fd = (int)number(&value, 0);
             call(__NR_fcntl, report_fd, F_SETFD, FD_CLOEXEC);
             break;
-        case 'u': wishes->user = value; break;
-        case 'd': wishes->directory = value; break;
-        case 'i': wishes->input = value; break;
-        case 'o': wishes->output = value; break;
-        case 'e': wishes->error = value; break;
-        case 'k': wishes->keep_outputs = 1; break;
-        case 't': wishes->terminal = 1; break;
-        case 'm': wishes->namespace = (int)number(&value, 0); break;
-        case 'n': wishes->no_new_privileges = 1; break;
+        case 'u': settings->user = value; break;
+        case 'd': settings->directory = value; break;
+        case 'i': settings->input = value; break;
+        case 'o': settings->output = value; break;
+        case 'e': settings->error = value; break;
+        case 'k': settings->keep_outputs = 1; break;
+        case 't': settings->terminal = 1; break;
+        case 'm': settings->namespace = (int)number(&value, 0); break;
+        case 'n': settings->no_new_privileges = 1; break;
         case 'g': case 'l': break;
         default: fail(STAGE_ARGUMENTS, EINVAL);
         }
@@ -329,24 +329,24 @@ static int read_options(int count, char **options, struct wishes *wishes)
     return at;
 }
 
-static void open_files(const struct wishes *wishes)
+static void open_files(const struct settings *settings)
 {
     long flags = O_WRONLY | O_APPEND | O_CREAT;
-    if (wishes->input)
-        open_as(0, wishes->input, O_RDONLY, STAGE_STDIN);
-    if (wishes->keep_outputs)
+    if (settings->input)
+        open_as(0, settings->input, O_RDONLY, STAGE_STDIN);
+    if (settings->keep_outputs)
         return;
-    open_as(1, wishes->output ? wishes->output : "/dev/null", flags, STAGE_STDOUT);
-    if (wishes->error)
-        open_as(2, wishes->error, flags, STAGE_STDERR);
+    open_as(1, settings->output ? settings->output : "/dev/null", flags, STAGE_STDOUT);
+    if (settings->error)
+        open_as(2, settings->error, flags, STAGE_STDERR);
     else
         move(1, 2, STAGE_STDERR);
 }
 
-static void enter_directory(const struct wishes *wishes)
+static void enter_directory(const struct settings *settings)
 {
-    if (wishes->directory)
-        check(call(__NR_chdir, (long)wishes->directory), STAGE_DIRECTORY);
+    if (settings->directory)
+        check(call(__NR_chdir, (long)settings->directory), STAGE_DIRECTORY);
 }
 
 /* Where text goes on behind the words that it begins with; NULL: it does not begin so. */
@@ -386,19 +386,19 @@ static int is_hidden(const char *directory)
  * takes, and not in effect. Where the working directory is not in the namespace, the task has the
  * machine's.
  */
-static void enter_namespace(const struct wishes *wishes, long uid)
+static void enter_namespace(const struct settings *settings, long uid)
 {
     check(call(__NR_prctl, KEEP_CAPABILITIES, 1, 0, 0, 0), STAGE_USER);
     set_user(uid);
     if (uid)
         hold_capabilities(TO_ENTER, NONE);
-    enter_directory(wishes);
-    open_files(wishes);
-    if (wishes->directory && is_hidden(wishes->directory))
+    enter_directory(settings);
+    open_files(settings);
+    if (settings->directory && is_hidden(settings->directory))
         return;
     if (uid)
         hold_capabilities(TO_ENTER, TO_ENTER);
-    check(call(__NR_setns, wishes->namespace, MOUNT_NAMESPACE), STAGE_NAMESPACE);
+    check(call(__NR_setns, settings->namespace, MOUNT_NAMESPACE), STAGE_NAMESPACE);
 }
 
 /*
@@ -415,25 +415,25 @@ static void leave_session_keyring(void)
 }
 
 /* Become the user in the working directory, with the task's files open. */
-static void become(const struct wishes *wishes)
+static void become(const struct settings *settings)
 {
-    if (wishes->user) {
+    if (settings->user) {
         leave_session_keyring();
-        long uid = take_groups(wishes->user);
-        if (wishes->no_new_privileges)
+        long uid = take_groups(settings->user);
+        if (settings->no_new_privileges)
             empty_bounding_set();
-        if (wishes->namespace >= 0)
-            enter_namespace(wishes, uid);
+        if (settings->namespace >= 0)
+            enter_namespace(settings, uid);
         else
             set_user(uid);
-        if (uid || wishes->no_new_privileges)
+        if (uid || settings->no_new_privileges)
             hold_capabilities(NONE, NONE);
     }
-    if (wishes->no_new_privileges)
+    if (settings->no_new_privileges)
         check(call(__NR_prctl, NO_NEW_PRIVILEGES, 1, 0, 0, 0), STAGE_USER);
-    enter_directory(wishes);
-    if (!wishes->user || wishes->namespace < 0)
-        open_files(wishes);
+    enter_directory(settings);
+    if (!settings->user || settings->namespace < 0)
+        open_files(settings);
 }
 
 /*
@@ -453,9 +453,9 @@ static void close_others_on_exec(void)
 
 int main(int count, char **options, char **entries)
 {
-    struct wishes wishes = {.namespace = -1};
+    struct settings settings = {.namespace = -1};
     call(__NR_prctl, PARENT_DEATH_SIGNAL, SIGNAL_KILL); /* until the user changes */
-    int end = read_options(count, options, &wishes);
+    int end = read_options(count, options, &settings);
     int priority = 0;
     call(__NR_sched_setscheduler, 0, ORDINARY_SCHEDULING, (long)&priority);
     reset_signals();
@@ -465,15 +465,15 @@ int main(int count, char **options, char **entries)
             join(options[at] + 2);
     /* Only now: a launcher that ends later is followed by one that finds this process in its
        groups, or by its mark. */
-    if (wishes.parent && call(__NR_getppid) != wishes.parent)
+    if (settings.parent && call(__NR_getppid) != settings.parent)
         fail(STAGE_PARENT, ESRCH);
-    if (wishes.terminal)
+    if (settings.terminal)
         check(call(__NR_ioctl, 0, SET_CONTROLLING_TERMINAL, 0), STAGE_TERMINAL);
     for (int at = 1; at < end; at++)
         if (options[at][0] == 'l')
             limit(options[at] + 2);
     call(__NR_umask, TASK_UMASK);
-    become(&wishes);
+    become(&settings);
     close_others_on_exec();
     call(__NR_prctl, PARENT_DEATH_SIGNAL, 0);
     char **arguments = options + end + 1;

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 ARGUMENTS, SESSION, GROUP, PARENT, TERMINAL, LIMIT = range(1, 7)
 USER, DIRECTORY, STDIN, STDOUT, STDERR, EXEC, NAMESPACE = range(7, 14)
-"""The stages, as in failures.py."""
+"""The stages, as in spawn_failures.py."""
 BOUNDING_DROP, NO_NEW_PRIVILEGES, KEEP_CAPABILITIES, CAPABILITIES = 24, 38, 8, 64
 TO_ENTER = 1 << 18 | 1 << 21
 """CAP_SYS_CHROOT and CAP_SYS_ADMIN."""
@@ -26,7 +26,7 @@ CAPABILITY_VERSION_3, MOUNT_NAMESPACE = 0x20080522, 0x20000
 JOIN_SESSION_KEYRING = 1
 KEYCTL = {"x86_64": 250, "i686": 288, "ppc64le": 271, "s390x": 280, "armv7l": 311}
 KEYCTL_ELSEWHERE = 219
-"""The number of keyctl(2), for which libraries have no name; the last of newer machines."""
+"""The number of keyctl(2), for which libraries have no name; newer machines have the last."""
 PRIVATE = ("/tmp/", "/dev/shm/")  # noqa: S108 - where mount namespaces have their own
 TASK_UMASK = 0o022
 FILE_MODE = 0o666
@@ -245,7 +245,7 @@ def close_others_on_exec() -> None:
     """Make the task begin with 0, 1 and 2 open and nothing else."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
-            with contextlib.suppress(OSError):  # what listed them is closed already
+            with contextlib.suppress(OSError):  # the descriptor of the listing is closed already
                 os.set_inheritable(int(name), False)
 
 

@@ -14,7 +14,7 @@ from iriai.launcher.directories.access_list import EXECUTE, READ, give_access
 from iriai.launcher.system.digest import digest_of
 
 _NAME_BYTES = 12
-"""Of the digest in a name; a user can only collide with their own scripts."""
+"""Length of the digest in a name; a user can only collide with their own scripts."""
 
 
 class PayloadFiles:

@@ -33,12 +33,12 @@ from iriai.system.passwd_cache import Login
 HELPER = os.path.join(os.path.dirname(__file__), "iriai-exec")
 HELPER_IN_PYTHON = os.path.join(os.path.dirname(__file__), "iriai_exec.py")
 TASK_FILES = (1024, 524_288)
-"""How many files a task of root's launcher may have open, and raise that to: what a login has on a
-system with systemd. Above 1,024 descriptors, programs that use select(2) fail."""
+"""How many files a task of root's launcher may have open, and the most to which it may raise that:
+the limits of a login with systemd. Above 1,024 descriptors, programs that use select(2) fail."""
 LIMITED = "n="
-"""Of tasks that gain no rights from programs."""
+"""The option of tasks whose programs gain no rights."""
 _CPU_LIMIT_SLACK_S = 2
-"""RLIMIT_CPU counts one process and whole seconds; it comes after what is sampled."""
+"""RLIMIT_CPU counts one process and whole seconds; it takes effect after the sampled limit."""
 
 
 class Prepared(NamedTuple):
@@ -47,9 +47,9 @@ class Prepared(NamedTuple):
     spec: JobSpec
     login: Login
     environment: dict[bytes, bytes]
-    """As `SharedEnvironments` gave it; not to be changed."""
+    """From `SharedEnvironments`; not to be changed."""
     options: tuple[str, ...]
-    """Of the helper, without what differs between tasks."""
+    """Options of the helper that all tasks share."""
     command: tuple[str, ...]
     script: bytes
     stdin: bytes
@@ -58,9 +58,9 @@ class Prepared(NamedTuple):
     """Directory of its output if that is followed; empty: the launcher's own."""
     notice: tuple[tuple[NoticeVariable, str], ...] = ()
     visible: Visible = EVERYTHING
-    """What it finds of the machine's /tmp and /dev/shm."""
+    """What it sees of the machine's /tmp and /dev/shm."""
     limits: Limits = Limits(1, 0, 0)
-    """What the kernel keeps, for those without cards."""
+    """Limits that the kernel enforces, for tasks without cards."""
 
 
 class Payload(NamedTuple):
@@ -79,7 +79,7 @@ def find_helper(kind: str) -> tuple[str, ...]:
         return (HELPER,)
     if kind == "c":
         raise FileNotFoundError(f"{HELPER} does not exist; compile it, or use the helper in Python")
-    # -I -S: neither the environment nor any installed package has a say in a privileged process.
+    # -I -S: neither environment nor installed packages have an effect on a privileged process.
     return (sys.executable, "-I", "-S", HELPER_IN_PYTHON)
 
 

@@ -7,13 +7,12 @@ import signal
 
 CRASH_VARIABLE = "IRIAI_CRASH_AT"
 """Environment variable that names the step at which a process kills itself, or, with a slash in it,
-a directory: then each file in it orders one crash at the step it is named after, and is removed.
-
-Of the launcher: `after-intent` (intents are written, nothing is spawned), `after-spawn` (one task
-runs, nothing was said), `before-exit-journal` (an end is known, not written), `after-exit-journal`
-(it is written, not reported). Of the daemon: `before-commit` (decided, nothing written),
-`after-commit` (durable, nothing left the daemon), `after-launch-sent` (the launcher was told,
-clients were not)."""
+a directory: then each file in it orders one crash at the step of its name, and is removed. Of the
+launcher: `after-intent` (intents are journalled, nothing is spawned), `after-spawn` (one task runs,
+nothing was reported), `before-exit-journal` (an end is known, not journalled), `after-exit-journal`
+(it is journalled, not reported). Of the daemon: `before-commit` (decided, nothing written),
+`after-commit` (durable, nothing left the daemon), `after-launch-sent` (the launcher has the order,
+clients no answer)."""
 
 _WANTED = os.environ.get(CRASH_VARIABLE)
 # Read once: steps are passed a thousand times a second.

@@ -16,9 +16,9 @@ from contextlib import suppress
 from iriai.model.units import line_of, printable
 
 LOOK_S = 1.0
-"""At most this often is the file looked at, however much there is to say."""
+"""The shortest time between two checks of the file."""
 MODE = 0o640
-"""What is said may name users and their commands."""
+"""A log may name users and their commands."""
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

@@ -56,7 +56,7 @@ _MS_REC = 1 << 14
 _MS_SLAVE = 1 << 19
 
 _FAR_S = 1e9
-"""Thirty years: a moment that far off fits the kernel's numbers and never comes."""
+"""Thirty years: such a time fits the kernel's numbers and never comes."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

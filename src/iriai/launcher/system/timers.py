@@ -14,7 +14,7 @@ class TimerSubject(Protocol):
 
 
 STALE_MIN = 256
-"""Entries of ended tasks that may lie in the heap before it is worth rebuilding."""
+"""Entries of ended tasks that may stay in the heap before it is rebuilt."""
 
 
 class Timers:

@@ -31,7 +31,7 @@ from iriai.model.state import EndCause
 _encode = msgspec.msgpack.Encoder().encode
 
 _ACCOUNT_NAME = re.compile(r"[^\s\x00-\x1f\x7f/]{1,256}")
-"""Of a group: whatever a directory service may call one."""
+"""Any name of a group that a directory service may have."""
 
 
 def content_problem(template: Template) -> str:
@@ -40,7 +40,7 @@ def content_problem(template: Template) -> str:
     packed = _encode((spec.command, spec.working_directory, spec.output, spec.error))
     is_small = len(packed) <= FILE_NAME_BYTES_MAX and size_bytes <= ENVIRONMENT_BYTES_MAX
     if is_small and b"\0" not in packed and _ACCOUNT_NAME.fullmatch(spec.account.group):
-        return ""  # nearly all: one look tells
+        return ""  # nearly all: one check suffices
     if size_bytes > ENVIRONMENT_BYTES_MAX:
         return (
             f"its environment has {size_bytes} bytes; the limit of the system is "
@@ -63,7 +63,7 @@ def content_problem(template: Template) -> str:
 
 
 _DIGEST_BYTES = 8
-"""Enough to recognise a command in a journal by."""
+"""Enough to recognise a command in a journal."""
 
 
 class NotStarted(Exception):

@@ -45,7 +45,8 @@ class LeaseTimers:
         self._tasks = tasks
         self._timers = timers
         self._renewed_s: dict[str, float] = {}
-        """By home: since when, on the steady clock, the leases of all its attempts count."""
+        """By home: the moment on the steady clock from which the leases of all its attempts
+        count."""
 
     def renew(self, home: str, asked_s: float) -> None:
         """Count the leases of all attempts of `home` from `asked_s` on, when it was asked."""
@@ -124,7 +125,7 @@ class LimitMonitor:
         try:
             os.eventfd_read(fd)
         except BlockingIOError:
-            return  # it was about the task before
+            return  # the alarm was for the task before
         container = self._alarms[fd]
         for task in list(self._tasks):
             if task.container is container:

@@ -40,7 +40,7 @@ class Epilogs:
         self._due: dict[AttemptId, dict[str, str]] = {}
         """The environment of each epilog to come."""
         self._begun: dict[AttemptId, None] = {}
-        """Of these, those before which something was done on the machine."""
+        """Those whose prolog or attempt began."""
         self._running: dict[AttemptId, Exit] = {}
         """Ends that wait for their epilog."""
         self._done: list[Exit] = []
@@ -127,7 +127,7 @@ class Epilogs:
 
 
 SPAWNS_A_TURN = 16
-"""Between two looks at what ended and what was asked: more makes ends wait, fewer costs calls."""
+"""Spawns between two checks for ends and requests: more delays ends, fewer costs calls."""
 
 
 class _Pending(NamedTuple):
@@ -165,12 +165,12 @@ class StartQueue:
         self._epilogs = epilogs
         self._defects = defects
         self._pending: dict[AttemptId, _Pending] = {}
-        """Those that need nothing but to be spawned, or their prolog to be begun."""
+        """Those that are to be spawned next, after their prolog if one is wanted."""
         self._in_prolog: dict[AttemptId, _Pending] = {}
         self._prepared: dict[AttemptId, None] = {}
         """Those in `_pending` whose prolog is over."""
         self.failed: list[tuple[AttemptId, NotStarted]] = []
-        """Could not be spawned, until the caller takes them."""
+        """Those that could not be spawned, until the caller takes them."""
 
     def __len__(self) -> int:
         return len(self._pending) + len(self._in_prolog)

@@ -23,10 +23,10 @@ from iriai.model.units import format_duration, format_size
 from iriai.model.usage import Usage
 
 SAMPLE_S = 0.5
-"""Between two looks at what the kernel does not limit by itself. Less notices sooner and costs
-more: a look reads each process of the task."""
+"""Between two samples of what the kernel does not limit by itself. A shorter time notices sooner
+and costs more: a sample reads each process of the task."""
 CPU_SAMPLE_MIN_S = 0.1
-"""Between two looks at processor time when the limit is close."""
+"""Between two samples of processor time when the limit is close."""
 
 
 class LimitExceeded(NamedTuple):
@@ -55,7 +55,7 @@ def next_sample_s(
     if spec.cpu_limit_s is not None:
         left_s = max(0.0, spec.cpu_limit_s - cpu_s)
         moments.append(now_s + max(left_s / machine_cpus, CPU_SAMPLE_MIN_S))
-    if polled:  # at the same moments for all tasks, which then share one look at all processes
+    if polled:  # at the same moments for all tasks, which then share one snapshot
         moments.append((math.floor(now_s / SAMPLE_S) + 1) * SAMPLE_S)
     return min(moments) if moments else None
 
@@ -113,7 +113,7 @@ def time_limit(spec: JobSpec) -> LimitExceeded:
 BLOCK_BYTES = 512
 """The unit in which the kernel counts block input and output of a process."""
 _NEAR_LIMIT_BYTES = 1 << 20
-"""A peak this close to the limit, and closer, may have been cut off by it."""
+"""A peak this close to the limit may have been cut off by it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +137,7 @@ class RunningTask:
     """Why it is being ended, where it did not end by itself."""
     message: str = ""
     kill_at_s: float | None = None
-    """When SIGKILL follows; None as long as nobody asked for the end."""
+    """When SIGKILL follows; None until the end is requested."""
     cpu_s: float = 0.0
     maximum_rss_bytes: int = 0
     sampled_peak_bytes: int = 0

@@ -89,10 +89,10 @@ class Tasks:
         self._timers = timers
         self._by_attempt: dict[AttemptId, RunningTask] = {}
         self._by_pid: dict[int, RunningTask] = {}
-        """By main processes that were not reaped yet."""
+        """By main process that was not reaped yet."""
         self._by_session: dict[int, RunningTask] = {}
         self._left_over: list[RunningTask] = []
-        """Whose main process ended, and whose tree has not been seen to be empty."""
+        """Tasks whose main process ended, and whose tree may not be empty."""
         self._ends: list[Exit] = []
 
     def __len__(self) -> int:
@@ -161,7 +161,7 @@ class Tasks:
         if task.kill_at_s is not None and task.kill_at_s <= kill_at_s:
             return
         if kill_at_s > now_s and task.kill_at_s is None:
-            for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process must hear it too
+            for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process must get it too
                 _signal_main(task, number)
                 for pid in task.container.processes():
                     if pid != task.pid:

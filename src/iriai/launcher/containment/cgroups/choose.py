@@ -29,9 +29,9 @@ class CgroupSupport(NamedTuple):
     places: dict[str, ControllerMount]
     """The parent group of each controller in use; empty without control groups."""
     refused: dict[str, str]
-    """Controllers that are there but could not be used, and why."""
+    """Controllers that exist but could not be used, and why."""
     device_places: tuple[ControllerMount, ...] = ()
-    """Where groups that keep devices may be made, the preferred first; not tried yet."""
+    """Where groups that deny devices may be made, the preferred first; not tried yet."""
 
     @property
     def parents(self) -> tuple[str, ...]:

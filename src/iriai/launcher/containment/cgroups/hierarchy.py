@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 CONTROLLERS = ("memory", "pids", "cpu", "cpuacct", "devices")
-"""What the launcher makes use of; in version 2 `cpu` accounts too, and there is no `devices`."""
+"""Those that the launcher uses; in version 2 `cpu` accounts too, and there is no `devices`."""
 
 
 class ControllerMount(NamedTuple):

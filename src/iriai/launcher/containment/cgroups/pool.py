@@ -34,7 +34,7 @@ class TaskGroup(Containment):
     joins: tuple[str, ...]
     """Options of iriai-exec that make it a member."""
     cards: tuple[Nodes, ...] = ()
-    """All that are known; it is of use as long as these are."""
+    """All known cards; the group is used as long as they do not change."""
     shares: CpuShares | None = None
     account: CpuAccount | None = None
     memory: Memory | None = None
@@ -132,7 +132,7 @@ class TaskGroup(Containment):
 log = logging.getLogger(__name__)
 
 FREE_MAX = 256
-"""Groups that are kept for later; more run at once only for short."""
+"""Groups kept for later tasks; more exist only while more tasks run at once."""
 
 
 class Pool:
@@ -235,7 +235,7 @@ class Pool:
 def _make_afresh(directory: str) -> None:
     """Make a group whose settings are the kernel's defaults."""
     try:
-        os.makedirs(directory)  # someone who tidied up may have removed the parent, empty then
+        os.makedirs(directory)  # an administrator may have removed the empty parent
     except FileExistsError:
         os.rmdir(directory)
         os.mkdir(directory)

@@ -18,7 +18,7 @@ from iriai.launcher.system.syscalls import bind_mount, leave_mounts, mount_tmpfs
 STICKY = 0o1777
 """As /tmp is: everybody may make files in it, and remove only their own."""
 SHM_OPTIONS = "mode=1777,size=50%"
-"""As much as the system's own may hold. What is written counts for the group that writes it."""
+"""As much as the system's own may hold. Content counts for the group that writes it."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ANYTHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _ANY_DIRECTORY = _ANYTHING | os.O_DIRECTORY
@@ -104,7 +104,7 @@ def _open_entries(place: str, names: Iterable[str], opened: ExitStack) -> dict[s
     for name in names:
         try:
             entry = _open_entry(name, place_fd)
-        except (OSError, ValueError):  # not there, or no name that a file can have
+        except (OSError, ValueError):  # missing, or not a valid name
             continue
         opened.callback(os.close, entry.fd)
         result[name] = entry

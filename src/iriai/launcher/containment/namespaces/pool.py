@@ -31,10 +31,10 @@ from iriai.launcher.directories.scratch import NoDirectory, Scratch, ScratchRoot
 log = logging.getLogger(__name__)
 
 IDLE_MAX = 256
-"""Namespaces kept for later tasks; those that wait longest for one go first."""
+"""Namespaces kept for later tasks; the one that was idle longest is dropped first."""
 STAMP_S = 2.5
-"""The coarsest clock by which a file system stamps changes has steps of two seconds: whoever began
-so long after a stamp cannot have changed anything without changing it."""
+"""The coarsest clock by which a file system stamps changes has steps of two seconds: a task that
+began so long after a stamp cannot have changed anything without changing the stamp."""
 
 _Key = tuple[int, Visible]
 
@@ -47,7 +47,7 @@ class Namespace:
     ) -> None:
         self.fd, self._directories = made
         self.key = key
-        """Of which user it is, and what of the machine's is visible."""
+        """The user, and what of the machine's is visible."""
         self.private = private
         """The private /tmp in the launcher's own directory."""
         self.era = era
@@ -102,7 +102,7 @@ class Namespaces:
         if not self._is_used or visible == EVERYTHING:
             return None
         if self._watch is not None and self._watch.poll(0):
-            self._rebuild()  # nothing tells namespaces of what is mounted now
+            self._rebuild()  # existing namespaces do not have the new mounts
         key = (uid, visible)
         idle = self._idle.get(key)
         if idle:

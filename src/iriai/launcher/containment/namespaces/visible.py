@@ -17,7 +17,7 @@ from iriai.system.passwd_cache import Login
 TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108 - this is about making them private
 PLACES = (TMP, SHM)
 KEPT = 256
-"""Answers that are kept: a user's jobs are mostly submitted from the same place."""
+"""Cached results: a user submits most jobs from the same place."""
 
 
 class Visible(NamedTuple):
