@@ -27,7 +27,7 @@ USERS = ("flooder", "moderate")
 
 
 def run(seeds: Sequence[int]) -> tuple[Panel, ...]:
-    """By order, the mean wait of each user's jobs."""
+    """Return the mean wait of each user's jobs, by order."""
     flooder, moderate = (Account("lab", user) for user in USERS)
     jobs = [LogJob(n, 0.0, RUN_S, 1, RUN_S, flooder) for n in range(1, FLOOD_JOBS + 1)]
     jobs += [

@@ -41,7 +41,7 @@ CONFIGURATION = Configuration(order=OrderSection(name="fifo", offpeak_factor=1.0
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What is compared."""
+    """The settings of one trial."""
 
     machines: int
     homes: int
@@ -67,23 +67,23 @@ class Variant:
 
     @property
     def end_s(self) -> float:
-        """From the first arrival to the end of the window."""
+        """Seconds from the first arrival to the end of the window."""
         return self.warm_s + self.window_s
 
     @property
     def clusters(self) -> int:
-        """How many there are."""
+        """The number of clusters."""
         return ceil(self.machines / self.cluster_machines) if self.cluster_machines else 1
 
     @property
     def gossiping_clusters(self) -> frozenset[str]:
-        """Their names."""
+        """The names of the clusters that gossip."""
         count = self.clusters if self.gossiping is None else self.gossiping
         return frozenset(f"lab{number}" for number in range(count))
 
     @property
     def mean_s(self) -> float:
-        """Of a task."""
+        """The mean run time of a task."""
         return (self.shortest_s + self.longest_s) / 2.0
 
 
@@ -101,7 +101,7 @@ Stretch = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a setting."""
+    """The result of one trial."""
 
     utilisation: float
     waits_s: tuple[float, ...]
@@ -109,7 +109,7 @@ class Result:
 
 
 def arrivals_of(setting: Variant) -> list[Arrival]:
-    """Poisson arrivals; at the beginning as many as there are machines, with a part of their time.
+    """Return Poisson arrivals; at the beginning one for each machine, with a part of its time.
 
     So that the machines are as busy at once as they are in the long run.
     """
@@ -129,12 +129,12 @@ def arrivals_of(setting: Variant) -> list[Arrival]:
 
 
 def oracle(setting: Variant, arrivals: Sequence[Arrival]) -> Result:
-    """First come, first served, without delay: one line for all machines."""
+    """Serve tasks first come, first served, without delay: one line for all machines."""
     return oracle_of_lines(replace(setting, cluster_machines=0), arrivals)
 
 
 def oracle_of_lines(setting: Variant, arrivals: Sequence[Arrival]) -> Result:
-    """The oracle with a line for each cluster, in which a task waits where it was handed in.
+    """Serve tasks as the oracle does, with a line for each cluster in which tasks wait.
 
     A machine takes the first of its own line, and of another where that is empty.
     """
@@ -175,7 +175,7 @@ def oracle_of_lines(setting: Variant, arrivals: Sequence[Arrival]) -> Result:
 
 
 def central(setting: Variant, arrivals: Sequence[Arrival], cycle_s: float) -> Result:
-    """A manager that matches what it knows of once in each cycle, first come, first served."""
+    """Serve tasks as a manager that matches first come, first served, once in each cycle."""
     dice = Rng(setting.seed, f"central/{cycle_s}")
 
     def hop_s() -> float:
@@ -247,7 +247,7 @@ class Trial:
         return self.world.add(plan)
 
     def run(self) -> Result:
-        """From the first machine to the end of the window."""
+        """Run the world to the end of the window and return the result."""
         world, setting = self.world, self.setting
         world.run_until(SETTLE_S)
         for number, arrival in enumerate(self._arrivals):
@@ -265,7 +265,7 @@ class Trial:
         return _result(setting, self._arrivals, self._stretches, self._starts)
 
     def _submit(self, number: int, arrival: Arrival) -> None:
-        """At any home that is up."""
+        """Submit a task at a random home that is up."""
         for _ in range(100):
             home = self._dice.pick(self._homes)
             user = f"u{number % 10}"
@@ -303,7 +303,7 @@ class Trial:
         self._stretches.append((process.started_s - SETTLE_S, process.end_s - SETTLE_S))
 
     def bytes_per_s(self) -> dict[str, float]:
-        """Sent and received in the window, by machine.
+        """Return the bytes per second sent and received in the window, by machine.
 
         Where a sample gossips, its mean stands for the gossip of all others.
         """
@@ -314,12 +314,12 @@ class Trial:
         return {name: sent.get(name, 0) / window_s + gossip.get(name, mean) for name in machines}
 
     def gossip_per_s(self) -> dict[str, float]:
-        """What of it is of memberships and directories, where these were run."""
+        """Return the part of gossip in `bytes_per_s`, of the machines that gossip."""
         sent, window_s = self.network.gossip_bytes_of, self.setting.window_s
         return {name: sent[name] / window_s for name in sent}
 
     def broker_names(self) -> list[str]:
-        """Who is broker now."""
+        """Return the names of the current brokers."""
         machines = self.world.machines.items()
         return [name for name, each in machines if each.is_up and Part.BROKER in each.core.parts]
 

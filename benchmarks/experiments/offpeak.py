@@ -39,7 +39,7 @@ FACTORS = (1.0, 0.8, 0.5, 0.2)
 
 
 def run(seeds: Sequence[int]) -> tuple[Panel, ...]:
-    """By factor: what runs at night, how long what is not held back waits, what a second costs."""
+    """Return the work at night, the mean wait and the mean charge of a second, by factor."""
     got = [[_Days(factor, seed).measured() for seed in seeds] for factor in FACTORS]
     means = [tuple(fmean(column) for column in zip(*each, strict=True)) for each in got]
     rows = tuple(f"x {factor:g}" for factor in FACTORS)
@@ -58,7 +58,7 @@ def run(seeds: Sequence[int]) -> tuple[Panel, ...]:
 
 
 class _Days:
-    """Days under one factor."""
+    """A simulation of some days with one off-peak factor."""
 
     def __init__(self, factor: float, seed: int) -> None:
         configuration = Configuration(order=OrderSection(name="lottery", offpeak_factor=factor))
@@ -81,7 +81,7 @@ class _Days:
         self._look()
 
     def measured(self) -> tuple[float, float, float]:
-        """The part done at night, the mean wait in s of what was not held back, the mean price."""
+        """Return the part done at night, the mean wait (s) of other jobs, and the mean price."""
         place = self._place
         place.world.run_until((DAYS + 1) * DAY_S)
         processes = place.processes
@@ -103,7 +103,7 @@ class _Days:
         return self._place.machine.core.broker.offpeak.is_offpeak
 
     def _look(self) -> None:
-        """Who holds work back looks whether it is cheap."""
+        """Submit jobs that are held back if it is off-peak."""
         for user in list(self._held):
             if self._is_offpeak():
                 self._hand_in(user, AT_ONCE)
@@ -121,7 +121,7 @@ class _Days:
             del self._held[user]
 
     def _measure(self) -> None:
-        """The machine's load: as many as run."""
+        """Report the machine's load: the number of tasks that run."""
         place = self._place
         running = float(len(place.machine.launcher.running))
         place.world.arrive(place.machine, LoadMeasured(running, 0.0))
@@ -129,7 +129,7 @@ class _Days:
 
 
 def _night_s(start_s: float, end_s: float) -> float:
-    """How much of a stretch lies in a night."""
+    """Return the seconds of a span that lie in a night."""
     night_s, day = 0.0, int(start_s // DAY_S) - 1
     while day * DAY_S < end_s:
         from_s, until_s = day * DAY_S + EVENING_S, (day + 1) * DAY_S + MORNING_S

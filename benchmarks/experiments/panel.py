@@ -32,13 +32,13 @@ class Panel(NamedTuple):
 
     @property
     def numbers(self) -> dict[str, dict[str, float | None]]:
-        """By row and column."""
+        """The values by row and column."""
         rows = zip(self.rows, self.values, strict=True)
         return {row: dict(zip(self.columns, values, strict=True)) for row, values in rows}
 
 
 def picture(panels: Sequence[Panel]) -> bytes:
-    """All panels side by side, as SVG."""
+    """Return all panels side by side, as SVG."""
     return drawn(partial(_draw_panels, panels), HEIGHT_INCHES)
 
 

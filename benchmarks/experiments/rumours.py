@@ -21,14 +21,14 @@ from iriai.protocol.sampling import some
 
 
 class Rumour(NamedTuple):
-    """What a machine still tells. Answered with `Known` and rumours."""
+    """The entries that a machine still spreads. Answered with `Known` and rumours."""
 
     entries: tuple[Carried, ...]
     is_answer: bool
 
 
 class Known(NamedTuple):
-    """To `Rumour`: these the sender knew already, or later ones."""
+    """The answer to `Rumour`: entries that the sender knew already, or later ones."""
 
     rows: tuple[DigestRow, ...]
 
@@ -46,7 +46,7 @@ class RumourSettings(NamedTuple):
 
 
 class RumourDirectory(Directory):
-    """Tells rumours; `drain_rumours` gives what is to be said of them, `hear` takes it in."""
+    """A directory that spreads rumours: `drain_rumours` returns messages, `hear` takes them."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class RumourDirectory(Directory):
     def changed(
         self, came: Iterable[Entry], gone: Iterable[EntryKey], sender: str, now: Instant
     ) -> None:
-        """The table changed: what came is told from now on."""
+        """Spread the entries that came, and no longer those that are gone."""
         came, gone = list(came), list(gone)
         super().changed(came, gone, sender, now)
         for entry in came:
@@ -74,7 +74,7 @@ class RumourDirectory(Directory):
             self.told.pop(key, None)
 
     def hear(self, sender: str, message: Rumour | Known, now: Instant) -> None:
-        """Take in what another machine says."""
+        """Handle a message of another machine."""
         if isinstance(message, Known):
             self._count(message.rows)
         else:
@@ -82,7 +82,7 @@ class RumourDirectory(Directory):
         self._poll_timers(now)
 
     def drain_rumours(self) -> Sequence[tuple[str, Rumour | Known]]:
-        """What is to be said, and to whom."""
+        """Return the messages to send, with their receivers."""
         said, self._said = self._said, []
         return said
 

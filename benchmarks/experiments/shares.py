@@ -30,7 +30,7 @@ def shares(
     order: str = "lottery",
     sigma: float = 0.0,
 ) -> dict[str, float]:
-    """What each account gets until the first of them has no work left.
+    """Return the share of each account until the first of them has no work left.
 
     `accounts` say how many jobs each hands in at the beginning, all of one cpu. With `sigma` their
     lengths are lognormal.
@@ -68,13 +68,13 @@ def mean_shares(
     order: str = "lottery",
     sigma: float = 0.0,
 ) -> dict[str, float]:
-    """The mean of `shares` over seeds."""
+    """Return the mean of `shares` over seeds."""
     each = [shares(accounts, configuration, seed, order=order, sigma=sigma) for seed in seeds]
     return {name: fmean(got[name] for got in each) for name in accounts}
 
 
 class ShareCase(NamedTuple):
-    """Accounts, and what each of them is entitled to."""
+    """Accounts and the share to which each is entitled."""
 
     accounts: Mapping[str, int]
     """How many jobs each submits."""
@@ -82,7 +82,7 @@ class ShareCase(NamedTuple):
     wanted: Mapping[str, float]
 
     def run(self, seeds: Sequence[int]) -> tuple[Panel, ...]:
-        """By order, what each account gets."""
+        """Return the share of each account, by order."""
         found = [
             mean_shares(self.accounts, self.configuration, seeds, order=order) for order in ORDERS
         ]

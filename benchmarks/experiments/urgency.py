@@ -35,7 +35,7 @@ CASES = {
 
 
 def run(seeds: Sequence[int]) -> tuple[Panel, ...]:
-    """By habit: how long what matters waits, and what part of the machine she gets."""
+    """Return the mean wait of jobs that matter and the user's share, by habit."""
     waits: list[tuple[float | None]] = []
     parts: list[tuple[float]] = []
     for usual, matters in CASES.values():
@@ -50,7 +50,7 @@ def run(seeds: Sequence[int]) -> tuple[Panel, ...]:
 
 
 def _one(usual: float, matters: float | None, seed: int) -> tuple[float, float]:
-    """Mean wait of what matters (0: nothing does), and the part she gets."""
+    """Return the mean wait of jobs that matter (0 without any) and the user's share."""
     configuration = Configuration(order=OrderSection(offpeak_factor=1.0))
     place = Workplace(CPUS, configuration, seed)
     for user in OTHERS:

@@ -16,7 +16,7 @@ GROUP = "lab"
 
 
 class Workplace:
-    """Times are those of the world, from 0."""
+    """One machine and its users. Times are those of the world, from 0."""
 
     def __init__(self, cpus: int, configuration: Configuration, seed: int) -> None:
         self.world = World(seed)
@@ -29,7 +29,7 @@ class Workplace:
         self.machine.launcher.on_start = self.processes.append
 
     def submit(self, user: str, run_s: float, tasks: int = 1, urgency: float = 1.0) -> int:
-        """Hand in tasks of one cpu now; the number of the job."""
+        """Submit tasks of one cpu now; return the number of the job."""
         spec = JobSpec(
             Account(GROUP, user),
             user,
@@ -48,5 +48,5 @@ class Workplace:
         return job.number
 
     def wait_s(self, process: ProcessModel) -> float:
-        """From the submission of its job to its start."""
+        """Return the seconds from the submission of its job to its start."""
         return process.started_s - self.submitted_s[process.attempt.number]

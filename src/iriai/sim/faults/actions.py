@@ -33,7 +33,7 @@ HEARS_AGAIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A submission."""
+    """A job that a user submits, with the work of its tasks."""
 
     user: str
     cpus: int
@@ -47,7 +47,7 @@ class Submission:
     """Of each task; 0: as much as there is."""
 
     def spec(self) -> JobSpec:
-        """As its home keeps it."""
+        """Return the job as its home stores it."""
         return JobSpec(
             Account("lab", self.user),
             self.user,
@@ -67,7 +67,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """One thing that happens to a machine, and for how long."""
+    """An action of a user or a fault, at one machine, with its duration."""
 
     at_s: float
     kind: str
@@ -94,7 +94,7 @@ class Happening:
 
 
 def enter(world: World, happening: Happening) -> None:
-    """Have it happen when it is time."""
+    """Schedule a happening at its time."""
     kind = {**KINDS, **OF_ELECTIONS, **OF_TRUST}[happening.kind]
     action = partial(kind, world, world.machines[happening.machine], happening)
     world.agenda.at(happening.at_s, action)
@@ -110,7 +110,7 @@ def _submit(world: World, machine: SimulatedMachine, happening: Happening) -> No
 
 
 def _asks(world: World, machine: SimulatedMachine, action: Callable[[], object]) -> None:
-    """Someone asks a daemon for something; it may say no."""
+    """Send a request of a user to a daemon, which may refuse it."""
     if not machine.is_up or machine.is_stopped:
         return
     try:
@@ -126,7 +126,7 @@ def _cancel(world: World, machine: SimulatedMachine, happening: Happening) -> No
 
 
 def _cancel_running(world: World, machine: SimulatedMachine, _happening: Happening) -> None:
-    """Of the first job with a task that runs, that task."""
+    """Cancel the first task that is not queued."""
 
     def cancel() -> None:
         for number, job in machine.core.home.jobs.items():
@@ -168,7 +168,7 @@ def _measured(world: World, machine: SimulatedMachine, load: float) -> None:
 
 
 def _trusts(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    """The machine hears for whom a home speaks; `lasts_s` is when an operator said it."""
+    """Deliver the users of a trusted home to the machine; `lasts_s` is the time of signing."""
     home, said = happening.other, (happening.lasts_s, _users(happening))
 
     def hear() -> None:
@@ -180,7 +180,7 @@ def _trusts(world: World, machine: SimulatedMachine, happening: Happening) -> No
 
 
 def _consents(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    """Users consent on the machine that a home speaks for them, for a while."""
+    """Let users consent to tasks from a home on the machine, for `lasts_s`."""
     until_s = machine.clock.at(world.now_s).wall_s + happening.lasts_s
     given = {(happening.other, user): until_s for user in _users(happening)}
     _rules_change(world, machine, lambda: machine.consents.update(given))
@@ -191,7 +191,7 @@ def _users(happening: Happening) -> tuple[str, ...]:
 
 
 def _rules_change(world: World, machine: SimulatedMachine, change: Callable[[], None]) -> None:
-    """Where the daemon is there to hear of it; else later."""
+    """Change the admission rules of a machine, or retry later if its daemon does not run."""
     if not machine.is_up or machine.is_stopped:
         world.agenda.after(HEARS_AGAIN_S, partial(_rules_change, world, machine, change))
         return
@@ -208,7 +208,7 @@ def _daemon_dies(world: World, machine: SimulatedMachine, happening: Happening) 
 
 
 def _daemon_dies_writing(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    """As soon as it has written something that is not durable yet."""
+    """Kill the daemon as soon as it has written records that are not durable yet."""
     watch = _DeathInWriting(world, machine, happening)
     world.watchers.append(watch)
     world.agenda.after(WRITES_WITHIN_S, watch.end)
@@ -216,7 +216,7 @@ def _daemon_dies_writing(world: World, machine: SimulatedMachine, happening: Hap
 
 @dataclass(eq=False, slots=True)
 class _DeathInWriting:
-    """Waits for a daemon to write; see `World.watchers`."""
+    """A watcher that kills a daemon in its next write; see `World.watchers`."""
 
     world: World
     machine: SimulatedMachine
@@ -229,7 +229,7 @@ class _DeathInWriting:
             self.world.agenda.after(0.0, dies)
 
     def end(self) -> None:
-        """It waits no more, if it does."""
+        """Stop watching."""
         if self in self.world.watchers:
             self.world.watchers.remove(self)
 
@@ -240,14 +240,14 @@ def _power_fails(world: World, machine: SimulatedMachine, happening: Happening) 
 
 
 def _is_gone(world: World, machine: SimulatedMachine, _happening: Happening) -> None:
-    """For ever: nobody plugs it in again."""
+    """Switch the machine off for ever."""
     world.power_off(machine)
     world.gone[machine.plan.name] = None
     world.network.leave(machine.plan.name)
 
 
 def _is_forgotten(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    """An operator says that a machine is gone for good; it may come back all the same."""
+    """Let an operator forget a machine, which may come back all the same."""
     now = machine.clock.at(world.now_s)
     _asks(world, machine, lambda: machine.core.forget(happening.other, now))
 
@@ -272,7 +272,7 @@ def _launcher_dies(world: World, machine: SimulatedMachine, happening: Happening
 
 
 def start_launcher(world: World, machine: SimulatedMachine) -> None:
-    """A launcher comes up, where there is none."""
+    """Start the launcher of a machine if it does not run."""
     if not machine.launcher.is_up:
         machine.start_launcher(world.now_s)
         world.touch(machine)
@@ -284,7 +284,7 @@ def _launcher_stops(world: World, machine: SimulatedMachine, happening: Happenin
 
 
 def wake_launcher(world: World, machine: SimulatedMachine) -> None:
-    """A launcher that was stopped goes on."""
+    """Resume a launcher that was stopped."""
     if machine.launcher.is_stopped:
         machine.wake_launcher(world.now_s)
         world.touch(machine)
@@ -296,7 +296,7 @@ def _starts_nothing(world: World, machine: SimulatedMachine, happening: Happenin
 
 
 def _prolog_fails(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    """A task that is started meanwhile drains the machine; afterwards someone takes it back."""
+    """Let prologs fail, which drains the machine, and resume it after `lasts_s`."""
 
     def is_mended() -> None:
         machine.launcher.fails_prolog = False
@@ -307,7 +307,7 @@ def _prolog_fails(world: World, machine: SimulatedMachine, happening: Happening)
 
 
 def _program_is_missing(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    """Tasks that are started meanwhile fail within a moment."""
+    """Let each task that starts within `lasts_s` fail at once."""
     machine.launcher.fails_at_once = True
     mend = partial(setattr, machine.launcher, "fails_at_once", False)
     world.agenda.after(happening.lasts_s, mend)
@@ -327,7 +327,7 @@ def _link_is_cut(world: World, machine: SimulatedMachine, happening: Happening) 
 
 
 def _broker_dies(world: World, _machine: SimulatedMachine, happening: Happening) -> None:
-    """Whoever takes itself for the broker."""
+    """Kill the daemon of each machine that acts as broker."""
     for each in world.present():
         if each.is_up and Part.BROKER in each.core.parts:
             _daemon_dies(world, each, happening)
@@ -338,7 +338,7 @@ def _is_suspected(world: World, machine: SimulatedMachine, happening: Happening)
 
 
 def _is_cut_off(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    """From all others."""
+    """Cut the links of the machine to all others."""
     others = [name for name in world.machines if name != machine.plan.name]
     for other in others:
         world.network.cut(machine.plan.name, other)
@@ -386,7 +386,7 @@ OF_NODES = frozenset(
 
 
 def end_all(world: World) -> None:
-    """From here on everything works."""
+    """End all faults and release all jobs that are held."""
     for watch in list(world.watchers):
         if isinstance(watch, _DeathInWriting):
             watch.end()

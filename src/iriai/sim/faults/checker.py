@@ -33,7 +33,7 @@ class ForwardingCheck:
     """Counts how often tasks are forwarded, by each message that leaves a machine."""
 
     def __init__(self, cluster_of: Callable[[str], str]) -> None:
-        """`cluster_of` says in which cluster a machine is."""
+        """`cluster_of` returns the cluster of a machine."""
         self._cluster_of = cluster_of
         self._open: dict[str, dict[tuple[str, int], tuple[JobId, int]]] = {}
         """What each machine was asked and has not answered, by who asked and number: the job, and
@@ -41,7 +41,7 @@ class ForwardingCheck:
         self.longest = 0
 
     def sent(self, sender: str, send: Send) -> None:
-        """Raise where a task was passed on too often, or to where it came from."""
+        """Raise if a task is forwarded too often, within a cluster, or to its home's cluster."""
         message = send.message
         if isinstance(message, Returned):
             self._open.get(sender, {}).pop((send.machine, message.number), None)
@@ -72,10 +72,10 @@ BY_ITSELF = (EndCause.COMPLETED, EndCause.FAILED, EndCause.MEMORY_LIMIT)
 
 
 class Checker:
-    """Watches a world from its beginning on."""
+    """Checks a world after each turn, and at its end."""
 
     def __init__(self, world: World, *, is_calm: bool = False) -> None:
-        """`is_calm`: nothing breaks, so that promises are to be kept to the second."""
+        """With `is_calm` nothing breaks, so promises must be kept to the second."""
         self._world = world
         self._is_calm = is_calm
         self._live: dict[TaskId, dict[AttemptId, SimulatedMachine]] = {}
@@ -98,7 +98,7 @@ class Checker:
     # --- what really runs ------------------------------------------------------------------------
 
     def _started(self, machine: SimulatedMachine, process: ProcessModel) -> None:
-        """(a) and (b), by what runs and not by what anybody believes."""
+        """Check (a) and (b) against the processes that run."""
         attempt, now_s = process.attempt, self._world.now_s
         task = attempt.task
         last = self._last.get(task, 0)
@@ -121,7 +121,7 @@ class Checker:
         assert cpus <= capacity.cpus, f"{machine.plan.name} runs {cpus} of {capacity.cpus} cpus"
 
     def _is_excused(self, machine: SimulatedMachine, attempt: AttemptId) -> bool:
-        """Whether nobody was there to end it when its lease was over."""
+        """Return True if the launcher could not end an attempt whose lease is over."""
         launcher = machine.launcher
         is_away = launcher.is_stopped or not launcher.is_up
         return is_away and launcher.running[attempt].lease_end_s <= self._world.now_s
@@ -155,7 +155,7 @@ class Checker:
                 assert type(record) is not JobEvent or record.story, "an event without a cause"
 
     def _check_counters(self, machine: SimulatedMachine) -> None:
-        """(e): counters never fall within an incarnation."""
+        """Check (e): counters never fall within an incarnation."""
         name = machine.plan.name
         if self._cores.get(name) is not machine.core:
             self._cores[name] = machine.core
@@ -168,7 +168,7 @@ class Checker:
                 assert row.runs >= before.runs, f"fewer runs of {row.account} on {name}"
 
     def _check_prologs(self, machine: SimulatedMachine) -> None:
-        """A machine that was told of a prolog that failed is drained after that turn."""
+        """Check that a machine with a failed prolog is drained after the turn that reports it."""
         name, failed = machine.plan.name, dict.fromkeys(machine.launcher.unfit)
         core, before = self._unfit.get(name, (machine.core, {}))
         self._unfit[name] = machine.core, failed
@@ -179,7 +179,7 @@ class Checker:
             assert not told, f"{name} goes on: {told[0]}'s prolog"
 
     def _check_promises(self, machine: SimulatedMachine) -> None:
-        """(f), where nothing is an excuse: a promise is only ever improved while a job waits."""
+        """Check (f) in a calm world: the promise of a waiting job never gets later."""
         home = machine.core.home
         for number, job in home.jobs.items():
             key = JobId(home.name, number)
@@ -194,7 +194,7 @@ class Checker:
     # --- when all is over ------------------------------------------------------------------------
 
     def unfinished(self) -> list[str]:
-        """Jobs that someone was told the id of, or that a home has, and that have not ended."""
+        """Return the jobs that were accepted, or are at a home, and have not ended."""
         told = [
             str(job)
             for job in self._world.accepted
@@ -209,7 +209,7 @@ class Checker:
         return list(dict.fromkeys(told + kept))
 
     def check_end(self) -> None:
-        """All jobs have ended: nothing is left of them, and all results are what really was."""
+        """Check that ended jobs leave nothing behind and that all results are true."""
         present = self._world.present()
         led = {each.plan.cluster for each in present if Part.BROKER in each.core.parts}
         for machine in present:
@@ -231,7 +231,7 @@ class Checker:
                 self._check_idle(machine)
 
     def _check_results(self, machine: SimulatedMachine) -> None:
-        """(c): what was told of each job is what happened to it."""
+        """Check (c): the stored results of each job are what happened to it."""
         store, name = machine.store, machine.plan.name
         assert len(set(machine.settled)) == len(machine.settled), f"{name} told an end twice"
         completed = Counter[int]()
@@ -260,7 +260,7 @@ class Checker:
         )
 
     def _check_idle(self, machine: SimulatedMachine) -> None:
-        """A broker of whom nobody wants anything any more, and who knows what all have used."""
+        """Check that a broker is idle and knows the usage of all accounts."""
         state, wall_s = machine.core.broker.state, machine.clock.at(self._world.now_s).wall_s
         assert not state.queues.entries, f"it still knows of {list(state.queues.entries)}"
         assert not state.reserved, f"the broker still keeps {state.reserved}"
@@ -286,7 +286,7 @@ class Checker:
 
 
 def _is_node_of(machine: SimulatedMachine, broker: SimulatedMachine) -> bool:
-    """Whether tasks run on a machine, and this broker has it given them."""
+    """Return True if the machine runs tasks that this broker matches."""
     plan = machine.plan
     in_cluster = not plan.broker_at and plan.cluster == broker.plan.cluster
     return Part.NODE in plan.parts and (in_cluster or plan.broker_at == broker.plan.name)

@@ -12,7 +12,7 @@ Said = TypeVar("Said")
 
 
 def altered(value: Said, dice: Rng) -> Said:
-    """A value of which one thing is another one that its type allows."""
+    """Return `value` with one part changed to another value of its type."""
     if isinstance(value, msgspec.Struct):
         names = tuple(name for name in value.__struct_fields__ if name != "kind")
         if not names:

@@ -125,7 +125,7 @@ class _World:
     # --- the story -------------------------------------------------------------------------------
 
     def play(self) -> None:
-        """Lies, looks, and what holds in the end."""
+        """Run the world while the liar lies, and check it during the lies and after them."""
         peers = self.peers
         peers.run_until(BEGINS_S)
         assert self._all_alive(), "they never knew each other"
@@ -152,7 +152,7 @@ class _World:
         self.peers.crash(name)
 
     def _restart(self, name: str) -> None:
-        """It comes up again at once, with nothing kept."""
+        """Restart a machine at once, without any state."""
         self.peers.crash(name)
         self._add(name, ["m0" if name != "m0" else "m1"])
 
@@ -160,7 +160,7 @@ class _World:
         return not self._lost()
 
     def _lost(self) -> list[str]:
-        """Which honest machine does not take which for alive; a dead one is to be dead."""
+        """Return the pairs of honest machines of which one does not see the other as alive."""
         return [
             f"{other} to {name}"
             for name in self.honest
@@ -175,13 +175,13 @@ class _World:
         return all(self._taken_for(name, GONE) is MemberState.DEAD for name in self.honest)
 
     def _check_dead(self) -> None:
-        """Nobody answers in the place of one that is gone."""
+        """Check that all honest machines see the crashed one as dead."""
         for name in self.honest:
             state = self._taken_for(name, GONE)
             assert state is MemberState.DEAD, f"{name} takes {GONE} for {state}"
 
     def _check(self) -> None:
-        """What holds at every moment."""
+        """Check the invariants of the honest machines."""
         now_s = self.peers.now_s
         for name in self.honest:
             machine = self.peers.machines[name]
@@ -227,7 +227,7 @@ class _World:
         self.peers.agenda.after(0.01, partial(self.peers.arrive, machine, event))
 
     def _doubt(self, to: str) -> tuple[Part, Any]:
-        """Of machines, perhaps of its hearer; of their incarnation, or of another one."""
+        """Doubt some machines, perhaps the receiver, at their own or another incarnation."""
         doubts = []
         for _ in range(3):
             name = self.dice.pick(self.honest)
@@ -237,7 +237,7 @@ class _World:
         return self._news(*doubts)
 
     def _forged_doubt(self, to: str) -> tuple[Part, Any]:
-        """Of all, in the name of another."""
+        """Doubt all machines in the name of another member."""
         doubts = []
         for name in self.honest:
             incarnation = self.peers.machines[name].peers.publisher.incarnation
@@ -247,14 +247,14 @@ class _World:
         return self._news(*doubts)
 
     def _signed(self, doubt: Doubt) -> Doubt:
-        """With the only key it has."""
+        """Sign a doubt with the liar's own key."""
         return msgspec.structs.replace(doubt, signature=self._signer.sign(doubt_content(doubt)))
 
     def _news(self, *doubts: Doubt) -> tuple[Part, Any]:
         return Part.MEMBERSHIP, Probe(self.dice.below(1000), News((), doubts))
 
     def _answer(self) -> None:
-        """Every probe of the dead machine, as one that guesses the numbers."""
+        """Answer the probes of the dead machine, as a liar that guesses their numbers."""
         for name in self.honest:
             machine = self.peers.machines[name]
             own = machine.peers.membership._probes.own  # noqa: SLF001 - a liar guesses its number
@@ -270,7 +270,7 @@ class _World:
             self.peers.agenda.after(ANSWERS_EACH_S, self._answer)
 
     def _ahead(self, to: str) -> tuple[Part, Any]:
-        """Something of itself that nothing later can replace."""
+        """Publish an entry of the liar with an incarnation far in the future."""
         wall_s = self.peers.machines[LIAR].clock.at(self.peers.now_s).wall_s
         ahead_s = self.dice.pick((1e6, 1e9, float(NUMBER_MAX) / 2))
         incarnation = int(wall_s + ahead_s)
@@ -278,7 +278,7 @@ class _World:
         return self._entry(EntryKind.MEMBER, member_body(member), incarnation)
 
     def _counters(self, to: str) -> tuple[Part, Any]:
-        """Use of someone that no machine of its size can have counted, or just."""
+        """Publish more usage of an account than the machine can have counted, or almost."""
         now = self.peers.machines[LIAR].clock.at(self.peers.now_s)
         charge_s = self.dice.pick((1e3, 1e6, 1e9, 1e12))
         user = self.dice.pick(("ann", "bob", f"u{self.dice.below(1000)}"))
@@ -297,7 +297,7 @@ class _World:
         return Part.DIRECTORY, Entries((Carried(signed, 0.0),))
 
     def _altered(self, to: str) -> tuple[Part, Any]:
-        """Something that honest machines said, with one field altered."""
+        """Repeat a message of an honest machine with one field altered."""
         if not self._heard:
             return self._doubt(to)
         message = self.dice.pick(tuple(self._heard[-50:]))

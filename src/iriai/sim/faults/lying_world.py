@@ -77,7 +77,7 @@ class _LyingWorld:
         world.watchers.append(self._check)
 
     def play(self) -> None:
-        """Jobs, lies, and what holds in the end."""
+        """Run jobs while the liar lies, and check that the jobs of honest homes end."""
         world = self._world
         for _ in range(JOBS):
             home = self._dice.pick([*self._honest, world.machines[LIAR]])
@@ -125,7 +125,7 @@ class _LyingWorld:
     # --- what holds ------------------------------------------------------------------------------
 
     def _starts(self, machine: SimulatedMachine, process: ProcessModel) -> None:
-        """A task of an honest home runs on one honest machine at a time."""
+        """Check that a task of an honest home runs on one honest machine at a time."""
         attempt = process.attempt
         if attempt.home == LIAR:
             return

@@ -52,7 +52,7 @@ NETWORKS = (LAN, LAN, SLOW, SCRAMBLED)
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A story that has not happened yet."""
+    """The machines, the network and the events of one simulated world."""
 
     seed: int
     network: NetworkPlan
@@ -64,7 +64,7 @@ class Scenario:
     is_calm: bool
 
     def world(self) -> World:
-        """Its machines, all up and nothing done."""
+        """Return a world with the machines of the scenario, at its beginning."""
         world = World(self.seed, self.network, through_wire=self.through_wire)
         for plan, clock in zip(self.plans, self.clocks, strict=True):
             world.add(plan, clock)
@@ -72,7 +72,7 @@ class Scenario:
 
 
 def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False) -> Scenario:
-    """The scenario of a seed: one in six is calm, which means that nothing breaks.
+    """Return the scenario of a seed; in one of six nothing breaks (it is calm).
 
     `is_elected`: its machines have all parts, and elect their broker; else one is the front end.
     `is_parted`: so they do, in two to four clusters.
@@ -210,7 +210,7 @@ def _work(dice: Rng, use: Rng, homes: list[str], cpus_max: int) -> list[Happenin
 
 
 def _short_work(dice: Rng, homes: list[str], cpus_max: int) -> list[Happening]:
-    """More short tasks than there are cpus, which are handed out ahead; some of them are not."""
+    """Return submissions of short tasks, which are prefetched; some turn out to be long."""
     happenings = []
     for _ in range(1 + dice.below(3)):
         is_limited = dice.chance(0.5)
@@ -232,7 +232,7 @@ def _short_work(dice: Rng, homes: list[str], cpus_max: int) -> list[Happening]:
 
 
 def _prologs(dice: Rng, nodes: list[str]) -> list[Happening]:
-    """Prologs that fail for a while; who runs the machine finds it drained, and takes it back."""
+    """Return failures of prologs, after each of which the machine is resumed."""
     return [
         Happening(
             dice.between(BEGIN_S, FAULTS_UNTIL_S),
@@ -245,7 +245,7 @@ def _prologs(dice: Rng, nodes: list[str]) -> list[Happening]:
 
 
 def _hole(dice: Rng, homes: list[str], nodes: list[str]) -> list[Happening]:
-    """Many tasks of one user, whose program is not on one of the machines for a while."""
+    """Return a large array whose program is missing on one machine for a while."""
     submission = Submission(
         user=dice.pick(("ann", "bob", "eve")),
         cpus=1,
@@ -263,7 +263,7 @@ def _hole(dice: Rng, homes: list[str], nodes: list[str]) -> list[Happening]:
 
 
 def _forgotten(dice: Rng, homes: list[str], nodes: list[str]) -> list[Happening]:
-    """Operators who take machines for gone, again and again: it is refused while they are not."""
+    """Return repeated requests to forget machines, refused while these are online."""
     return [
         Happening(dice.between(BEGIN_S, FAULTS_UNTIL_S), "forgotten", dice.pick(homes), 0.0, other)
         for other in nodes
@@ -286,7 +286,7 @@ def _people(dice: Rng, homes: list[str]) -> list[Happening]:
 
 
 def _elections(dice: Rng, names: list[str]) -> list[Happening]:
-    """What brokers and those who follow them do not like."""
+    """Return faults of brokers and of the machines that follow them."""
     return [
         Happening(
             dice.between(BEGIN_S, FAULTS_UNTIL_S),

@@ -34,7 +34,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """A seed that fails, and how."""
+    """A seed that fails, with its message, its events and its story."""
 
     seed: int
     message: str
@@ -50,7 +50,7 @@ def run(
     *,
     through_wire: bool = False,
 ) -> list[Counterexample]:
-    """Try each seed; `done` is called after each. Failures come with their shrunk story.
+    """Try each seed, call `done` after each, and return the shrunk failures.
 
     `through_wire`: in all of them messages become bytes on their way, not in one of five.
     """
@@ -71,7 +71,7 @@ def fails(scenario: Scenario, tell: Tell | None = None) -> str | None:
 
 
 def shrunk(scenario: Scenario) -> Counterexample:
-    """The failure of a scenario that fails, with as little happening as it needs."""
+    """Return the failure of a scenario with as few events as it needs."""
     happenings = list(scenario.happenings)
     kind = _kind(fails(scenario))
     size = max(1, len(happenings) // 2)
@@ -92,7 +92,7 @@ def shrunk(scenario: Scenario) -> Counterexample:
 
 
 def _kind(message: str | None) -> str | None:
-    """What a failure has in common with others of its kind: its words, up to the first name."""
+    """Return a message without its numbers, which is alike for alike failures."""
     return None if message is None else "".join(c for c in message if not c.isdigit())[:60]
 
 
@@ -117,7 +117,7 @@ def _play(scenario: Scenario, tell: Tell | None) -> None:
 
 
 def _narrate(world: World, scenario: Scenario, tell: Tell) -> None:
-    """Have everything told as it happens."""
+    """Call `tell` with a line for each event of the world."""
     for happening in scenario.happenings:
         world.agenda.at(happening.at_s, partial(tell, f"** {happening}"))
     arrive = world.network.on_arrival

@@ -20,7 +20,7 @@ EVERYBODY = (1 << len(TRUSTED_USERS)) - 1
 
 
 def with_trust(scenario: Scenario) -> Scenario:
-    """The same story in a cluster that trusts homes by name.
+    """Return the same scenario in a cluster that trusts homes by name.
 
     The largest machine runs everybody's tasks, by its owner's word, so that all can end.
     """
@@ -50,7 +50,7 @@ def with_trust(scenario: Scenario) -> Scenario:
 
 
 def _said(dice: Rng, at_s: float, home: str, users: int, names: list[str]) -> list[Happening]:
-    """An operator says it; every machine hears of it."""
+    """Return the delivery of one operator's document to every machine."""
     lag_s = HEARD_WITHIN_S if at_s else 0.0
     return [
         Happening(at_s + dice.between(0.0, lag_s), "trusts", name, at_s, home, users)

@@ -56,7 +56,7 @@ class Bar(NamedTuple):
 
 
 def largest_accounts(records: Sequence[Record]) -> list[Account]:
-    """Those that used most processor time, the largest first."""
+    """Return the accounts with the most processor time, the largest first."""
     used: defaultdict[Account, float] = defaultdict(float)
     for record in records:
         used[record.job.account] += record.job.width * record.job.run_s
@@ -64,7 +64,7 @@ def largest_accounts(records: Sequence[Record]) -> list[Account]:
 
 
 def series(records: Sequence[Record], configuration: Configuration) -> Series:
-    """The machine over time."""
+    """Return the use of the machine over time."""
     named = largest_accounts(records)
     first_s = min(record.job.submit_s for record in records)
     span_s = max(record.end_s for record in records) - first_s
@@ -86,7 +86,7 @@ def series(records: Sequence[Record], configuration: Configuration) -> Series:
 
 
 def _bins(from_s: float, span_s: float, step_s: float) -> list[tuple[int, float]]:
-    """The steps that a stretch of time lies in, with the part of each that it covers."""
+    """Return the steps that a span overlaps, with the part of each step that it covers."""
     found = []
     place = min(BINS - 1, int(from_s / step_s))
     to_s = from_s + span_s
@@ -98,7 +98,7 @@ def _bins(from_s: float, span_s: float, step_s: float) -> list[tuple[int, float]
 
 
 def waits_by_width(records: Sequence[Record]) -> list[WidthClass]:
-    """Median and 90th percentile of the wait: of one processor, 2, 3 to 4, 5 to 8 and so on."""
+    """Return the waits of jobs by width: 1 processor, 2, 3 to 4, 5 to 8 and so on."""
     classes: defaultdict[int, list[float]] = defaultdict(list)
     for record in records:
         classes[(record.job.width - 1).bit_length()].append(record.wait_s)
@@ -112,7 +112,7 @@ def waits_by_width(records: Sequence[Record]) -> list[WidthClass]:
 
 
 def mean_waits(records: Sequence[Record], accounts: Sequence[Account]) -> list[float]:
-    """The mean wait of each of `accounts`; 0 where it has no job."""
+    """Return the mean wait of each of `accounts`; 0 for one without jobs."""
     waits: defaultdict[Account, list[float]] = defaultdict(list)
     for record in records:
         waits[record.job.account].append(record.wait_s)
@@ -120,7 +120,7 @@ def mean_waits(records: Sequence[Record], accounts: Sequence[Account]) -> list[f
 
 
 def bars(records: Sequence[Record], processors: int) -> list[Bar]:
-    """Who ran where, if each job takes the lowest processors that are free."""
+    """Return the jobs by processor, if each takes the lowest free processors."""
     free = list(range(processors))
     ends: list[tuple[float, int, list[int]]] = []
     found = []

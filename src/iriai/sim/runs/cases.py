@@ -34,14 +34,14 @@ SWEPT = ("policy", "order", "seed", *_ORDER_KEYS)
 
 
 class Case(NamedTuple):
-    """One simulation and what it is called."""
+    """The settings of one simulation, with its label."""
 
     label: str
     settings: ReplaySettings
 
 
 def compared(text: str, base: ReplaySettings) -> list[Case]:
-    """The cases of `--compare`: policies, orders, or both joined by `+`, separated by commas.
+    """Return the cases of `--compare`: policies, orders or both (`A+B`), separated by commas.
 
     Raises:
         UsageProblem: a word is neither a policy nor an order.
@@ -66,7 +66,7 @@ def _compared(label: str, base: ReplaySettings) -> Case:
 
 
 def swept(words: Sequence[str], base: ReplaySettings) -> list[Case]:
-    """The cases of `--sweep KEY=VALUES ...`: every combination.
+    """Return the cases of `--sweep KEY=VALUES ...`: every combination.
 
     Raises:
         UsageProblem: a key cannot be varied, or a value is not one of it.
@@ -142,7 +142,7 @@ def _with(settings: ReplaySettings, key: str, value: str) -> ReplaySettings:
 
 
 def _plain(value: str) -> object:
-    """As it would stand in the file: a number where it is one, else text."""
+    """Return `value` as the configuration file would hold it: as a number if it is one."""
     for kind in (int, float):
         try:
             return kind(value)
@@ -166,7 +166,7 @@ def run_cases(
     *,
     keep_records: bool,
 ) -> list[Simulation]:
-    """Every case, in order, on so many processors; `done` is called with how many are.
+    """Run all cases in up to `workers` processes; call `done` with the number finished.
 
     Without `keep_records` only the numbers are kept: a sweep over a long log has many records.
 

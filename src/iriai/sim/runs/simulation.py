@@ -23,7 +23,7 @@ class Simulation(NamedTuple):
 
 
 def simulate(log: Log, settings: ReplaySettings, progress: Progress = no_progress) -> Simulation:
-    """Run `log` through, and measure."""
+    """Simulate `log` and compute its metrics."""
     run = full.simulate if settings.mode == FULL else replay
     records = run(log, settings, progress)
     entitled = parts(records, settings.rights_for(log))

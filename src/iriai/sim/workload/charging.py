@@ -35,7 +35,7 @@ class _Run:
 
 
 class _Slices(NamedTuple):
-    """Charges that a node makes one after the other; the last is made at `last_s`."""
+    """Charges that a node makes at regular intervals, the last at `last_s`."""
 
     first_s: float
     each_s: float
@@ -44,13 +44,13 @@ class _Slices(NamedTuple):
     last_s: float
 
     def worth_s(self, half_life_s: float) -> float:
-        """One charge instead of them all, at the moment of the last."""
+        """Return the one charge at `last_s` that equals all of them, decayed to then."""
         log_decay = -log(2.0) * SLICE_S / half_life_s
         decays = expm1(self.whole * log_decay)
         return self.first_s * (1.0 + decays) + self.each_s * (decays / expm1(log_decay))
 
     def by_bucket(self, bucket_s: float, began_wall_s: float) -> Iterator[tuple[float, float]]:
-        """One charge for each bucket of a window, and when the last of it is made."""
+        """Yield one charge for each bucket of a window, with the time of its last slice."""
         left = self.whole + 1
         charge_s = self.first_s - self.each_s
         while left:
@@ -74,7 +74,7 @@ class SlicedCharges:
         fading: Decay,
         began_wall_s: float,
     ) -> None:
-        """`began_wall_s` is what the machine's clock shows at 0."""
+        """`began_wall_s` is the wall clock of the machine at second 0 of the log."""
         self._machine = machine
         self._standings = standings
         self._rule = rule
@@ -89,7 +89,7 @@ class SlicedCharges:
         """The last slice that all that runs was charged for."""
 
     def turn(self, now_s: float) -> None:
-        """Something happens now: slices that were over before have been charged."""
+        """Begin a turn: advance to the last slice that ended before now."""
         next_s = self._next_slice_s
         if next_s >= now_s:
             return
@@ -101,25 +101,25 @@ class SlicedCharges:
         self._next_slice_s = self._last_slice_s + SLICE_S
 
     def began(self, key: Hashable, job: LogJob, now_s: float) -> None:
-        """`job` starts; standings know it as `key`."""
+        """Start `job`, which the usage accounts know as `key`."""
         self._running[job.number] = _Run(key, job, now_s)
 
     def ended(self, job: LogJob, now_s: float) -> None:
-        """`job` is over, and all of it is charged."""
+        """End `job` and charge the rest of it."""
         run = self._running.pop(job.number)
         self._charge_slices(run)
         self._add(run, charge_of(run, now_s - run.read_s, self._rule), now_s)
         self._ledger.ran(job.account, now_s - run.start_s, job.estimate_s)
 
     def end_turn(self, now_s: float) -> None:
-        """The turn is over: a slice may be, too, and one may begin."""
+        """End a turn: end a slice that is due, and begin one if anything runs."""
         if self._next_slice_s == now_s:
             self._last_slice_s, self._next_slice_s = now_s, inf
         if self._next_slice_s == inf and self._running:
             self._next_slice_s = now_s + SLICE_S
 
     def publish(self) -> None:
-        """A pass comes: the broker has heard of every charge."""
+        """Report all charges to the usage accounts, before a pass."""
         if self._charged_s < self._last_slice_s:
             self._charged_s = self._last_slice_s
             for run in self._running.values():
@@ -130,7 +130,7 @@ class SlicedCharges:
             self._standings.counted(self._machine, row, row.account)
 
     def _charge_slices(self, run: _Run) -> bool:
-        """What of it lies in slices that are over; whether anything does."""
+        """Charge a job for the slices that are over; return False if there are none."""
         last_s = self._last_slice_s
         open_s = last_s - run.read_s
         if open_s <= 0.0:
@@ -154,5 +154,5 @@ class SlicedCharges:
 
 
 def charge_of(run: _Run, ran_s: float, rule: ChargeRule) -> float:
-    """What so much of it costs; all its cpus are busy."""
+    """Return the charge of `ran_s` of a job that keeps all its cpus busy."""
     return charge(run.resources, ran_s, run.job.width * ran_s, rule)

@@ -35,7 +35,7 @@ class Moment(NamedTuple):
 
     @property
     def cpus(self) -> int:
-        """Processors that run."""
+        """The number of processors that run something."""
         return sum(self.running.values())
 
 
@@ -48,7 +48,7 @@ class AccountSpan(NamedTuple):
 
 
 def moments(records: Sequence[Record]) -> Iterator[Moment]:
-    """The machine over time, at every change or evenly at most `MOMENTS_MAX` times."""
+    """Yield the machine over time: at every change, or at `MOMENTS_MAX` even steps."""
     if not records:
         return
     events = sorted(
@@ -94,7 +94,7 @@ def _less(amounts: Counter[Account], account: Account, width: int) -> None:
 def wanted(
     asked: Mapping[Account, int], cpus: int, configuration: Configuration
 ) -> dict[Account, float]:
-    """How `cpus` would be divided among those who ask for some."""
+    """Return how `cpus` are divided by rights among the accounts that ask for some."""
     weights = _weights(asked, configuration)
     # In the order of how soon each has all that it asks for, nobody is looked at twice.
     order = sorted(asked, key=lambda account: (asked[account] / weights[account], account))
@@ -111,7 +111,7 @@ def wanted(
 
 
 def _weights(asked: Mapping[Account, int], configuration: Configuration) -> dict[Account, float]:
-    """The share wanted of each account, up to a factor."""
+    """Return the share wanted of each account, up to a factor."""
     if not configuration.groups:
         return dict.fromkeys(asked, 1.0)
     members: defaultdict[str, float] = defaultdict(float)
@@ -126,7 +126,7 @@ def _weights(asked: Mapping[Account, int], configuration: Configuration) -> dict
 
 
 def parts(records: Sequence[Record], configuration: Configuration) -> list[AccountSpan]:
-    """What each account got and was entitled to, over the time in which it had work; by name."""
+    """Return what each account got and was entitled to while it had work, by name."""
     got: defaultdict[Account, float] = defaultdict(float)
     entitled: defaultdict[Account, float] = defaultdict(float)
     for moment in moments(records):

@@ -30,7 +30,7 @@ PROGRESS_JOBS = 64
 
 
 def simulate(log: Log, settings: ReplaySettings, progress: Progress = no_progress) -> list[Record]:
-    """When each job of `log` starts and ends, in the order of the log."""
+    """Return the start and end of each job of `log`, in its order."""
     return _FullRun(log, settings, progress).run()
 
 
@@ -64,7 +64,7 @@ class _FullRun:
             self.world.watchers.append(_check)
 
     def run(self) -> list[Record]:
-        """Until the last job has ended."""
+        """Run until the last job has ended, and return the records."""
         jobs, world = self._log.jobs, self.world
         if jobs:
             world.agenda.at(jobs[0].submit_s, self._submit)
@@ -76,7 +76,7 @@ class _FullRun:
         return with_starts(self._log, (self._starts[n] for n in range(1, len(jobs) + 1)))
 
     def _submit(self) -> None:
-        """All jobs that are submitted on this moment; comes back for the next."""
+        """Submit all jobs of this moment, and schedule the next submission."""
         jobs, now_s = self._log.jobs, self.world.now_s
         while self._submitted < len(jobs) and jobs[self._submitted].submit_s <= now_s:
             job = jobs[self._submitted]

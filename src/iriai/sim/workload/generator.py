@@ -53,7 +53,7 @@ Model = Callable[[Random, int], Iterator[Job]]
 def generate(
     model: str, jobs: int, processors: int, seed: int, *, perfect_estimates: bool = False
 ) -> Log:
-    """A log of `jobs` jobs for a machine of `processors`; the same for the same arguments.
+    """Generate a log of `jobs` jobs for a machine of `processors`, determined by the arguments.
 
     With `perfect_estimates` everybody states exactly how long a job runs.
 
@@ -101,7 +101,7 @@ POISSON_RUN_SIGMA = 1.5
 
 
 def poisson(rng: Random, processors: int) -> Iterator[Job]:
-    """Arrivals without memory that keep `POISSON_LOAD` of the processors busy."""
+    """Yield Poisson arrivals that keep `POISSON_LOAD` of the processors busy."""
     widths = [1 << power for power in range(processors.bit_length()) if 1 << power <= processors]
     # Twice as wide is half as likely, so that each width takes the same part of the machine.
     chances = list(accumulate(1.0 / width for width in widths))
@@ -146,7 +146,7 @@ DAY_BEGINS = 11
 
 
 def lublin(rng: Random, processors: int) -> Iterator[Job]:
-    """The model of Lublin and Feitelson; see the module."""
+    """Yield jobs of the model of Lublin and Feitelson; see the module."""
     for submit_s in _arrivals(rng):
         width = _width(rng, processors)
         yield Job(submit_s, width, _run_s(rng, width))
@@ -177,7 +177,7 @@ def _run_s(rng: Random, width: int) -> float:
 
 
 def _arrivals(rng: Random) -> Iterator[float]:
-    """Each gap is paid for in points; an hour in which many arrive is worth more of them."""
+    """Yield arrival times: gaps are paid in points, of which a busy half-hour has more."""
     worth = _worth_of_buckets()
     bucket, into, now_s = 0, 0.0, 0.0
     points = 0.0
@@ -196,7 +196,7 @@ def _arrivals(rng: Random) -> Iterator[float]:
 
 
 def _worth_of_buckets() -> list[float]:
-    """How many arrive in each half-hour of the day, relative to their mean."""
+    """Return the arrivals in each half-hour of the day, relative to their mean."""
     shape, scale = DAY
 
     def density(at: float) -> float:

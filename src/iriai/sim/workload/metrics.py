@@ -49,13 +49,13 @@ class Metrics(msgspec.Struct, frozen=True):
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:
-    """The smallest value that at least `part` of `ordered` do not exceed."""
+    """Return the smallest value that at least `part` of `ordered` do not exceed."""
     place = -int(-part * len(ordered) // 1)
     return ordered[max(0, min(len(ordered), place) - 1)]
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """Mean, median, 99th percentile and largest of `values`, at least one."""
+    """Return mean, median, 99th percentile and maximum of `values`, at least one."""
     ordered = sorted(values)
     return Spread(
         fsum(ordered) / len(ordered),
@@ -66,13 +66,13 @@ def spread(values: Iterable[float]) -> Spread:
 
 
 def bounded_slowdown(record: Record) -> float:
-    """How many times as long as its run the job took, waiting included."""
+    """Return the time from submission to end over the run time, at least 1."""
     run_s = record.job.run_s
     return max(1.0, (record.wait_s + run_s) / max(run_s, SLOWDOWN_RUN_S_MIN))
 
 
 def jain_index(values: Sequence[float]) -> float | None:
-    """(sum x)^2 / (n sum x^2); None of nothing, or of nothing but zeros."""
+    """Return (sum x)^2 / (n sum x^2); None without values other than zero."""
     squares = fsum(value * value for value in values)
     if not squares:
         return None
@@ -80,7 +80,7 @@ def jain_index(values: Sequence[float]) -> float | None:
 
 
 def measure(records: Sequence[Record], processors: int, ratios: Sequence[float]) -> Metrics:
-    """The numbers of one simulation; `ratios` are share got over share wanted of each account."""
+    """Return the metrics; `ratios` are share got over share wanted of each account."""
     first_s = float(min(record.job.submit_s for record in records))
     last_s = float(max(record.end_s for record in records))
     work_s = fsum(record.job.width * (record.end_s - record.start_s) for record in records)

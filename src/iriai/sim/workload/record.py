@@ -17,12 +17,12 @@ class Record(NamedTuple):
 
     @property
     def wait_s(self) -> float:
-        """From when it was submitted until it started."""
+        """Seconds from the submission to the start."""
         return self.start_s - self.job.submit_s
 
 
 def with_starts(log: Log, starts_s: Iterable[float]) -> list[Record]:
-    """The records of `log`, whose jobs started then, in its order; each ran as long as it does."""
+    """Return the records of the jobs of `log`, which started at `starts_s`, in its order."""
     return [
         Record(job, start_s, start_s + job.run_s)
         for job, start_s in zip(log.jobs, starts_s, strict=True)
@@ -34,4 +34,4 @@ Progress = Callable[[int, float], None]
 
 
 def no_progress(_jobs: int, _now_s: float) -> None:
-    """For those who do not watch."""
+    """Ignore the progress."""

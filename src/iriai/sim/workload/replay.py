@@ -43,7 +43,7 @@ thousands wait in a long log, and an hour would go by."""
 
 
 def replay(log: Log, settings: ReplaySettings, progress: Progress = no_progress) -> list[Record]:
-    """When each job of `log` starts and ends, in the order of the log.
+    """Return the start and end of each job of `log`, in its order.
 
     Raises:
         PolicyError: a policy from a file did what it may not.
@@ -93,7 +93,7 @@ class _Replay:
         """One object for each width: what is alike is compared at once."""
 
     def all(self, progress: Progress) -> None:
-        """From the first submission to the last end."""
+        """Replay the log from its first submission to the last end."""
         jobs = self._log.jobs
         place, count = 0, len(jobs)
         next_progress = PROGRESS_JOBS
@@ -118,7 +118,7 @@ class _Replay:
         return min(next_s, wake_s) if wake_s is not None and wake_s > now_s else next_s
 
     def _turn(self, now_s: float, arrived: Sequence[LogJob]) -> None:
-        """Ends, submissions, one pass."""
+        """Handle one instant: ends, submissions, one pass."""
         wall_s = self._log.began_wall_s + now_s
         if self._bill is not None:
             self._bill.turn(now_s)
@@ -146,7 +146,7 @@ class _Replay:
             self._check()
 
     def _may_start_some_of(self, arrived: Sequence[LogJob]) -> bool:
-        """Whether a pass could come to anything, though nothing has ended.
+        """Return False if a pass could start nothing, since no job has ended.
 
         Where a place is kept for the head of the one queue, what does not fit beside what runs only
         joins that queue.
@@ -157,7 +157,7 @@ class _Replay:
         return any(job.width <= free_cpus for job in arrived)
 
     def _check(self) -> None:
-        """The machine each time; all that waits each time while that is not much."""
+        """Check the machine at each instant, and the queues unless they are long."""
         self._instants += 1
         if len(self._waiting) <= WAITING_MAX or not self._instants % WHOLE_EACH:
             self._state.check()
@@ -165,7 +165,7 @@ class _Replay:
             self._view.check()
 
     def _end_what_is_over(self, now_s: float) -> bool:
-        """Returns whether anything was."""
+        """End the jobs that are due; return True if there were any."""
         running = self._running
         has_ended = bool(running) and running[0][0] == now_s
         while running and running[0][0] == now_s:

@@ -47,7 +47,7 @@ class ReplaySettings:
     """Whether messages become bytes on their way; in full mode alone there are any."""
 
     def refuse_unknown(self) -> None:
-        """Say what does not exist.
+        """Refuse names that do not exist.
 
         Raises:
             UsageProblem: policy, order or mode.
@@ -72,18 +72,18 @@ class ReplaySettings:
             )
 
     def plan_source(self) -> PlanSource | None:
-        """The policy from a file; None: it is one that is built in."""
+        """Return the policy from a file; None for one that is built in."""
         return named_plan(self.policy if is_policy_file(self.policy) else None)
 
     def rights_for(self, log: Log) -> Configuration:
-        """With the groups of `log` at equal rights, where the configuration names none."""
+        """Return the configuration; the groups of `log` have equal rights if it names none."""
         if self.configuration.groups:
             return self.configuration
         groups = {job.account.group: GroupSection() for job in log.jobs}
         return replace(self.configuration, groups=groups)
 
     def configuration_for(self, log: Log) -> Configuration:
-        """What the machine of `log` is configured with.
+        """Return the configuration of the machine of `log`.
 
         A limit is kept to the second, without the slack that real machines need. Under `fifo` there
         are neither groups nor the burst rule: it knows no shares.

@@ -46,7 +46,7 @@ class BadLog(UsageProblem):
 
 
 def read_swf(path: Path, processors: int | None = None, *, perfect_estimates: bool = False) -> Log:
-    """The log in `path`, compressed or not; `processors` counts instead of its header's.
+    """Read the log in `path`, compressed or not; `processors` overrides its header.
 
     With `perfect_estimates` everybody knew how long each job would run (at most its estimate).
 
@@ -69,7 +69,7 @@ def read_swf(path: Path, processors: int | None = None, *, perfect_estimates: bo
 
 
 class _Reader:
-    """Reads one file."""
+    """A reader of one log file."""
 
     def __init__(self, name: str, processors: int | None, perfect_estimates: bool) -> None:
         self._name = name
@@ -82,7 +82,7 @@ class _Reader:
         self._line = 0
 
     def log(self, stream: BinaryIO) -> Log:
-        """All of it, in order."""
+        """Read the whole file and return the log, in order."""
         for line in self._lines(stream):
             if line.startswith(b";"):
                 self._header(line)
@@ -134,7 +134,7 @@ class _Reader:
             self._began_wall_s = float(self._header_number(value, 0, int(NUMBER_MAX)) or 0)
 
     def _header_number(self, value: bytes, low: int, high: int) -> int | None:
-        """A header's number; None where the archive writes that it is not known."""
+        """Return the number in a header; None below `low`, which means unknown."""
         words = value.split()
         try:
             number = int(words[0])
@@ -203,7 +203,7 @@ class _Reader:
         return ""
 
     def _account(self, group: bytes, user: bytes) -> Account:
-        """Log numbers as names: g3/u12, and -1 (not known) as g-1/u-1."""
+        """Return the account of two numbers: g3/u12; -1 (unknown) gives g-1/u-1."""
         account = self._accounts.get((group, user))
         if account is None:
             try:
@@ -230,7 +230,7 @@ class _Reader:
 
 
 def _number(word: bytes) -> float:
-    """Whole seconds stay whole: they are written as they were read."""
+    """Parse a finite number; whole seconds stay whole, so they are written as they were read."""
     try:
         return int(word)
     except ValueError:
@@ -254,7 +254,7 @@ def _quoted(value: bytes) -> str:
 
 
 def write_swf(log: Log, stream: TextIO) -> None:
-    """Write `log` so that `read_swf` gives it back; what it does not know is -1."""
+    """Write `log` so that `read_swf` returns it; unknown fields are -1."""
     stream.write("; Version: 2.2\n")
     stream.write(f"; Computer: {log.name}\n")
     stream.write(f"; MaxJobs: {len(log.jobs)}\n; MaxRecords: {len(log.jobs)}\n")
@@ -273,7 +273,7 @@ def write_swf(log: Log, stream: TextIO) -> None:
 
 
 def _number_of(name: str, letter: str, known: dict[str, int]) -> int:
-    """The number that a name was made of, else the next one of its kind."""
+    """Return the number in a name, else the next free one of its kind."""
     if name.startswith(letter) and name[1:].removeprefix("-").isdigit():
         return int(name[1:])
     return known.setdefault(name, len(known) + 1)

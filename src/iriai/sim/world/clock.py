@@ -16,7 +16,7 @@ WALL_S = 1_800_000_000.0
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Straight lines over world time."""
+    """The steady and the wall clock of a machine, linear in world time."""
 
     steady_offset_s: float = 0.0
     """What the steady clock (since boot) shows at second 0 of the world."""
@@ -27,18 +27,18 @@ class Clock:
     wall_s: float = WALL_S
 
     def at(self, world_s: float, cause: str = "") -> Instant:
-        """What the machine's clocks show."""
+        """Return both clocks at a time of the world."""
         ran_s = world_s * (1.0 + self.drift)
         return Instant(
             self.steady_offset_s + ran_s, self.wall_s + self.wall_offset_s + ran_s, cause
         )
 
     def steady_s(self, world_s: float) -> float:
-        """What the steady clock shows."""
+        """Return the steady clock at a time of the world."""
         return self.steady_offset_s + world_s * (1.0 + self.drift)
 
     def world_s(self, steady_s: float) -> float:
-        """The first moment of the world at which the steady clock shows this or more."""
+        """Return the first time of the world at which the steady clock has reached `steady_s`."""
         rate = 1.0 + self.drift
         world_s = (steady_s - self.steady_offset_s) / rate
         while self.steady_offset_s + world_s * rate < steady_s:

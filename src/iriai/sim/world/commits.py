@@ -18,7 +18,7 @@ PATIENT_WRITE_S = 1.0
 
 
 class Commits:
-    """Times are those of the world."""
+    """The writer of one store: one commit at a time. Times are those of the world."""
 
     def __init__(self, store: StoreModel, sync_s: float) -> None:
         self._store = store
@@ -27,7 +27,7 @@ class Commits:
         self.forget()
 
     def forget(self) -> None:
-        """The daemon died."""
+        """Forget all writes under way: the daemon died."""
         self._written = self._durable = self._gate = 0
         self._covers = 0
         """Up to where the commit under way goes."""
@@ -36,11 +36,11 @@ class Commits:
 
     @property
     def next_s(self) -> float:
-        """When it must be given a `step`."""
+        """The time of the next `step`."""
         return self._begin_s if self._done_s == inf else self._done_s
 
     def write(self, records: Sequence[Record], is_urgent: bool, now_s: float) -> None:
-        """The records of one turn."""
+        """Write the records of one turn."""
         if self._sync_s <= 0.0:
             self._store.write(records)
             return
@@ -54,15 +54,15 @@ class Commits:
 
     @property
     def is_clear(self) -> bool:
-        """Whether all that is urgent so far is durable, so that nothing has to wait for it."""
+        """True if all urgent records are durable, so that effects may leave."""
         return self._gate <= self._durable and not self._held
 
     def leave(self, action: Callable[[float], None]) -> None:
-        """Perform `action` when all that is urgent so far is durable, which it is not yet."""
+        """Perform `action` once all urgent records written so far are durable."""
         self._held.append((self._gate, action))
 
     def step(self, now_s: float) -> None:
-        """A commit is done, or must begin."""
+        """End the commit that is due, and begin the next."""
         if self._done_s <= now_s:
             self._store.commit(self._covers - self._durable)
             self._durable = self._covers

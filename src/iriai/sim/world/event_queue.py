@@ -16,7 +16,7 @@ Action = Callable[[], object]
 
 
 class EventQueue:
-    """Times in seconds of the world; equal ones in the order (priority, when they were entered)."""
+    """Actions by time in seconds of the world, then by priority, then in order of entry."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -27,7 +27,7 @@ class EventQueue:
         self._sequence = 0
 
     def at(self, time_s: float, action: Action, priority: int = HAPPENING) -> None:
-        """Have `action` called then; at once in this moment's order where that is past."""
+        """Call `action` at a time; in this moment if that is past."""
         if time_s <= self.now_s:
             if priority == STEP:
                 self._steps.append(action)
@@ -37,12 +37,12 @@ class EventQueue:
         heappush(self._entries, (time_s, priority, self._sequence, action))
 
     def after(self, delay_s: float, action: Action) -> None:
-        """Have `action` called after a while."""
+        """Call `action` after a delay."""
         self.at(self.now_s + delay_s, action)
 
     @property
     def next_s(self) -> float:
-        """When something happens next; infinite where nothing will."""
+        """The time of the next entry; infinite if there is none."""
         if self._steps:
             return self.now_s
         return self._entries[0][0] if self._entries else inf
@@ -55,7 +55,7 @@ class EventQueue:
             self.now_s = max(self.now_s, until_s)
 
     def run_one(self) -> None:
-        """Go to the next entry, and do it."""
+        """Advance to the next entry and perform it."""
         entries = self._entries
         if self._steps and not (entries and entries[0][0] <= self.now_s):
             self._steps.popleft()()

@@ -62,7 +62,7 @@ class GossipMembers(OracleMembership):
     """The memberships and directories of a world of whole machines."""
 
     def __init__(self, world: World, network: OpenNetwork, clusters: frozenset[str]) -> None:
-        """`clusters` are those that gossip, all with each other."""
+        """`clusters` are the names of those that gossip, all with each other."""
         super().__init__(world.agenda, world.seed, self._update_if_scripted)
         self._world = world
         self._network = network
@@ -80,7 +80,7 @@ class GossipMembers(OracleMembership):
     # --- what happens to machines ----------------------------------------------------------------
 
     def gathered(self) -> None:
-        """Each machine is told once of all that came up; those that gossip know of each other."""
+        """Let the machines that gossip join with each other's entries, and report to all."""
         machines = [each for each in self._machines.values() if self._gossips(each)]
         refresh_s = PACES[EntryKind.MEMBER].lifetime_s * REFRESH
         ages_s = {each.plan.name: self._rng.random() * refresh_s for each in machines}
@@ -96,7 +96,7 @@ class GossipMembers(OracleMembership):
             self._update(machine)
 
     def _table_of_all(self) -> EntryTable:
-        """What all published, verified once."""
+        """Return a table with all entries, each verified once."""
         first = next(iter(self._machines.values()))
         verifier = KeyedVerifier(self._world.seed)
         table = EntryTable("", SITE, verifier, Incidents())
@@ -106,7 +106,7 @@ class GossipMembers(OracleMembership):
         return table
 
     def machine_up(self, machine: SimulatedMachine) -> None:
-        """It joins through those that it remembers."""
+        """Let a machine join through the members that it remembers."""
         super().machine_up(machine)
         if self._gossips(machine) and not self._is_gathering:
             name = machine.plan.name
@@ -116,7 +116,7 @@ class GossipMembers(OracleMembership):
             self._count_within(name, PUBLISH_S)
 
     def machine_down(self, machine: SimulatedMachine) -> None:
-        """Nobody hears of it but by not being answered."""
+        """Take a machine offline; others notice it by missing answers."""
         if self._gossips(machine):
             self.peers.crash(machine.plan.name)
         super().machine_down(machine)
@@ -127,7 +127,7 @@ class GossipMembers(OracleMembership):
     def _join(
         self, machine: SimulatedMachine, ago_s: float = 0.0, seeds: Sequence[str] = ()
     ) -> None:
-        """A membership and a directory for a machine that came up so long ago."""
+        """Make membership and directory of a machine that came up `ago_s` ago."""
         plan, came_up_s = machine.plan, self._world.now_s - ago_s
         signer = KeyedSigner(self._world.seed, plan.name)
         joined = self.peers.add(
@@ -170,7 +170,7 @@ class GossipMembers(OracleMembership):
     def _update_if_scripted(
         self, machine: SimulatedMachine, event: PeersChanged | MachineForgotten
     ) -> None:
-        """The stand-in has something to say: of those that gossip only what is beyond gossip."""
+        """Deliver an event of the oracle; to a gossiping machine only its peer clusters."""
         name = machine.plan.name
         if not self._gossips(machine):
             self._world.arrive(machine, event)
@@ -185,7 +185,7 @@ class GossipMembers(OracleMembership):
             self._world.arrive(machine, self._believed(joined.name))
 
     def _believed(self, name: str) -> PeersChanged:
-        """Who is there, as this machine takes it."""
+        """Return the peers as the membership of a machine sees them."""
         report = self._site_peers[name].report()
         known = {each.cluster for each in report.neighbours}
         beyond = tuple(each for each in self._peer_clusters if each.cluster not in known)
@@ -208,7 +208,7 @@ class GossipMembers(OracleMembership):
                         self._world.arrive(machine, forgotten)
 
     def _count_within(self, name: str, within_s: float) -> None:
-        """What its node counts is published from some moment on; what was to be is not any more."""
+        """Publish the counters of a node each period, from a random moment within `within_s`."""
         mark = self._due[name] = object()
         self._agenda.after(self._rng.random() * within_s, partial(self._count, name, mark))
 

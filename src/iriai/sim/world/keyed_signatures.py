@@ -25,13 +25,13 @@ class KeyedSigner:
     machine: str
 
     def sign(self, content: bytes) -> bytes:
-        """The signature of `content`."""
+        """Return the signature of `content`."""
         key = f"{self.seed}/{self.machine}".encode()
         return blake2b(content, key=key, digest_size=SIGNATURE_BYTES).digest()
 
     @property
     def certificate(self) -> bytes:
-        """What others learn the key from."""
+        """The certificate from which others learn the key."""
         signature = KeyedSigner(self.seed, "authority").sign(self.machine.encode())
         return signature.ljust(CERTIFICATE_BYTES, b"\0")
 
@@ -39,7 +39,7 @@ class KeyedSigner:
 def signed_document(
     seed: int, machine: str, kind: EntryKind, number: int, text: bytes, cluster: str = "lab"
 ) -> Entry:
-    """A document of an operator, as an entry: the signature, then the text."""
+    """Return a document of an operator as an entry: the signature, then the text."""
     what = f"{kind}/{machine}/{number}/".encode() + text
     signature = KeyedSigner(seed, "operator").sign(what)
     return Entry(machine, kind, cluster, 0, number, 0.0, signature + text, sha256(text).digest())
@@ -47,7 +47,7 @@ def signed_document(
 
 @dataclass(slots=True)
 class KeyedVerifier:
-    """What one machine knows of the keys; see `protocol.messages.entries.Verifier`."""
+    """The keys that one machine knows; see `protocol.messages.entries.Verifier`."""
 
     seed: int
     needs_certificates: bool = False
@@ -55,22 +55,22 @@ class KeyedVerifier:
     known: dict[str, None] = field(default_factory=dict)
 
     def introduce(self, machine: str, certificate: bytes) -> str:
-        """Learn a machine's key."""
+        """Learn a machine's key; return why the certificate is refused, or nothing."""
         if not compare_digest(certificate, KeyedSigner(self.seed, machine).certificate):
             return "not of our authority"
         self.known[machine] = None
         return ""
 
     def knows(self, machine: str) -> bool:
-        """Whether the machine's key was learned."""
+        """Return True if the machine's key is known."""
         return machine in self.known or not self.needs_certificates
 
     def is_ejected(self, machine: str) -> bool:
-        """Nobody is: worlds have no ejections that verifiers know of."""
+        """Return False: these worlds have no ejections."""
         return False
 
     def check_document(self, document: Entry) -> str:
-        """Whether an operator signed it; see `signed_document`."""
+        """Return why a document is refused, or nothing; see `signed_document`."""
         honest = signed_document(
             self.seed,
             document.machine,
@@ -81,5 +81,5 @@ class KeyedVerifier:
         return "" if document == honest else "not by an operator"
 
     def verify(self, machine: str, content: bytes, signature: bytes) -> bool:
-        """Whether the machine signed `content`."""
+        """Return True if the machine signed `content`."""
         return compare_digest(KeyedSigner(self.seed, machine).sign(content), signature)

@@ -23,7 +23,7 @@ BEGIN_S = 10.0
 
 
 def large_world(machines: int, jobs: int, seed: int = 1) -> World:
-    """`jobs` single tasks of a minute or two come in over as long as the machines need for them."""
+    """Return a world in which single tasks arrive for as long as the machines need for them."""
     world = World(seed, LAN)
     configuration = Configuration(order=OrderSection(offpeak_factor=1.0))
     world.add(MachinePlan(FRONT, parts=(Part.HOME, Part.BROKER), configuration=configuration))
@@ -50,7 +50,7 @@ def large_world(machines: int, jobs: int, seed: int = 1) -> World:
 
 
 def run_to_the_end(world: World) -> None:
-    """Until every job that came in has ended."""
+    """Run until every submitted job has ended."""
     front = world.machines[FRONT]
     while world.now_s < BEGIN_S or front.core.home.jobs or len(world.accepted) == 0:
         world.run_until(world.now_s + 10.0)

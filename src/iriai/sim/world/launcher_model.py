@@ -40,11 +40,11 @@ PROLOG_FAILED = "prolog ended with exit code 1"
 
 
 def _unheard(_process: ProcessModel) -> None:
-    """Before an observer is set."""
+    """Ignore a process: no observer is set."""
 
 
 class LauncherModel:
-    """Knows of each attempt: runs, ended, or forgotten. Its memory is its journal."""
+    """A launcher that knows each attempt as running, ended or forgotten, across its deaths."""
 
     def __init__(self, clock: Clock, works: Works, speed: float = 1.0) -> None:
         self.works = works
@@ -79,7 +79,7 @@ class LauncherModel:
         """When its journal was last written."""
 
     def runs(self, attempt: AttemptId, now_s: float) -> bool:
-        """Whether an attempt really runs, noticed or not: nobody ends it while this one is away."""
+        """Return True if the process of an attempt runs, even if the launcher is away."""
         process = self.running.get(attempt)
         if process is None:
             return False
@@ -90,7 +90,7 @@ class LauncherModel:
     # --- orders ----------------------------------------------------------------------------------
 
     def order(self, effect: Effect, now_s: float) -> list[LauncherEvent]:
-        """Do what the node asks; what there is to say at once."""
+        """Perform an order of the node; return the events that follow at once."""
         if self.is_stopped:
             self._orders.append(effect)
             return []
@@ -108,7 +108,7 @@ class LauncherModel:
         return []
 
     def _launch(self, order: LaunchAttempt, now_s: float) -> list[LauncherEvent]:
-        """Start an attempt, or say again what is known of it."""
+        """Start an attempt, or repeat the event of one that is known."""
         attempt, spec = order.attempt, order.spec
         if attempt in self.running:
             return [AttemptStarted(attempt, self._wall_s(self.running[attempt].started_s))]
@@ -140,7 +140,7 @@ class LauncherModel:
         return [AttemptStarted(attempt, self._wall_s(now_s))]
 
     def terminate(self, attempt: AttemptId, cause: EndCause, grace_s: float, now_s: float) -> None:
-        """End an attempt: at once, or when its grace is over. The first cause stands."""
+        """End an attempt, at the latest when its grace is over; the first cause stands."""
         process = self.running.get(attempt)
         if process is not None:
             process.ask(cause, grace_s, now_s)
@@ -171,7 +171,7 @@ class LauncherModel:
     # --- time ------------------------------------------------------------------------------------
 
     def next_end_s(self) -> float:
-        """When the next process ends; infinite where none will, or nobody would notice."""
+        """Return the next end of a process; infinite without one, or while the launcher is away."""
         ends = self._ends
         if not ends or not self.is_up or self.is_stopped:
             return inf
@@ -188,7 +188,7 @@ class LauncherModel:
         return inf
 
     def ends_until(self, now_s: float) -> list[LauncherEvent]:
-        """The processes that have ended by now."""
+        """Return the exits of the processes that have ended by now."""
         ended: list[LauncherEvent] = []
         while self.next_end_s() <= now_s:
             attempt = heappop(self._ends)[2]
@@ -208,7 +208,7 @@ class LauncherModel:
     # --- what happens to it ----------------------------------------------------------------------
 
     def die(self, now_s: float) -> None:
-        """It is gone; what it ran goes on until the next one comes, or ends unseen."""
+        """Die; the processes go on until the next launcher starts, or end unseen."""
         if self.is_up and not self.is_stopped:
             self._away_s = now_s
         self.is_up = self.is_stopped = False
@@ -216,22 +216,22 @@ class LauncherModel:
         self._renewed_s.clear()
 
     def power_off(self, now_s: float) -> None:
-        """The whole machine is gone, and everything that ran there."""
+        """End with the machine and all its processes."""
         self.die(now_s)
         self._lose_all(now_s, is_searched=False)
 
     def start(self, now_s: float) -> None:
-        """A new one, with the journal of the old: it ends what it finds, before anything else."""
+        """Start anew from the journal: end all processes that are found."""
         self._lose_all(now_s, is_searched=True)
         self.is_up = True
 
     def stop(self, now_s: float) -> None:
-        """It sleeps (SIGSTOP); its tasks do not."""
+        """Stop (SIGSTOP); the tasks go on."""
         self.is_stopped = True
         self._away_s = now_s
 
     def wake(self, now_s: float) -> list[LauncherEvent]:
-        """It goes on: leases and ends first, then what it was asked meanwhile."""
+        """Go on: handle leases and ends first, then the orders received meanwhile."""
         if self.is_stopped:
             self.is_stopped = False
             for process in self.running.values():
@@ -243,12 +243,12 @@ class LauncherModel:
         return events
 
     def welcome(self) -> list[LauncherEvent]:
-        """What a daemon is told when it connects."""
+        """Return the events for a daemon that connects."""
         alive = tuple((a, self._wall_s(p.started_s)) for a, p in self.running.items())
         return [LauncherAttached(alive), *self.unfit.values(), *self.exits.values()]
 
     def _lose_all(self, now_s: float, *, is_searched: bool) -> None:
-        """What ran has ended, or is ended where a new launcher searches for it.
+        """End all processes, as a new launcher that searches for them or as a power failure.
 
         What it used is not known. It counts as running until now where something was found of it,
         else until the launcher is last known to have been there: when the journal was written.

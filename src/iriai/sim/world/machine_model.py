@@ -93,7 +93,7 @@ def _unsent(_machine: SimulatedMachine, _send: Send) -> None:
 
 
 def _unseen(_machine: SimulatedMachine, _turn: Turn, _now: Instant) -> None:
-    """Before an observer is set."""
+    """Ignore a turn: no observer is set."""
 
 
 class SimulatedMachine:
@@ -148,7 +148,7 @@ class SimulatedMachine:
     # --- the daemon ------------------------------------------------------------------------------
 
     def start(self, now_s: float) -> None:
-        """A daemon comes up from the store; an earlier one is gone with all that it had in mind."""
+        """Start a daemon from the store; the memory of an earlier one is lost."""
         now = self._now(now_s)
         self._forget()
         self.core = self._from_store(now)
@@ -159,13 +159,13 @@ class SimulatedMachine:
             self._greeted()
 
     def go_down(self, kept_turns: int = 0) -> None:
-        """The daemon dies; of what it wrote and did not sync the first turns may be kept."""
+        """Kill the daemon; the first `kept_turns` of those not synced are kept."""
         self.store.crash(min(kept_turns, len(self.store.unsynced)))
         self._forget()
         self.is_up = self.is_stopped = False
 
     def power_off(self, now_s: float, kept_turns: int = 0) -> None:
-        """The whole machine dies; it comes back as another boot."""
+        """Switch the machine off; it comes back as another boot."""
         self.go_down(kept_turns)
         self.launcher.power_off(now_s)
         self.boots += 1
@@ -178,7 +178,7 @@ class SimulatedMachine:
         self._has_requests = False
 
     def refusal_of(self, home: str, user: str, wall_s: float) -> str:
-        """Why tasks of a user from a home are not run here at that time; empty: they are."""
+        """Return why tasks of a user from a home are refused here; empty if they are not."""
         trust = HomeTrust({each: users for each, (_, users) in self.trusted.items()})
         until_s = self.consents.get((home, user), -math.inf)
         words = refusal_of(self.plan.rules, trust, home, user, lambda: wall_s < until_s)
@@ -235,17 +235,17 @@ class SimulatedMachine:
     # --- the launcher ----------------------------------------------------------------------------
 
     def kill_launcher(self, now_s: float) -> None:
-        """The launcher dies; what it runs is ended by the next one."""
+        """Kill the launcher; the next one ends the processes."""
         self.launcher.die(now_s)
         self._receive([LauncherLost()])
 
     def start_launcher(self, now_s: float) -> None:
-        """A new launcher comes up, with the journal of the old one."""
+        """Start a new launcher with the journal of the old one."""
         self.launcher.start(now_s)
         self._greeted()
 
     def wake_launcher(self, now_s: float) -> None:
-        """A launcher that was stopped goes on; whoever came up meanwhile is answered now."""
+        """Resume a stopped launcher; a daemon that connected meanwhile is answered now."""
         events = self.launcher.wake(now_s)
         if self._waits_for_welcome:
             self._greeted()
@@ -253,13 +253,13 @@ class SimulatedMachine:
             self._receive(events)
 
     def _greeted(self) -> None:
-        """A daemon has connected: it is told all, once the launcher is awake."""
+        """Connect the daemon to the launcher, which answers once it is not stopped."""
         self._waits_for_welcome = self.launcher.is_stopped
         if not self.launcher.is_stopped:
             self._receive(self.launcher.welcome())
 
     def _receive(self, events: list[LauncherEvent]) -> None:
-        """What the launcher says; it is lost where nobody listens, and told again some day."""
+        """Take events of the launcher; without a daemon they are lost."""
         if self.is_up and Part.NODE in self.plan.parts:
             self.inbox.extend(events)
 
@@ -268,7 +268,7 @@ class SimulatedMachine:
     def submit(
         self, spec: JobSpec, now_s: float, answer: Callable[[JobId], None] | None = None
     ) -> JobId:
-        """Hand a job in. It is seen to in the next turn; `answer` is called when it is durable."""
+        """Submit a job for the next turn; `answer` is called when it is durable."""
         job = self.core.submit(spec, (), self._now(now_s))
         self.asked()
         if answer is not None:
@@ -276,11 +276,11 @@ class SimulatedMachine:
         return job
 
     def asked(self) -> None:
-        """Someone asked the core for something: there is to be a turn."""
+        """Note a request to the core, which needs a turn."""
         self._has_requests = True
 
     def next_s(self, now_s: float) -> float:
-        """When it must be given a step; infinite where nothing will happen by itself."""
+        """Return the time of the next step; infinite if nothing is planned."""
         if not self.is_up or self.is_stopped:
             return self.launcher.next_end_s()
         if self.inbox or self._has_requests:
@@ -294,7 +294,7 @@ class SimulatedMachine:
         return next_s
 
     def step(self, now_s: float) -> None:
-        """What is due by now happens.
+        """Handle everything that is due by now.
 
         Raises:
             AssertionError: its parts keep it busy for ever, in one moment.
@@ -317,7 +317,7 @@ class SimulatedMachine:
             self.turn(now_s)
 
     def turn(self, now_s: float) -> None:
-        """What has arrived is handled, its records are written, its effects performed."""
+        """Handle what has arrived, write its records and perform its effects."""
         turn, now = self.end_turn(now_s)
         if turn.records:
             self.commits.write(turn.records, turn.is_urgent, now_s)
@@ -326,7 +326,7 @@ class SimulatedMachine:
         self.on_turn(self, turn, now)
 
     def _send_off(self, outward: list[Effect], now_s: float) -> None:
-        """Set the alarms; all else waits until the records are durable."""
+        """Set the alarms; hold back all else until the records are durable."""
         answers, self._answers = self._answers, []
         orders: list[Effect] = []
         for effect in outward:
@@ -340,7 +340,7 @@ class SimulatedMachine:
             self.commits.leave(lambda at_s: self._leave(orders, answers, at_s))
 
     def end_turn(self, now_s: float) -> tuple[Turn, Instant]:
-        """Handle what has arrived and settle: a turn that a crash may still undo."""
+        """Handle what has arrived; return a turn of which nothing is stored or sent yet."""
         self._has_requests = False
         now = self._now(now_s)
         core, inbox = self.core, self.inbox
@@ -351,7 +351,7 @@ class SimulatedMachine:
     def _leave(
         self, effects: list[Effect], answers: list[Callable[[], None]], now_s: float
     ) -> None:
-        """What a turn asked for, now that its records are durable."""
+        """Perform the effects of a turn whose records are durable."""
         launcher = self.launcher
         for effect in effects:
             if type(effect) is Send:
@@ -370,6 +370,6 @@ class SimulatedMachine:
             answer()
 
     def _now(self, now_s: float) -> Instant:
-        """The clocks, in a new turn."""
+        """Return the clocks at the begin of a new turn."""
         self.turns += 1
         return self.clock.at(now_s, f"{self.plan.name}:{self.turns}")

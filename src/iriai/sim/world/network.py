@@ -47,7 +47,7 @@ class NetworkPlan:
 
 
 class _Link:
-    """Between two machines."""
+    """The link between two machines."""
 
     def __init__(self, ends: tuple[SimulatedMachine, SimulatedMachine]) -> None:
         self.ends = ends
@@ -68,7 +68,7 @@ class _Link:
 
 
 class Network:
-    """Every link of a world."""
+    """All links of a world."""
 
     has_links = True
     """Whether machines must be joined before they can speak to each other."""
@@ -95,7 +95,7 @@ class Network:
     # --- links -----------------------------------------------------------------------------------
 
     def join(self, first: SimulatedMachine, second: SimulatedMachine) -> None:
-        """From now on the two machines open a link whenever they can.
+        """Let two machines open a link whenever they can.
 
         Of a cluster other members relay between two that cannot be reached from outside.
 
@@ -111,26 +111,26 @@ class Network:
         self._open(link)
 
     def cut(self, first: str, second: str) -> None:
-        """Nothing passes between two machines, until `heal`."""
+        """Part two machines until `heal`."""
         link = self._links.get(_pair(first, second))
         if link is not None:
             link.is_cut = True
             self._break(link)
 
     def heal(self, first: str, second: str) -> None:
-        """The way between two machines is free again."""
+        """End the partition of two machines."""
         link = self._links.get(_pair(first, second))
         if link is not None and link.is_cut:
             link.is_cut = False
             self._open(link)
 
     def leave(self, name: str) -> None:
-        """A machine is gone for ever: nobody tries to reach it any more."""
+        """Remove the links of a machine that left for ever."""
         for pair in [pair for pair in self._links if name in pair]:
             self._links.pop(pair).is_cut = True
 
     def heal_all(self) -> None:
-        """Every way is free from now on, every message arrives, every link opens anew."""
+        """End all partitions and losses of messages, and open every link anew."""
         self.plan = replace(self.plan, loss=0.0, repeat=0.0, late=0.0)
         for link in self._links.values():
             link.is_cut = False
@@ -138,14 +138,14 @@ class Network:
             self._open(link)
 
     def break_link(self, first: str, second: str) -> None:
-        """A link breaks; it is opened again soon."""
+        """Break a link, which opens again soon."""
         link = self._links.get(_pair(first, second))
         if link is not None:
             self._break(link)
             self._open(link)
 
     def break_all_of(self, name: str) -> None:
-        """A machine is gone, or does not answer: all its links break."""
+        """Break all links of a machine."""
         for pair, link in self._links.items():
             if name in pair:
                 self._break(link)
@@ -153,7 +153,7 @@ class Network:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every link is open, and both ends know."""
+        """True if every link is open at both ends."""
         return all(link.is_open and all(link.believes.values()) for link in self._links.values())
 
     def _break(self, link: _Link) -> None:
@@ -178,7 +178,7 @@ class Network:
             self.on_arrival(end, LinkDown(link.other[name].plan.name))
 
     def _open(self, link: _Link) -> None:
-        """Try; again in a while where it cannot be."""
+        """Open a link, or try again later."""
         if link.is_open or link.is_cut or link.is_tried:
             return
         ready = all(end.is_up and not end.is_stopped for end in link.ends)
@@ -208,7 +208,7 @@ class Network:
     # --- messages --------------------------------------------------------------------------------
 
     def send(self, sender: SimulatedMachine, send: Send) -> None:
-        """A part has something to say to another machine; without a link nobody hears it."""
+        """Send a message of a part to another machine; without a link it is lost."""
         name = sender.plan.name
         link = self._links.get(_pair(name, send.machine))
         if link is None or not link.is_open or not link.believes[name]:

@@ -34,7 +34,7 @@ PING_BYTES = 83
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """One way, lognormal."""
+    """The lognormal delays of messages, one way."""
 
     median_s: float = 0.010
     sigma: float = 0.5
@@ -74,7 +74,7 @@ class OpenNetwork(Network):
         """Messages of each kind."""
 
     def send(self, sender: SimulatedMachine, send: Send) -> None:
-        """A part has something to say to another machine."""
+        """Send a message of a part to another machine, and count its bytes."""
         name, to, message = sender.plan.name, send.machine, send.message
         now_s = self._agenda.now_s
         way = f"{name}>{to}"
@@ -105,7 +105,7 @@ class OpenNetwork(Network):
         self._agenda.at(arrival_s, partial(self._arrives, to, delivered))
 
     def _link_bytes(self, name: str, to: str, now_s: float) -> int:
-        """What the link between two machines takes by itself, until something is said on it."""
+        """Return the bytes of handshakes and pings since the last message on a link."""
         pair = f"{name} {to}" if name < to else f"{to} {name}"
         quiet_s = now_s - self._used_s.get(pair, -inf)
         self._used_s[pair] = now_s

@@ -38,7 +38,7 @@ class OracleMembership:
         seed: int,
         tell: Callable[[SimulatedMachine, PeersChanged | MachineForgotten], None],
     ) -> None:
-        """`tell` takes what reaches a machine."""
+        """`tell` is called with each event for a machine."""
         self._agenda = agenda
         self._tell_machine = tell
         self._dice = Rng(seed, "members")
@@ -57,15 +57,15 @@ class OracleMembership:
 
     @property
     def count(self) -> int:
-        """Members of all clusters, whether they are there or not."""
+        """The number of members of all clusters, online or not."""
         return len(self._is_up)
 
     def gather(self) -> None:
-        """A large world is being set up: nobody is told anything before `gathered`."""
+        """Hold back all events until `gathered`, while a large world is set up."""
         self._is_gathering = True
 
     def gathered(self) -> None:
-        """Each machine is told once of all that came up."""
+        """Report all members once to each machine."""
         self._is_gathering = False
         peers = {
             cluster: tuple(self._peer(each.plan) for each in machines)
@@ -83,7 +83,7 @@ class OracleMembership:
                 self._tell_machine(machine, PeersChanged(peers[cluster], self._peer_clusters))
 
     def machine_up(self, machine: SimulatedMachine) -> None:
-        """It knows at once who is there; the others hear of it."""
+        """Report the members to a machine that came up, and the machine to the others."""
         name, cluster = machine.plan.name, machine.plan.cluster
         if not cluster:
             return
@@ -99,7 +99,7 @@ class OracleMembership:
         self._spread(machine)
 
     def machine_down(self, machine: SimulatedMachine) -> None:
-        """The others notice."""
+        """Report to the others that a machine went down."""
         if machine.plan.cluster:
             self._is_up[machine.plan.name] = False
             self._is_missed(machine)
@@ -108,7 +108,7 @@ class OracleMembership:
             self._agenda.after(FORGOTTEN_S, partial(self._forget, machine, count))
 
     def _forget(self, machine: SimulatedMachine, count: int) -> None:
-        """It was gone all the time since it went down that often."""
+        """Forget a machine that stayed down since its `count`th time."""
         name = machine.plan.name
         if not self._is_up[name] and self._downs[name] == count:
             for other in self._of_clusters[machine.plan.cluster]:
@@ -116,7 +116,7 @@ class OracleMembership:
                     self._tell_machine(other, MachineForgotten(name))
 
     def suspect(self, machine: SimulatedMachine, lasts_s: float) -> None:
-        """Someone takes it for dead, for a while, and some believe it."""
+        """Let others suspect a machine for a while."""
         name = machine.plan.name
         self._suspects[name] = None
         self._is_missed(machine)
@@ -132,13 +132,13 @@ class OracleMembership:
     # --- other clusters --------------------------------------------------------------------------
 
     def _is_missed(self, machine: SimulatedMachine) -> None:
-        """It is gone, or suspected: another one is candidate, if it was one."""
+        """Replace a candidate that is down or suspected."""
         cluster = machine.plan.cluster
         if machine.plan.name in self._candidates.get(cluster, ()):
             self._rank(cluster, [each.plan.name for each in self._of_clusters[cluster]])
 
     def _rank(self, cluster: str, names: list[str]) -> None:
-        """Those of `names` that come first are the candidates of a cluster; others hear of it."""
+        """Make the first of `names` the candidates of a cluster, and report a change."""
         there = tuple(
             self._peer(each.plan) for each in self._named(names) if self._is_up[each.plan.name]
         )
@@ -176,7 +176,7 @@ class OracleMembership:
             self._agenda.after(delay_s, partial(self._update, machine))
 
     def _update(self, machine: SimulatedMachine) -> None:
-        """What a machine believes from now on."""
+        """Report the members of its cluster to a machine."""
         self._is_due.pop(machine.plan.name, None)
         if machine.is_up:
             machines = self._of_clusters[machine.plan.cluster]

@@ -57,7 +57,7 @@ class Ways:
 
 @dataclass
 class PeerMachine:
-    """One machine of such a world."""
+    """A machine of a `PeerWorld`."""
 
     name: str
     peers: ClusterCore
@@ -79,7 +79,7 @@ class PeerMachine:
     """How each of its questions ended, by number."""
 
     def takes_for(self, other: str) -> MemberState | None:
-        """What it takes another machine for; None where it never heard of it."""
+        """Return the state of another member as this machine sees it; None if unknown."""
         member = self.peers.members.get(other)
         return member.state if member else None
 
@@ -98,7 +98,7 @@ class PeerWorld:
         agenda: EventQueue | None = None,
         carry: Callable[[PeerMachine, Send], None] | None = None,
     ) -> None:
-        """`agenda` is that of a larger world; `carry` takes what is sent, instead of `ways`.
+        """`agenda` is that of a larger world; `carry` sends messages instead of `ways`.
 
         Whoever carries it calls `arrive` in the end.
         """
@@ -126,7 +126,7 @@ class PeerWorld:
 
     @property
     def now_s(self) -> float:
-        """The time."""
+        """The current time."""
         return self.agenda.now_s
 
     # --- machines --------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class PeerWorld:
         parts: tuple[str, ...] = ("node", "home", "broker"),
         came_up_s: float | None = None,
     ) -> PeerMachine:
-        """A machine comes up for the first time, or again with nothing kept.
+        """Add a machine, or restart one without its state.
 
         `came_up_s`: when, if it was there before now.
         """
@@ -179,34 +179,34 @@ class PeerWorld:
         return machine
 
     def crash(self, name: str) -> None:
-        """A machine is gone without a word."""
+        """Stop a machine without notice."""
         self.machines[name].is_up = False
 
     def leave(self, name: str) -> None:
-        """A machine says that it goes; it goes on for three seconds."""
+        """Let a machine announce that it leaves; it stops after three seconds."""
         machine = self.machines[name]
         self.perform(machine, machine.peers.leave(machine.clock.at(self.now_s)))
         self.agenda.after(3.0, partial(setattr, machine, "is_up", False))
 
     def sleep(self, name: str, for_s: float) -> None:
-        """A machine sleeps: its clock goes on, it does nothing."""
+        """Suspend a machine for a while; its clock goes on."""
         machine = self.machines[name]
         machine.is_asleep = True
         self.agenda.after(for_s, partial(self._wake_up, machine))
 
     def ask(self, name: str, other: str, question: bytes) -> int:
-        """A machine asks another, which says the same back; the question's number."""
+        """Send a question to another machine, which echoes it; return its number."""
         machine = self.machines[name]
         number, effects = machine.inquiries.ask(other, question, machine.clock.at(self.now_s))
         self.perform(machine, effects)
         return number
 
     def part(self, sides: dict[str, int]) -> None:
-        """Nothing passes between machines of different sides; side 0 for those not named."""
+        """Part machines by side; those not named are on side 0."""
         self._sides = sides
 
     def heal(self) -> None:
-        """Everything passes again."""
+        """End the partition."""
         self._sides = {}
 
     def run_until(self, until_s: float) -> None:
@@ -214,7 +214,7 @@ class PeerWorld:
         self.agenda.run_until(until_s)
 
     def run_until_true(self, condition: Callable[[], bool], until_s: float) -> float | None:
-        """Run, and look each tenth of a second; when it held first, or None by `until_s`."""
+        """Run until `condition` holds, checked each 0.1 s; return the time, or None."""
         while not condition():
             if self.now_s >= until_s:
                 return None
@@ -222,11 +222,11 @@ class PeerWorld:
         return self.now_s
 
     def up(self) -> list[PeerMachine]:
-        """The machines that are there."""
+        """Return the machines that are up."""
         return [machine for machine in self.machines.values() if machine.is_up]
 
     def perform(self, machine: PeerMachine, effects: list[Effect]) -> None:
-        """Do what a core asked for."""
+        """Perform the effects of a core."""
         for effect in effects:
             if isinstance(effect, Send):
                 self._send(machine, effect)
@@ -276,14 +276,14 @@ class PeerWorld:
         self.agenda.after(delay_s, partial(self.arrive, to, event))
 
     def _answers(self, machine: PeerMachine, to: PeerMachine) -> bool:
-        """Whether it is in answer to `to`, over the connection that `to` opened."""
+        """Return True if a message answers `to`, over the connection that `to` opened."""
         return self._answering == (machine.name, to.name)
 
     def _delay_s(self) -> float:
         return min(self._delays.lognormal(self.ways.delay_s, SIGMA), self.ways.delay_max_s)
 
     def arrive(self, machine: PeerMachine, event: Delivered) -> None:
-        """A message reaches a machine, if anything does."""
+        """Deliver a message to a machine, unless it is down or on another side."""
         if not machine.is_up:
             return
         if self._sides.get(machine.name, 0) != self._sides.get(event.sender, 0):

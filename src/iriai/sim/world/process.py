@@ -11,7 +11,7 @@ from iriai.sim.world.work import KILLED, TERMINATED, End, Work
 
 
 class ProcessModel:
-    """Ends by itself, or is asked to end and killed when its grace is over."""
+    """A process that ends by itself, or is asked to end and killed after its grace."""
 
     def __init__(
         self, attempt: AttemptId, spec: JobSpec, work: Work, started_s: float, speed: float
@@ -37,11 +37,11 @@ class ProcessModel:
 
     @property
     def due_s(self) -> float:
-        """When it ends, by what is known."""
+        """The time of its end, as far as known."""
         return min(self.lease_end_s, self.end_s)
 
     def ask(self, cause: EndCause, grace_s: float, at_s: float) -> None:
-        """Ask it to end: one that does not listen is killed when the grace is over.
+        """Ask the process to end; a stubborn one is killed when the grace is over.
 
         The first cause stays; a later request can only shorten the grace.
         """
@@ -58,11 +58,11 @@ class ProcessModel:
         self._foresee()
 
     def end_untended_s(self, since_s: float) -> float:
-        """When it ends if its launcher has been away since then and never comes back."""
+        """Return its end if the launcher has been away since then for ever."""
         return self.end_s if self._stop_s <= since_s else self.own_end_s
 
     def slept(self, since_s: float, now_s: float) -> None:
-        """From `since_s` until now nobody asked it to end nor killed it, and none saw it end."""
+        """Account for a launcher that was stopped from `since_s` until now."""
         if self._stop_s <= since_s:
             return
         if self.own_end_s <= now_s:

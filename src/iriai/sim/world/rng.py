@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def generator(seed: int, name: str) -> Random:
-    """The generator called `name` of a simulation with this seed."""
+    """Return the generator called `name` of a simulation with this seed."""
     return Random(f"{seed}/{name}")
 
 
@@ -27,26 +27,26 @@ class Rng:
         """The next number in [0, 1)."""
 
     def chance(self, probability: float) -> bool:
-        """Whether something of this probability happens."""
+        """Return True with this probability."""
         return self.random() < probability
 
     def between(self, low: float, high: float) -> float:
-        """A number in [low, high), all alike."""
+        """Return a uniform number in [low, high)."""
         return low + (high - low) * self.random()
 
     def below(self, count: int) -> int:
-        """A whole number from 0 to `count` - 1."""
+        """Return a whole number from 0 to `count` - 1."""
         return int(self.random() * count)
 
     def pick(self, among: Sequence[T]) -> T:
-        """One of them."""
+        """Return a random element."""
         return among[int(self.random() * len(among))]
 
     def exponential(self, mean: float) -> float:
-        """The time until the next of independent events that come once in `mean`."""
+        """Return an exponentially distributed number."""
         return -mean * log(1.0 - self.random())
 
     def lognormal(self, median: float, sigma: float) -> float:
-        """A number whose logarithm is normal around that of `median`."""
+        """Return a lognormally distributed number."""
         radius = sqrt(-2.0 * log(1.0 - self.random()))
         return median * exp(sigma * radius * cos(2.0 * pi * self.random()))

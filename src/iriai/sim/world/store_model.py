@@ -30,7 +30,7 @@ from iriai.model.state import EndCause
 
 
 class StoreModel:
-    """The durable state of a machine, which it finds when it starts."""
+    """The durable state of a machine."""
 
     def __init__(self) -> None:
         self.accepted: dict[int, JobAccepted] = {}
@@ -45,17 +45,17 @@ class StoreModel:
         """Turns that were written and not committed, oldest first."""
 
     def write(self, records: Iterable[Record]) -> None:
-        """Keep the records of one turn, and commit: all of them, or none."""
+        """Write and commit the records of one turn."""
         if self.unsynced:
             self.commit(len(self.unsynced))
         self._keep(records)
 
     def append(self, records: Sequence[Record]) -> None:
-        """Write the records of one turn."""
+        """Write the records of one turn without a commit."""
         self.unsynced.append(records)
 
     def commit(self, turns: int) -> None:
-        """Make the first of the turns that were written durable."""
+        """Make the first `turns` of those written durable."""
         for _ in range(turns):
             self._keep(self.unsynced.popleft())
 
@@ -65,7 +65,7 @@ class StoreModel:
         self.unsynced.clear()
 
     def load(self) -> StoredState:
-        """What a store gives back, if no crash comes between."""
+        """Return the state as a store would load it without a crash."""
         self_ = self if not self.unsynced else self._all()
         jobs = [
             StoredJob(number, job.spec, job.submitted_wall_s, list(self_.events.get(number, ())))
@@ -83,7 +83,7 @@ class StoreModel:
         )
 
     def _all(self) -> StoreModel:
-        """A copy in which everything is committed."""
+        """Return a copy in which everything is committed."""
         copy = StoreModel()
         copy.accepted = dict(self.accepted)
         copy.events = {number: list(events) for number, events in self.events.items()}
@@ -132,7 +132,7 @@ class StoreModel:
         events.append(record)
 
     def ends(self, jobs: list[StoredJob]) -> Iterator[tuple[tuple[int, int | None], EndCause]]:
-        """How those have ended that `jobs` may wait for."""
+        """Yield the ends of the jobs and tasks that `jobs` may wait for."""
         for each in waited_for(jobs):
             if each.task is None and each.number in self.finished:
                 yield (each.number, None), self.finished[each.number].cause

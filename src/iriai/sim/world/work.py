@@ -34,12 +34,12 @@ class Work(NamedTuple):
     """How fast its memory grows; beyond what it claimed, if that is any, it is ended."""
 
     def usage(self, spec: JobSpec, elapsed_s: float) -> Usage:
-        """What it has used after so long."""
+        """Return the usage after `elapsed_s`."""
         cpu_s = elapsed_s * spec.resources.cpus * self.cpu_part
         return Usage(cpu_s, int(elapsed_s * self.memory_bytes_per_s))
 
     def outcome(self, spec: JobSpec, speed: float) -> tuple[float, End]:
-        """How long it runs on a machine, and how it ends: by itself or by what it has used."""
+        """Return the run time on a machine and the end: by itself or by a limit."""
         ends: list[tuple[float, End]] = [(self.run_s / speed, self.end)]
         rate = spec.resources.cpus * self.cpu_part
         if spec.cpu_limit_s is not None and rate > 0.0:
@@ -58,9 +58,9 @@ class Works:
         self._of_jobs: dict[tuple[str, int], Work] = {}
 
     def give(self, home: str, number: int, work: Work) -> None:
-        """The tasks of a job do this."""
+        """Set the work of the tasks of a job."""
         self._of_jobs[home, number] = work
 
     def of(self, attempt: AttemptId) -> Work:
-        """What an attempt does."""
+        """Return the work of an attempt."""
         return self._of_jobs.get((attempt.home, attempt.number), self.default)

@@ -28,7 +28,7 @@ Watcher = Callable[[SimulatedMachine, Turn, Instant], None]
 
 
 class World:
-    """Times are seconds of the world, from 0."""
+    """Machines with their network and membership. Times are seconds of the world, from 0."""
 
     def __init__(
         self, seed: int = 1, network: NetworkPlan = ZERO_DELAY, *, through_wire: bool = False
@@ -49,7 +49,7 @@ class World:
 
     @property
     def now_s(self) -> float:
-        """The time."""
+        """The current time."""
         return self.agenda.now_s
 
     # --- what there is ---------------------------------------------------------------------------
@@ -57,7 +57,7 @@ class World:
     def add(
         self, plan: MachinePlan, clock: Clock | None = None, broker_dice: Random | None = None
     ) -> SimulatedMachine:
-        """A machine comes up, linked with all that its parts talk to.
+        """Add a machine, linked with all that its parts talk to.
 
         Every machine with a home or a broker is linked with each other one; where brokers are
         elected, its cluster has one more member. `broker_dice` is for
@@ -84,7 +84,7 @@ class World:
         return machine
 
     def submit(self, home: str, spec: JobSpec, work: Work | None = None) -> JobId | None:
-        """Hand a job in; None where nobody is there. Its id is told when the job is durable."""
+        """Submit a job; None if the daemon does not run. It is accepted once it is durable."""
         machine = self.machines[home]
         if not machine.is_up or machine.is_stopped:
             return None
@@ -98,20 +98,20 @@ class World:
         self.accepted[job] = self.now_s
 
     def present(self) -> list[SimulatedMachine]:
-        """Every machine but those that are gone for ever."""
+        """Return all machines but those that left for ever."""
         return [machine for name, machine in self.machines.items() if name not in self.gone]
 
     # --- what happens to machines ----------------------------------------------------------------
 
     def start_machine(self, machine: SimulatedMachine) -> None:
-        """Its daemon comes up, if it is not."""
+        """Start the daemon of a machine if it does not run."""
         if not machine.is_up and machine.plan.name not in self.gone:
             machine.start(self.now_s)
             self.members.machine_up(machine)
             self.touch(machine)
 
     def go_down(self, machine: SimulatedMachine, kept_turns: int = 0) -> None:
-        """Its daemon dies; of the turns that were not committed so many may be kept."""
+        """Kill the daemon; the first `kept_turns` of those not committed are kept."""
         if machine.is_up:
             machine.go_down(kept_turns)
             self.members.machine_down(machine)
@@ -119,25 +119,25 @@ class World:
             self.touch(machine)
 
     def power_off(self, machine: SimulatedMachine, kept_turns: int = 0) -> None:
-        """The whole machine dies, its tasks with it."""
+        """Switch a machine off, with its tasks."""
         machine.power_off(self.now_s, kept_turns)
         self.members.machine_down(machine)
         self.network.break_all_of(machine.plan.name)
         self.touch(machine)
 
     def power_on(self, machine: SimulatedMachine) -> None:
-        """It boots: launcher and daemon."""
+        """Boot a machine: launcher and daemon."""
         if not machine.launcher.is_up and machine.plan.name not in self.gone:
             machine.start_launcher(self.now_s)
         self.start_machine(machine)
         self.touch(machine)
 
     def stop(self, machine: SimulatedMachine) -> None:
-        """Its daemon sleeps (SIGSTOP); what reaches it waits."""
+        """Stop the daemon (SIGSTOP); its events wait."""
         machine.is_stopped = True
 
     def wake(self, machine: SimulatedMachine) -> None:
-        """Its daemon goes on, if it sleeps."""
+        """Resume a daemon that is stopped."""
         if machine.is_up and machine.is_stopped:
             machine.is_stopped = False
             self.touch(machine)
@@ -145,13 +145,13 @@ class World:
     # --- time ------------------------------------------------------------------------------------
 
     def arrive(self, machine: SimulatedMachine, event: MachineEvent) -> None:
-        """Something reaches a daemon; it is handled with all else of this moment."""
+        """Deliver an event to a daemon, which handles it with all others of this moment."""
         machine.inbox.append(event)
         if not machine.is_due:
             self.touch(machine)
 
     def touch(self, machine: SimulatedMachine) -> None:
-        """Something about the machine changed: its next step may be earlier now."""
+        """Plan the next step of a machine that changed."""
         if machine.is_due:
             return
         now_s, planned_s = self.agenda.now_s, machine.planned_s
@@ -168,7 +168,7 @@ class World:
         self.agenda.run_until(until_s)
 
     def _alarm(self, machine: SimulatedMachine) -> None:
-        """A moment has come for which a step was planned; there may be nothing to do any more."""
+        """Perform a planned step, which may have nothing left to do."""
         machine.planned_s.pop()
         if not machine.is_due:
             self._step(machine)
