@@ -39,7 +39,7 @@ def run(seeds: Sequence[int]) -> tuple[Panel, ...]:
     for settings in CASES.values():
         records = [
             record
-            for seed in (seeds if settings.policy != "fcfs" else seeds[:1])  # which has no dice
+            for seed in (seeds if settings.policy != "fcfs" else seeds[:1])  # which has no rng
             for record in replay(log, replace(settings, seed=seed))
         ]
         rows.append(

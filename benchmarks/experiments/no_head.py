@@ -113,18 +113,18 @@ def arrivals_of(setting: Variant) -> list[Arrival]:
 
     So that the machines are as busy at once as they are in the long run.
     """
-    dice = Rng(setting.seed, "arrivals")
-    between = partial(dice.between, setting.shortest_s, setting.longest_s)
+    rng = Rng(setting.seed, "arrivals")
+    between = partial(rng.between, setting.shortest_s, setting.longest_s)
     begun = int(setting.machines * min(1.0, setting.load))
-    found = [Arrival(0.0, dice.random() * between()) for _ in range(begun)]
+    found = [Arrival(0.0, rng.random() * between()) for _ in range(begun)]
     if setting.is_saturated:
         count = ceil(1.2 * setting.machines * setting.end_s / setting.mean_s)
         return found + [Arrival(0.0, between()) for _ in range(count)]
     gap_s = setting.mean_s / (setting.machines * setting.load)
-    at_s = dice.exponential(gap_s)
+    at_s = rng.exponential(gap_s)
     while at_s < setting.end_s:
         found.append(Arrival(at_s, between()))
-        at_s += dice.exponential(gap_s)
+        at_s += rng.exponential(gap_s)
     return found
 
 
@@ -143,7 +143,7 @@ def oracle_of_lines(setting: Variant, arrivals: Sequence[Arrival]) -> Result:
     free = [cluster_of.count(number) for number in range(setting.clusters)]
     homes = cluster_of[: setting.homes] if setting.homes > 1 else [0]
     lines: list[deque[int]] = [deque() for _ in free]
-    dice = Rng(setting.seed, "homes")
+    rng = Rng(setting.seed, "homes")
     ends: list[tuple[float, int]] = []
     starts: dict[int, float] = {}
 
@@ -162,7 +162,7 @@ def oracle_of_lines(setting: Variant, arrivals: Sequence[Arrival]) -> Result:
 
     for number, arrival in enumerate(arrivals):
         free_until(arrival.at_s)
-        own = dice.pick(homes)
+        own = rng.pick(homes)
         found = next((c for c in (own, *range(len(free))) if free[c]), None)
         if found is None:
             lines[own].append(number)
@@ -176,11 +176,11 @@ def oracle_of_lines(setting: Variant, arrivals: Sequence[Arrival]) -> Result:
 
 def central(setting: Variant, arrivals: Sequence[Arrival], cycle_s: float) -> Result:
     """Serve tasks as a manager that matches first come, first served, once in each cycle."""
-    dice = Rng(setting.seed, f"central/{cycle_s}")
+    rng = Rng(setting.seed, f"central/{cycle_s}")
 
     def hop_s() -> float:
         delays = setting.delays
-        return min(delays.longest_s, dice.lognormal(delays.median_s, delays.sigma))
+        return min(delays.longest_s, rng.lognormal(delays.median_s, delays.sigma))
 
     known_free = [0.0] * setting.machines
     heapify(known_free)
@@ -218,7 +218,7 @@ class Trial:
         self._numbers: dict[JobId, int] = {}
         self._starts: dict[int, float] = {}
         self._stretches: list[Stretch] = []
-        self._dice = Rng(setting.seed, "homes")
+        self._rng = Rng(setting.seed, "homes")
         self.brokers: dict[str, None] = {}
         """Machines that were broker in the window."""
         self._homes = self._build()
@@ -267,7 +267,7 @@ class Trial:
     def _submit(self, number: int, arrival: Arrival) -> None:
         """Submit a task at a random home that is up."""
         for _ in range(100):
-            home = self._dice.pick(self._homes)
+            home = self._rng.pick(self._homes)
             user = f"u{number % 10}"
             limit_s = self.setting.longest_s * 2.0
             spec = JobSpec(

@@ -63,7 +63,7 @@ class _Days:
     def __init__(self, factor: float, seed: int) -> None:
         configuration = Configuration(order=OrderSection(name="lottery", offpeak_factor=factor))
         self._place = Workplace(CPUS, configuration, seed)
-        self._dice = Rng(seed, "submissions")
+        self._rng = Rng(seed, "submissions")
         self._held: dict[str, int] = {}
         """How many jobs each user holds back."""
         self._later: set[int] = set()
@@ -73,7 +73,7 @@ class _Days:
             for number in range(USERS):
                 reacts = 1.0 - factor >= (number + 0.5) / USERS
                 for _ in range(JOBS):
-                    at_s = day * DAY_S + self._dice.between(OPENS_S, CLOSES_S)
+                    at_s = day * DAY_S + self._rng.between(OPENS_S, CLOSES_S)
                     hand_in = partial(self._work_comes, f"u{number}", reacts=reacts)
                     agenda.at(at_s, hand_in)
             agenda.at(day * DAY_S + GIVES_UP_S, self._give_up)

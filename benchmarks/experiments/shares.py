@@ -35,12 +35,12 @@ def shares(
     `accounts` say how many jobs each hands in at the beginning, all of one cpu. With `sigma` their
     lengths are lognormal.
     """
-    dice = Rng(seed, "lengths")
+    rng = Rng(seed, "lengths")
     jobs: list[LogJob] = []
     for account, count in accounts.items():
         group, user = account.split("/")
         for _ in range(count):
-            run_s = max(1.0, dice.lognormal(RUN_S, sigma)) if sigma else RUN_S
+            run_s = max(1.0, rng.lognormal(RUN_S, sigma)) if sigma else RUN_S
             jobs.append(LogJob(len(jobs) + 1, 0.0, run_s, 1, run_s, Account(group, user)))
     log = Log("backlog", CPUS, jobs)
     settings = ReplaySettings(order=order, seed=seed, configuration=configuration)

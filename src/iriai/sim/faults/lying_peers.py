@@ -85,19 +85,19 @@ def fails(seed: int) -> str | None:
 
 class _World:
     def __init__(self, seed: int) -> None:
-        self.dice = Rng(seed, "lies")
+        self.rng = Rng(seed, "lies")
         self.peers = PeerWorld(seed, Ways(has_relays=True), needs_certificates=True)
         self.peers.on_entries = self._learned
         self._ledgers: dict[str, LedgerSync] = {}
         self._signer = KeyedSigner(seed, LIAR)
         self._heard: list[ToMembership | ToDirectory] = []
         """What honest machines said to the liar."""
-        count = 5 + self.dice.below(4)
+        count = 5 + self.rng.below(4)
         names = [f"m{number}" for number in range(count)]
         for name in (*names, GONE, LIAR):
             self._add(name, [] if name == names[0] else [names[0]])
         self.honest = [*names, GONE]
-        self._framed = self.dice.pick(names)
+        self._framed = self.rng.pick(names)
         """In whose name the liar doubts."""
         self.peers.on_send = lambda _, send: (
             self._heard.append(send.message)  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ class _World:
         )
 
     def _add(self, name: str, seeds: list[str]) -> None:
-        clock = Clock(self.dice.between(0.0, 1e6), self.dice.between(-30.0, 30.0))
+        clock = Clock(self.rng.between(0.0, 1e6), self.rng.between(-30.0, 30.0))
         now = clock.at(self.peers.now_s)
         self._ledgers[name] = LedgerSync(name, FADING, (), now)
         machine = self.peers.add(
@@ -131,12 +131,12 @@ class _World:
         assert self._all_alive(), "they never knew each other"
         at_s = BEGINS_S
         while at_s < ENDS_S:
-            at_s += self.dice.between(0.0, 2.0 / LIES_PER_S)
+            at_s += self.rng.between(0.0, 2.0 / LIES_PER_S)
             peers.agenda.at(at_s, self._lie)
-        peers.agenda.at(self.dice.between(BEGINS_S, ENDS_S / 2), partial(self._crash, GONE))
+        peers.agenda.at(self.rng.between(BEGINS_S, ENDS_S / 2), partial(self._crash, GONE))
         peers.agenda.at(BEGINS_S, self._answer)
-        restarts = self.dice.pick(self.honest[:-1])
-        peers.agenda.at(self.dice.between(BEGINS_S, ENDS_S / 2), partial(self._restart, restarts))
+        restarts = self.rng.pick(self.honest[:-1])
+        peers.agenda.at(self.rng.between(BEGINS_S, ENDS_S / 2), partial(self._restart, restarts))
         while peers.now_s < ENDS_S:
             peers.run_until(peers.now_s + LOOK_EACH_S)
             self._check()
@@ -220,8 +220,8 @@ class _World:
             self._altered,
             self._altered,
         )
-        to = self.dice.pick(self.honest)
-        part, message = self.dice.pick(lies)(to)
+        to = self.rng.pick(self.honest)
+        part, message = self.rng.pick(lies)(to)
         event = Delivered(LIAR, part, message)
         machine = self.peers.machines[to]
         self.peers.agenda.after(0.01, partial(self.peers.arrive, machine, event))
@@ -230,10 +230,10 @@ class _World:
         """Doubt some machines, perhaps the receiver, at their own or another incarnation."""
         doubts = []
         for _ in range(3):
-            name = self.dice.pick(self.honest)
+            name = self.rng.pick(self.honest)
             known = self.peers.machines[name].peers.publisher.incarnation
-            incarnation = self.dice.pick((known, known, known + 1, NUMBER_MAX - 1, 2**60))
-            doubts.append(self._signed(Doubt(name, incarnation, self.dice.chance(0.7), LIAR)))
+            incarnation = self.rng.pick((known, known, known + 1, NUMBER_MAX - 1, 2**60))
+            doubts.append(self._signed(Doubt(name, incarnation, self.rng.chance(0.7), LIAR)))
         return self._news(*doubts)
 
     def _forged_doubt(self, to: str) -> tuple[Part, Any]:
@@ -242,7 +242,7 @@ class _World:
         for name in self.honest:
             incarnation = self.peers.machines[name].peers.publisher.incarnation
             doubts.append(
-                self._signed(Doubt(name, incarnation, self.dice.chance(0.5), self._framed))
+                self._signed(Doubt(name, incarnation, self.rng.chance(0.5), self._framed))
             )
         return self._news(*doubts)
 
@@ -251,7 +251,7 @@ class _World:
         return msgspec.structs.replace(doubt, signature=self._signer.sign(doubt_content(doubt)))
 
     def _news(self, *doubts: Doubt) -> tuple[Part, Any]:
-        return Part.MEMBERSHIP, Probe(self.dice.below(1000), News((), doubts))
+        return Part.MEMBERSHIP, Probe(self.rng.below(1000), News((), doubts))
 
     def _answer(self) -> None:
         """Answer the probes of the dead machine, as a liar that guesses their numbers."""
@@ -259,7 +259,7 @@ class _World:
             machine = self.peers.machines[name]
             own = machine.peers.membership._probes.own  # noqa: SLF001 - a liar guesses its number
             if GONE not in self.honest and own is not None and own.machine == GONE:
-                kind = ProbeAnswer if self.dice.chance(0.9) else ProbeMissed
+                kind = ProbeAnswer if self.rng.chance(0.9) else ProbeMissed
                 self.peers.arrive(machine, Delivered(LIAR, Part.MEMBERSHIP, kind(own.number)))
         liar = self.peers.machines[LIAR]
         own = liar.peers.membership._probes.own  # noqa: SLF001 - it does not let itself doubt
@@ -272,7 +272,7 @@ class _World:
     def _ahead(self, to: str) -> tuple[Part, Any]:
         """Publish an entry of the liar with an incarnation far in the future."""
         wall_s = self.peers.machines[LIAR].clock.at(self.peers.now_s).wall_s
-        ahead_s = self.dice.pick((1e6, 1e9, float(NUMBER_MAX) / 2))
+        ahead_s = self.rng.pick((1e6, 1e9, float(NUMBER_MAX) / 2))
         incarnation = int(wall_s + ahead_s)
         member = Member(LIAR, incarnation, MemberState.ALIVE, "lab", instance="another")
         return self._entry(EntryKind.MEMBER, member_body(member), incarnation)
@@ -280,17 +280,17 @@ class _World:
     def _counters(self, to: str) -> tuple[Part, Any]:
         """Publish more usage of an account than the machine can have counted, or almost."""
         now = self.peers.machines[LIAR].clock.at(self.peers.now_s)
-        charge_s = self.dice.pick((1e3, 1e6, 1e9, 1e12))
-        user = self.dice.pick(("ann", "bob", f"u{self.dice.below(1000)}"))
-        advance_s = charge_s * self.dice.pick((0.0, 0.9))
+        charge_s = self.rng.pick((1e3, 1e6, 1e9, 1e12))
+        user = self.rng.pick(("ann", "bob", f"u{self.rng.below(1000)}"))
+        advance_s = charge_s * self.rng.pick((0.0, 0.9))
         counter = FADING.counter().charged(charge_s, advance_s, now.wall_s)
         row = BatchRow.of(counter.row(Account("lab", user), RunTimes(1, 1.0)))
-        rows = tuple([row] * self.dice.pick((1, 1, 3)))
-        batch = LedgerBatch(self.dice.below(5), now.wall_s, rows, LIAR_CPUS)
+        rows = tuple([row] * self.rng.pick((1, 1, 3)))
+        batch = LedgerBatch(self.rng.below(5), now.wall_s, rows, LIAR_CPUS)
         return self._entry(EntryKind.LEDGER, batch_body(batch), int(now.wall_s) + 1)
 
     def _entry(self, kind: EntryKind, body: bytes, incarnation: int) -> tuple[Part, Any]:
-        version = 1_000 + self.dice.below(1_000_000)
+        version = 1_000 + self.rng.below(1_000_000)
         draft = Entry(LIAR, kind, "lab", incarnation, version, 3600.0, body, b"")
         signature = self._signer.sign(signed_content(draft))
         signed = msgspec.structs.replace(draft, signature=signature)
@@ -300,6 +300,6 @@ class _World:
         """Repeat a message of an honest machine with one field altered."""
         if not self._heard:
             return self._doubt(to)
-        message = self.dice.pick(tuple(self._heard[-50:]))
+        message = self.rng.pick(tuple(self._heard[-50:]))
         part = Part.MEMBERSHIP if isinstance(message, ToMembership) else Part.DIRECTORY
-        return part, altered(message, self.dice)
+        return part, altered(message, self.rng)

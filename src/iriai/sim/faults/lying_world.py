@@ -49,13 +49,13 @@ def fails(seed: int) -> str | None:
 
 class _LyingWorld:
     def __init__(self, seed: int) -> None:
-        self._dice = Rng(seed, "lies")
+        self._rng = Rng(seed, "lies")
         self._world = world = World(seed, LAN)
         self._runs: dict[TaskId, tuple[AttemptId, str]] = {}
-        names = [f"m{number}" for number in range(2 + self._dice.below(2))]
+        names = [f"m{number}" for number in range(2 + self._rng.below(2))]
         for name in (*names, LIAR):
-            plan = MachinePlan(name, Resources(self._dice.pick((1, 2, 4)), 1 << 30), cluster="lab")
-            machine = world.add(plan, Clock(self._dice.between(0.0, 1e6)))
+            plan = MachinePlan(name, Resources(self._rng.pick((1, 2, 4)), 1 << 30), cluster="lab")
+            machine = world.add(plan, Clock(self._rng.between(0.0, 1e6)))
             machine.liars = frozenset({LIAR})
         self._honest = [world.machines[name] for name in names]
         for machine in self._honest:
@@ -80,9 +80,9 @@ class _LyingWorld:
         """Run jobs while the liar lies, and check that the jobs of honest homes end."""
         world = self._world
         for _ in range(JOBS):
-            home = self._dice.pick([*self._honest, world.machines[LIAR]])
+            home = self._rng.pick([*self._honest, world.machines[LIAR]])
             world.agenda.at(
-                self._dice.between(BEGINS_S, ENDS_S), partial(self._submit, home.plan.name)
+                self._rng.between(BEGINS_S, ENDS_S), partial(self._submit, home.plan.name)
             )
         world.run_until(ENDS_S)
         world.power_off(world.machines[LIAR])
@@ -96,10 +96,10 @@ class _LyingWorld:
         assert len(followed) == 1, f"they follow {followed}"
 
     def _submit(self, home: str) -> None:
-        dice = self._dice
-        work = Work(dice.pick((0.5, 3.0, 10.0)), SUCCESS, False)
-        tasks = dice.pick((1, 2, 5))
-        submission = Submission(dice.pick(("ann", "bob")), 1, tasks, work)
+        rng = self._rng
+        work = Work(rng.pick((0.5, 3.0, 10.0)), SUCCESS, False)
+        tasks = rng.pick((1, 2, 5))
+        submission = Submission(rng.pick(("ann", "bob")), 1, tasks, work)
         self._world.submit(home, submission.spec(), work)
 
     def _unfinished(self) -> list[str]:
@@ -112,9 +112,9 @@ class _LyingWorld:
     # --- lies ------------------------------------------------------------------------------------
 
     def _say(self, machine: SimulatedMachine, send: Send) -> None:
-        is_lie = BEGINS_S <= self._world.now_s < ENDS_S and self._dice.chance(LIE_CHANCE)
+        is_lie = BEGINS_S <= self._world.now_s < ENDS_S and self._rng.chance(LIE_CHANCE)
         if is_lie:
-            message = altered(send.message, self._dice)
+            message = altered(send.message, self._rng)
             try:
                 message = unpack(pack(send.part, message))
             except (msgspec.MsgspecError, ValueError):

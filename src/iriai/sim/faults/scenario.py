@@ -161,159 +161,159 @@ def _plans(shape: Rng, is_calm: bool) -> list[MachinePlan]:
     ]
 
 
-def _with_rules(dice: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
+def _with_rules(rng: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
     """Let some machines run tasks of some users only; the largest runs everybody's."""
     largest = max(plans, key=lambda plan: plan.capacity.cpus)
     return [
-        replace(plan, rules=_rules(dice, plan.name))
-        if plan is not largest and dice.chance(0.3)
+        replace(plan, rules=_rules(rng, plan.name))
+        if plan is not largest and rng.chance(0.3)
         else plan
         for plan in plans
     ]
 
 
-def _rules(dice: Rng, machine: str) -> HomeRules:
-    users = (dice.pick(("ann", "bob", "eve")),)
-    return HomeRules(machine, {dice.pick((OTHERS, FRONT)): users})
+def _rules(rng: Rng, machine: str) -> HomeRules:
+    users = (rng.pick(("ann", "bob", "eve")),)
+    return HomeRules(machine, {rng.pick((OTHERS, FRONT)): users})
 
 
-def _clock(dice: Rng) -> Clock:
+def _clock(rng: Rng) -> Clock:
     return Clock(
-        dice.between(0.0, 1e6),
-        dice.between(-100.0, 100.0),
-        dice.between(-DRIFT_MAX, DRIFT_MAX),
+        rng.between(0.0, 1e6),
+        rng.between(-100.0, 100.0),
+        rng.between(-DRIFT_MAX, DRIFT_MAX),
     )
 
 
-def _work(dice: Rng, use: Rng, homes: list[str], cpus_max: int) -> list[Happening]:
+def _work(rng: Rng, use: Rng, homes: list[str], cpus_max: int) -> list[Happening]:
     happenings = []
-    for _ in range(4 + dice.below(9)):
-        run_s = dice.pick((0.0, 0.5, 3.0, 10.0, 40.0))
-        work = Work(run_s, FAILURE if dice.chance(0.1) else SUCCESS, dice.chance(0.2))
+    for _ in range(4 + rng.below(9)):
+        run_s = rng.pick((0.0, 0.5, 3.0, 10.0, 40.0))
+        work = Work(run_s, FAILURE if rng.chance(0.1) else SUCCESS, rng.chance(0.2))
         submission = Submission(
-            user=dice.pick(("ann", "bob", "eve")),
-            cpus=min(cpus_max, dice.pick((1, 1, 1, 2, 4))),
-            tasks=dice.pick((1, 1, 1, 2, 5)),
+            user=rng.pick(("ann", "bob", "eve")),
+            cpus=min(cpus_max, rng.pick((1, 1, 1, 2, 4))),
+            tasks=rng.pick((1, 1, 1, 2, 5)),
             work=work._replace(
                 cpu_part=use.pick(CPU_PARTS),
                 memory_bytes_per_s=use.pick(GROWTHS_BYTES_PER_S),
             ),
             memory_bytes=use.pick((0, 0, CLAIMED_BYTES)),
-            limit_s=dice.pick((None, 5.0, 20.0, 60.0)),
-            lease_s=dice.pick((12.0, 20.0, 40.0)),
-            urgency=dice.pick((1.0, 1.0, 1.0, 2.0)),
-            max_restarts=dice.pick((None, None, None, 0, 1)),
+            limit_s=rng.pick((None, 5.0, 20.0, 60.0)),
+            lease_s=rng.pick((12.0, 20.0, 40.0)),
+            urgency=rng.pick((1.0, 1.0, 1.0, 2.0)),
+            max_restarts=rng.pick((None, None, None, 0, 1)),
         )
-        at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S * 0.8)
-        happenings.append(Happening(at_s, "submit", dice.pick(homes), submission=submission))
+        at_s = rng.between(BEGIN_S, FAULTS_UNTIL_S * 0.8)
+        happenings.append(Happening(at_s, "submit", rng.pick(homes), submission=submission))
     return happenings
 
 
-def _short_work(dice: Rng, homes: list[str], cpus_max: int) -> list[Happening]:
+def _short_work(rng: Rng, homes: list[str], cpus_max: int) -> list[Happening]:
     """Return submissions of short tasks, which are prefetched; some turn out to be long."""
     happenings = []
-    for _ in range(1 + dice.below(3)):
-        is_limited = dice.chance(0.5)
+    for _ in range(1 + rng.below(3)):
+        is_limited = rng.chance(0.5)
         submission = Submission(
-            user=dice.pick(("ann", "bob", "sam")),
-            cpus=dice.pick((1, 1, 1, 2)) if cpus_max > 1 else 1,
-            tasks=6 + dice.below(12),
-            work=Work(dice.pick((0.3, 1.0, 2.0)), SUCCESS),
+            user=rng.pick(("ann", "bob", "sam")),
+            cpus=rng.pick((1, 1, 1, 2)) if cpus_max > 1 else 1,
+            tasks=6 + rng.below(12),
+            work=Work(rng.pick((0.3, 1.0, 2.0)), SUCCESS),
             limit_s=4.0 if is_limited else None,
-            lease_s=dice.pick((12.0, 20.0, 40.0)),
+            lease_s=rng.pick((12.0, 20.0, 40.0)),
         )
-        at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S * 0.8)
-        happenings.append(Happening(at_s, "submit", dice.pick(homes), submission=submission))
+        at_s = rng.between(BEGIN_S, FAULTS_UNTIL_S * 0.8)
+        happenings.append(Happening(at_s, "submit", rng.pick(homes), submission=submission))
         if not is_limited:  # as short as the others, by all that is known of them
             late = replace(submission, tasks=2, work=Work(25.0, SUCCESS))
-            at_s += dice.between(0.0, 5.0)
-            happenings.append(Happening(at_s, "submit", dice.pick(homes), submission=late))
+            at_s += rng.between(0.0, 5.0)
+            happenings.append(Happening(at_s, "submit", rng.pick(homes), submission=late))
     return happenings
 
 
-def _prologs(dice: Rng, nodes: list[str]) -> list[Happening]:
+def _prologs(rng: Rng, nodes: list[str]) -> list[Happening]:
     """Return failures of prologs, after each of which the machine is resumed."""
     return [
         Happening(
-            dice.between(BEGIN_S, FAULTS_UNTIL_S),
+            rng.between(BEGIN_S, FAULTS_UNTIL_S),
             "prolog-fails",
-            dice.pick(nodes),
-            dice.between(2.0, 40.0),
+            rng.pick(nodes),
+            rng.between(2.0, 40.0),
         )
-        for _ in range(dice.below(3) if nodes else 0)
+        for _ in range(rng.below(3) if nodes else 0)
     ]
 
 
-def _hole(dice: Rng, homes: list[str], nodes: list[str]) -> list[Happening]:
+def _hole(rng: Rng, homes: list[str], nodes: list[str]) -> list[Happening]:
     """Return a large array whose program is missing on one machine for a while."""
     submission = Submission(
-        user=dice.pick(("ann", "bob", "eve")),
+        user=rng.pick(("ann", "bob", "eve")),
         cpus=1,
-        tasks=15 + dice.below(15),
-        work=Work(dice.pick((5.0, 8.0)), SUCCESS),
-        lease_s=dice.pick((12.0, 20.0, 40.0)),
+        tasks=15 + rng.below(15),
+        work=Work(rng.pick((5.0, 8.0)), SUCCESS),
+        lease_s=rng.pick((12.0, 20.0, 40.0)),
     )
-    at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S * 0.6)
-    missing_s = dice.between(at_s, at_s + 10.0)
-    lasts_s = dice.between(20.0, 80.0)
+    at_s = rng.between(BEGIN_S, FAULTS_UNTIL_S * 0.6)
+    missing_s = rng.between(at_s, at_s + 10.0)
+    lasts_s = rng.between(20.0, 80.0)
     return [
-        Happening(at_s, "submit", dice.pick(homes), submission=submission),
-        Happening(missing_s, "program-missing", dice.pick(nodes), lasts_s),
+        Happening(at_s, "submit", rng.pick(homes), submission=submission),
+        Happening(missing_s, "program-missing", rng.pick(nodes), lasts_s),
     ]
 
 
-def _forgotten(dice: Rng, homes: list[str], nodes: list[str]) -> list[Happening]:
+def _forgotten(rng: Rng, homes: list[str], nodes: list[str]) -> list[Happening]:
     """Return repeated requests to forget machines, refused while these are online."""
     return [
-        Happening(dice.between(BEGIN_S, FAULTS_UNTIL_S), "forgotten", dice.pick(homes), 0.0, other)
+        Happening(rng.between(BEGIN_S, FAULTS_UNTIL_S), "forgotten", rng.pick(homes), 0.0, other)
         for other in nodes
-        if dice.chance(0.5)
+        if rng.chance(0.5)
         for _ in range(6)
     ]
 
 
-def _people(dice: Rng, homes: list[str]) -> list[Happening]:
+def _people(rng: Rng, homes: list[str]) -> list[Happening]:
     return [
         Happening(
-            dice.between(BEGIN_S, FAULTS_UNTIL_S),
-            dice.pick(PEOPLE),
-            dice.pick(homes),
-            dice.between(1.0, 30.0),
-            number=1 + dice.below(8),
+            rng.between(BEGIN_S, FAULTS_UNTIL_S),
+            rng.pick(PEOPLE),
+            rng.pick(homes),
+            rng.between(1.0, 30.0),
+            number=1 + rng.below(8),
         )
-        for _ in range(dice.below(4))
+        for _ in range(rng.below(4))
     ]
 
 
-def _elections(dice: Rng, names: list[str]) -> list[Happening]:
+def _elections(rng: Rng, names: list[str]) -> list[Happening]:
     """Return faults of brokers and of the machines that follow them."""
     return [
         Happening(
-            dice.between(BEGIN_S, FAULTS_UNTIL_S),
-            dice.pick(tuple(OF_ELECTIONS)),
-            dice.pick(names),
-            dice.pick((dice.between(0.0, 2.0), dice.between(2.0, 60.0))),
+            rng.between(BEGIN_S, FAULTS_UNTIL_S),
+            rng.pick(tuple(OF_ELECTIONS)),
+            rng.pick(names),
+            rng.pick((rng.between(0.0, 2.0), rng.between(2.0, 60.0))),
         )
-        for _ in range(1 + dice.below(4))
+        for _ in range(1 + rng.below(4))
     ]
 
 
-def _faults(dice: Rng, names: list[str], nodes: list[str]) -> list[Happening]:
+def _faults(rng: Rng, names: list[str], nodes: list[str]) -> list[Happening]:
     happenings = []
-    for _ in range(1 + dice.below(9)):
-        kind = dice.pick(FAULTS)
-        machine = dice.pick(nodes if kind in OF_NODES else names)
+    for _ in range(1 + rng.below(9)):
+        kind = rng.pick(FAULTS)
+        machine = rng.pick(nodes if kind in OF_NODES else names)
         other = ""
         if kind.startswith("link"):
-            other = dice.pick([name for name in names if name != machine])
+            other = rng.pick([name for name in names if name != machine])
         happenings.append(
             Happening(
-                dice.between(BEGIN_S, FAULTS_UNTIL_S),
+                rng.between(BEGIN_S, FAULTS_UNTIL_S),
                 kind,
                 machine,
-                dice.pick((dice.between(0.0, 2.0), dice.between(2.0, 60.0))),
+                rng.pick((rng.between(0.0, 2.0), rng.between(2.0, 60.0))),
                 other,
-                dice.below(4) if kind in ("daemon-dies", "power-fails", "dies-writing") else 0,
+                rng.below(4) if kind in ("daemon-dies", "power-fails", "dies-writing") else 0,
             )
         )
     return happenings

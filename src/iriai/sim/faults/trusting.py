@@ -24,7 +24,7 @@ def with_trust(scenario: Scenario) -> Scenario:
 
     The largest machine runs everybody's tasks, by its owner's word, so that all can end.
     """
-    dice = Rng(scenario.seed, "trust")
+    rng = Rng(scenario.seed, "trust")
     names = [plan.name for plan in scenario.plans]
     largest = max(scenario.plans, key=lambda plan: plan.capacity.cpus)
     plans = tuple(
@@ -34,25 +34,25 @@ def with_trust(scenario: Scenario) -> Scenario:
         )
         for plan in scenario.plans
     )
-    happenings = [*_said(dice, 0.0, OTHERS, 0, names)]
-    for _ in range(1 + dice.below(6)):
-        at_s = dice.between(0.0, FAULTS_UNTIL_S - HEARD_WITHIN_S)
-        users = dice.pick((0, 1, 2, 4, 5, EVERYBODY))
-        happenings += _said(dice, at_s, dice.pick(names), users, names)
-    for _ in range(dice.below(6)):
-        at_s = dice.between(BEGIN_S, FAULTS_UNTIL_S)
-        users = dice.pick((1, 2, 4))
-        lasts_s = dice.between(*CONSENTS_S)
-        machine, home = dice.pick(names), dice.pick(names)
+    happenings = [*_said(rng, 0.0, OTHERS, 0, names)]
+    for _ in range(1 + rng.below(6)):
+        at_s = rng.between(0.0, FAULTS_UNTIL_S - HEARD_WITHIN_S)
+        users = rng.pick((0, 1, 2, 4, 5, EVERYBODY))
+        happenings += _said(rng, at_s, rng.pick(names), users, names)
+    for _ in range(rng.below(6)):
+        at_s = rng.between(BEGIN_S, FAULTS_UNTIL_S)
+        users = rng.pick((1, 2, 4))
+        lasts_s = rng.between(*CONSENTS_S)
+        machine, home = rng.pick(names), rng.pick(names)
         happenings.append(Happening(at_s, "consents", machine, lasts_s, home, users))
     everything = sorted((*happenings, *scenario.happenings), key=lambda each: each.at_s)
     return replace(scenario, plans=plans, happenings=tuple(everything))
 
 
-def _said(dice: Rng, at_s: float, home: str, users: int, names: list[str]) -> list[Happening]:
+def _said(rng: Rng, at_s: float, home: str, users: int, names: list[str]) -> list[Happening]:
     """Return the delivery of one operator's document to every machine."""
     lag_s = HEARD_WITHIN_S if at_s else 0.0
     return [
-        Happening(at_s + dice.between(0.0, lag_s), "trusts", name, at_s, home, users)
+        Happening(at_s + rng.between(0.0, lag_s), "trusts", name, at_s, home, users)
         for name in names
     ]

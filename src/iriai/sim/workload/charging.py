@@ -69,14 +69,14 @@ class SlicedCharges:
     def __init__(
         self,
         machine: str,
-        standings: UsageAccounts,
+        usage: UsageAccounts,
         rule: ChargeRule,
         fading: Decay,
         began_wall_s: float,
     ) -> None:
         """`began_wall_s` is the wall clock of the machine at second 0 of the log."""
         self._machine = machine
-        self._standings = standings
+        self._usage = usage
         self._rule = rule
         self._began_wall_s = began_wall_s
         self._fading = fading
@@ -125,9 +125,9 @@ class SlicedCharges:
             for run in self._running.values():
                 if self._charge_slices(run):
                     whole_s = charge_of(run, run.read_s - run.start_s, self._rule)
-                    self._standings.charged(run.key, whole_s)
+                    self._usage.charged(run.key, whole_s)
         for row in self._ledger.drain_changed():
-            self._standings.counted(self._machine, row, row.account)
+            self._usage.counted(self._machine, row, row.account)
 
     def _charge_slices(self, run: _Run) -> bool:
         """Charge a job for the slices that are over; return False if there are none."""

@@ -50,15 +50,15 @@ class _FullRun:
             configuration=settings.configuration_for(log),
             policy=settings.plan_source(),
         )
-        dice = Random(settings.seed)  # as in `replay`, so that both throw the same
+        rng = Random(settings.seed)  # as in `replay`, so that both throw the same
         if settings.through_wire:  # nothing is sent within a machine: the node stands alone
             front = replace(plan, name=FRONT, parts=(Part.HOME, Part.BROKER))
-            self._front = self.world.add(front, Clock(wall_s=log.began_wall_s), dice)
+            self._front = self.world.add(front, Clock(wall_s=log.began_wall_s), rng)
             plan = replace(plan, parts=(Part.NODE,), broker_at=FRONT)
             machine = self.world.add(plan, Clock(wall_s=log.began_wall_s))
             self.world.run_until(0.0)  # they are linked before anything comes
         else:
-            machine = self._front = self.world.add(plan, Clock(wall_s=log.began_wall_s), dice)
+            machine = self._front = self.world.add(plan, Clock(wall_s=log.began_wall_s), rng)
         machine.launcher.on_start = self._started
         if settings.is_checked:
             self.world.watchers.append(_check)

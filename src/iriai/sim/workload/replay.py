@@ -73,10 +73,10 @@ class _Replay:
         configuration = settings.configuration_for(log)
         order = configuration.order
         named = order_named(settings.order, OrderSettings(order.usage_floor_s))
-        self._dice = DecisionRng(Random(settings.seed))
-        standings = UsageAccounts(decay_of(order), ChargeRule.of(order))
+        self._rng = DecisionRng(Random(settings.seed))
+        usage = UsageAccounts(decay_of(order), ChargeRule.of(order))
         state = self._state = BrokerState(
-            BrokerSettings(configuration, named, settings.plan_source()), standings
+            BrokerSettings(configuration, named, settings.plan_source()), usage
         )
         self._planning = planning_of(state)
         self._view = MachineView(MACHINE, Resources(log.processors), mints=False)
@@ -84,7 +84,7 @@ class _Replay:
         self._bill = None
         if settings.order != FIFO:
             self._bill = SlicedCharges(
-                MACHINE, standings, ChargeRule.of(order), decay_of(order), log.began_wall_s
+                MACHINE, usage, ChargeRule.of(order), decay_of(order), log.began_wall_s
             )
         self._waiting: dict[int, LogJob] = {}
         self._running: list[_Running] = []
@@ -177,8 +177,8 @@ class _Replay:
 
     def _pass(self, now: Instant) -> PassResult:
         if self._planning is None:
-            return SchedulingPass(self._state, self._dice, now).run()
-        outcome = self._planning.run(self._dice, now)
+            return SchedulingPass(self._state, self._rng, now).run()
+        outcome = self._planning.run(self._rng, now)
         if self._planning.mistake is not None:
             raise self._planning.mistake
         return outcome

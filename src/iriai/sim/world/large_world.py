@@ -36,16 +36,16 @@ def large_world(machines: int, jobs: int, seed: int = 1) -> World:
             configuration,
         )
         world.add(plan)
-    dice = Rng(seed, "load")
+    rng = Rng(seed, "load")
     span_s = jobs * 60.0 / (machines * 2)
     for _ in range(jobs):
-        user = f"u{dice.below(ACCOUNTS)}"
+        user = f"u{rng.below(ACCOUNTS)}"
         spec = JobSpec(
             Account("lab", user), user, "job", ("true",), "/", Resources(1), time_limit_s=300.0
         )
-        work = Work(dice.between(30.0, 90.0))
+        work = Work(rng.between(30.0, 90.0))
         come_in = partial(world.submit, FRONT, spec, work)
-        world.agenda.at(BEGIN_S + dice.between(0.0, span_s), come_in)
+        world.agenda.at(BEGIN_S + rng.between(0.0, span_s), come_in)
     return world
 
 

@@ -104,8 +104,8 @@ class SimulatedMachine:
         plan: MachinePlan,
         clock: Clock,
         works: Works,
-        node_dice: Random,
-        broker_dice: Random,
+        node_rng: Random,
+        broker_rng: Random,
     ) -> None:
         self.plan = plan
         self.clock = clock
@@ -136,7 +136,7 @@ class SimulatedMachine:
         self.inbox: deque[MachineEvent] = deque()
         self.alarms: dict[Part, float] = {}
         """In world time."""
-        self._dice = (node_dice, broker_dice)
+        self._rng = (node_rng, broker_rng)
         self._answers: list[Callable[[], None]] = []
         self._has_requests = False
         self._waits_for_welcome = False
@@ -188,7 +188,7 @@ class SimulatedMachine:
 
     def _from_store(self, now: Instant) -> Machine:
         plan, state = self.plan, self.store.load()
-        node_dice, broker_dice = self._dice
+        node_rng, broker_rng = self._rng
         configuration = plan.configuration
         order = configuration.order
         node = home = None
@@ -208,7 +208,7 @@ class SimulatedMachine:
             incarnation = state.incarnation + 1
             node = Node(
                 node_settings,
-                node_dice,
+                node_rng,
                 incarnation,
                 state.claims,
                 state.ledger,
@@ -219,7 +219,7 @@ class SimulatedMachine:
             home = Home(plan.name, state.next_number, state.jobs, state.ended)
         named = order_named(order.name, OrderSettings(order.usage_floor_s))
         settings = BrokerSettings(configuration, named, plan.policy)
-        make_broker = partial(Broker, settings, broker_dice, plan.name)
+        make_broker = partial(Broker, settings, broker_rng, plan.name)
         if plan.cluster:
             return Machine(
                 plan.name,

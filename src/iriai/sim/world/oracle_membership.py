@@ -41,7 +41,7 @@ class OracleMembership:
         """`tell` is called with each event for a machine."""
         self._agenda = agenda
         self._tell_machine = tell
-        self._dice = Rng(seed, "members")
+        self._notices = Rng(seed, "members")
         self._machines: dict[str, SimulatedMachine] = {}
         self._of_clusters: dict[str, list[SimulatedMachine]] = {}
         self._candidates: dict[str, tuple[str, ...]] = {}
@@ -172,7 +172,7 @@ class OracleMembership:
         name = machine.plan.name
         if name not in self._is_due:
             self._is_due[name] = None
-            delay_s = NOTICE_S * self._dice.random()
+            delay_s = NOTICE_S * self._notices.random()
             self._agenda.after(delay_s, partial(self._update, machine))
 
     def _update(self, machine: SimulatedMachine) -> None:

@@ -55,12 +55,12 @@ class World:
     # --- what there is ---------------------------------------------------------------------------
 
     def add(
-        self, plan: MachinePlan, clock: Clock | None = None, broker_dice: Random | None = None
+        self, plan: MachinePlan, clock: Clock | None = None, broker_rng: Random | None = None
     ) -> SimulatedMachine:
         """Add a machine, linked with all that its parts talk to.
 
         Every machine with a home or a broker is linked with each other one; where brokers are
-        elected, its cluster has one more member. `broker_dice` is for
+        elected, its cluster has one more member. `broker_rng` is for
         those who want the throws of another simulation.
         """
         clock = clock or Clock()
@@ -70,7 +70,7 @@ class World:
             clock,
             self.works,
             generator(self.seed, f"{name}/node"),
-            broker_dice or generator(self.seed, f"{name}/broker"),
+            broker_rng or generator(self.seed, f"{name}/broker"),
         )
         machine.on_send = self.network.send
         machine.on_turn = self._has_turned
