@@ -20,7 +20,6 @@ from statistics import fmean
 from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection
 from iriai.model.ids import Account, JobId
-from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
 from iriai.sim.world.gossip_membership import GossipMembers
@@ -28,7 +27,7 @@ from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
 from iriai.sim.world.open_network import Delays, OpenNetwork
 from iriai.sim.world.process import ProcessModel
 from iriai.sim.world.rng import Rng
-from iriai.sim.world.work import Work
+from iriai.sim.world.work import Work, plain_job
 from iriai.sim.world.world import World
 
 SETTLE_S = 60.0
@@ -268,17 +267,9 @@ class Trial:
         """Submit a task at a random home that is up."""
         for _ in range(100):
             home = self._rng.pick(self._homes)
-            user = f"u{number % 10}"
+            account = Account("lab", f"u{number % 10}")
             limit_s = self.setting.longest_s * 2.0
-            spec = JobSpec(
-                Account("lab", user),
-                user,
-                "job",
-                ("true",),
-                "/",
-                Resources(1),
-                time_limit_s=limit_s,
-            )
+            spec = plain_job(account, Resources(1), limit_s)
             job = self.world.submit(home.plan.name, spec, Work(arrival.run_s))
             if job is not None:
                 self._numbers[job] = number

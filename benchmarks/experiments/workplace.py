@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from iriai.config.reader import Configuration
 from iriai.model.ids import Account
-from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.sim.world.machine_model import MachinePlan
 from iriai.sim.world.process import ProcessModel
-from iriai.sim.world.work import Work
+from iriai.sim.world.work import Work, plain_job
 from iriai.sim.world.world import World
 
 MACHINE = "ume"
@@ -30,18 +31,8 @@ class Workplace:
 
     def submit(self, user: str, run_s: float, tasks: int = 1, urgency: float = 1.0) -> int:
         """Submit tasks of one cpu now; return the number of the job."""
-        spec = JobSpec(
-            Account(GROUP, user),
-            user,
-            "job",
-            ("true",),
-            "/",
-            Resources(1),
-            ((1, tasks, 1),) if tasks > 1 else ((0, 0, 1),),
-            tasks > 1,
-            run_s,
-            urgency=urgency,
-        )
+        spec = plain_job(Account(GROUP, user), Resources(1), run_s, tasks)
+        spec = replace(spec, urgency=urgency)
         job = self.world.submit(MACHINE, spec, Work(run_s))
         assert job is not None, "the machine is up all the time"
         self.submitted_s[job.number] = self.world.now_s

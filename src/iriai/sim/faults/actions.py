@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from msgspec.structs import replace as with_fields
+
 from iriai.machine.core import Turn
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
@@ -15,7 +17,7 @@ from iriai.model.resources import Resources
 from iriai.model.state import TaskState
 from iriai.protocol.messages.effects import LoadMeasured, Part
 from iriai.sim.world.machine_model import SimulatedMachine
-from iriai.sim.world.work import Work
+from iriai.sim.world.work import Work, plain_job
 from iriai.sim.world.world import World
 
 PING_S = 3.0
@@ -48,16 +50,9 @@ class Submission:
 
     def spec(self) -> JobSpec:
         """Return the job as its home stores it."""
-        return JobSpec(
-            Account("lab", self.user),
-            self.user,
-            "job",
-            ("true",),
-            "/",
-            Resources(self.cpus, self.memory_bytes),
-            ((1, self.tasks, 1),) if self.tasks > 1 else ((0, 0, 1),),
-            self.tasks > 1,
-            self.limit_s,
+        resources = Resources(self.cpus, self.memory_bytes)
+        return with_fields(
+            plain_job(Account("lab", self.user), resources, self.limit_s, self.tasks),
             max_restarts=self.max_restarts,
             urgency=self.urgency,
             kill_grace_s=3.0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
+from itertools import groupby
 from statistics import fmean
 from typing import NamedTuple
 
@@ -135,12 +136,9 @@ def bars(records: Sequence[Record], processors: int) -> list[Bar]:
 
 
 def _side_by_side(record: Record, taken: list[int]) -> list[Bar]:
+    run_s, account = record.end_s - record.start_s, record.job.account
     found = []
-    first = 0
-    for place in range(1, len(taken) + 1):
-        if place == len(taken) or taken[place] != taken[place - 1] + 1:
-            run_s = record.end_s - record.start_s
-            account = record.job.account
-            found.append(Bar(taken[first], place - first, record.start_s, run_s, account))
-            first = place
+    for _, run in groupby(enumerate(taken), lambda each: each[1] - each[0]):
+        processors = [processor for _, processor in run]
+        found.append(Bar(processors[0], len(processors), record.start_s, run_s, account))
     return found

@@ -7,13 +7,12 @@ from functools import partial
 from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection
 from iriai.model.ids import Account
-from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
 from iriai.sim.world.machine_model import MachinePlan
 from iriai.sim.world.network import NetworkPlan
 from iriai.sim.world.rng import Rng
-from iriai.sim.world.work import Work
+from iriai.sim.world.work import Work, plain_job
 from iriai.sim.world.world import World
 
 FRONT = "front"
@@ -39,10 +38,8 @@ def large_world(machines: int, jobs: int, seed: int = 1) -> World:
     rng = Rng(seed, "load")
     span_s = jobs * 60.0 / (machines * 2)
     for _ in range(jobs):
-        user = f"u{rng.below(ACCOUNTS)}"
-        spec = JobSpec(
-            Account("lab", user), user, "job", ("true",), "/", Resources(1), time_limit_s=300.0
-        )
+        account = Account("lab", f"u{rng.below(ACCOUNTS)}")
+        spec = plain_job(account, Resources(1), 300.0)
         work = Work(rng.between(30.0, 90.0))
         come_in = partial(world.submit, FRONT, spec, work)
         world.agenda.at(BEGIN_S + rng.between(0.0, span_s), come_in)

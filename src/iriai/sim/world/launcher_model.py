@@ -104,7 +104,9 @@ class LauncherModel:
             case RenewLeases(home, asked_steady_s):
                 self._renew(home, asked_steady_s, now_s)
             case SampleAttempts():
-                return [self._sample(now_s)]
+                runs = self.running.items()
+                usages = ((a, p.work.usage(p.spec, now_s - p.started_s)) for a, p in runs)
+                return [AttemptsSampled(tuple(usages))]
         return []
 
     def _launch(self, order: LaunchAttempt, now_s: float) -> list[LauncherEvent]:
@@ -159,14 +161,6 @@ class LauncherModel:
                 lease_end_s = self._clock.world_s(asked_steady_s + process.lease_s)
                 if process.lease_end_s > now_s:
                     process.lease_end_s = max(process.lease_end_s, lease_end_s)
-
-    def _sample(self, now_s: float) -> LauncherEvent:
-        return AttemptsSampled(
-            tuple(
-                (attempt, process.work.usage(process.spec, now_s - process.started_s))
-                for attempt, process in self.running.items()
-            )
-        )
 
     # --- time ------------------------------------------------------------------------------------
 

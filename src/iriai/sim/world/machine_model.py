@@ -84,8 +84,6 @@ class MachinePlan:
     """How long a commit takes."""
     cluster: str = ""
     """Where its members elect their broker; empty: they do not."""
-    steadiness: float = 1.0
-    """What it says of itself; see `candidates.BrokerCandidate`."""
 
 
 def _unsent(_machine: SimulatedMachine, _send: Send) -> None:
@@ -205,11 +203,10 @@ class SimulatedMachine:
                 self.refusal_of,
                 plan.ad,
             )
-            incarnation = state.incarnation + 1
             node = Node(
                 node_settings,
                 node_rng,
-                incarnation,
+                state.incarnation + 1,
                 state.claims,
                 state.ledger,
                 now,
@@ -221,13 +218,9 @@ class SimulatedMachine:
         settings = BrokerSettings(configuration, named, plan.policy)
         make_broker = partial(Broker, settings, broker_rng, plan.name)
         if plan.cluster:
+            election = Election(plan.name, plan.cluster)
             return Machine(
-                plan.name,
-                node,
-                home,
-                None,
-                succession=Election(plan.name, plan.cluster),
-                make_broker=make_broker,
+                plan.name, node, home, None, succession=election, make_broker=make_broker
             )
         broker = make_broker() if Part.BROKER in plan.parts else None
         return Machine(plan.name, node, home, broker, broker_at=plan.broker_at)
@@ -361,9 +354,8 @@ class SimulatedMachine:
             elif isinstance(effect, WhyAnswered):
                 self.explanations[effect.number] = effect.reasons
             elif isinstance(effect, PeerNoticed):
-                if self.liars & {self.plan.name, effect.machine}:
-                    continue
-                raise AssertionError(f"an honest machine is accused: {effect}")
+                is_liar = self.liars & {self.plan.name, effect.machine}
+                assert is_liar, f"an honest machine is accused: {effect}"
             elif launcher.is_up:
                 self.inbox.extend(launcher.order(effect, now_s))
         for answer in answers:

@@ -24,6 +24,8 @@ from iriai.sim.world.rng import Rng
 
 NOTICE_S = 10.0
 """The longest that it takes until a machine knows that another is gone, or is back."""
+STEADINESS = 1.0
+"""The steadiness that all machines report."""
 FORGOTTEN_S = 20.0
 """How long one is remembered that is gone. A directory does so for six hours; here it is less,
 so that machines come back after they were forgotten in short worlds, too."""
@@ -187,7 +189,7 @@ class OracleMembership:
     def _peer(self, plan: MachinePlan) -> BrokerCandidate:
         return BrokerCandidate(
             plan.name,
-            plan.steadiness,
+            STEADINESS,
             plan.outward_only,
             plan.name in self._suspects,
             Part.NODE in plan.parts,

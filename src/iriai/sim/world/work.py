@@ -5,8 +5,9 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import NamedTuple
 
-from iriai.model.ids import AttemptId
+from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
+from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 
@@ -48,6 +49,15 @@ class Work(NamedTuple):
             full_s = spec.resources.memory_bytes / self.memory_bytes_per_s
             ends.append((full_s, (EndCause.MEMORY_LIMIT, None, KILLED)))
         return min(ends, key=_first)
+
+
+def plain_job(
+    account: Account, resources: Resources, limit_s: float | None, tasks: int = 1
+) -> JobSpec:
+    """Return a job of one or more tasks, with a time limit and nothing else."""
+    array = ((1, tasks, 1),) if tasks > 1 else ((0, 0, 1),)
+    user = account.user
+    return JobSpec(account, user, "job", ("true",), "/", resources, array, tasks > 1, limit_s)
 
 
 class Works:
