@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.cluster.entry_verifier import (
     TrustVerifier,
@@ -210,7 +212,7 @@ class ClusterNetwork:
         states = [seen.member.state for seen in self.seen()]
         news_s = self._measures.news_s
         offsets = [(s.offset.offset_s, s.machine) for s in self.mesh.states() if s.offset]
-        worst = max(offsets, key=lambda each: abs(each[0]), default=None)
+        worst_s, farthest = max(offsets, key=lambda each: abs(each[0]), default=(None, ""))
         machine = self._engine.machine
         observed = machine.home.stats
         return ClusterSight(
@@ -223,25 +225,14 @@ class ClusterNetwork:
             *self._measures.bytes_per_s,
             observed.begun,
             dict(observed.refusals),
-            worst[0] if worst else None,
-            worst[1] if worst else "",
+            worst_s,
+            farthest,
             self._uptime.told,
         )
 
     def members(self) -> tuple[MemberRow, ...]:
         """The same for people."""
-        return tuple(
-            MemberRow(
-                m.name,
-                m.cluster,
-                m.state,
-                m.addresses,
-                m.is_outward_only,
-                m.incarnation,
-                m.cluster_name,
-            )
-            for m in self.present()
-        )
+        return tuple(msgspec.convert(m, MemberRow, from_attributes=True) for m in self.present())
 
     def rows(self) -> tuple[LinkRow, ...]:
         """How each link stands, for people."""

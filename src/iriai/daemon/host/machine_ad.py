@@ -42,7 +42,9 @@ def own_ad(settings: DaemonSettings) -> MachineAd:
         **read_speed(settings.paths.directory),
         **machine.attributes,
     }
-    return machine_ad(attributes, canonical(machine.requirements), canonical(machine.rank))
+    return machine_ad(
+        attributes, canonical(machine.requirements, "requirements"), canonical(machine.rank, "rank")
+    )
 
 
 def system_attributes() -> dict[str, Value]:

@@ -18,6 +18,9 @@ def check_expressions(configuration: Configuration) -> None:
                 raise BadConfiguration(problem.message, problem.hint) from None
 
 
-def canonical(text: str) -> str:
-    """An expression that was checked, as everybody writes it; empty: there is none."""
-    return parse_expression(text, "the policy").text if text else ""
+def canonical(text: str, place: str) -> str:
+    """Return the canonical text of an expression; raise `UsageProblem` with `place` if it is wrong.
+
+    An empty text stands for no expression, and is returned as it is.
+    """
+    return parse_expression(text, place).text if text else ""

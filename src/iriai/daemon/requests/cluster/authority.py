@@ -50,22 +50,18 @@ class ClusterAuthority:
         self._users = users
         self._looking: asyncio.TimerHandle | None = None
 
-    @property
-    def state(self) -> ClusterState | None:
-        """What the machine holds of its cluster."""
-        return self._settings.cluster
-
     def begin(self, clients: Clients, handlers: Handlers) -> None:
         """Serve strangers as `clients`; with a token they may ask for what has `handlers`."""
-        if self.state is None:
+        state = self._settings.cluster
+        if state is None:
             return
         of_users = {kind: handlers[kind] for kind in handlers if not kind.is_local}
         self.unauthenticated = UnauthenticatedClients(
-            self._settings, self.state, clients, self._users, of_users, self._known_members
+            self._settings, state, clients, self._users, of_users, self._known_members
         )
         if self.network is not None:  # newcomers and users elsewhere connect where members do
             self.network.mesh.acceptor.on_anonymous = self.unauthenticated.serve
-        self._poll(self.state)
+        self._poll(state)
 
     def close(self) -> None:
         """Look after nothing any more."""
@@ -74,7 +70,7 @@ class ClusterAuthority:
 
     def receive_document(self, kind: DocumentKind, raw: bytes, source: str) -> None:
         """A document of an operator came from the machine `source`, which need not be trusted."""
-        state = self.state
+        state = self._settings.cluster
         if state is None:
             return
         try:

@@ -21,7 +21,6 @@ from iriai.daemon.requests.jobs.selection import (
     parts,
     select,
 )
-from iriai.daemon.requests.jobs.submission import read_expressions
 from iriai.daemon.requests.jobs.validation import (
     check_limit,
     check_name,
@@ -32,6 +31,7 @@ from iriai.daemon.requests.jobs.validation import (
 )
 from iriai.daemon.server.connections import Handlers, RequestContext, Steps
 from iriai.daemon.server.request_scheduling import DeferredReplies
+from iriai.daemon.startup.owner_expressions import canonical
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
 from iriai.model.alteration import Alteration, differences
@@ -71,7 +71,7 @@ class JobChanges:
         return {
             Cancel: self._cancel,
             Hold: self._hold,
-            Release: self._release,
+            Release: self._hold,
             Alter: self._alter,
         }
 
@@ -82,21 +82,16 @@ class JobChanges:
 
         return self._count(asked, body.ids, cancel)
 
-    def _hold(self, asked: RequestContext, body: Hold, now: Instant) -> Steps:
+    def _hold(self, asked: RequestContext, body: Hold | Release, now: Instant) -> Steps:
+        is_hold = isinstance(body, Hold)
+        change = self._home.hold if is_hold else self._home.release
+
         def hold(item: SelectedJobs, _job: JobState, by: str) -> int:
-            _require_whole(item, "hold")
+            _require_whole(item, "hold" if is_hold else "release")
             asked.is_changing = True
-            return self._home.hold(item.job.number, by)
+            return change(item.job.number, by)
 
         return self._count(asked, body.ids, hold)
-
-    def _release(self, asked: RequestContext, body: Release, now: Instant) -> Steps:
-        def release(item: SelectedJobs, _job: JobState, by: str) -> int:
-            _require_whole(item, "release")
-            asked.is_changing = True
-            return self._home.release(item.job.number, by)
-
-        return self._count(asked, body.ids, release)
 
     def _count(self, asked: RequestContext, ids: tuple[str, ...], act: _Act[int]) -> Steps:
         tasks, problems = yield from self._each(asked, ids, act)
@@ -147,7 +142,7 @@ class JobChanges:
 
     def _alter(self, asked: RequestContext, body: Alter, now: Instant) -> Steps:
         check_ids(body.ids)
-        after = _dependencies(body, self._home.name)
+        after = None if body.after is UNSET else dependencies_here(body.after, self._home.name)
 
         def judged(judge: Judge, later: Instant) -> None:
             self._dependencies.with_ends(
@@ -227,25 +222,17 @@ class JobChanges:
         if amounts:
             resources = checked_resources(replace(spec.resources, **amounts))
             wanted = replace(wanted, resources=resources)
-        texts = {
-            name: value
-            for name in ("requirements", "rank")
-            if (value := getattr(body, name)) is not UNSET
-        }
-        if texts:
-            read = read_expressions(texts.get("requirements", ""), texts.get("rank", ""))
-            known = dict(zip(("requirements", "rank"), read, strict=True))
-            wanted = replace(wanted, **{name: known[name] for name in texts})
+        if body.requirements is not UNSET:
+            requirements = canonical(body.requirements, "--requirements")
+            wanted = replace(wanted, requirements=requirements)
+        if body.rank is not UNSET:
+            wanted = replace(wanted, rank=canonical(body.rank, "--rank"))
         new = wanted.applied(spec)
         check_name(new.name)
         check_urgency(new.urgency)
         check_limit(new.time_limit_s)
         check_throttle(new.throttle, is_array=spec.is_array)
         return wanted
-
-
-def _dependencies(body: Alter, home: str) -> tuple[Dependency, ...] | None:
-    return None if body.after is UNSET else dependencies_here(body.after, home)
 
 
 def _require_whole(item: SelectedJobs, what: str) -> None:

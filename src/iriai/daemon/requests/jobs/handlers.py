@@ -183,12 +183,13 @@ class JobHandlers:
         if spec.interaction is Interaction.TERMINAL:
             asked.connection.on_close.append(lambda: self._terminal_closed(job.number))
         answer = Submitted(str(job), task_count(spec.array), warnings)
-        self._deferred.answer(asked, answer, lambda: self._withdraw(job.number))
+        self._deferred.answer(
+            asked, answer, lambda: self._cancel(job.number, "it could not be stored")
+        )
 
-    def _withdraw(self, number: int) -> None:
-        """Take back a job that nobody was told of."""
+    def _cancel(self, number: int, by: str) -> None:
         if number in self._home.jobs:
-            self._home.cancel(number, (), "it could not be stored")
+            self._home.cancel(number, (), by)
 
     def _dry_run(self, asked: RequestContext, body: Submit, ended: Ends, now: Instant) -> None:
         draft = body.draft
@@ -212,13 +213,8 @@ class JobHandlers:
         self._fits.waits_for(asked, want, now, tell, may_wait=draft.wait_for_resources)
 
     def _terminal_closed(self, number: int) -> None:
-        """Nobody is left at the terminal of a job: what has not begun shall not."""
-
-        def cancel(_now: Instant) -> None:
-            if number in self._home.jobs:
-                self._home.cancel(number, (), "its terminal was closed")
-
-        self._engine.request(cancel)
+        """Cancel the tasks of a job that have not begun when its terminal is closed."""
+        self._engine.request(lambda _: self._cancel(number, "its terminal was closed"))
 
     # --- looking ---------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from iriai.classad.expression import parse_expression
 from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.daemon.requests.jobs.validation import (
     NAME_LENGTH_MAX,
@@ -17,6 +16,7 @@ from iriai.daemon.requests.jobs.validation import (
     checked_resources,
     dependencies_here,
 )
+from iriai.daemon.startup.owner_expressions import canonical
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.notifications import check_notice
 from iriai.identity.users.permissions import Permissions
@@ -119,7 +119,6 @@ class Submissions:
         resources = checked_resources(
             Resources(draft.cpus, draft.memory_bytes, draft.gpus, draft.named)
         )
-        requirements, rank = read_expressions(draft.requirements, draft.rank)
         return Want(
             JobId(self._settings.home, 0),
             account,
@@ -129,8 +128,8 @@ class Submissions:
             0.0,
             1,
             exclusive=draft.exclusive,
-            requirements=requirements,
-            rank=rank,
+            requirements=canonical(draft.requirements, "--requirements"),
+            rank=canonical(draft.rank, "--rank"),
         )
 
     def spec(
@@ -303,15 +302,6 @@ def _check_startable(draft: JobDraft) -> None:
     )
     if problem:
         raise Refused("cannot-start", problem.words, problem.hint)
-
-
-def read_expressions(requirements: str, rank: str) -> tuple[str, str]:
-    """Requirements and rank as they are kept; raises `UsageProblem` with the place of a mistake."""
-    requires, ranks = (
-        parse_expression(text, f"--{name}").text if text else ""
-        for name, text in (("requirements", requirements), ("rank", rank))
-    )
-    return requires, ranks
 
 
 def output_paths(spec: JobSpec, attempt: AttemptId, spool: str) -> tuple[str, str]:

@@ -113,7 +113,7 @@ class JobWaiters:
             if each.is_open(self._job(each.item)):
                 waiter.open.setdefault(each.item.job.number, []).append(each)
         if not waiter.open:
-            self._engine.after_this_turn(lambda: self._finish(waiter))
+            self._engine.after_this_turn(lambda: asked.go_on(self._report(waiter)))
             return
         if asked.connection.is_gone:
             return
@@ -170,10 +170,7 @@ class JobWaiters:
         if not waiter.open:
             self._watched.pop(waiter, None)
             self._leave(waiter)
-            self._finish(waiter)
-
-    def _finish(self, waiter: _Waiter) -> None:
-        waiter.asked.go_on(self._report(waiter))
+            waiter.asked.go_on(self._report(waiter))
 
     def _report(self, waiter: _Waiter) -> Steps:
         if waiter.progress:
