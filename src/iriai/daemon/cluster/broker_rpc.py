@@ -77,15 +77,14 @@ class ClusterReply(Generic[T]):
 
 
 def missing_text(words: list[ClusterReply[T]]) -> str:
-    """Which clusters did not answer, and why; empty: all did."""
+    """Return which clusters did not answer, and why; empty if all did."""
     return "; ".join(f"cluster {w.cluster}: {w.missing}" for w in words if w.answer is None)
 
 
 class ClusterRpc:
     """Asks the brokers of all other clusters of the site at once.
 
-    A site of one cluster has none. Whoever is silent costs a wait once, and is left out for a
-    while.
+    A cluster that does not answer in time is not asked again for `SILENT_S`.
     """
 
     def __init__(self, engine: Engine, inquirer: BrokerRpc) -> None:
@@ -96,12 +95,12 @@ class ClusterRpc:
 
     @property
     def exist(self) -> bool:
-        """Whether there are any."""
+        """Return whether there are other clusters."""
         return self._engine.machine.has_peer_clusters
 
     @property
     def own(self) -> str:
-        """The name of this machine's cluster."""
+        """Return the name of this machine's cluster."""
         return self._engine.machine.cluster
 
     def ask(
@@ -111,9 +110,9 @@ class ClusterRpc:
         now: Instant,
         on_reply: Callable[[list[ClusterReply[T]], Instant], None],
     ) -> None:
-        """Have `on_reply` called once with the word of each: at once where none is asked.
+        """Call `on_reply` once with the reply of each: now if none is asked.
 
-        Else in a later turn, when all have answered, or have not in time.
+        Else in a later turn, when all have answered or timed out.
         """
         others = self._engine.machine.peer_clusters
         words: dict[str, ClusterReply[T]] = {}
@@ -147,7 +146,7 @@ class ClusterRpc:
 
 
 Answerer = Callable[[Any, Instant], Told]
-"""Answers a question as the broker; raises a `Problem`, which is told."""
+"""Answers a question as the broker; raises a `Problem`, which is sent instead."""
 
 
 class BrokerRpc:
@@ -157,7 +156,7 @@ class BrokerRpc:
         self.answerers: dict[type, Answerer] = {}
         """By kind of question, what this machine answers where it is the broker."""
         self.send: Callable[[list[Send]], None] | None = None
-        """Takes what is said to other machines; None: there are none."""
+        """Sends messages to other machines; None: there are none."""
         self._engine = engine
         self._incidents = Incidents()
         self._inquiries = Inquiries(INQUIRY_VERSION, self._incidents)
@@ -167,7 +166,7 @@ class BrokerRpc:
 
     @property
     def is_here(self) -> bool:
-        """Whether this machine answers by itself: its broker is its own, or it has no other."""
+        """Return whether this machine answers itself: it is the broker, or has no links."""
         return Part.BROKER in self._engine.machine.parts or self.send is None
 
     def ask(self, question: Question, kind: type[T], now: Instant, on_reply: OnReply[T]) -> None:
@@ -196,7 +195,7 @@ class BrokerRpc:
     ) -> None:
         """Ask a machine that is taken for a broker; call `on_reply` in a later turn.
 
-        Where it names another machine as the broker that one is asked, once, if it `may_go_on`.
+        If it names another machine as the broker, ask that one, once, if it `may_go_on`.
         """
 
         def over(inquiry: InquiryOver, now: Instant) -> None:
@@ -217,11 +216,11 @@ class BrokerRpc:
         self._perform(effects)
 
     def handle(self, event: Delivered | Wake) -> None:
-        """A message of another machine, or the alarm."""
+        """Handle a message of another machine, or the alarm."""
         self._perform(self._inquiries.handle(event, read_clocks("inquiry")))
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Cancel the alarm."""
         if self._alarm is not None:
             self._alarm.cancel()
 
@@ -251,7 +250,7 @@ class BrokerRpc:
         self._alarm = self._loop.call_later(delay_s, self.handle, Wake(Part.INQUIRY))
 
     def _asked(self, inquired: Inquired) -> None:
-        """Another machine asks: answered within a turn."""
+        """Answer a question of another machine within a turn."""
 
         def handle(now: Instant) -> None:
             told = encode_response(self._reply(inquired, now))
@@ -299,18 +298,18 @@ NO_BROKER = frozenset({OTHER_VERSION, NOT_BROKER})
 
 
 def declined(problem: Problem) -> Declined:
-    """A problem for the way."""
+    """Return `problem` as a message."""
     return Declined(problem.exit_code, problem.code, problem.message, problem.hint)
 
 
 def problem_in(told: Declined) -> Problem:
-    """The problem that came."""
+    """Return the problem in a message."""
     family = next((each for code, each in FAMILIES.items() if code == told.exit_code), Problem)
     return family(told.code, told.message, told.hint)
 
 
 def _read(inquiry: InquiryOver, broker: str) -> tuple[Told | None, str]:
-    """What the broker said, and words for where that is no answer."""
+    """Return the broker's message, and the reason if it is no answer."""
     if inquiry.missing:
         return None, f"the broker {broker} was not asked: {inquiry.missing}"
     if inquiry.answer is None:

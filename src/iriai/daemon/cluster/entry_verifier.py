@@ -22,7 +22,7 @@ class TrustVerifier:
         self._trust = trust
 
     def introduce(self, machine: str, certificate: bytes) -> str:
-        """Learn a machine's key from its certificate; says why not, or nothing."""
+        """Learn a machine's key from its certificate; return the reason if it is refused."""
         try:
             name = self._trust.learn(certificate)
         except Problem as problem:
@@ -30,19 +30,19 @@ class TrustVerifier:
         return "" if name == machine else f"it is the certificate of {name}"
 
     def knows(self, machine: str) -> bool:
-        """Whether the machine's key was learned."""
+        """Return whether the machine's key was learned."""
         return self._trust.knows(machine)
 
     def verify(self, machine: str, content: bytes, signature: bytes) -> bool:
-        """Whether the machine signed `content`."""
+        """Return whether the machine signed `content`."""
         return self._trust.verify(machine, content, signature)
 
     def is_ejected(self, machine: str) -> bool:
-        """Whether operators threw the machine out: not all may have heard of it yet."""
+        """Return whether operators have ejected the machine, by what is known here."""
         return bool(self._trust.ejection_words(machine))
 
     def check_document(self, document: Entry) -> str:
-        """Why this is no document that an operator signed, or nothing."""
+        """Return why this is no document of an operator; empty if it is one."""
         kind = _KINDS[document.kind]
         try:
             honest = document_entry(
@@ -62,10 +62,10 @@ class TrustVerifier:
 
 
 def document_entry(cluster: str, kind: DocumentKind, raw: bytes, authority: bytes) -> Entry:
-    """The entry that carries a document of an operator.
+    """Return the entry that carries a document of an operator.
 
     Raises:
-        Problem: the document is not good.
+        Problem: the document is invalid.
     """
     owner = CLUSTER
     if kind is DocumentKind.CONFIGURATION:
@@ -86,7 +86,7 @@ def document_entry(cluster: str, kind: DocumentKind, raw: bytes, authority: byte
 
 
 def document_kind(entry: Entry) -> DocumentKind:
-    """What an entry by operators carries; its body is the document."""
+    """Return the kind of document in the body of an operators' entry."""
     return _KINDS[entry.kind]
 
 

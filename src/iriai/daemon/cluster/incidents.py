@@ -25,7 +25,7 @@ class IncidentLog:
         """Machines that said several times what no honest one says, and what that was, last."""
 
     def note(self, notice: PeerNoticed) -> None:
-        """Something was noticed the first time, the tenth, the hundredth, ..."""
+        """Record an incident that occurred the first time, the tenth, the hundredth and so on."""
         times = f" ({notice.count} times)" if notice.count > 1 else ""
         said = line_of(notice.message, MESSAGE_LENGTH_MAX)
         words = f"{notice.machine or 'an unknown machine'}: {said} ({notice.code}){times}"
@@ -39,11 +39,11 @@ class IncidentLog:
             self._liars[notice.machine] = f"{notice.message} ({notice.code})"
 
     def rows(self) -> list[str]:
-        """A sentence of each, the latest last."""
+        """Return a sentence for each incident, the latest last."""
         return list(self._shown.values())
 
     def proposals(self, ejected: Collection[str]) -> list[str]:
-        """Whom operators are told to throw out, and how; those of `ejected` are out already."""
+        """Return a proposal for each machine to eject that is not in `ejected` yet."""
         return [
             f"{machine} repeatedly sends false statements, the last: {words}. An operator may "
             f"eject it: iriai eject {machine} --reason 'it lies'"

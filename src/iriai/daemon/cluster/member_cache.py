@@ -26,11 +26,10 @@ PAUSE_S = 60.0
 def members_to_keep(
     name: str, members: Iterable[Member], before: Sequence[SeedMember]
 ) -> list[SeedMember]:
-    """Whom the machine `name` begins with the next time.
+    """Return the members with which the machine `name` starts the next time.
 
-    Those that are there and can be dialled come first, in an order of its own, so that of a large
-    cluster not all keep the same; then those kept before, unless they left: where most cannot be
-    reached now, they may be there by then.
+    Online members with an address come first, in an order that differs between machines, so that
+    machines of a large cluster store different ones; then those of `before`, unless they left.
     """
     known = {member.name: member for member in members}
     there = [m.name for m in known.values() if m.is_present and m.addresses]
@@ -50,7 +49,7 @@ class MemberCache:
     def __init__(
         self, name: str, files: ClusterFiles, engine: Engine, members: Mapping[str, Member]
     ) -> None:
-        """`members` are all of which anything is known, by name, now and later."""
+        """`members` is a live view of all known members, by name."""
         self._name = name
         self._files = files
         self._engine = engine
@@ -66,7 +65,7 @@ class MemberCache:
             self._writing = self._loop.call_later(PAUSE_S, self._write)
 
     def close(self) -> None:
-        """Keep what is known now, unless this machine is in the cluster no more."""
+        """Write the members now, unless this machine has left the cluster."""
         if self._writing is not None:
             self._writing.cancel()
         wanted = self._wanted()
@@ -77,7 +76,7 @@ class MemberCache:
                 log.warning("the list of members cannot be stored: %s", problem)
 
     def _write(self) -> None:
-        """In a thread: a disk may be slow."""
+        """Write in a thread, since a disk may be slow."""
         self._writing = None
         wanted = self._wanted()
         if wanted != self._kept:
@@ -86,7 +85,7 @@ class MemberCache:
             )
 
     def _wanted(self) -> list[SeedMember]:
-        """It ranks all members, which is for once in a while."""
+        """Return the members to write; this sorts all members."""
         return members_to_keep(self._name, self._members.values(), self._kept)
 
     def _written(self, seeds: list[SeedMember], result: asyncio.Future[None]) -> None:

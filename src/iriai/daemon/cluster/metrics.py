@@ -12,7 +12,7 @@ SETTLING_S = 30.0
 LATE = 0.95
 """The part of the news that is here by the later of the two ages that are told."""
 MEASURE_S = 10.0
-"""Between two looks at what went over the links."""
+"""Between two measurements of the links' traffic."""
 RATE_OVER_S = 60.0
 """Links are busy in bursts: by the second a rate says nothing."""
 
@@ -26,12 +26,12 @@ class ClusterMetrics:
         self._totals: deque[tuple[float, int, int]] = deque()
 
     def learned(self, ages_s: Iterable[float], now_s: float) -> None:
-        """Entries of other machines came, published so long ago."""
+        """Record the ages of entries of other machines at their arrival."""
         if now_s - self._began_s >= SETTLING_S:
             self._ages_s.extend(ages_s)
 
     def moved(self, sent_bytes: int, received_bytes: int, now_s: float) -> None:
-        """So much went over all links since they began."""
+        """Record the bytes that all links have sent and received so far."""
         totals = self._totals
         totals.append((now_s, sent_bytes, received_bytes))
         while len(totals) > 2 and totals[1][0] <= now_s - RATE_OVER_S:
@@ -39,7 +39,7 @@ class ClusterMetrics:
 
     @property
     def news_s(self) -> tuple[float, float] | None:
-        """How old half of the news was at most when it came, and 95 %; None: there was none."""
+        """Return the median and 95 % age of news at its arrival (s); None if none came."""
         if not self._ages_s:
             return None
         ages_s = sorted(self._ages_s)
@@ -48,7 +48,7 @@ class ClusterMetrics:
 
     @property
     def bytes_per_s(self) -> tuple[float, float]:
-        """Sent and received, over about a minute. Links that are forgotten count as nothing."""
+        """Return the rates of bytes sent and received over about a minute."""
         if len(self._totals) < 2:
             return 0.0, 0.0
         (from_s, sent, received), (to_s, sent_now, received_now) = self._totals[0], self._totals[-1]

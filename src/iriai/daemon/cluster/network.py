@@ -96,9 +96,9 @@ class ClusterNetwork:
         take_document: TakeDocument,
         inquirer: BrokerRpc,
     ) -> None:
-        """`back_ends` are links within this host; `inquirer` asks other machines through this.
+        """`back_ends` are links within this host; `inquirer` sends its questions through this.
 
-        `take_document` is told of operators' documents that came, and from which machine.
+        `take_document` receives operators' documents, with the name of their sender.
         """
         self._back_ends = back_ends
         self._settings = settings
@@ -148,13 +148,13 @@ class ClusterNetwork:
         )
 
     def _is_far(self, machine: str) -> bool:
-        """Whether the files of a machine are not on this host."""
+        """Return whether a machine's files are on another host."""
         return machine not in (self._cluster.identity.name, *self._back_ends.known.names())
 
     # --- for the daemon --------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Take connections, and say that this machine is there."""
+        """Accept connections, and announce this machine."""
         now = read_clocks("cluster")
         self.mesh.acceptor.open(list(self._settings.doors))
         self.mesh.begin()
@@ -168,7 +168,7 @@ class ClusterNetwork:
         self._measure_links()
 
     def send(self, sends: list[Send]) -> None:
-        """What the cores say: to back ends of this host, and to machines of the cluster."""
+        """Send messages of the cores to back ends of this host and members of the cluster."""
         within = [send for send in sends if self._back_ends.is_up(send.machine)]
         if within:
             self._back_ends.send(within)
@@ -177,7 +177,7 @@ class ClusterNetwork:
             self.mesh.send(beyond)
 
     def spread(self) -> None:
-        """Tell others of what operators signed and this machine holds."""
+        """Publish the operators' documents that this machine has."""
         now = read_clocks("cluster")
         identity = self._cluster.identity
         for kind, _, raw in self._cluster.spread():
@@ -185,16 +185,16 @@ class ClusterNetwork:
             self._perform(self.peers.submit(entry, now), now)
 
     def leave(self) -> None:
-        """Say that this machine goes."""
+        """Announce that this machine leaves."""
         now = read_clocks("cluster")
         self._perform(self.peers.leave(now), now)
 
     def present(self) -> list[Member]:
-        """The other members that are there, by what is known, by name."""
+        """Return the other members that are online, sorted by name."""
         return sorted(self._present.values(), key=lambda member: member.name)
 
     def seen(self) -> list[SeenMember]:
-        """All members of which anything is known, this machine first, whatever became of them."""
+        """Return all known members in any state, this machine first."""
         own = self._own_member(self.mesh.instance)
         found = [SeenMember(own, None)]
         now = read_clocks("cluster")
@@ -208,7 +208,7 @@ class ClusterNetwork:
         return found
 
     def sight(self) -> ClusterSight:
-        """The cluster as it is seen from here."""
+        """Return the cluster as this machine sees it."""
         states = [seen.member.state for seen in self.seen()]
         news_s = self._measures.news_s
         offsets = [(s.offset.offset_s, s.machine) for s in self.mesh.states() if s.offset]
@@ -231,27 +231,27 @@ class ClusterNetwork:
         )
 
     def members(self) -> tuple[MemberRow, ...]:
-        """The same for people."""
+        """Return the online members as rows for people."""
         return tuple(msgspec.convert(m, MemberRow, from_attributes=True) for m in self.present())
 
     def rows(self) -> tuple[LinkRow, ...]:
-        """How each link stands, for people."""
+        """Return the state of each link, for people."""
         now_s = read_clocks("cluster").wall_s
         return self._back_ends.rows() + tuple(_row(each, now_s) for each in self.mesh.states())
 
     def trouble(self) -> list[str]:
-        """What is wrong with links, and what others did that they should not."""
+        """Return problems of links and misbehaviour of members, one sentence each."""
         offences = self.mesh.violations.rows(read_clocks("cluster").steady_s)
         noticed = self.incidents.rows() + self.proposals()
         return self._back_ends.trouble() + offences + noticed + self._clocks()
 
     def proposals(self) -> list[str]:
-        """Whom operators are told to throw out, and how."""
+        """Return a proposal for each machine that operators may eject."""
         ejected = {each.ejection.machine for each in self._cluster.trust.ejections}
         return self.incidents.proposals(ejected)
 
     def _clocks(self) -> list[str]:
-        """Machines whose clock is so far off that the ledger keeps their rows aside."""
+        """Return a sentence for each machine whose clock is off by more than `CLOCK_OFF_S`."""
         return [
             f"the clock of {each.machine} is {each.offset.offset_s:+.0f} s off this machine's"
             for each in self.mesh.states()
@@ -272,7 +272,7 @@ class ClusterNetwork:
     # --- what comes in ---------------------------------------------------------------------------
 
     def _takes(self, sender: str, part: Part, message: Message) -> bool:
-        """Whether a machine may say this to a part of ours."""
+        """Return whether `sender` may send `message` to a part of this machine."""
         if part in OF_PEERS or part in (Part.SUCCESSION, Part.INQUIRY):
             return True
         is_there = part in (Part.BROKER, Part.OUTPUT) or part in self._engine.machine.parts
@@ -300,7 +300,7 @@ class ClusterNetwork:
             self._engine.event(event)
 
     def _receive_entries(self) -> None:
-        """Some of what came; whoever else waits for this machine is heard before the next."""
+        """Handle some received entries; others follow after other events of the loop."""
         sender, entries = self._entries.pop()
         now = read_clocks("cluster")
         delivered = Delivered(sender, Part.DIRECTORY, Entries(entries))
@@ -309,9 +309,9 @@ class ClusterNetwork:
             self._loop.call_soon(self._receive_entries)
 
     def _is_of_its_cluster(self, event: Delivered) -> bool:
-        """Whether who speaks for a cluster is of it.
+        """Return whether the sender of a cluster's message is a member of that cluster.
 
-        What a machine says that is not known yet is not heard; it is said again.
+        Messages of unknown machines are dropped; they are sent again.
         """
         if not isinstance(event.message, Summary | Forward):
             return True
@@ -333,7 +333,7 @@ class ClusterNetwork:
             self.copies.receive(event.sender, message)
 
     def _begun(self, begun: Begun) -> None:
-        """A task of ours runs elsewhere: what it prints is brought here, if anybody follows it."""
+        """Fetch the output of a task that began elsewhere, if a client follows it."""
         attempt, home = begun.attempt, self._engine.machine.home
         job = home.jobs.get(attempt.number)
         is_followed = job is not None and job.spec.interaction is Interaction.STREAM
@@ -345,7 +345,7 @@ class ClusterNetwork:
         self._perform(self.peers.handle(Wake(part), now), now)
 
     def _perform(self, effects: list[Effect], now: Instant) -> None:
-        """What membership and directory ask for."""
+        """Perform the effects of membership and directory."""
         sends = [effect for effect in effects if isinstance(effect, Send)]
         if sends:
             self.mesh.send(sends)
@@ -376,7 +376,7 @@ class ClusterNetwork:
                 self._take_document(document_kind(entry), entry.body, "the directory")
 
     def _member_gone(self, keys: Iterable[EntryKey]) -> None:
-        """The directory keeps these no more; of whom it has no `member` it knows nothing."""
+        """Forget machines and their ledger rows whose entries the directory deleted."""
         for key in keys:
             if key.kind is EntryKind.MEMBER:
                 self._engine.event(MachineForgotten(key.machine))
@@ -390,7 +390,7 @@ class ClusterNetwork:
         self._measures.learned(ages_s, now.steady_s)
 
     def _measure_links(self) -> None:
-        """Again and again."""
+        """Measure the links' traffic, every `MEASURE_S`."""
         now_s = read_clocks("cluster").steady_s
         states = self.mesh.states()
         sent = sum(state.sent_bytes for state in states)
@@ -407,17 +407,17 @@ class ClusterNetwork:
     # --- what was counted ------------------------------------------------------------------------
 
     def _counted(self) -> tuple[LedgerRow, ...]:
-        """What this machine's node has counted."""
+        """Return the ledger rows of this machine's node."""
         machine = self._engine.machine
         return machine.node.ledger.rows() if Part.NODE in machine.parts else ()
 
     def _rate(self) -> float:
-        """What this machine's node can charge in a second."""
+        """Return the largest charge of this machine's node (1/s)."""
         machine = self._engine.machine
         return machine.node.rate if Part.NODE in machine.parts else 0.0
 
     def _publish_counters(self) -> None:
-        """Each half minute, where they changed: every broker draws with them."""
+        """Publish the node's counters every `PUBLISH_S` if they changed; brokers draw with them."""
         now = read_clocks("cluster")
         body = self._ledger.body(self._counted(), now, len(self.peers.members) + 1)
         if body is not None:
@@ -440,7 +440,7 @@ class ClusterNetwork:
         self._peers_changed()
 
     def _announce(self) -> None:
-        """What this machine says of itself is different."""
+        """Publish this machine's changed member entry."""
         now = read_clocks("cluster")
         own = self._own_member(self.mesh.instance)
         self._perform(self.peers.announce(own, now), now)
@@ -504,7 +504,7 @@ def _row(state: LinkState, now_wall_s: float) -> LinkRow:
 
 
 def _seed_member(seed: SeedMember, cluster: str) -> Member:
-    """A machine that this one heard of when it joined, until it says more of itself."""
+    """Return the member for a stored seed, until the machine publishes more of itself."""
     return Member(
         seed.name,
         0,

@@ -8,7 +8,7 @@ from iriai.protocol.messages.members import Member
 
 
 class SeenMember(NamedTuple):
-    """A machine of the cluster as this one takes it."""
+    """A machine of the cluster in the state that this one assumes."""
 
     member: Member
     heard_s: float | None

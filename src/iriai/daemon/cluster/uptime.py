@@ -30,7 +30,7 @@ class UptimeRecord:
     """The measured uptime of this machine, stored across restarts."""
 
     def __init__(self, files: ClusterFiles, engine: Engine, on_change: Callable[[], None]) -> None:
-        """`on_change` is called when `told` is another."""
+        """`on_change` is called when `told` changes."""
         self._files = files
         self._engine = engine
         self._on_change = on_change
@@ -40,14 +40,14 @@ class UptimeRecord:
         self._known = files.availability().seen(wall_s, there=False)
         self._kept_wall_s = wall_s
         self.told = self._known.value
-        """What others are told, from 0 to 1."""
+        """The published uptime, from 0 to 1."""
 
     def begin(self) -> None:
-        """Look from now on."""
+        """Measure from now on, every `LOOK_S`."""
         self._looking = self._loop.call_later(LOOK_S, self._poll)
 
     def close(self) -> None:
-        """Count until now, and keep it."""
+        """Measure once more, and store the result."""
         if self._looking is not None:
             self._looking.cancel()
         self._count()
@@ -71,7 +71,7 @@ class UptimeRecord:
         self._known = self._known.seen(wall_s, there=wall_s - self._known.wall_s < SLEPT_S)
 
     def _keep(self, known: Steadiness) -> None:
-        """Also in a thread: a disk may be slow."""
+        """Store `known`; also called in a thread, since a disk may be slow."""
         if self._files.exist():
             self._files.keep_availability(known)
 

@@ -36,7 +36,7 @@ class MachineFacts(msgspec.Struct, frozen=True):
 
 
 def measure() -> MachineFacts:
-    """Look at the machine. A few milliseconds, more where a GPU driver must wake."""
+    """Measure the machine; takes milliseconds, or longer if a GPU driver has to start."""
     found: dict[str, int] = {kind.name: getattr(sensors, kind.sensor)() for kind in KINDS}
     return MachineFacts(
         found["cpus"],
@@ -49,12 +49,12 @@ def measure() -> MachineFacts:
 
 
 def load_average() -> float:
-    """Processes that ran or wanted to, on average over the last minute."""
+    """Return the average number of runnable processes over the last minute."""
     return os.getloadavg()[0]
 
 
 def capacity(facts: MachineFacts, configuration: Configuration) -> Resources:
-    """What the machine gives away: what was configured, else what was measured."""
+    """Return the offered resources: as configured, else as measured."""
     machine = configuration.machine
     cards = len(machine.gpu_ids) or len(machine.gpu_devices) or facts.gpus
     named = {**facts.named, **machine.resources}
@@ -67,7 +67,7 @@ def capacity(facts: MachineFacts, configuration: Configuration) -> Resources:
 
 
 def home_name(host_name: str) -> str:
-    """A valid home name made from a host's: its first label, in small letters."""
+    """Return a valid home name made from the first label of a host's name."""
     label = host_name.lower().partition(".")[0]
     fitting = re.sub(r"[^a-z0-9]+", "-", label).lstrip("-0123456789")
     name = fitting[:_HOME_NAME_LENGTH_MAX].rstrip("-") or NAMELESS

@@ -32,7 +32,7 @@ class EnrolmentPaths(NamedTuple):
 
 
 def make_ready(directory: str, given: str | None) -> EnrolmentPaths:
-    """Look at everything that could keep this machine from joining under the name `given`.
+    """Check everything that could keep this machine from joining under the name `given`.
 
     Raises:
         Problem: it is a member already, or has another name, or files cannot be written there.
@@ -60,7 +60,7 @@ def make_ready(directory: str, given: str | None) -> EnrolmentPaths:
 
 
 def settle(place: EnrolmentPaths) -> tuple[StatePaths, tuple[int, int] | None]:
-    """Make the state directory; returns its paths and the ids of the daemon's user (root's alone).
+    """Make the state directory; return its paths and, for root, the daemon user's ids.
 
     Raises a `Problem`.
     """

@@ -17,10 +17,10 @@ which they were asked for: whoever connects without waiting fills this queue alo
 
 
 def listen(path: str, *, everybody: bool) -> socket.socket:
-    """A listening socket at `path`, in place of one that nobody listens on any more.
+    """Return a socket that listens at `path`, in place of a stale one.
 
-    The caller holds the lock of the state directory, so whatever lies there is a left-over. With
-    `everybody` all users may connect; who they are, the kernel says. Raises OSError.
+    The caller holds the lock of the state directory, so a socket that exists is stale. With
+    `everybody` all users may connect; the kernel identifies them. Raises OSError.
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o111 if everybody else 0o177)
@@ -37,7 +37,7 @@ def listen(path: str, *, everybody: bool) -> socket.socket:
 
 
 def open_doors(address: Address) -> tuple[socket.socket, ...]:
-    """Listening sockets for other machines at `address`.
+    """Return listening sockets for other machines at `address`.
 
     Raises:
         Refused: it cannot be used, with the reason.

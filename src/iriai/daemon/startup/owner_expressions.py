@@ -8,7 +8,7 @@ from iriai.model.problem import UsageProblem
 
 
 def check_expressions(configuration: Configuration) -> None:
-    """Raise `BadConfiguration` where an expression of the file cannot be understood."""
+    """Raise `BadConfiguration` if an expression of the file is invalid."""
     for key in ("requirements", "rank"):
         text = getattr(configuration.machine, key)
         if text:

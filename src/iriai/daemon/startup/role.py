@@ -24,17 +24,17 @@ class Role(NamedTuple):
 
     @property
     def has_node(self) -> bool:
-        """Whether it runs tasks."""
+        """Return whether it runs tasks."""
         return Part.NODE in self.parts
 
     @property
     def has_launcher(self) -> bool:
-        """Whether it runs anything: tasks, or what tells users that their jobs have finished."""
+        """Return whether it runs programs: tasks, or notifications of finished jobs."""
         return self.has_node or self.has_home
 
     @property
     def has_home(self) -> bool:
-        """Whether jobs are submitted here."""
+        """Return whether jobs are submitted here."""
         return Part.HOME in self.parts
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class RequestedRole(NamedTuple):
     front: str | None = None
 
     def role(self) -> Role:
-        """The role of a directory that has none yet; raises UsageProblem where parts lack sense."""
+        """Return the role of a new directory; raise UsageProblem if the parts do not fit."""
         parts = self.parts
         if parts is None:
             parts = BACK_END if self.front else EVERY_PART
@@ -77,7 +77,7 @@ class RequestedRole(NamedTuple):
         return Role(parts, self.front or "")
 
     def conflict(self, name: str, role: Role) -> str | None:
-        """What was told and is otherwise; None where all agrees."""
+        """Return the option that contradicts `name` or `role`; None if all agree."""
         if self.name not in (None, name):
             return f"--name {self.name}"
         if self.parts not in (None, role.parts):
@@ -91,7 +91,7 @@ AS_BEFORE = RequestedRole()
 
 
 def read_parts(text: str) -> tuple[Part, ...]:
-    """The parts in `node` or `home,broker`; raises UsageProblem."""
+    """Return the parts in a text such as `home,broker`; raise UsageProblem."""
     words = [word.strip() for word in text.split(",")]
     parts = tuple(part for part in EVERY_PART if part in words)
     if len(parts) != len(words) or parts not in (EVERY_PART, FRONT_END, BACK_END):
@@ -105,7 +105,7 @@ def read_parts(text: str) -> tuple[Part, ...]:
 
 
 def check_name(name: str) -> str:
-    """`name`, where it can be a machine's; raises UsageProblem."""
+    """Return `name` if it is a valid machine name; raise UsageProblem."""
     if not HOME_NAME.fullmatch(name):
         raise UsageProblem(
             "bad-name",

@@ -17,12 +17,12 @@ _MEMORY_LIMITS = (
 
 
 def cpus() -> int:
-    """Those that this process may run on."""
+    """Return the number of CPUs that this process may run on."""
     return len(os.sched_getaffinity(0))
 
 
 def memory_bytes() -> int:
-    """The machine's memory, or what our container may use."""
+    """Return the machine's memory, or the container's limit (bytes)."""
     least = int(psutil.virtual_memory().total)
     for path in _MEMORY_LIMITS:
         try:
@@ -35,7 +35,7 @@ def memory_bytes() -> int:
 
 
 def gpus() -> int:
-    """As NVIDIA's own library counts them where it is installed, else the driver's cards."""
+    """Return the GPUs that NVIDIA's library counts, or the driver's if it is not installed."""
     try:
         library = importlib.import_module("pynvml")
     except ImportError:

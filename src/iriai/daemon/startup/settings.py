@@ -81,24 +81,24 @@ class DaemonSettings:
 
     @property
     def address(self) -> str:
-        """Where other machines find this one, as tokens name it."""
+        """Return the address at which other machines reach this one, as in tokens."""
         cluster = self.configuration.cluster
         return cluster.address or f"{socket.getfqdn()}:{parse_address(cluster.listen).port}"
 
     @property
     def single_uid(self) -> int | None:
-        """The one user for whom a single-user daemon works; None: it works for everybody."""
+        """Return the only user of a single-user daemon; None if it serves all users."""
         return None if self.mode is ServiceMode.SYSTEM else self.owner_uid
 
     @property
     def rules(self) -> HomeRules:
-        """Whose tasks this machine runs."""
+        """Return the rules for whose tasks this machine runs."""
         is_member = self.cluster is not None
         return home_rules(self.configuration, self.home, is_member=is_member)
 
     @property
     def supervisor_pid(self) -> int | None:
-        """The supervisor that watches this daemon now; another than started it, perhaps."""
+        """Return the current supervisor's process id, which may not have started this daemon."""
         if self.supervisor_lock is not None:
             return holder_of(self.supervisor_lock)
         return lock_holder(self.paths.lock("supervisor"))
@@ -113,20 +113,20 @@ class DaemonSettings:
             )
 
     def announce_started(self) -> None:
-        """Tell the supervisor that this daemon serves: what ends it later is no failed start."""
+        """Report to the supervisor that this daemon has started successfully."""
         announce_started(self.ending)
 
     def announce_again(self) -> None:
-        """Tell the supervisor to start a daemon again as soon as this one has ended."""
+        """Ask the supervisor to start a daemon again when this one has ended."""
         announce(self.ending, ExitReport(0, again=True))
 
     def announce_down(self, *, kill: bool = False) -> None:
-        """Tell the supervisor that the end to come is wanted; before anything is taken down."""
+        """Report to the supervisor that the daemon's end is wanted, before anything is stopped."""
         announce(self.ending, ExitReport(0, kill=kill))
 
 
 def read_configuration(paths: StatePaths) -> Configuration:
-    """The configuration of a state directory; all defaults where there is no file.
+    """Return the configuration of a state directory; the defaults if there is no file.
 
     Raises:
         Problem: it cannot be read, or is wrong.
@@ -148,7 +148,7 @@ def read_configuration(paths: StatePaths) -> Configuration:
 
 
 def load_cluster(paths: StatePaths) -> ClusterState | None:
-    """The machine's place in a cluster; None where it is in none. Raises a `Problem`."""
+    """Return the machine's cluster state; None outside of a cluster. Raises a `Problem`."""
     if not Path(paths.cluster).is_dir():
         return None
     from iriai.identity.certificates.host_binding import check_dwelling, this_machine_id
@@ -159,7 +159,7 @@ def load_cluster(paths: StatePaths) -> ClusterState | None:
 
 
 def with_document(configuration: Configuration, cluster: ClusterState | None) -> Configuration:
-    """The machine's own configuration under that of its cluster. Raises `BadConfiguration`."""
+    """Return the configuration with the cluster's applied; raise `BadConfiguration`."""
     document = cluster.document if cluster else None
     if document is None:
         return configuration
@@ -167,7 +167,7 @@ def with_document(configuration: Configuration, cluster: ClusterState | None) ->
 
 
 def with_mode(configuration: Configuration, mode: ServiceMode) -> Configuration:
-    """The configuration with what depends on the mode decided."""
+    """Return the configuration with the defaults that depend on the mode."""
     identity = configuration.identity
     if identity.name_accounts is not None:
         return configuration
@@ -176,13 +176,13 @@ def with_mode(configuration: Configuration, mode: ServiceMode) -> Configuration:
 
 
 def home_rules(configuration: Configuration, home: str, *, is_member: bool) -> HomeRules:
-    """Whose tasks the machine of `home` runs."""
+    """Return the rules for whose tasks the machine `home` runs."""
     guest = configuration.users.guest or ""
     return HomeRules(home, configuration.homes, guest, is_member)
 
 
 def leave_for_launcher(paths: StatePaths, configuration: Configuration, rules: HomeRules) -> None:
-    """Write down what the launcher is to know of `[machine]`, where only we can write.
+    """Write the launcher's part of `[machine]` to a file that only this user can write.
 
     Raises a `Problem`.
     """
@@ -194,7 +194,7 @@ def leave_for_launcher(paths: StatePaths, configuration: Configuration, rules: H
 
 
 def current_mode() -> ServiceMode:
-    """Root works for everybody, anybody else for themselves."""
+    """Return the mode of this process's user: root serves all users."""
     return ServiceMode.SYSTEM if os.geteuid() == 0 else ServiceMode.SINGLE_USER
 
 
@@ -219,7 +219,7 @@ def settle_directory(
 def settings_table(
     configuration: Configuration, home: str, amounts: Resources
 ) -> tuple[Setting, ...]:
-    """`config show`: what was configured, with what was measured filled in."""
+    """Return the rows of `config show`, with measured values where none is configured."""
     measured = {
         "machine.name": home,
         "machine.cpus": str(amounts.cpus),

@@ -57,20 +57,20 @@ class StateIdentity(NamedTuple):
 
     @property
     def role(self) -> Role:
-        """The machine's place among others."""
+        """Return the role of the machine."""
         return Role(self.parts, self.front)
 
 
 def absolute_paths(directory: str) -> StatePaths:
-    """The paths of the state directory `directory`, which may be relative."""
+    """Return the paths of the state directory `directory`, which may be relative."""
     return StatePaths(str(Path(directory).absolute()))
 
 
 def read_identity(paths: StatePaths) -> StateIdentity | None:
-    """What the directory remembers; None where nobody has used it yet.
+    """Return the stored identity; None if the directory is new.
 
     Raises:
-        Refused: another version has used it, or the file is not ours.
+        Refused: another version has used it, or the file is not iriai's.
     """
     try:
         text = Path(paths.identity).read_text()
@@ -95,7 +95,7 @@ def read_identity(paths: StatePaths) -> StateIdentity | None:
 
 
 def daemon_owner(paths: StatePaths) -> tuple[int, int] | None:
-    """User and group id of the daemon's user, for files that root writes for it; None: not root.
+    """Return the ids of the daemon's user, for files that root writes; None if not root.
 
     Raises `Refused`: the directory is no state directory.
     """
@@ -122,9 +122,9 @@ def prepare(
 ) -> StateIdentity:
     """Make the state directory ready, or confirm that it is; safe to repeat.
 
-    `home` is the machine's name for a directory that has none yet; with `home_given` it is the
-    configuration's and has to agree. `user` is whom root wants the daemon to run as, `wanted` what
-    else `iriai up` was told; None: as before, or the default. Returns what the directory remembers.
+    `home` is the machine's name for a new directory; with `home_given` it is configured and has
+    to agree with the stored one. `user` is the daemon's user if root names one, `wanted` the other
+    options of `iriai up`; None: as before, or the default. Returns the stored identity.
 
     Raises:
         Problem: it is another user's, from a newer version, cannot be written or reached, or has a
@@ -160,7 +160,7 @@ def prepare(
 
 @contextmanager
 def _alone(directory: str) -> Iterator[None]:
-    """Two that make a directory ready at a time would each give it an identity."""
+    """Lock the directory, so that two processes cannot both give it an identity."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -170,7 +170,7 @@ def _alone(directory: str) -> Iterator[None]:
 
 
 def _name(paths: StatePaths, wanted: RequestedRole, home: str, *, home_given: bool) -> str:
-    """The machine's name, as it was told in one place or the other."""
+    """Return the machine's name, from the option or the configuration."""
     if wanted.name is not None and home_given and wanted.name != home:
         raise UsageProblem(
             "two-names",
@@ -196,7 +196,7 @@ def _settled(paths: StatePaths, identity: StateIdentity, conflict: str) -> Usage
 
 
 def check_space(paths: StatePaths) -> None:
-    """Notice a full disk before anything else does; raises Refused."""
+    """Raise Refused if the disk is full, by writing a probe file."""
     probe = Path(paths.directory, "probe")
     try:
         with probe.open("wb") as file:
@@ -229,7 +229,7 @@ def lock_state(paths: StatePaths, part: str) -> int:
 
 
 def problem_of(error: OSError, where: str) -> Problem:
-    """What `error` at `where` means to a person."""
+    """Return `error` at `where` as a problem for people."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Refused("no-space", f"no space left under {where}", "free some and try again")
@@ -255,7 +255,7 @@ def _check_socket_paths(paths: StatePaths) -> None:
 
 
 def _claim(paths: StatePaths) -> None:
-    """Make the directory, or see that it is ours to use."""
+    """Make the directory, or check that this user may use it; raise a `Problem`."""
     directory = Path(paths.directory)
     # Parents of a user's state directory are private by the XDG rules; root's exist.
     directory.mkdir(parents=True, exist_ok=True, mode=0o711)
@@ -280,7 +280,7 @@ def _claim(paths: StatePaths) -> None:
 
 
 def _daemon_user(paths: StatePaths, identity: StateIdentity | None, wanted: str | None) -> str:
-    """Whom the daemon runs as; made where it is our own user and missing."""
+    """Return the daemon's user; create the default user if it is missing."""
     me = os.geteuid()
     if me != 0:
         if wanted is not None and find_user(wanted).pw_uid != me:
@@ -317,14 +317,15 @@ def _of_another_version(paths: StatePaths, version: int) -> Refused:
 
 
 def write_identity(paths: StatePaths, identity: Mapping[str, object]) -> None:
-    """Keep what a state directory remembers of itself. Raises OSError."""
+    """Write the identity of a state directory; raise OSError."""
     write_whole(Path(paths.identity), json.dumps(identity).encode() + b"\n")
 
 
 def _make_directories(paths: StatePaths, daemon_user: str) -> None:
-    """Modes: others pass through root's directory to files of their own in the spool.
+    """Make the subdirectories and set owners and modes.
 
-    What it is and how it is configured is its owner's to read; others ask the daemon.
+    Users pass through root's directory to their own files in the spool; identity and
+    configuration are readable by the owner alone.
     """
     shared = os.geteuid() == 0
     Path(paths.directory).chmod(0o711 if shared else 0o700)
@@ -351,7 +352,7 @@ def _make_directories(paths: StatePaths, daemon_user: str) -> None:
 
 
 def _check_reach(paths: StatePaths, daemon_user: str) -> None:
-    """The directory itself is opened for that user later; the way to it is not ours to change."""
+    """Raise Refused if the daemon's user cannot enter a parent of the directory."""
     barrier = unreachable_ancestor(str(Path(paths.directory).parent), daemon_user)
     if barrier is not None:
         raise Refused(
@@ -364,7 +365,7 @@ def _check_reach(paths: StatePaths, daemon_user: str) -> None:
 
 
 def _check_program(daemon_user: str) -> None:
-    """Modules are imported when they are needed, which may be after the drop of privileges."""
+    """Raise Refused if the daemon's user cannot read the program, which imports later."""
     if os.geteuid() != 0:
         return
     for module in (iriai, msgspec, os):  # the program, its libraries, Python

@@ -40,8 +40,8 @@ def back_up(directory: str, target: Path, *, force: bool) -> Backup:
     The jobs in it are as of one moment, whatever the daemon does meanwhile.
 
     Raises:
-        Problem: there is no home, it is another user's, or the file cannot be written or is there
-            already (unless `force`). What had that name before is still there.
+        Problem: there is no home, it is another user's, or the file cannot be written or exists
+            (unless `force`). An existing file is unchanged then.
     """
     paths = absolute_paths(directory)
     file = target.absolute()

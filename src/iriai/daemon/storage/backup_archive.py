@@ -49,13 +49,13 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def digest_of_file(path: Path) -> str:
-    """SHA-256 of a file's content."""
+    """Return the SHA-256 of a file's content, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_backup(file: Path, manifest: Manifest, members: Mapping[str, Path]) -> int:
-    """Write a backup of `members` to `file`, which is whole when it has that name.
+    """Write a backup of `members` to `file` atomically.
 
     Returns its size in bytes. Raises OSError.
     """
@@ -90,7 +90,7 @@ def read_backup(file: Path, directory: Path) -> Manifest:
     """Unpack the members of a backup into `directory`; returns the manifest.
 
     Raises:
-        Problem: it is not there, not readable, not a backup, damaged, or of a newer iriai.
+        Problem: it is missing, unreadable, no backup, damaged, or of another version.
     """
     try:
         with tarfile.open(file, mode="r:") as archive:
@@ -149,7 +149,7 @@ def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo | None) -> bytes |
 
 
 def _unpack(archive: tarfile.TarFile, entry: tarfile.TarInfo, target: Path) -> None:
-    """Write one member to `target`; nothing but its content is taken from the archive."""
+    """Write the content of one member to `target`, without its owner, mode and name."""
     source = archive.extractfile(entry)
     if source is None:
         raise tarfile.ReadError(f"{entry.name} is not a file")

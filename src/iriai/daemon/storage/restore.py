@@ -60,7 +60,7 @@ class Restored(NamedTuple):
 
 
 def numbers_since(made_wall_s: float, now_wall_s: float) -> int:
-    """How many numbers may have been given out since a backup was made."""
+    """Return how many job numbers may have been used since a backup was made."""
     return NUMBERS_ROUND + int(SUBMISSIONS_PER_S * max(0.0, now_wall_s - made_wall_s))
 
 
@@ -68,7 +68,7 @@ def restore(file: Path, directory: str, first_number: int | None = None) -> Rest
     """Make a state directory from the backup in `file`; `first_number` is the next job's.
 
     Raises:
-        Problem: the backup or the directory cannot be used; nothing is there that was not before.
+        Problem: the backup or the directory cannot be used; nothing was left behind.
     """
     paths = absolute_paths(directory)
     made: list[Path] = []
@@ -94,7 +94,7 @@ def restore(file: Path, directory: str, first_number: int | None = None) -> Rest
 
 
 def _claim(paths: StatePaths, made: list[Path]) -> None:
-    """Have the directory, empty and ours."""
+    """Make the directory, or check that it is empty and unused; raise `Refused`."""
     directory = Path(paths.directory)
     if directory.exists():
         for part in _PARTS:
@@ -167,7 +167,7 @@ def _first_number(manifest: Manifest, contents: Contents, wanted: int | None) ->
 
 
 def _settle(paths: StatePaths) -> None:
-    """Give everything its name and owner; the identity last, which makes it a state directory."""
+    """Set names and owners; write the identity last, which completes the directory."""
     store = Path(paths.store)
     identity = json.loads((store / IDENTITY).read_text())
     identity["daemon_user"] = user = _daemon_user(str(identity.get("daemon_user")))
@@ -182,7 +182,7 @@ def _settle(paths: StatePaths) -> None:
 
 
 def _daemon_user(before: str) -> str:
-    """Whom the daemon runs as here: as before, where there is such a user."""
+    """Return the daemon's user: the one of the backup if it exists here."""
     if os.geteuid() != 0:
         return current_user()
     if before != DAEMON_USER:
@@ -192,7 +192,7 @@ def _daemon_user(before: str) -> str:
 
 
 def _remove(made: list[Path]) -> None:
-    """Take back what was made; the latest first."""
+    """Remove the paths that were made, the latest first."""
     for path in reversed(made):
         with suppress(OSError):
             if path.is_dir():

@@ -25,7 +25,7 @@ from iriai.store.writer import Writer
 log = logging.getLogger(__name__)
 
 LOOK_S = 60.0
-"""Between two looks where nothing was old enough: history is kept for days."""
+"""Between two checks if nothing was old enough: history is kept for days."""
 PAUSE_S = 0.1
 """Between two portions; so at most 20,000 rows go in a second, and everybody else comes first."""
 JOBS_A_PORTION = 100
@@ -53,7 +53,7 @@ class Retention:
         self._payloads = payloads
 
     def begin(self) -> None:
-        """Look now, and again and again."""
+        """Delete old history now, and check again every `LOOK_S`."""
         if self._jobs.keep_history_s is not None or self._jobs.keep_jobs is not None:
             self._poll()
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_S = 3600.0
-"""How often a machine looks whether its certificate wants to be renewed: it has half a year."""
+"""Between two checks whether the certificate is to be renewed; it holds for half a year."""
 
 
 class ClusterAuthority:
@@ -44,14 +44,14 @@ class ClusterAuthority:
         self.network: ClusterNetwork | None = None
         """The links with the other members; None outside of a cluster, or on a back end."""
         self.unauthenticated: UnauthenticatedClients | None = None
-        """Whom to bring connections to whose peer shows no certificate."""
+        """Serves connections whose peer shows no certificate; None outside of a cluster."""
         self._settings = settings
         self._engine = engine
         self._users = users
         self._looking: asyncio.TimerHandle | None = None
 
     def begin(self, clients: Clients, handlers: Handlers) -> None:
-        """Serve strangers as `clients`; with a token they may ask for what has `handlers`."""
+        """Serve clients without a certificate; with a user's token they may use `handlers`."""
         state = self._settings.cluster
         if state is None:
             return
@@ -64,12 +64,12 @@ class ClusterAuthority:
         self._poll(state)
 
     def close(self) -> None:
-        """Look after nothing any more."""
+        """Stop checking the certificate."""
         if self._looking is not None:
             self._looking.cancel()
 
     def receive_document(self, kind: DocumentKind, raw: bytes, source: str) -> None:
-        """A document of an operator came from the machine `source`, which need not be trusted."""
+        """Store an operator's document received from the machine `source`, which is not trusted."""
         state = self._settings.cluster
         if state is None:
             return
@@ -83,7 +83,7 @@ class ClusterAuthority:
             self.document_received(kind)
 
     def document_received(self, kind: DocumentKind) -> None:
-        """An operator's document was new, and is kept."""
+        """Apply a new document of an operator, which is stored, and send it to other members."""
         log.info("a new %s of an operator arrived", kind)
         if self.network is not None:
             self.network.spread()
@@ -122,9 +122,9 @@ class ClusterAuthority:
 
 
 def renew(state: ClusterState, addresses: list[str]) -> str:
-    """Renew the certificate of this machine, at the first address that does so; says how it went.
+    """Renew the certificate of this machine at the first address that does; return where.
 
-    Blocks; for a thread. The file is replaced whole, so that whoever reads it meanwhile is right.
+    Blocks, so call it in a thread. The file is replaced atomically. Raises a `Problem`.
     """
     problems = []
     for address in dict.fromkeys(addresses):

@@ -56,7 +56,7 @@ class ClusterHandlers:
         self._authority = authority
 
     def handlers(self) -> Handlers:
-        """Each request's handler."""
+        """Return the handler of each request."""
         return {
             TakeUpIdentity: self._reload_identity,
             ShowCluster: self._show,
@@ -150,7 +150,7 @@ class ClusterHandlers:
         asked.answer(TokenMade(token.text, token.id, address, name, ends_s))
 
     def _user_of_token(self, asked: RequestContext, user: str) -> str:
-        """Whose requests the token carries. Never root's: what comes over a network is no root."""
+        """Return the user of a new token; raise `NotAllowed` for root, who has none."""
         name = asked.caller.person.name
         if user and user != name:
             self._settings.require_operator(asked.caller, "make tokens for other users")
@@ -183,7 +183,7 @@ class ClusterHandlers:
     # --- documents -------------------------------------------------------------------------------
 
     def _publish(self, asked: RequestContext, body: Publish, now: Instant) -> None:
-        """Whoever brings it: the signature counts."""
+        """Take a document from any user: its signature decides."""
         from iriai.identity.documents.signed_document import DocumentKind
 
         cluster = self._cluster()
@@ -229,7 +229,7 @@ class ClusterHandlers:
 
 
 def seal_bundle(bundle: bytes, secret: bytes) -> bytes:
-    """An issuer for the machine that will join, for nobody to read before."""
+    """Return `bundle`, an issuer's keys, sealed so that only the joining machine can read it."""
     if not bundle:
         return b""
     from iriai.identity.certificates.sealed_secrets import seal_to_secret
@@ -240,14 +240,14 @@ def seal_bundle(bundle: bytes, secret: bytes) -> bytes:
 
 
 def token_kind(word: str) -> TokenKind:
-    """The kind that `word` names; raises `UsageProblem`."""
+    """Return the kind that `word` names; raise `UsageProblem` if there is none."""
     if word not in frozenset(TokenKind):
         raise UsageProblem("bad-token-kind", f"there are no tokens for '{word}'")
     return TokenKind(word)
 
 
 def token_row(entry: IssuedToken, now_wall_s: float) -> TokenRow:
-    """One line of `iriai token --list`."""
+    """Return one line of `iriai token --list`."""
     state = "good"
     words = f"for requests of {entry.user}" if entry.user else "for a machine"
     if entry.machine:
@@ -264,7 +264,7 @@ def token_row(entry: IssuedToken, now_wall_s: float) -> TokenRow:
 
 
 def report_of(cluster: ClusterState) -> ClusterReport:
-    """The cluster as this machine knows it."""
+    """Return the cluster as this machine knows it."""
     identity, document = cluster.identity, cluster.document
     issuer = identity.certificate.issuer
     operators = cluster.roster.operators if cluster.roster else ()
@@ -296,7 +296,7 @@ def report_of(cluster: ClusterState) -> ClusterReport:
 
 
 def trusted_rows(cluster: ClusterState) -> tuple[TrustedRow, ...]:
-    """For which users homes speak, as operators said it."""
+    """Return the users for whom operators let each home submit."""
     in_force = cluster.trusted()
     return tuple(
         TrustedRow(each.trusted.home, each.trusted.users, each.operator, each.trusted.moment_ms)

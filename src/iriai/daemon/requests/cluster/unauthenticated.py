@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NOBODY = Caller(Person(-1, "", "", ()), operator=False)
-"""Who has not shown a token."""
+"""The caller before a token is shown."""
 MISTAKES_MAX = 5
 """Requests that are refused before a stranger is cut off: a person errs once or twice."""
 
@@ -76,7 +76,7 @@ class UnauthenticatedClients:
         handlers: Handlers,
         members: Members,
     ) -> None:
-        """`handlers` are those of requests that a person may ask from elsewhere."""
+        """`handlers` are those of requests that a user may send from another machine."""
         self._settings = settings
         self._cluster = cluster
         self._clients = clients
@@ -87,7 +87,7 @@ class UnauthenticatedClients:
         self._of_source: TokenBuckets[str] = TokenBuckets(RATE_OF_SOURCE)
 
     def serve(self, stream: TlsStream, address: str) -> None:
-        """A stranger at `address` (for people); from here on the stream is a client's."""
+        """Serve the client at `address`, a text for people; `stream` is its connection."""
         limited = partial(self._limited, address)
         handlers: Handlers = {
             Hello: self._hello,
@@ -99,7 +99,7 @@ class UnauthenticatedClients:
         self._clients.serve(stream, NOBODY, handlers, MISTAKES_MAX)
 
     def _limited(self, address: str, handler: Handler) -> Handler:
-        """A handler that whoever is at `address` may have work so often."""
+        """Return `handler` with a limit of the rate of requests from `address`."""
         source = source_of(address)
 
         def handle(asked: RequestContext, body: Any, now: Instant) -> None:  # noqa: ANN401 - as in Handler
@@ -115,13 +115,13 @@ class UnauthenticatedClients:
         return handle
 
     def revoked(self, token_id: str) -> None:
-        """A token is good for nothing any more: nor are the connections that showed it."""
+        """Close the connections that were authenticated by a token that is now revoked."""
         for connection in list(self._by_token.get(token_id, ())):
             connection.flush()
             connection.close("its token was revoked")
 
     def _end_with_token(self, connection: ClientSession, entry: IssuedToken, now: Instant) -> None:
-        """A connection is good for as long as the token that was shown on it."""
+        """Close `connection` when its token expires."""
         open_now = self._by_token.setdefault(entry.id, {})
         open_now[connection] = None
         timer = asyncio.get_running_loop().call_later(
@@ -137,7 +137,7 @@ class UnauthenticatedClients:
         connection.on_close.append(closed)
 
     def _hello(self, asked: RequestContext, body: Hello, now: Instant) -> None:
-        """As a client is greeted, but for what is nobody's business."""
+        """Answer like the daemon's `Hello`, without the paths and the user."""
         if body.version != PROTOCOL_VERSION:
             raise NotAllowed(
                 "other-version",

@@ -17,7 +17,7 @@ class JobAccess:
         self._history = past
 
     def require(self, asked: RequestContext, number: int) -> None:
-        """Raise `NotAllowed` where the job is another's, `NotFound` where there never was one."""
+        """Raise `NotAllowed` if the job is another user's, `NotFound` if it never existed."""
         if asked.caller.operator:
             return  # without a look into the store
         job = self._home.jobs.get(number)
@@ -31,7 +31,7 @@ class JobAccess:
 
 
 def require_own_listing(asked: RequestContext, wanted: Jobs) -> None:
-    """Raise `NotAllowed` where more is to be listed than the caller may see."""
+    """Raise `NotAllowed` if `wanted` lists jobs that the caller may not see."""
     caller = asked.caller
     if caller.operator or not (wanted.everyone or wanted.user not in (None, caller.person.name)):
         return

@@ -67,7 +67,7 @@ class JobChanges:
         self._dependencies = ends
 
     def handlers(self) -> Handlers:
-        """Each request's handler."""
+        """Return the handler of each request."""
         return {
             Cancel: self._cancel,
             Hold: self._hold,
@@ -101,7 +101,7 @@ class JobChanges:
     def _each(
         self, asked: RequestContext, ids: tuple[str, ...], act: _Act[T]
     ) -> Generator[None, None, tuple[dict[str, list[T]], dict[str, str]]]:
-        """Do `act` to each thing named; what cannot be done is said beside what was."""
+        """Call `act` on each selection of `ids`; return the results and the problems, by id."""
         self._deferred.check()
         check_ids(ids)
         done: dict[str, list[T]] = {}
@@ -134,7 +134,7 @@ class JobChanges:
         return job
 
     def select(self, text: str, asked: RequestContext) -> Iterator[SelectedJobs | None]:
-        """What `text` names; patterns see the asking user's jobs, and all for operators."""
+        """Yield the jobs that `text` names; a pattern sees the caller's jobs, an operator's all."""
         user = None if asked.caller.operator else asked.caller.person.name
         return select(text, self._home.name, self._home.jobs, user)
 
@@ -156,7 +156,7 @@ class JobChanges:
         self._fits.judged(asked, wants, now, judged)
 
     def _wants(self, asked: RequestContext, body: Alter) -> Generator[None, None, list[Want]]:
-        """What one task of each job would ask for, of those that could be altered."""
+        """Return the request of one task for each job whose alteration concerns machines."""
         wants: dict[Want, None] = {}
         for text in body.ids:
             with suppress(Problem):  # it is told when the job is altered
@@ -207,7 +207,7 @@ class JobChanges:
     def _wanted(
         self, body: Alter, after: tuple[Dependency, ...] | None, spec: JobSpec
     ) -> Alteration:
-        """What `body` asks for, checked as at submission."""
+        """Return the alteration in `body`, checked as at submission; raise a `Problem`."""
         wanted = Alteration(
             name=body.name,
             time_limit_s=body.time_limit_s,

@@ -28,11 +28,11 @@ class DependencyOutcomes:
     def with_ends(
         self, asked: RequestContext, after: tuple[Dependency, ...], now: Instant, act: Act
     ) -> None:
-        """Call `act` with the ends that it needs: now, or in a later turn after a look.
+        """Call `act` with the ends of `after`: now, or in a later turn with those in the store.
 
-        The store is looked at when everything that happened so far is in it. What ends meanwhile
-        is looked up in a second round. Raises `NotAllowed` for jobs of others: who waits for one is
-        told how it ended.
+        The store is read once everything that happened so far is in it; jobs that end meanwhile
+        are read in a second round. Raises `NotAllowed` for jobs of other users, since the end of a
+        job is shown to the users whose jobs depend on it.
         """
         for number in dict.fromkeys(each.number for each in after):
             with suppress(NotFound):  # whose end may be remembered all the same

@@ -17,7 +17,7 @@ Tell = Callable[[list[Reason]], None]
 
 
 class Explanations:
-    """Answers that are waited for, by job."""
+    """Asks the broker why jobs wait, and collects the requests for each job."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -25,7 +25,7 @@ class Explanations:
         engine.on_why = self._answered
 
     def ask(self, number: int, now: Instant, tell: Tell) -> None:
-        """Have `tell` called with the reasons: at once where they are known here."""
+        """Call `tell` with the reasons: now if they are known here, else later."""
         reasons = self._engine.machine.ask_why(number, now)
         if reasons is not None:
             tell(reasons)

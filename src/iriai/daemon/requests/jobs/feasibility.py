@@ -17,7 +17,7 @@ from iriai.protocol.messages.scheduling import Want
 
 
 class ClusterFit(NamedTuple):
-    """Whether one cluster could run a job."""
+    """The verdict of one cluster on a job."""
 
     refusal: Refused | None
     """Why none of its machines could ever run it; None: one could, or not all are known yet."""
@@ -29,22 +29,22 @@ class Feasibility:
     """Checks whether any machine could ever run a job."""
 
     def __init__(self, settings: DaemonSettings, engine: Engine, links: LocalLinks) -> None:
-        """`links` are those with back ends."""
+        """`links` are the links with back ends."""
         self._settings = settings
         self._engine = engine
         self._links = links
 
     def check(self, want: Want) -> None:
-        """Raise `Refused` where no machine could ever run a task of `want`, or no account may.
+        """Raise `Refused` if no machine could ever run a task of `want`, or no account may.
 
-        Where another cluster may have one that could, that is to be asked: see `verdict`.
+        Does not raise if another cluster may have such a machine; see `verdict`.
         """
         verdict = self.verdict(want)
         if verdict.refusal is not None and verdict.is_final:
             raise verdict.refusal
 
     def verdict(self, want: Want) -> ClusterFit:
-        """Whether a machine of this cluster could ever run a task of `want`."""
+        """Return whether a machine of this cluster could ever run a task of `want`."""
         machines = self._machines()
         may_run_elsewhere = self._may_run_elsewhere(want)
         too_small = too_large_for(want.resources, machines)
@@ -59,9 +59,9 @@ class Feasibility:
         return ClusterFit(no_match(reasons) if reasons else None, is_final=not may_run_elsewhere)
 
     def check_input(self) -> None:
-        """Raise `Refused` where no machine could be handed what a client passes with its job.
+        """Raise `Refused` if no machine here can take the descriptors of a client.
 
-        A terminal or an open input does not travel: it needs a node on this host.
+        A terminal or an open input needs a node on this host.
         """
         settings = self._settings
         is_member = settings.cluster is not None
@@ -75,7 +75,7 @@ class Feasibility:
             )
 
     def lacking(self, resources: Resources) -> tuple[Reason, ...]:
-        """What is not free for such a task now; of the machine that lacks least."""
+        """Return the resources that the machine which lacks the fewest has not free now."""
         if Part.BROKER not in self._engine.machine.parts:
             return ()
         views = self._engine.machine.broker.state.machines.values()
@@ -92,14 +92,14 @@ class Feasibility:
         )
 
     def _may_run_elsewhere(self, want: Want) -> bool:
-        """Whether another cluster of the site may have a machine for it."""
+        """Return whether another cluster of the site may have a machine for `want`."""
         machine = self._engine.machine
         if Part.BROKER not in machine.parts:
             return False
         return machine.broker.federation.may_run_elsewhere(want)
 
     def _machines(self) -> dict[str, Resources]:
-        """What each machine of this cluster has; empty while one that is known has not said."""
+        """Return the capacity of each machine; empty until all known machines have reported."""
         machine, settings = self._engine.machine, self._settings
         if Part.BROKER not in machine.parts:
             return {}
@@ -144,7 +144,7 @@ def too_large_for(resources: Resources, machines: Mapping[str, Resources]) -> Re
 
 
 def no_match(reasons: list[Reason]) -> Refused:
-    """That none matches, with the clause that fails at the first; `reasons` machine by machine."""
+    """Return the refusal for `reasons`, one a machine, with the first clause that fails."""
     first = reasons[0]
     whose = "its owner requires" if first.rule is Rule.OWNER_POLICY else "the job requires"
     others = f"; {len(reasons) - 1} more do not match either" if len(reasons) > 1 else ""

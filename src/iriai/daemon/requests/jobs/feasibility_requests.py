@@ -79,7 +79,7 @@ class _Waiting(NamedTuple):
 
 
 class _Line:
-    """Of a client of which a request waits for an answer: that one, and what came after it."""
+    """The requests of one client, from the first that waits for the broker on."""
 
     def __init__(self) -> None:
         self.waiting: deque[_Waiting] = deque()
@@ -115,11 +115,11 @@ class FeasibilityRequests:
 
     @property
     def is_here(self) -> bool:
-        """Whether the broker of the only cluster is here, and nobody need be asked."""
+        """Return whether the broker is here and there is no other cluster to ask."""
         return self._inquirer.is_here and not self._others.exist
 
     def _fit(self, question: AskFit, now: Instant) -> Fit:
-        """As the broker."""
+        """Answer another machine as the broker."""
         lacking = self.feasibility.lacking(question.want.resources)
         waits_for = tuple(Why(each.rule, each.needed, each.had, each.machine) for each in lacking)
         verdict = self.feasibility.verdict(question.want)
@@ -127,9 +127,9 @@ class FeasibilityRequests:
         return Fit(refusal, waits_for) if verdict.is_final else Fit(None, waits_for, refusal)
 
     def judged(self, asked: RequestContext, wants: Sequence[Want], now: Instant, act: Act) -> None:
-        """Call `act` with what judges these wants: now, or in a later turn.
+        """Call `act` with a function that checks `wants`: now, or in a later turn.
 
-        Raises `Refused` where too much waits already; nothing will be called then.
+        Raises `Refused`, and never calls `act`, if too many requests wait already.
         """
         waiting = _Waiting(asked, wants, act)
         if asked.connection in self._lines:  # even if the broker is local by now: keep the order
@@ -149,9 +149,9 @@ class FeasibilityRequests:
         *,
         may_wait: bool,
     ) -> None:
-        """What such a task would wait for now.
+        """Call `tell` with the resources that such a task would wait for now.
 
-        `asked` fails where no machine could ever run it, unless it `may_wait` for one.
+        Fails `asked` if no machine could ever run it, unless it `may_wait` for one.
         """
 
         def on_reply(reply: BrokerReply[Fit], later: Instant) -> None:
@@ -177,7 +177,7 @@ class FeasibilityRequests:
     # --- within ----------------------------------------------------------------------------------
 
     def _enter(self, waiting: _Waiting) -> None:
-        """Stand at the end of the client's line. What is long is taken where little waits."""
+        """Append to the client's line; raise `Refused` if the line, or all lines, are full."""
         line = self._lines.get(waiting.asked.connection)
         if line is not None and line.size_bytes >= LINE_BYTES_MAX:
             raise _too_many(len(line.waiting), "on this connection", line.size_bytes)
@@ -191,13 +191,13 @@ class FeasibilityRequests:
         self._lines_bytes += waiting.size_bytes
 
     def _leave(self, line: _Line) -> None:
-        """The first of the line is done with."""
+        """Remove the first request of `line`."""
         size_bytes = line.waiting.popleft().size_bytes
         line.size_bytes -= size_bytes
         self._lines_bytes -= size_bytes
 
     def _go_on(self, connection: ClientSession, now: Instant) -> None:
-        """Act on what waits first, and on what came after it, until one of them is to be asked."""
+        """Act on the requests of a line in order, up to the first that needs an answer."""
         line = self._lines[connection]
         while line.waiting:
             asked, wants, act = line.waiting[0]
@@ -214,14 +214,14 @@ class FeasibilityRequests:
         del self._lines[connection]
 
     def _asks(self, want: Want, now: Instant) -> bool:
-        """Whether the broker is to be asked."""
+        """Return whether the broker has to be asked."""
         if self._runs_here(want) or self.is_here or now.steady_s < self._silent_until_s:
             return False
         known = self._known.get(want)
         return known is None or known.until_s <= now.steady_s
 
     def _runs_here(self, want: Want) -> bool:
-        """Whether this machine could run it, as far as that is plain to see."""
+        """Return whether this machine could run it, without evaluating expressions."""
         machine = self._engine.machine
         if Part.NODE not in machine.parts or want.requirements:
             return False
@@ -230,7 +230,7 @@ class FeasibilityRequests:
         return not is_choosy and want.resources.fits_in(self._settings.capacity)
 
     def _ask(self, want: Want, connection: ClientSession, now: Instant) -> bool:
-        """Ask; whether it is answered already. Else the line goes on in a later turn."""
+        """Ask the broker; return whether it answered at once. Else the line goes on later."""
         is_asking, is_over = True, False
 
         def go_on(later: Instant) -> None:
@@ -262,7 +262,7 @@ class FeasibilityRequests:
         return is_over
 
     def _decide(self, want: Want, fit: Fit, now: Instant, decided: Decided) -> None:
-        """By what the broker of the own cluster says, and others' if it leaves it to them."""
+        """Call `decided` with the verdict of the own cluster, or of all if it is not final."""
         here = fit.here
         if here is None:
             decided(fit.refusal, now)
@@ -290,7 +290,7 @@ def _too_many(count: int, whose: str, size_bytes: int) -> Refused:
 
 
 def _nowhere(here: Declined, words: list[ClusterReply[Fit]]) -> Declined | None:
-    """The refusal of all clusters; `here` is that of the own. None: not all refuse."""
+    """Return the refusal of all clusters, from `here` of the own; None if one accepts."""
     refusals = []
     for word in words:
         refusal = None if word.answer is None else word.answer.refusal or word.answer.here

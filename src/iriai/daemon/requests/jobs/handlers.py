@@ -103,7 +103,7 @@ class JobHandlers:
         self._explanations = Explanations(engine)
 
     def handlers(self) -> Handlers:
-        """Each request's handler."""
+        """Return the handler of each request."""
         return {
             Submit: self._submit,
             Jobs: self._jobs,
@@ -116,12 +116,12 @@ class JobHandlers:
         }
 
     def limits(self) -> dict[str, dict[str, int]]:
-        """How often each user was refused, by limit; kept up to date."""
+        """Return live counts of refusals, by limit and user."""
         allowances = (self.waits.per_user, self._descriptors.per_user)
         return self.held.refusals | {each.key: each.refusals for each in allowances}
 
     def job_finished(self, number: int) -> None:
-        """A job has finished, durably."""
+        """Release what was kept for a job whose end is durable."""
         self._descriptors.drop(number)
         self.held.job_finished(number)
         self.waits.job_finished(number)
@@ -279,7 +279,7 @@ class JobHandlers:
         self._from_history(asked, lambda: self._history.story(selected))
 
     def _from_history(self, asked: RequestContext, make: Callable[[], AnswerBody]) -> None:
-        """Answer from the store, once everything that happened so far is in it."""
+        """Answer with what `make` reads, once everything that happened so far is stored."""
 
         def look() -> Steps:
             asked.answer_with(make)
@@ -336,7 +336,7 @@ class JobHandlers:
         self._explanations.ask(job.number, now, tell)
 
     def _ahead(self, job: JobState, index: int | None) -> tuple[Why, ...]:
-        """Why a task has not started that was handed out ahead; of a job, the first such."""
+        """Return why a prefetched task has not started; of a whole job, the first such task."""
         home = self._settings.home
         for number in job.tasks if index is None else (index,):
             task = job.tasks.get(number)

@@ -42,7 +42,7 @@ class JobHistory:
         reader: Reader,
         soon: Callable[[Callable[[], None]], None],
     ) -> None:
-        """`soon` calls something at the end of this round of the event loop."""
+        """`soon` schedules a call at the end of this round of the event loop."""
         self._home = home
         self._spool = spool
         self._reader = reader
@@ -52,18 +52,18 @@ class JobHistory:
         asked for at once; by the next it may be deleted."""
 
     def text_bytes(self) -> dict[str, int]:
-        """The sizes of all environments, scripts and inputs that are stored, by digest."""
+        """Return the sizes of all stored environments, scripts and inputs, by digest (bytes)."""
         return self._reader.payload_sizes()
 
     def rows(self, request: Jobs, user: str) -> tuple[msgspec.Raw, ...]:
-        """Finished jobs, the latest first."""
+        """Return finished jobs as encoded rows, the latest first."""
         owner = request.user or (None if request.everyone else user)
         selection = Selection(owner=owner, name=request.name)
         records = self._reader.finished_jobs(selection, request.limit or FINISHED_SHOWN_MAX)
         return tuple(msgspec.Raw(_encode(self._row(record))) for record in records)
 
     def detail(self, selected: SelectedJobs) -> JobDetail:
-        """All that is known of a finished job."""
+        """Return all details of a finished job."""
         record = self._record(selected)
         causes = self._reader.causes(record.number)
         never_started = task_count(record.spec.array) - sum(causes.values())
@@ -74,19 +74,19 @@ class JobHistory:
         return job_detail(self._row(record), record.spec, causes, attempts, (), note)
 
     def spec(self, number: int) -> JobSpec:
-        """What was asked for; raises `NotFound`."""
+        """Return the spec of a job; raise `NotFound`."""
         return self._record(SelectedJobs(JobId(self._home, number))).spec
 
     def attempts(self, selected: SelectedJobs, spec: JobSpec, limit: int) -> list[AttemptRow]:
-        """Attempts that ended, the latest first."""
+        """Return attempts that ended, the latest first."""
         return [self._attempt(row, spec) for row in self._history(selected, limit)]
 
     def log_files(
         self, selected: SelectedJobs, spec: JobSpec, after_index: int
     ) -> tuple[dict[int, LogFile], int | None]:
-        """Where the output of each ended task's last attempt is, by index, above `after_index`.
+        """Return the output files of each ended task's last attempt, by index.
 
-        Returns also the last index that was looked at; None: all were.
+        Starts above `after_index`; also returns the last index read, or None if all were read.
         """
         number = selected.job.number
         if len(selected.indices) == 1:
@@ -104,7 +104,7 @@ class JobHistory:
         return files, None if is_all else rows[-1].task_index
 
     def outcome(self, selected: SelectedJobs) -> Outcome:
-        """How a job ended (its worst task), or one task. Raises `NotFound`."""
+        """Return the outcome of a job (its worst task) or a task; raise `NotFound`."""
         record = self._record(selected)
         name, cause = str(selected.job), record.cause or EndCause.CANCELLED
         if selected.indices:
@@ -120,7 +120,7 @@ class JobHistory:
         return Outcome(name, worst.cause, worst.exit_code, worst.signal, worst.message)
 
     def story(self, selected: SelectedJobs) -> Story:
-        """How a job came to be where it is, or one task of it, from all that is stored of it."""
+        """Return the stored events of a job, or of one task of it, as rows for people."""
         record = self._record(selected)
         task = selected.indices[0] if selected.indices else None
         teller = StoryBuilder(self._home, record, self._history(selected, ATTEMPTS_SHOWN_MAX), task)
@@ -128,13 +128,13 @@ class JobHistory:
         return Story(name, tuple(teller.rows(self._reader.events(record.number))))
 
     def end_of(self, dependency: Dependency) -> EndCause:
-        """How something ended that a job is to wait for; raises `NotFound`."""
+        """Return the end of a job or task that another depends on; raise `NotFound`."""
         indices = () if dependency.task is None else (dependency.task,)
         on = JobId(dependency.home, dependency.number)
         return EndCause(self.outcome(SelectedJobs(on, indices)).cause)
 
     def usage(self, since_wall_s: float, owner: str | None, by: str) -> tuple[UsageRow, ...]:
-        """Sums of the history."""
+        """Return the usage since a time, summed by account or job."""
         if by not in _USAGE_BY:
             raise UsageProblem("bad-sum", f"'{by}' is not one of {', '.join(_USAGE_BY)}")
         selection = Selection(owner=owner, since_wall_s=since_wall_s)
@@ -155,7 +155,7 @@ class JobHistory:
         )
 
     def _why_cancelled(self, number: int) -> str:
-        """What was said last that ended tasks of a job which had no attempt."""
+        """Return the last stored cause that ended tasks before their first attempt, or nothing."""
         for event in reversed(self._reader.events(number)):
             match event.change:
                 case DependencyFailed(dependency, cause):
@@ -195,7 +195,7 @@ class JobHistory:
         return NotFound("no-such-job", f"there is no job {job}", hint)
 
     def history_from_wall_s(self) -> float | None:
-        """What ended before this may be deleted already; None: everything is there."""
+        """Return the time before which history may be deleted; None if nothing was."""
         return self._reader.history_from_wall_s()
 
     def _row(self, record: JobRecord) -> JobRow:
@@ -226,7 +226,7 @@ class JobHistory:
         return rows
 
     def _last_attempts(self, selected: SelectedJobs) -> list[HistoryRow]:
-        """The attempt that ended each task, by index."""
+        """Return the last attempt of each task, by index."""
         latest: dict[int, HistoryRow] = {}
         for row in self._history(selected, ATTEMPTS_SHOWN_MAX):
             known = latest.get(row.task_index)

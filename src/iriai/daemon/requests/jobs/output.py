@@ -36,7 +36,7 @@ class OutputHandlers:
         self._owners = owners
 
     def handlers(self) -> Handlers:
-        """Each request's handler."""
+        """Return the handler of each request."""
         return {Logs: self._logs, ReadOutput: self._read}
 
     def _logs(self, asked: RequestContext, body: Logs, now: Instant) -> None:
@@ -63,7 +63,7 @@ class OutputHandlers:
         asked.answer(LogFiles(told, until))
 
     def _placed(self, file: LogFile, attempt: AttemptId, spec: JobSpec) -> LogFile:
-        """The same, as is to be said: whose files are on this host is read from there."""
+        """Return `file` with its owner, and whether its content is fetched from its machine."""
         is_followed = spec.interaction is Interaction.STREAM
         file = replace(file, user=spec.user, is_kept=is_followed)
         copies = self.copies

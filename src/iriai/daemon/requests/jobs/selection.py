@@ -26,14 +26,14 @@ TASKS_AT_ONCE = 2000
 
 
 class SelectedJobs(NamedTuple):
-    """A job and the tasks of it that are meant; none named means all."""
+    """A job and some of its tasks; no index stands for all tasks."""
 
     job: JobId
     indices: Sequence[int] = ()
 
 
 def check_ids(ids: tuple[str, ...]) -> None:
-    """Raise `Refused` where one request names more than it may."""
+    """Raise `Refused` if one request names more ids than allowed."""
     if len(ids) > IDS_MAX:
         raise Refused(
             "too-many-ids",
@@ -43,13 +43,13 @@ def check_ids(ids: tuple[str, ...]) -> None:
 
 
 def whole(text: str, home: str) -> SelectedJobs:
-    """The one job or task that an id names. Raises as `select`."""
+    """Return the job or task that an id names; raise as `select` does."""
     found = [each for each in select(text, home, {}, None) if each is not None]
     return found[0]
 
 
 def parts(item: SelectedJobs) -> Iterator[SelectedJobs]:
-    """`item` in pieces of which each is done at once."""
+    """Yield `item` in parts of at most `TASKS_AT_ONCE` tasks."""
     if len(item.indices) <= TASKS_AT_ONCE:
         yield item
         return
@@ -58,7 +58,7 @@ def parts(item: SelectedJobs) -> Iterator[SelectedJobs]:
 
 
 def parse_selection(text: str) -> SelectedJobs:
-    """The job and tasks that an id or a range names; raises `UsageProblem`."""
+    """Return the job and tasks that an id or a range names; raise `UsageProblem`."""
     match = _RANGE.fullmatch(text)
     if match is None:
         parsed = parse_id(text)
@@ -77,10 +77,10 @@ def parse_selection(text: str) -> SelectedJobs:
 def select(
     text: str, home: str, jobs: dict[int, JobState], user: str | None
 ) -> Iterator[SelectedJobs | None]:
-    """What `text` names among the jobs of `home`; patterns see only those of `user` (None: all).
+    """Yield the jobs of `home` that `text` names; a pattern sees those of `user` (None: all).
 
-    None now and then between, where others may be served: jobs may end meanwhile. Raises
-    `UsageProblem` or `NotFound`. An id may name a job that is not in `jobs`.
+    Yields None where other requests may be served, during which jobs may end. An id may name a
+    job that is not in `jobs`. Raises `UsageProblem` or `NotFound`.
     """
     if text.startswith(NAME_PREFIX):
         yield from _by_name(text.removeprefix(NAME_PREFIX), home, jobs, user)

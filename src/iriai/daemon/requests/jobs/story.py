@@ -51,7 +51,7 @@ class StoryBuilder:
     def __init__(
         self, home: str, record: JobRecord, history: Iterable[HistoryRow], task: int | None
     ) -> None:
-        """`task`: tell of this one alone, and of what concerns the job as a whole."""
+        """`task` limits the story to one task and the events of the whole job; None: all."""
         self._home = home
         self._record = record
         self._task = task
@@ -61,7 +61,7 @@ class StoryBuilder:
         self._ready_s: float | None = None
 
     def rows(self, events: list[JobEvent]) -> Iterator[StoryRow]:
-        """The whole story."""
+        """Yield the rows of the story, in order."""
         record = self._record = _as_submitted(self._record, events)
         self._open = dict.fromkeys(record.spec.after)
         self._set_ready(record.submitted_wall_s)
@@ -134,7 +134,7 @@ class StoryBuilder:
             yield _Row("started", named)
 
     def _ended(self, change: Ended) -> Iterator[_Row]:
-        """Ends of one turn, those that are alike together."""
+        """Yield the ends of one turn; tasks with equal ends share a row."""
         alike: dict[tuple[str, str, str], list[int]] = {}
         for index, attempt, cause, exit_code, signal in change.tasks:
             if not self._mine((index,)):
@@ -169,7 +169,7 @@ class StoryBuilder:
 
 
 def _as_submitted(record: JobRecord, events: list[JobEvent]) -> JobRecord:
-    """What was asked for at first: a job that has finished is stored as it was altered."""
+    """Return `record` with the spec as submitted, without later alterations."""
     spec = record.spec
     if record.finished_wall_s is not None:
         for event in reversed(events):
@@ -190,7 +190,7 @@ def _ended_text(
 
 
 def _ranges(indices: Sequence[int]) -> str:
-    """Indices in ascending order, neighbours as ranges; of very many the first."""
+    """Return `indices` in order as text such as 1-3,7; of many, the first ranges."""
     found: list[list[int]] = []
     for index in sorted(indices):
         if found and found[-1][1] == index - 1:

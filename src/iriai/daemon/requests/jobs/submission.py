@@ -69,14 +69,14 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class _Environment(NamedTuple):
-    """What a job keeps of the one it is submitted with."""
+    """An environment without reserved variables, encoded."""
 
     content: bytes
     warnings: tuple[str, ...]
 
 
 class _Template(NamedTuple):
-    """What was made of a draft: whoever hands the same in again, in a loop, gets the same."""
+    """The last draft of a user and its spec, reused if the same draft comes again."""
 
     draft: JobDraft
     person: Person
@@ -105,9 +105,9 @@ class Submissions:
         """By user."""
 
     def want(self, draft: JobDraft, person: Person) -> Want:
-        """What one task of the job would ask of machines; raises where it is refused.
+        """Return the request of one task of the job; raise a `Problem` if it is refused.
 
-        Whether there is a machine for it is another question (`FeasibilityRequests`).
+        Does not check whether there is a machine for it (see `FeasibilityRequests`).
         """
         template = self._templates.get(person.name)
         if template is not None and template.draft == draft and template.person == person:
@@ -135,10 +135,9 @@ class Submissions:
     def spec(
         self, draft: JobDraft, person: Person, descriptors: int, want: Want, size_bytes: int
     ) -> tuple[JobSpec, tuple[tuple[str, bytes], ...], tuple[str, ...]]:
-        """The job that `draft` asks for, the texts that the store does not have yet, and warnings.
+        """Return the spec of `draft`, the payloads that are not stored yet, and warnings.
 
-        `want` is what was made of the draft, which came with so many bytes, and found to be in
-        order.
+        `want` is the checked request of the draft; `size_bytes` is the draft's size.
         """
         template = self._templates.get(person.name)
         if template is not None and template.want is want:
@@ -204,7 +203,7 @@ class Submissions:
         return name if name.isprintable() else printable(name)[:NAME_LENGTH_MAX]
 
     def _check_form(self, draft: JobDraft) -> None:
-        """What the client should have seen to, and does where it is ours."""
+        """Check what iriai's own client has checked before; raise a `Problem`."""
         if not draft.command and not draft.script:
             raise UsageProblem("no-command", "there is no command", "give the command after --")
         if not draft.working_directory.startswith("/"):
@@ -233,7 +232,7 @@ class Submissions:
         self._check_array(draft)
 
     def _environment(self, sent: bytes) -> _Environment:
-        """`sent` without the names that are ours to set; raises where it is none."""
+        """Return `sent` without reserved names; raise a `Problem` if it is no environment."""
         if sent is self._last[0]:
             return self._last[1]
         if len(sent) > ENVIRONMENT_BYTES_MAX:
@@ -293,7 +292,7 @@ class Submissions:
 
 
 def _check_startable(draft: JobDraft) -> None:
-    """Raise `Refused` where no system would start the command, or open the files."""
+    """Raise `Refused` if the system could not start the command or open the files."""
     problem = (
         command_problem(draft.command)
         or file_problem("working directory", draft.working_directory)
@@ -305,7 +304,7 @@ def _check_startable(draft: JobDraft) -> None:
 
 
 def output_paths(spec: JobSpec, attempt: AttemptId, spool: str) -> tuple[str, str]:
-    """Where an attempt's standard output and error go; the second is empty where they are one."""
+    """Return the files of standard output and error; the latter is empty if they are one."""
     if spec.interaction is Interaction.TERMINAL:
         return "", ""
     if spec.interaction is Interaction.STREAM:

@@ -14,7 +14,7 @@ NAME_LENGTH_MAX = 256
 
 
 def check_name(name: str) -> None:
-    """Raise `UsageProblem` where it could not stand in a table or a file name."""
+    """Raise `UsageProblem` if `name` does not fit a table or a file name."""
     if len(name) > NAME_LENGTH_MAX or not name.isprintable() or "/" in name:
         raise UsageProblem(
             "bad-name",
@@ -24,7 +24,7 @@ def check_name(name: str) -> None:
 
 
 def check_urgency(urgency: float) -> None:
-    """Raise `UsageProblem` where it is out of range."""
+    """Raise `UsageProblem` if `urgency` is out of range."""
     if not 1 <= urgency <= URGENCY_MAX:
         raise UsageProblem(
             "bad-urgency",
@@ -34,7 +34,7 @@ def check_urgency(urgency: float) -> None:
 
 
 def check_limit(limit: float | None) -> None:
-    """Raise `UsageProblem` where it would let nothing run, or is none."""
+    """Raise `UsageProblem` if `limit` is not positive, or too large."""
     if not can_be_kept(limit):
         raise UsageProblem(
             "bad-limit",
@@ -44,7 +44,7 @@ def check_limit(limit: float | None) -> None:
 
 
 def check_throttle(throttle: int | None, *, is_array: bool) -> None:
-    """Raise `UsageProblem` where so many tasks at once make no sense."""
+    """Raise `UsageProblem` if `throttle` is below 1, or the job is no array."""
     if throttle is None:
         return
     if throttle < 1:
@@ -62,7 +62,7 @@ def check_throttle(throttle: int | None, *, is_array: bool) -> None:
 
 
 def checked_resources(resources: Resources) -> Resources:
-    """`resources` with its named ones in order; raises `UsageProblem` where it is none."""
+    """Return `resources` with named ones sorted; raise `UsageProblem` if they are invalid."""
     named = tuple(sorted((name, amount) for name, amount in resources.named if amount))
     amounts = [amount for _, amount in resources.amounts()]
     if resources.cpus < 1 or min(amounts) < 0:
@@ -73,7 +73,7 @@ def checked_resources(resources: Resources) -> Resources:
 
 
 def dependencies_here(texts: tuple[str, ...], home: str) -> tuple[Dependency, ...]:
-    """What `--after` names; raises where it is malformed, or of another home."""
+    """Return the dependencies in `texts`; raise if one is malformed or of another home."""
     dependencies = joined_dependencies(texts)
     for each in dependencies:
         if each.home != home:

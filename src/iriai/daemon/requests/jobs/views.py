@@ -17,7 +17,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def job_row(home: str, job: JobState) -> JobRow:
-    """One line of a listing."""
+    """Return one line of a listing."""
     spec = job.spec
     succeeded = job.counts.get(EndCause.COMPLETED, 0) if job.counts else 0
     return JobRow(
@@ -40,7 +40,7 @@ def job_row(home: str, job: JobState) -> JobRow:
 
 
 def job_state(job: JobState) -> str:
-    """Of an array the state of its most advanced task that has not finished."""
+    """Return the state of the job's most advanced task that has not finished."""
     states = {task.state for task in job.tasks.values()} if job.tasks else ()
     for state in (TaskState.RUNNING, TaskState.SUSPENDED, TaskState.CLAIMED):
         if state in states:
@@ -51,14 +51,14 @@ def job_state(job: JobState) -> str:
 
 
 def encoded_row(home: str, job: JobState) -> bytes:
-    """The line as bytes; made once for each change of the job."""
+    """Return the encoded line of a listing, made once for each change of the job."""
     if job.listing is None:
         job.listing = _encode(job_row(home, job))
     return job.listing
 
 
 def matches(request: Jobs, job: JobState, user: str) -> bool:
-    """Whether a listing that `user` asked for shows a job that has not finished."""
+    """Return whether a listing that `user` requested shows an unfinished job."""
     wanted = request.user or (None if request.everyone else user)
     if wanted is not None and wanted not in (job.spec.user, job.spec.account.user):
         return False
@@ -68,7 +68,7 @@ def matches(request: Jobs, job: JobState, user: str) -> bool:
 
 
 def amounts(resources: Resources) -> dict[str, int]:
-    """Resources by name, without zeros."""
+    """Return resources by name, without zeros."""
     pairs = [*((field, getattr(resources, field)) for field in FIELDS), *resources.named]
     return {name: amount for name, amount in pairs if amount}
 
@@ -82,7 +82,7 @@ def running_row(
     spool: str,
     message: str = "",
 ) -> AttemptRow:
-    """An attempt that holds a claim; `message` is why it has not started."""
+    """Return the row of an attempt with a claim; `message` says why it has not started."""
     attempt = AttemptId(home, job.number, index, task.attempt)
     output, error = output_paths(job.spec, attempt, spool)
     return AttemptRow(
@@ -115,7 +115,7 @@ def job_detail(
     why: tuple[Why, ...],
     note: str = "",
 ) -> JobDetail:
-    """All that is known of one job."""
+    """Return all details of one job."""
     return JobDetail(
         row,
         str(spec.account),
@@ -143,6 +143,6 @@ def job_detail(
 def log_file(
     spec: JobSpec, attempt: AttemptId, spool: str, machine: str, *, finished: bool
 ) -> LogFile:
-    """Where the output of one attempt is."""
+    """Return the files of one attempt's output."""
     output, error = output_paths(spec, attempt, spool)
     return LogFile(str(attempt.task), attempt.attempt, finished, output, error, machine)

@@ -29,11 +29,11 @@ TASKS_AT_ONCE = 4096
 """Tasks that are looked at before others may be served: a millisecond."""
 
 FindOutcome = Callable[[SelectedJobs], WireOutcome]
-"""How something that has finished ended; raises `NotFound`."""
+"""Returns the outcome of a finished selection; raises `NotFound`."""
 
 
 class _Open:
-    """Something that is waited for, and how far its tasks have finished for good."""
+    """A selection that a client waits for, and how many of its tasks are known to be finished."""
 
     __slots__ = ("_finished", "item")
 
@@ -42,7 +42,7 @@ class _Open:
         self._finished = 0
 
     def is_open(self, job: JobState | None, most: int | None = None) -> bool:
-        """Whether something of it has not finished; after `most` tasks it is said to be so."""
+        """Return whether a task has not finished; True after `most` tasks were checked."""
         if job is None:
             return False
         indices, finished = self.item.indices, self._finished
@@ -78,16 +78,16 @@ class JobWaiters:
         self._find_outcome = find_outcome
         self._by_job: dict[int, dict[_Waiter, None]] = {}
         self._clients: dict[ClientSession, dict[_Waiter, None]] = {}
-        """Who waits or has waited, until they are gone."""
+        """The waiters of each connection that has waited, until it closes."""
         self._weight = 0
         self._watched: dict[_Waiter, None] = {}
-        """Those who want to hear of progress."""
+        """Waiters that are sent progress."""
         self._is_ticking = False
 
     def gather(
         self, asked: RequestContext, selections: Iterable[Iterator[SelectedJobs | None]]
     ) -> Generator[None, None, list[SelectedJobs]]:
-        """All that is selected; raises `Refused` as soon as that is more than may be waited for."""
+        """Return all selections; raise `Refused` once they exceed what may be waited for."""
         gathered: list[SelectedJobs] = []
         weight = REQUEST_WEIGHT
         for selection in selections:
@@ -104,7 +104,7 @@ class JobWaiters:
         return gathered
 
     def add(self, asked: RequestContext, selected: list[SelectedJobs], *, progress: bool) -> Steps:
-        """Answer when all of `selected` have finished; those unknown raise `NotFound`."""
+        """Answer when all of `selected` have finished; raise `NotFound` for unknown ones."""
         weight = REQUEST_WEIGHT + sum(len(item.indices) or 1 for item in selected)
         waiter = _Waiter(asked, selected, {}, progress, weight)
         looked_at = [_Open(item) for item in selected]
@@ -125,7 +125,7 @@ class JobWaiters:
             self._tick_later()
 
     def _resolve(self, looked_at: list[_Open]) -> Steps:
-        """Find what there is to wait for, and how far it is, in steps; raises `NotFound`."""
+        """Count the finished tasks of each selection, in steps; raise `NotFound`."""
         for each in looked_at:
             job = self._job(each.item)
             for _ in range(0, len(each.item.indices), TASKS_AT_ONCE):
@@ -139,15 +139,15 @@ class JobWaiters:
         return self._engine.machine.home.jobs.get(item.job.number)
 
     def job_finished(self, number: int) -> None:
-        """A job has finished, durably."""
+        """Answer the clients that wait for a job whose end is durable."""
         for waiter in list(self._by_job.get(number, ())):
             self._close(waiter, number)
 
     def job_changed(self, number: int) -> None:
-        """Something durable happened to a job; a task that someone waits for may have ended.
+        """Answer the clients that wait for tasks of a job, once the tasks' ends are durable.
 
-        What the home knows may be ahead of what is durable: those waiters are told a turn later. Of
-        a whole job `job_settled` tells.
+        The state of the home may be newer than the durable one, so the answer follows a turn
+        later. Clients that wait for the whole job are answered by `job_finished`.
         """
         job = self._engine.machine.home.jobs.get(number)
         if job is None:
@@ -193,7 +193,7 @@ class JobWaiters:
         self._weigh(waiter, 1)
 
     def _leave(self, waiter: _Waiter) -> None:
-        """It waits no more."""
+        """Remove a waiter of a client that stays connected."""
         del self._clients[waiter.asked.connection][waiter]
         self._weigh(waiter, -1)
 
@@ -203,7 +203,7 @@ class JobWaiters:
         change(waiter.asked.caller.person.name, waiter.weight)
 
     def _disconnected(self, connection: ClientSession) -> None:
-        """A client closed its connection: nobody is to be told of what it waits for."""
+        """Remove all waiters of a closed connection."""
         for waiter in self._clients.pop(connection):
             self._weigh(waiter, -1)
             self._watched.pop(waiter, None)

@@ -56,7 +56,7 @@ class AdHandlers:
         inquirer.answerers[AskMatchFor] = self._match_table
 
     def handlers(self) -> Handlers:
-        """Each request's handler."""
+        """Return the handler of each request."""
         of_home: Handlers = {AskMatch: self._match}
         return (of_home if self._settings.role.has_home else {}) | {AskAds: self._ads}
 
@@ -82,11 +82,11 @@ class AdHandlers:
         self._inquirer.ask(body, AdList, now, on_reply)
 
     def _list(self, body: AskAds, now: Instant) -> AdList:
-        """As the broker, or of a back end its own."""
+        """Return the ads that the broker knows; on a back end, its own."""
         return AdList(tuple(sorted(self._asked_rows(body, now), key=attrgetter("name"))))
 
     def _named(self, body: AskAds, found: AdList) -> AdList:
-        """That which was asked for, which may not be there."""
+        """Return `found`; raise a `Problem` if the machine that `body` names is not in it."""
         if not body.machine or found.rows:
             return found
         if found.note:
@@ -140,7 +140,7 @@ class AdHandlers:
         self._inquirer.ask(question, MatchTable, now, on_reply)
 
     def _match_table(self, question: AskMatchFor, now: Instant) -> MatchTable:
-        """As the broker."""
+        """Answer as the broker."""
         wanted = parse_expression(question.requirements, "the requirements", patterns=True)
         state = self._engine.machine.broker.state
         matches = state.matching.begin()
@@ -176,7 +176,7 @@ class AdHandlers:
 
 
 def _all_ads(cluster: str, near: AdList, words: list[ClusterReply[AdList]]) -> AdList:
-    """The ads of the own cluster, which is `cluster`, and those of the others."""
+    """Return the ads of the own cluster, named `cluster`, with those of the others."""
     if not words:
         return near
     lists = [(cluster, near)] + [(w.cluster, w.answer) for w in words if w.answer is not None]
@@ -186,7 +186,7 @@ def _all_ads(cluster: str, near: AdList, words: list[ClusterReply[AdList]]) -> A
 
 
 def _together(cluster: str, near: MatchTable, words: list[ClusterReply[MatchTable]]) -> MatchTable:
-    """The machines of the own cluster, which is `cluster`, and those of the others."""
+    """Return the matches of the own cluster, named `cluster`, with those of the others."""
     tables = [(cluster, near)] + [(w.cluster, w.answer) for w in words if w.answer is not None]
     rows = [replace(row, cluster=name) for name, table in tables for row in table.rows]
     holds: dict[str, int] = {}
@@ -199,7 +199,7 @@ def _together(cluster: str, near: MatchTable, words: list[ClusterReply[MatchTabl
 
 
 def _closeness(row: MatchRow) -> tuple[bool, int, str]:
-    """Machines that match first, then those where little is missing."""
+    """Return a sort key: machines that match first, then by the number of failing clauses."""
     return not row.matches, len(row.failing) + len(row.owner), row.machine
 
 

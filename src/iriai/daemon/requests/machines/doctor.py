@@ -36,7 +36,7 @@ _STARTERS = (
 
 
 def _tasks(settings: DaemonSettings) -> Iterator[Finding]:
-    """What tasks and their notices need."""
+    """Yield findings about what tasks and notifications need."""
     machine, jobs = settings.configuration.machine, settings.configuration.jobs
     if settings.role.has_node:
         if not Path(machine.tmp).is_dir():
@@ -57,7 +57,7 @@ def _tasks(settings: DaemonSettings) -> Iterator[Finding]:
 
 
 def _privileges(settings: DaemonSettings) -> Iterator[Finding]:
-    """Which programs do not work in tasks, or that they do."""
+    """Yield a finding about programs that need setuid rights in tasks."""
     wanted = settings.configuration.machine.no_new_privileges
     is_system = settings.mode is ServiceMode.SYSTEM
     if is_system if wanted is None else wanted:
@@ -73,7 +73,7 @@ def _privileges(settings: DaemonSettings) -> Iterator[Finding]:
 
 
 def privileged_programs(root: str = "/") -> list[Path]:
-    """The installed programs, of those that jobs know, that give rights to whoever calls them."""
+    """Return the installed setuid programs that jobs are known to call."""
     places = [Path(root, each) for each in _PROGRAM_PLACES]
     found = [path for place in places for name in _PROGRAMS if _gives_rights(path := place / name)]
     for pattern in _STARTERS:
@@ -91,7 +91,7 @@ def _gives_rights(program: Path) -> bool:
 
 
 def _why_not_run(program: str, owner_uid: int) -> str:
-    """Why the launcher would not run a program; empty where it would, or where we cannot see."""
+    """Return why the launcher would refuse a program; empty if it would not, or is unknown."""
     try:
         check_program(program, owner_uid)
         found = os.stat(program)  # noqa: PTH116 - one call for all there is to know
@@ -126,10 +126,10 @@ def findings(
     trouble: Sequence[str],
     limited: Iterable[LimitedRow] = (),
 ) -> list[Finding]:
-    """Trouble first, then notes, then what is well; each in the order in which it was looked at.
+    """Return trouble first, then notes, then what works; each in the order of the checks.
 
-    `enforcement` is what the launcher said of itself; `trouble` what the daemon knows already, and
-    `limited` who was refused or slowed, as far as whoever asks may see it.
+    `enforcement` is the launcher's report, `trouble` the daemon's, and `limited` the users who
+    were refused or slowed, as far as the caller may see them.
     """
     found = [Finding("daemon", TROUBLE, text) for text in trouble]
     found += [_limit(row) for row in enforcement]

@@ -23,17 +23,17 @@ REASON_LENGTH_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class _Bidder:
-    """An operator of the front end, at the other end of a link."""
+    """An operator at the front end, who is answered over a link."""
 
     link: MachineLink
     number: int
 
     def answer(self, body: AnswerBody) -> None:
-        """It is done."""
+        """Report success."""
         self.link.send_frame(Obeyed(self.number))
 
     def fail(self, problem: Problem) -> None:
-        """It is not."""
+        """Report a problem."""
         words = (problem.exit_code, problem.code, problem.message, problem.hint)
         self.link.send_frame(Obeyed(self.number, *words))
 
@@ -48,18 +48,18 @@ class DrainHandlers:
         unstored: DeferredReplies,
         links: LocalLinks | None,
     ) -> None:
-        """`links` are a front end's; None: a back end."""
+        """`links` are the links with back ends; None on a back end."""
         self._settings = settings
         self._engine = engine
         self._deferred = unstored
         self._links = links
 
     def handlers(self) -> Handlers:
-        """Each request's handler."""
+        """Return the handler of each request."""
         return {Drain: self._change, Resume: self._change}
 
     def bid(self, link: MachineLink, bid: Bid) -> None:
-        """An operator of the front end asks something of this machine."""
+        """Carry out the request of an operator of the front end."""
         bidder = _Bidder(link, bid.number)
 
         def handle(now: Instant) -> None:

@@ -24,9 +24,9 @@ class Mount(NamedTuple):
 
 
 def mount_of(directory: str, table: str | None = None) -> Mount | None:
-    """The file system that `directory` (an absolute path without links) lies on.
+    """Return the file system of `directory`, an absolute path without links.
 
-    `table` is the text of a mountinfo file; None: of this process. None where it does not say.
+    `table` is the text of a mountinfo file; None: this process's. None if it is not listed.
     """
     if table is None:
         try:

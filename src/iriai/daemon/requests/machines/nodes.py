@@ -56,9 +56,9 @@ class NodeTables:
         others: ClusterRpc,
         seen: Callable[[], list[SeenMember]],
     ) -> None:
-        """`links` are a front end's; None: a back end. `seen` gives the members, itself among them.
+        """`links` are the links with back ends; None on a back end.
 
-        Outside of a cluster that is nobody.
+        `seen` returns all members with this machine; none outside of a cluster.
         """
         self._settings = settings
         self._engine = engine
@@ -70,7 +70,7 @@ class NodeTables:
         inquirer.answerers[AskNodes] = self._of_broker
 
     def handlers(self) -> Handlers:
-        """Each request's handler."""
+        """Return the handler of each request."""
         return {AskNodes: self._nodes, Forget: self._forget}
 
     def _nodes(self, asked: RequestContext, body: AskNodes, now: Instant) -> None:
@@ -96,7 +96,7 @@ class NodeTables:
     # --- as the broker ---------------------------------------------------------------------------
 
     def _of_broker(self, body: AskNodes, now: Instant) -> NodeTable:
-        """What it has been told, and which back ends there are."""
+        """Return the machines that have reported to the broker, and all back ends."""
         assert self._links is not None
         broker = self._engine.machine.broker
         rows = {}
@@ -137,16 +137,16 @@ class NodeTables:
         )
 
     def _seen_of(self, name: str) -> list[str]:
-        """What the home here saw of a machine that runs its tasks."""
+        """Return what the home here observed of a machine that runs its tasks."""
         return self._engine.machine.home.stats.differences(name)
 
     def _unheard_row(self, name: str) -> NodeRow:
-        """Of a machine that was linked once, and has reported nothing to this daemon."""
+        """Return the row of a back end that has reported nothing to this daemon."""
         link = self._link(name, is_away=True)
         return node_row(name, None, (NOTHING, NOTHING), (0.0, 0.0), 1.0, 0, link)
 
     def _link(self, name: str, *, is_away: bool) -> str:
-        """How the broker reaches a machine; links over a network come and go as they are needed."""
+        """Return how the broker reaches a machine; links over a network open on demand."""
         if name == self._settings.home:
             return HERE
         assert self._links is not None
@@ -158,10 +158,9 @@ class NodeTables:
     # --- as whoever was asked --------------------------------------------------------------------
 
     def _with_members(self, table: NodeTable) -> NodeTable:
-        """Beside what the broker knows of machines, what is known of them here.
+        """Return the broker's `table` with the membership and observations known here.
 
-        That is what membership takes them for, and what the home here saw: the tasks of each home
-        show it something else, and the broker knows of its own alone.
+        Each home observes machines by its own tasks, and the broker knows its own home's alone.
         """
         rows = {row.name: row for row in table.rows}
         near = self._settings.configuration.cluster.name or ""
@@ -228,14 +227,14 @@ class NodeTables:
         asked.answer(Done())
 
     def _known(self) -> list[str]:
-        """Back ends, and whatever else the broker lists where it is here."""
+        """Return the back ends, and the broker's other machines if it is here."""
         assert self._links is not None
         machine, home = self._engine.machine, self._settings.home
         told = list(machine.broker.state.machines) if machine.broker_at == home else []
         return [name for name in dict.fromkeys((*self._links.known.names(), *told)) if name != home]
 
     def _check_is_no_member(self, name: str) -> None:
-        """Raise where it is one: members come and go by what the whole cluster knows of them."""
+        """Raise `Refused` if `name` is a member, which only the membership can remove."""
         state = next((each.member for each in self._seen() if each.member.name == name), None)
         if state is None:
             return
@@ -254,7 +253,7 @@ class NodeTables:
 
 
 def _together(near: NodeTable, words: list[ClusterReply[NodeTable]]) -> NodeTable:
-    """The machines of the own cluster, and those of the others whose brokers answered."""
+    """Return the machines of the own cluster and of all clusters whose brokers answered."""
     rows = [row for word in words if word.answer is not None for row in word.answer.rows]
     notes = (near.note, missing_text(words))
     return NodeTable((*rows, *near.rows), "; ".join(note for note in notes if note))
@@ -265,7 +264,7 @@ def _by_name(rows: dict[str, NodeRow]) -> tuple[NodeRow, ...]:
 
 
 def _unreported(name: str, *, is_near: bool) -> NodeRow:
-    """Of a member that has not told the broker, or the broker did not tell, what it has."""
+    """Return the row of a member whose resources are unknown here."""
     reason = "" if is_near else "of another cluster, whose broker sent nothing about it"
     row = node_row(name, None, (NOTHING, NOTHING), (0.0, 0.0), 1.0, 0, UP)
     return replace(row, state=UNKNOWN, reason=reason)
@@ -281,7 +280,7 @@ def node_row(
     link: str,
     differs: tuple[str, ...] = (),
 ) -> NodeRow:
-    """One line of `iriai nodes`; `room` is (all, free), `load` (all, foreign)."""
+    """Return one line of `iriai nodes`; `room` is (all, free), `load` (all, foreign)."""
     state = UP
     if link == DOWN:
         state = AWAY
@@ -310,7 +309,7 @@ def node_row(
 
 
 def given_beyond(view: MachineView) -> tuple[str, ...]:
-    """What a machine gives away more of than it found there itself."""
+    """Return a sentence for each resource that exceeds what the machine measured."""
     found = attributes_of(view.ad)
     given = view.calendar.capacity
     memory_mib, cpus = found.get("DetectedMemory"), found.get("DetectedCpus")

@@ -51,13 +51,13 @@ class MachineLinks(Protocol):
     """Links with other machines, of one kind or several."""
 
     def rows(self) -> tuple[LinkRow, ...]:
-        """How each stands."""
+        """Return the state of each link."""
 
     def members(self) -> tuple[MemberRow, ...]:
-        """The other machines of the cluster."""
+        """Return the other machines of the cluster."""
 
     def trouble(self) -> list[str]:
-        """What is wrong with them."""
+        """Return problems of links, one sentence each."""
 
 
 class StatusHandlers:
@@ -78,7 +78,7 @@ class StatusHandlers:
         on_down: Callable[[bool], None],
         now: Instant,
     ) -> None:
-        """`on_down` ends the daemon; True: and all tasks. `sight` is None outside of a cluster."""
+        """`on_down` ends the daemon, with True also all tasks; `sight` describes the cluster."""
         self._settings = settings
         self._engine = engine
         self._launcher = launcher
@@ -94,7 +94,7 @@ class StatusHandlers:
         self._began_steady_s = now.steady_s
 
     def handlers(self) -> Handlers:
-        """Each request's handler."""
+        """Return the handler of each request."""
         of_home: Handlers = {Shares: self._shares, AskUsage: self._usage}
         return (of_home if self._settings.role.has_home else {}) | {
             Hello: self._hello,
@@ -142,7 +142,7 @@ class StatusHandlers:
         self._inquirer.ask(body, ShareTable, now, on_reply)
 
     def _share_table(self, body: Shares, now: Instant) -> ShareTable:
-        """As the broker."""
+        """Answer as the broker."""
         return self._table_of(self._engine.machine.broker, now)
 
     def _table_of(self, broker: Broker, now: Instant, note: str = "") -> ShareTable:
@@ -166,7 +166,7 @@ class StatusHandlers:
         return ShareTable(order.name, order.half_life_s, rows, factor, order.window_s, note)
 
     def _usage(self, asked: RequestContext, body: AskUsage, now: Instant) -> None:
-        """Sums of a long history take a second: in a thread, once what was told is stored."""
+        """Sum the history in a thread, once all that happened so far is stored."""
         caller = asked.caller
         user = None if body.everyone and caller.operator else caller.person.name
 
@@ -211,14 +211,14 @@ class StatusHandlers:
         )
 
     def _capacity(self) -> tuple[dict[str, int], dict[str, int]]:
-        """What the machine gives away, and what of it is free."""
+        """Return the machine's capacity, and what of it is free, by name."""
         if not self._settings.role.has_node:
             return {}, {}
         free = self._engine.machine.node.calendar.free
         return amounts(self._settings.capacity), amounts(free)
 
     def _tasks(self) -> tuple[int, int, int]:
-        """(jobs not finished, tasks that wait, tasks that are active), of a back end its own."""
+        """Return the numbers of unfinished jobs, waiting tasks and active tasks."""
         if not self._settings.role.has_home:
             return 0, 0, len(self._engine.machine.node.running())
         jobs = self._engine.machine.home.jobs.values()
