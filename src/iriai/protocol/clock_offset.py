@@ -15,12 +15,12 @@ clock that was set."""
 
 
 class Estimate(NamedTuple):
-    """One exchange's word, or the best of several."""
+    """The estimate of one exchange."""
 
     offset_s: float
-    """The other's wall clock less ours; above zero: the other is ahead."""
+    """The other machine's wall clock minus this one's; positive if the other is ahead."""
     error_s: float
-    """At most so far off: half the round trip."""
+    """The largest possible error: half the round trip."""
 
 
 class ClockOffset:
@@ -42,5 +42,5 @@ class ClockOffset:
             self._last.append(Estimate(wall_s - (now_wall_s - half_s), half_s))
 
     def best(self) -> Estimate | None:
-        """The estimate with the least error; None before the first answer."""
+        """Return the estimate with the smallest error; None before the first answer."""
         return min(self._last, key=lambda estimate: estimate.error_s, default=None)

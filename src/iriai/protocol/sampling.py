@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def some(among: Sequence[T], count: int, rng: Random) -> list[T]:
-    """So many different ones, or all; in random order."""
+    """Return `count` different items, or all if there are fewer, in random order."""
     rest = list(among)
     chosen = []
     for _ in range(min(count, len(rest))):
@@ -41,14 +41,14 @@ class Round:
         self._rest: list[str] = []
         self._all: dict[str, None] = {}
         self._circle: dict[str, None] = {}
-        """The longest there first; all, where there are no more than it takes."""
+        """The names that are probed in turn, the oldest first; all names if there are few."""
         self._turns = 0
 
     def __len__(self) -> int:
         return len(self._all)
 
     def add(self, name: str) -> None:
-        """From now on `name` too; at a random place of the round that is under way, if at all."""
+        """Add `name`; if it enters the circle, at a random place of the current round."""
         if name in self._all:
             return
         self._all[name] = None
@@ -60,14 +60,14 @@ class Round:
             self._admit(name)
 
     def discard(self, name: str) -> None:
-        """No more."""
+        """Remove `name`; another one takes its place in the circle."""
         self._all.pop(name, None)
         if name in self._circle:
             del self._circle[name]
             self._fill()
 
     def next(self) -> str | None:
-        """Whose turn it is; None where there is nobody."""
+        """Return the next name of the round; None if there is none."""
         self._turns += 1
         if self._turns % STAYS == 0 and len(self._all) > len(self._circle):
             self._fill()
@@ -81,7 +81,7 @@ class Round:
         return None
 
     def _fill(self) -> None:
-        """One more is in the circle, if there is any."""
+        """Move one random name into the circle, if one is outside."""
         others = [name for name in self._all if name not in self._circle]
         for name in some(others, 1, self._rng):
             self._admit(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iriai.model.instant import Instant
-from iriai.protocol.directory.checks import CHECKED, SHUNNED_S, WRONG
+from iriai.protocol.directory.checks import BLOCKED_S, CHECKED, WRONG
 from iriai.protocol.directory.entry_slices import SLICE, WAITING_MAX, EntrySlices
 from iriai.protocol.directory.entry_table import EntryTable, MergeResult
 from iriai.protocol.messages.entries import Carried, Entry, EntryKind, signed_content
@@ -61,7 +61,7 @@ def test_wrong_signatures_cost_their_sender_and_nobody_else():
     assert held.shunned() == ["oni"]
     assert held.take("oni", signed("oni", 1)) is MergeResult.REFUSED
     assert held.take("momo", signed("momo", 1)) is MergeResult.NEW
-    held.now = Instant(held.now.steady_s + SHUNNED_S, held.now.wall_s)
+    held.now = Instant(held.now.steady_s + BLOCKED_S, held.now.wall_s)
     assert held.take("oni", signed("oni", 1)) is MergeResult.NEW
 
 

@@ -41,7 +41,7 @@ _ANSWERS = (ProbeAnswer, ProbeMissed, BrokerIs, Heard, Inform)
 
 
 def is_authorized(sender: str, receiver: str, message: Message) -> bool:
-    """Whether the machine `sender` may say this to the machine `receiver`."""
+    """Return whether the machine `sender` may send `message` to the machine `receiver`."""
     if isinstance(message, Run | Stop | Acknowledge | AskOutput):
         return message.attempt.home == sender
     if isinstance(message, Accepted | Begun):
@@ -76,5 +76,5 @@ def is_answer(message: Message) -> bool:
 
 
 def is_of_cluster(cluster: str, message: Message) -> bool:
-    """Whether a machine of `cluster` may say this: it speaks for no other."""
+    """Return whether a machine of `cluster` may send `message`: none speaks for another cluster."""
     return not isinstance(message, Summary | Forward) or message.cluster == cluster

@@ -13,15 +13,15 @@ from typing import NamedTuple
 from iriai.protocol.messages.scheduling import Heard
 
 RESEND_S = 1.0
-"""What is not acknowledged for so long is said again; later where answers take longer."""
+"""The first resend interval; it grows where acknowledgements take longer."""
 RESEND_S_MAX = 30.0
-"""However long nobody answers. Then the broker is dead, and another one is told all at once."""
+"""The longest resend interval; a broker that is silent for longer is replaced."""
 REFRESH_S = 30.0
-"""Who has had nothing to say for so long says again what a broker knows already."""
+"""After so long without a message the current state is sent again."""
 
 
 class _Said(NamedTuple):
-    """What was said last, and when."""
+    """A message that was sent, and when."""
 
     what: tuple[int, int]
     """Incarnation and version of a report; 0 and the stamp of a want."""
@@ -33,21 +33,21 @@ class Retransmission:
 
     def __init__(self) -> None:
         self._report: _Said | None = None
-        """The first report that was not acknowledged."""
+        """The first unacknowledged report."""
         self._last_report = (0, 0)
-        """Incarnation and version of the last."""
+        """Incarnation and version of the last report."""
         self._wants: dict[int, _Said] = {}
-        """By job, the oldest first."""
+        """The unacknowledged wants by job, the oldest first."""
         self._again: dict[int, _Said] = {}
-        """Those said more than once: the first time."""
+        """The first sending of each want that was sent again, by job."""
         self._wait_s = RESEND_S
         self._answered_s = -inf
-        """When anything was acknowledged."""
+        """When anything was last acknowledged."""
         self._last_s = -inf
-        """When anything was said."""
+        """When anything was last sent."""
 
     def begin(self, now_s: float) -> None:
-        """The broker is another, or restarts."""
+        """Start afresh: the broker is another one, or has restarted."""
         self._report = None
         self._wants.clear()
         self._again.clear()
@@ -55,14 +55,14 @@ class Retransmission:
         self._answered_s = self._last_s = now_s
 
     def reported(self, incarnation: int, version: int, now_s: float) -> None:
-        """The node said how it is."""
+        """Note that the node sent a report."""
         self._last_s = now_s
         self._last_report = (incarnation, version)
         if self._report is None:
             self._report = _Said(self._last_report, now_s)
 
     def wanted(self, number: int, stamp: int, now_s: float) -> None:
-        """The home said what it wants for a job."""
+        """Note that the home sent its want for a job."""
         self._last_s = now_s
         self._wants.pop(number, None)
         self._wants[number] = _Said((0, stamp), now_s)
@@ -71,7 +71,7 @@ class Retransmission:
             del self._again[number]
 
     def acknowledged(self, heard: Heard, now_s: float) -> None:
-        """The broker says what it has taken in."""
+        """Drop what the broker acknowledges, and adapt the resend interval."""
         self._answered_s = now_s
         report = self._report
         if heard.idle is not None and report is not None and heard.idle >= report.what:
@@ -87,12 +87,12 @@ class Retransmission:
                 self._measure(now_s - first.said_s)
 
     def _measure(self, took_s: float) -> None:
-        """An answer came after a while: the next is waited for twice as long, at least."""
+        """Set the resend interval to at least twice the time that the answer took."""
         self._wait_s = min(RESEND_S_MAX, max(RESEND_S, 2.0 * took_s, self._wait_s * 0.9))
 
     @property
     def next_s(self) -> float:
-        """When something is due."""
+        """When the next message is due."""
         first_s = self._last_s + REFRESH_S
         if self._report is not None:
             first_s = min(first_s, self._report.said_s + self._wait_s)
@@ -101,7 +101,7 @@ class Retransmission:
         return first_s
 
     def overdue(self, now_s: float) -> tuple[bool, list[int]]:
-        """Whether a report is to be made again, whole; and the jobs whose wants are to be said."""
+        """Return whether a whole report must be sent again, and the jobs whose wants must be."""
         wait_s = self._wait_s
         is_report = self._report is not None and self._report.said_s + wait_s <= now_s
         wants = []
@@ -118,9 +118,9 @@ class Retransmission:
         return is_report, wants
 
     def sent(self, now_s: float) -> None:
-        """Something is being said now."""
+        """Note that something is sent now."""
         self._last_s = now_s
 
     def is_refresh_due(self, now_s: float) -> bool:
-        """Whether nothing was said for so long that it is time to say all is as it was."""
+        """Return whether the current state must be sent again because nothing else was."""
         return now_s >= self._last_s + REFRESH_S

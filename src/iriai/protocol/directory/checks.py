@@ -22,21 +22,21 @@ CHECKED = Rate(per_s=400.0, burst=8_000.0)
 work, which is done in slices."""
 WRONG = Rate(per_s=0.5, burst=50.0)
 """Wrong ones: of two machines with one name others publish some each minute."""
-SHUNNED_S = 60.0
-"""How long nothing of a peer is looked at that sent more wrong ones."""
+BLOCKED_S = 60.0
+"""How long the entries of a peer that sent more wrong ones are ignored."""
 SIGNATURES: Mapping[EntryKind, int] = {
     EntryKind.CERTIFICATE: 3,
     EntryKind.CONFIGURATION: 4,
     EntryKind.ROSTER: 8,
     EntryKind.EJECT: 4,
 }
-"""That are checked for an entry, where it is more than one: those of a chain of certificates."""
+"""Signatures checked for an entry of a kind, if more than one: those of a chain of certificates."""
 WRONG_KEPT_MAX = 4096
-"""Entries that were found to be wrong; of each is kept a digest."""
+"""Wrong entries whose digests are kept."""
 
 
 class BlockedSender(NamedTuple):
-    """A peer that is to be left alone."""
+    """A peer whose messages are to be ignored, and why."""
 
     machine: str
     words: str
@@ -50,46 +50,46 @@ class Checks:
         self._wrong: TokenBuckets[str] = TokenBuckets(WRONG)
         self._known: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
         self._until_s: dict[str, float] = {}
-        self._shunned: list[BlockedSender] = []
+        self._blocked: list[BlockedSender] = []
 
     def may_check(self, sender: str, now_s: float, signatures: int = 1) -> bool:
-        """Whether so many signatures of what `sender` says are checked now; they are counted."""
+        """Return whether so many signatures of `sender` may be checked now, and count them."""
         return not sender or self._checked.consume(sender, now_s, signatures)
 
     def is_blocked(self, sender: str, now_s: float) -> bool:
-        """Whether nothing of `sender` is looked at."""
+        """Return whether `sender` is blocked."""
         return self._until_s.get(sender, now_s) > now_s
 
     def known_wrong(self, entry: Entry) -> tuple[str, str]:
-        """(code, words) of what was found wrong with just this entry; empty: nothing yet."""
+        """Return (code, words) of what is known to be wrong with this entry; else empty."""
         return self._known.get(_digest_of(entry), ("", ""))
 
     def forget_wrong(self) -> None:
-        """What was wrong may be right now: another key, or another operator, is known."""
+        """Forget all wrong entries: a new key or operator may make them right."""
         self._known.clear()
 
     def note_wrong_entry(
         self, sender: str, entry: Entry, found: tuple[str, str], now_s: float
     ) -> None:
-        """An entry of `sender` was found to be wrong: (code, words)."""
+        """Note that an entry of `sender` is wrong; `found` is (code, words)."""
         self._known[_digest_of(entry)] = found
         if len(self._known) > WRONG_KEPT_MAX:
             self._known.popitem(last=False)
         self.note_wrong(sender, now_s)
 
     def note_wrong(self, sender: str, now_s: float) -> None:
-        """A signature of what `sender` says was wrong."""
+        """Count a wrong signature of `sender`; block it if there were too many."""
         if not sender or self._wrong.consume(sender, now_s) or self.is_blocked(sender, now_s):
             return
         self._until_s = {who: s for who, s in self._until_s.items() if s > now_s}
-        self._until_s[sender] = now_s + SHUNNED_S
+        self._until_s[sender] = now_s + BLOCKED_S
         words = f"it sent more than {WRONG.burst:.0f} wrong signatures"
-        self._shunned.append(BlockedSender(sender, words))
+        self._blocked.append(BlockedSender(sender, words))
 
     def drain_blocked(self) -> list[BlockedSender]:
-        """Who is to be left alone, since the last call."""
-        shunned, self._shunned = self._shunned, []
-        return shunned
+        """Return the peers blocked since the last call."""
+        blocked, self._blocked = self._blocked, []
+        return blocked
 
 
 def _digest_of(entry: Entry) -> bytes:

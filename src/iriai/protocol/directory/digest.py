@@ -16,12 +16,12 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def row_hash(row: DigestRow) -> int:
-    """64 bits of a row; the same on every machine."""
+    """Return a 64-bit hash of a row; the same on every machine."""
     return int.from_bytes(blake2b(_encode(row), digest_size=8).digest(), "big")
 
 
 def bucket_of(key: EntryKey) -> int:
-    """In which bucket the rows of a key are."""
+    """Return the bucket of a key."""
     return blake2b(f"{key.machine}/{key.kind}".encode(), digest_size=1).digest()[0] % BUCKETS
 
 
@@ -34,14 +34,14 @@ class Digest:
         self._buckets: list[dict[EntryKey, DigestRow]] = [{} for _ in range(BUCKETS)]
 
     def copy(self) -> Digest:
-        """Another one with the same rows."""
+        """Return a copy."""
         digest = Digest()
         digest.checksum, digest.outline = self.checksum, list(self.outline)
         digest._buckets = [dict(rows) for rows in self._buckets]
         return digest
 
     def put(self, row: DigestRow) -> None:
-        """Add a row, instead of the one of its key."""
+        """Add a row; it replaces the row of the same key."""
         key = row.key
         self.drop(key)
         bucket = bucket_of(key)
@@ -49,27 +49,27 @@ class Digest:
         self._turn(bucket, row)
 
     def drop(self, key: EntryKey) -> None:
-        """Take the row of a key away, if there is one."""
+        """Remove the row of a key, if there is one."""
         bucket = bucket_of(key)
         row = self._buckets[bucket].pop(key, None)
         if row is not None:
             self._turn(bucket, row)
 
     def rows(self, bucket: int) -> tuple[DigestRow, ...]:
-        """Those in a bucket."""
+        """Return the rows of a bucket."""
         return tuple(self._buckets[bucket].values())
 
     def row(self, key: EntryKey) -> DigestRow | None:
-        """The row of a key."""
+        """Return the row of a key; None if there is none."""
         return self._buckets[bucket_of(key)].get(key)
 
     def is_news(self, row: DigestRow) -> bool:
-        """Whether a row is later than the one here."""
+        """Return whether `row` is later than the held row of its key."""
         held = self.row(row.key)
         return held is None or row.order > held.order
 
     def checksum_with(self, rows: Iterable[DigestRow]) -> int:
-        """What the checksum will be with these instead of those of their keys."""
+        """Return the checksum that results if `rows` replace those of their keys."""
         checksum = self.checksum
         for row in rows:
             held = self.row(row.key)

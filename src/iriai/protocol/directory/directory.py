@@ -46,15 +46,15 @@ ROWS_A_MESSAGE_MAX = 512
 DETAILS_MAX = 8
 """Messages of rows in one exchange: all rows of the largest cluster in one or two."""
 ENTRIES_BYTES_MAX = 256 << 10
-"""Of bodies in a message, about; one that is larger goes alone."""
+"""Approximate limit on the bodies in a message; a larger body is sent alone."""
 EXCHANGE_BYTES_MAX = 2 << 20
-"""Of bodies to one other in one answer; the rest waits for the next exchange."""
+"""Limit on the bodies in one answer; the rest is sent in the next exchange."""
 ENTRY_BYTES = 160
-"""Of an entry, beside its body, about."""
+"""Approximate size of an entry without its body."""
 MESSAGES_A_PERIOD_MAX = 20
 """From one machine: a newcomer that fetches a full table asks for it in some tens of messages."""
 ASKED_BYTES_A_PERIOD_MAX = 2 << 20
-"""That one machine may have us send it."""
+"""Limit on the entries that one machine may request."""
 URGENT_FANOUT = 3
 """To how many what is urgent is told at once; each of them does likewise: all know it in a second
 or two, but for some of e^-3, which the next exchanges tell."""
@@ -64,7 +64,7 @@ of a network that was parted for longer than a lifetime find each other again.""
 OUTLINE_EACH = 4
 """Periods between two outlines: what changes meanwhile makes checksums differ for a moment."""
 RIDE_PART = 0.5
-"""Of a period: so long an exchange waits for somebody who is spoken to anyway."""
+"""Fraction of a period that an exchange waits for a machine that is probed anyway."""
 LATELY_LEAST = 3
 """Periods for which anything is told as learned lately; log2 of the members is added. Of 500 one
 in e^12 is not told in that time, and the checksums tell it. A period more costs every machine 27
@@ -83,13 +83,13 @@ class Directory:
         settings: GossipSection,
         seeds: Sequence[str] = (),
     ) -> None:
-        """`seeds` are machines to begin with: those that this one joined through."""
+        """`seeds` are the machines through which this one joined."""
         self.partners: Sequence[str] = ()
-        """Present members of the cluster that can be reached."""
+        """Present members of the cluster that accept connections."""
         self.lost: Sequence[str] = ()
-        """Machines that were forgotten and did not leave: they may be there again."""
+        """Machines that were forgotten and did not leave; they may be back."""
         self.rounds = 0
-        """Exchanges that this machine began."""
+        """Exchanges started by this machine."""
         self._publisher = publisher
         self._table = table
         self._incidents = notices
@@ -100,17 +100,17 @@ class Directory:
         self._allowance = RateLimit(MESSAGES_A_PERIOD_MAX * PERIODS, window_s)
         self._bytes_allowance = RateLimit(ASKED_BYTES_A_PERIOD_MAX * PERIODS, window_s)
         self._lately: dict[EntryKey, int] = {}
-        """What was learned lately, and for how many periods more it is told."""
+        """Recently learned keys, with the number of periods for which each is still offered."""
         self._outline_due_s = -inf
         self._due_s = -inf
-        """When the next exchange may begin ..."""
+        """When the next exchange may begin with a machine that is probed anyway."""
         self._period_ends_s = -inf
-        """... and when it does, whoever it is with."""
+        """When the next exchange begins with a random machine."""
         self._alarm_s = inf
         self._effects: list[Effect] = []
 
     def handle(self, sender: str, message: ToDirectory | None, now: Instant) -> None:
-        """Take a message in, or (None) the alarm; `end_turn` says what follows."""
+        """Handle a message, or the alarm if it is None; `end_turn` returns the effects."""
         if message is None:
             self._alarm_s = inf
         elif self._is_within_limits(sender, now):
@@ -120,7 +120,7 @@ class Directory:
     def changed(
         self, came: Iterable[Entry], gone: Iterable[EntryKey], sender: str, now: Instant
     ) -> None:
-        """The table changed; `sender` told it, empty where nobody did."""
+        """Note changes of the table; `sender` is the machine that sent them, empty if none did."""
         urgent = []
         for entry in came:
             self._lately[entry.key] = self._gossip_periods
@@ -228,7 +228,7 @@ class Directory:
     def _batches(
         self, machine: str, keys: Iterable[EntryKey], now: Instant
     ) -> Iterator[tuple[Carried, ...]]:
-        """Entries in messages of bounded size; as many as one machine may have at a time."""
+        """Yield entries in batches of bounded size, within the limit of one exchange."""
         batch: list[Carried] = []
         batch_bytes = total_bytes = 0
         for key in keys:
@@ -295,7 +295,7 @@ class Directory:
         return LATELY_LEAST + int(log2(len(self.partners) + 1))
 
     def end_turn(self, now: Instant) -> list[Effect]:
-        """What is to be said, and the alarm where it is another than before."""
+        """Return the messages to send, and the alarm if it has changed."""
         effects, self._effects = self._effects, []
         times = (self._period_ends_s, self._table.next_end_s, self._publisher.next_s)
         alarm_s = max(min(times), now.steady_s)
@@ -311,7 +311,7 @@ def _is_later(row: DigestRow, others: Mapping[EntryKey, DigestRow]) -> bool:
 
 
 def _is_urgent(entry: Entry) -> bool:
-    """Whether it is told at once, rather than at the next exchange."""
+    """Return whether an entry is sent at once rather than at the next exchange."""
     if entry.kind is EntryKind.MEMBER:
         return read_member(entry).state is MemberState.LEFT
     return entry.kind in BY_OPERATORS

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from iriai.protocol.messages.entries import Carried, EntryKind
 
 SLICE = 32
-"""Entries: some milliseconds of work."""
+"""Entries of one slice: some milliseconds of work."""
 WAITING_MAX = 8_192
-"""Entries of one sender; what is too much is dropped, and told again in a later exchange."""
+"""Waiting entries of one sender; more are dropped, and sent again in a later exchange."""
 
 
 class EntrySlices:
@@ -26,7 +26,7 @@ class EntrySlices:
         return sum(map(len, self._waiting.values()))
 
     def add(self, sender: str, entries: Iterable[Carried]) -> None:
-        """These came from `sender`. Certificates go first: what follows is verified with them."""
+        """Queue entries of `sender`, certificates first: the others are verified with them."""
         waiting = self._waiting.setdefault(sender, deque())
         room = WAITING_MAX - len(waiting)
         first = sorted(entries, key=lambda each: each.entry.kind != EntryKind.CERTIFICATE)
@@ -35,7 +35,7 @@ class EntrySlices:
             del self._waiting[sender]
 
     def pop(self) -> tuple[str, tuple[Carried, ...]]:
-        """The sender whose turn it is, and its next entries; nobody and none: nothing waits."""
+        """Return the sender whose turn it is and its next entries; ("", ()) if none wait."""
         if not self._waiting:
             return "", ()
         sender, waiting = self._waiting.popitem(last=False)

@@ -37,13 +37,13 @@ AHEAD_S_MAX = 86_400.0
 and is raised by less than one a second. A clock that is further off keeps a machine out; one that
 lies so would keep its own name, or one whose key it has, from being heard for as long."""
 WRONG = frozenset({"forged-document", "bad-certificate", "forged-entry"})
-"""Codes of what cost work, and what no honest machine sends again and again."""
+"""Codes of entries that were expensive to check and that honest machines rarely send."""
 USUAL = frozenset({"unknown-signer", "many-signatures"})
-"""Codes of what happens now and then."""
+"""Codes that also occur without misbehaviour."""
 CHANGES_KEYS = BY_OPERATORS | {EntryKind.CERTIFICATE}
-"""After such an entry another signature may be right."""
+"""Kinds whose entries may make other signatures valid."""
 STALE_ENDS = 4
-"""How many ends may be noted for each entry."""
+"""Ends kept in the queue for each entry before it is rebuilt."""
 
 
 class MergeResult(StrEnum):
@@ -51,7 +51,7 @@ class MergeResult(StrEnum):
 
     NEW = "new"
     KNOWN = "known"
-    """The same, or a later one, is held; or it was, and is over its lifetime."""
+    """The same or a later entry is or was held."""
     REFUSED = "refused"
 
 
@@ -63,7 +63,7 @@ class _Held(NamedTuple):
 
     @property
     def over_s(self) -> float:
-        """When its lifetime ends, on this machine's steady clock."""
+        """The end of its lifetime, on this machine's steady clock."""
         return self.published_s + self.entry.lifetime_s if self.entry.lifetime_s else inf
 
 
@@ -71,25 +71,25 @@ class EntryTable:
     """The verified entries of a machine."""
 
     def __init__(self, own: str, cluster: str, verifier: Verifier, notices: Incidents) -> None:
-        """`own` is this machine's name, `cluster` its cluster's."""
+        """`own` is the name of this machine, `cluster` that of its cluster."""
         self.digest = Digest()
-        """Of everything."""
+        """The digest of all entries."""
         self.checks = Checks()
-        """Of signatures, by who sent them."""
+        """Limits on signature checks, by sender."""
         self._own = own
         self._cluster = cluster
         self._verifier = verifier
         self._incidents = notices
         self._held: dict[EntryKey, _Held] = {}
         self._machines: dict[str, int] = {}
-        """How many entries each has here."""
+        """The number of entries of each machine."""
         self._over: dict[EntryKey, tuple[DigestRow, float]] = {}
-        """What is over its lifetime, and until when that is remembered."""
+        """Expired entries, and until when each is remembered."""
         self._ends: list[tuple[float, EntryKey]] = []
         self._changed: dict[EntryKey, Entry | None] = {}
         self._echoes: list[Entry] = []
         self._incarnation_max = inf
-        """Of what is taken; as of the last time that anybody told what time it is."""
+        """The highest accepted incarnation, as of the last event."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -98,17 +98,17 @@ class EntryTable:
         return (held.entry for held in self._held.values())
 
     def get(self, key: EntryKey) -> Entry | None:
-        """The entry of a key."""
+        """Return the entry of a key; None if there is none."""
         held = self._held.get(key)
         return held.entry if held else None
 
     def carried(self, key: EntryKey, now: Instant) -> Carried | None:
-        """The entry of a key, with its age, to be sent."""
+        """Return the entry of a key with its age; None if there is none."""
         held = self._held.get(key)
         return Carried(held.entry, now.steady_s - held.published_s) if held else None
 
     def is_new(self, row: DigestRow) -> bool:
-        """Whether what a row names would be new here, and may be."""
+        """Return whether the entry that `row` names would be new here, and acceptable."""
         if row.incarnation > self._incarnation_max:
             return False
         over = self._over.get(row.key)
@@ -117,7 +117,7 @@ class EntryTable:
         return self.digest.is_news(row)
 
     def merge(self, carried: Carried, sender: str, now: Instant) -> MergeResult:
-        """Keep an entry of another machine where it is later and honest."""
+        """Store an entry of another machine if it is later than the held one and valid."""
         code, words = complaint(carried)
         if code:
             return self._refuse(code, sender, words)
@@ -150,7 +150,7 @@ class EntryTable:
         return MergeResult.NEW
 
     def put(self, entry: Entry, now: Instant, age_s: float = 0.0) -> None:
-        """Keep an entry that is known to be good: this machine's own, or one from its disk."""
+        """Store a verified entry: this machine's own, or a merged one."""
         key, row = entry.key, entry.row
         held = _Held(entry, row, now.steady_s - age_s)
         if key not in self._held:
@@ -165,11 +165,11 @@ class EntryTable:
 
     @property
     def next_end_s(self) -> float:
-        """When a lifetime may end; infinite where none does."""
+        """When the next lifetime may end; infinite if none does."""
         return self._ends[0][0] if self._ends else inf
 
     def expire(self, now: Instant) -> None:
-        """Drop what is over its lifetime, and what was remembered of such for long enough."""
+        """Drop expired entries, and memories of expired entries that are old enough."""
         self._incarnation_max = now.wall_s + AHEAD_S_MAX
         while self._ends and self._ends[0][0] <= now.steady_s:
             _, key = heappop(self._ends)
@@ -180,7 +180,7 @@ class EntryTable:
                 del self._over[key]
 
     def drain_changes(self) -> tuple[list[Entry], list[EntryKey]]:
-        """(entries that came, keys that are gone) since the last call."""
+        """Return (new entries, dropped keys) since the last call."""
         if not self._changed:
             return [], []
         changed, self._changed = self._changed, {}
@@ -188,7 +188,7 @@ class EntryTable:
         return came, [key for key, entry in changed.items() if entry is None]
 
     def drain_echoes(self) -> list[Entry]:
-        """Entries of this machine's own name that it did not publish, since the last call."""
+        """Return entries of this machine's name that it did not publish, since the last call."""
         echoes, self._echoes = self._echoes, []
         return echoes
 
@@ -217,7 +217,7 @@ class EntryTable:
     # --- judging ---------------------------------------------------------------------------------
 
     def _check(self, entry: Entry, sender: str, now: Instant) -> tuple[str, str]:
-        """What is wrong with the signatures of an entry that `sender` sent; their number counts."""
+        """Check the signatures of an entry of `sender`; return (code, words) of what is wrong."""
         checks, now_s = self.checks, now.steady_s
         code, words = checks.known_wrong(entry)
         if code:
@@ -280,7 +280,7 @@ class EntryTable:
     # --- dropping --------------------------------------------------------------------------------
 
     def _drop_departed(self, machine: str, now: Instant) -> None:
-        """A machine left: only that, and what it counted, is kept."""
+        """Drop the entries of a machine that left, except those that outlive it."""
         for kind in EntryKind:
             if kind not in OUTLIVES_ITS_MACHINE and EntryKey(machine, kind) in self._held:
                 self._drop(EntryKey(machine, kind), now)

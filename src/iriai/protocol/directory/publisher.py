@@ -32,7 +32,7 @@ class Pace:
 
     lifetime_s: float
     least_s: float
-    """Between two that are published because something changed."""
+    """The least interval between two changes."""
 
 
 PACES: Mapping[EntryKind, Pace] = {
@@ -80,18 +80,18 @@ class Publisher:
         self._incidents = notices
         self._own: dict[EntryKind, _Own] = {}
         self._next_s: float | None = None
-        """Of `next_s`; None where it has to be found anew."""
+        """The cached `next_s`; None if it must be computed again."""
         self._was_echoed = False
-        """Whether another instance's entry of our name was answered in this life."""
+        """Whether another instance's entry of this name was answered since the start."""
         self._quiet_until_s = -inf
 
     @property
     def name(self) -> str:
-        """This machine's."""
+        """The name of this machine."""
         return self.member.name
 
     def publish(self, kind: EntryKind, body: bytes, now: Instant) -> None:
-        """Publish a body, at once or when its pace allows; nothing if it is the same."""
+        """Publish a body at once or when its pace allows; do nothing if it is unchanged."""
         own = self._own.get(kind)
         self._next_s = None
         if own is None:
@@ -102,7 +102,7 @@ class Publisher:
         self._publish_if_due(kind, own, now)
 
     def announce(self, member: Member, now: Instant) -> None:
-        """Publish what this machine says of itself."""
+        """Publish `member`, the state of this machine."""
         self.member = member
         self.publish(EntryKind.MEMBER, b"", now)  # the body follows from the member and the stamp
         self._publish(EntryKind.MEMBER, now)
@@ -116,7 +116,7 @@ class Publisher:
         self._publish(EntryKind.MEMBER, now)
 
     def echo(self, entry: Entry, now: Instant) -> None:
-        """An entry of our name has come back that is later than what we published: see spec 006."""
+        """Answer an entry of this machine's name that is later than its own one (spec 006)."""
         if entry.incarnation < self.incarnation:
             if entry.kind in self._own:
                 self._publish(entry.kind, now)
@@ -135,7 +135,7 @@ class Publisher:
             self._publish(kind, now)
 
     def due(self, now: Instant) -> None:
-        """Publish what waited for its time, and what is to be refreshed."""
+        """Publish delayed changes, and refresh old entries."""
         if self.next_s > now.steady_s:
             return
         for kind, own in self._own.items():
@@ -143,7 +143,7 @@ class Publisher:
 
     @property
     def next_s(self) -> float:
-        """When `due` has something to do."""
+        """When `due` must be called next."""
         if self._next_s is None:
             due_s = (self._due_s(kind, own) for kind, own in self._own.items())
             self._next_s = min(due_s, default=inf)
@@ -189,7 +189,7 @@ class Publisher:
         return read_member(entry).instance != self.member.instance
 
     def leave(self, now: Instant) -> None:
-        """Say that this machine goes. What it published else is dropped by everybody."""
+        """Publish that this machine leaves; other machines then drop its other entries."""
         left = msgspec.structs.replace(self.member, state=MemberState.LEFT)
         kept = (EntryKind.MEMBER, EntryKind.CERTIFICATE, EntryKind.LEDGER)
         self._own = {kind: own for kind, own in self._own.items() if kind in kept}

@@ -31,28 +31,28 @@ SIGNATURE_BYTES_MAX = 512
 NUMBER_MAX = 2**53
 """Of incarnations and versions: microseconds since 1970 are below it."""
 LIFETIME_S_MAX = 400 * 86_400.0
-"""More than a year is no lifetime."""
+"""The longest accepted lifetime: a little more than a year."""
 ADDRESSES_MAX = 8
 ADDRESS = re.compile(r"[^\s:]{1,253}:\d{1,5}|\[[0-9a-fA-F:.%a-z]{2,60}\]:\d{1,5}")
 """A host name or an address, IPv6 in brackets, and a port."""
 PARTS_MAX = 8
 WORD = re.compile(r"[\x21-\x7e]{0,128}")
-"""Instances and digests."""
+"""The form of instances and digests."""
 
 MEMBERS_READ_MAX = 4_096
-"""Bodies of which is kept what they say: twice a full table, since each is read several times."""
+"""Decoded bodies that are cached: twice a full table, since each is read several times."""
 
 _member_decoder = msgspec.msgpack.Decoder(Member)
 _encode_member = msgspec.msgpack.Encoder().encode
 
 
 def member_body(member: Member) -> bytes:
-    """The body of an entry of kind `member`."""
+    """Return the body of an entry of kind `member`."""
     return _encode_member(member)
 
 
 def read_member(entry: Entry) -> Member:
-    """What a screened entry of kind `member` says."""
+    """Return the member in a validated entry of kind `member`."""
     return _read_member(entry.body)
 
 
@@ -62,7 +62,7 @@ def _read_member(body: bytes) -> Member:
 
 
 def complaint(carried: Carried) -> tuple[str, str]:
-    """(code, words) of what is wrong with an entry, as far as can be told without keys; else ''."""
+    """Return (code, words) of what is wrong with an entry but for its signature; else empty."""
     entry = carried.entry
     limit = BODY_BYTES_MAX[entry.kind]
     if len(entry.body) > limit:

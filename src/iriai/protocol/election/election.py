@@ -21,7 +21,7 @@ from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages.scheduling import AskBroker, BrokerIs, Heard, ToSuccession
 
 KEPT = 8
-"""Reports: those that a world is telling now. One follows the other; nobody looks back."""
+"""Cached rankings: a simulated world uses few at a time, one after the other."""
 
 
 class Ranking(NamedTuple):
@@ -32,25 +32,25 @@ class Ranking(NamedTuple):
     """
 
     peers: Mapping[str, BrokerCandidate] = {}
-    """By name."""
+    """The members by name."""
     names: tuple[str, ...] = ()
-    """The rank, were nobody suspected."""
+    """The rank without regard to suspicions."""
     places: Mapping[str, int] = {}
-    """In `names`."""
+    """Each member's index in `names`."""
 
 
 @lru_cache(maxsize=KEPT)
 def ranking(cluster: str, peers: tuple[BrokerCandidate, ...]) -> Ranking:
-    """Of these members."""
+    """Return the ranking of these members."""
     names = ranked(cluster, (peer._replace(is_suspect=False) for peer in peers))
     places = {name: place for place, name in enumerate(names)}
     return Ranking({peer.name: peer for peer in peers}, names, places)
 
 
 QUESTIONS = 5
-"""To one machine in the time after which it is silent: three may be lost."""
+"""Questions to a machine in the time after which it counts as silent: three may be lost."""
 TOLD_MAX = 5
-"""How often a new broker says so to a machine that says nothing. That one asks by itself, later."""
+"""Announcements of a new broker to a machine that does not answer; it asks later by itself."""
 
 
 class Election:
@@ -69,33 +69,33 @@ class Election:
         self._cluster = cluster
         self._pinned = pinned
         self.broker = pinned or name
-        """Whom this machine follows."""
+        """The broker that this machine follows."""
         self.term = 0.0
-        """Its term, as far as it is known."""
+        """The term of the broker, as far as it is known."""
         self._known = Ranking()
         self._suspects: dict[str, None] = {}
         self._rank: tuple[str, ...] = ()
         self._heard_s: dict[str, float] = {}
-        """When machines were last heard of directly; who is new and suspected has a while."""
+        """When each machine last sent something; a new suspected one counts from its appearance."""
         self._claims: dict[str, tuple[float, float]] = {}
-        """Who says of itself that it is the broker: when it last did, and its term."""
+        """Machines that claim to be the broker: the time of the last claim, and the term."""
         self._doubts_s: float | None = None
-        """Since when it is not clear whether the broker is still there; None: it is."""
+        """Since when the broker is in doubt; None if it is not."""
         self._watched: dict[str, None] = {}
-        """Those ahead of this machine in the rank, if it is next in line."""
+        """The machines ahead of this one in the rank, if it is a candidate."""
         self._untold: dict[str, int] = {}
-        """Who is to be told that this machine is the broker, and how often it was."""
+        """Machines that have not shown that they know this broker: announcements sent to each."""
         self._beat_s: float | None = None
         self._effects: list[Effect] = []
 
     @property
     def cluster(self) -> str:
-        """The cluster's name."""
+        """The name of the cluster."""
         return self._cluster
 
     @property
     def is_broker(self) -> bool:
-        """Whether this machine is the broker, as it sees it."""
+        """Whether this machine considers itself the broker."""
         return self.broker == self._name
 
     @property
@@ -104,7 +104,7 @@ class Election:
 
     @property
     def peers(self) -> tuple[BrokerCandidate, ...]:
-        """The members of the cluster that are there, this machine among them."""
+        """The present members of the cluster, this machine included."""
         return tuple(self._known.peers.values())
 
     def speaking(self, now_s: float) -> tuple[BrokerCandidate, ...]:
@@ -123,13 +123,13 @@ class Election:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """Those next in line, the best first."""
+        """The candidates, the best first."""
         return self._rank[:CANDIDATES_MAX]
 
     # --- what it is told -------------------------------------------------------------------------
 
     def peers_changed(self, peers: Iterable[BrokerCandidate], now: Instant) -> list[Effect]:
-        """Who is there now: all members of the cluster that are not dead."""
+        """Replace the members of the cluster: all that are not dead."""
         before, now_s = self._peers, now.steady_s
         self._known = ranking(self._cluster, tuple(peers))
         self._suspects = {
@@ -151,7 +151,7 @@ class Election:
         return self._drain(now)
 
     def receive(self, sender: str, message: ToSuccession, now: Instant) -> list[Effect]:
-        """A message of another machine."""
+        """Handle a message of another machine."""
         self._heard_s[sender] = now.steady_s
         match message:
             case AskBroker():
@@ -165,7 +165,7 @@ class Election:
         return self._drain(now)
 
     def posted(self, sender: str, now: Instant) -> list[Effect]:
-        """A machine takes this one for the broker, and said something to it."""
+        """Note that `sender` addressed this machine as the broker; correct it if it is not."""
         self._heard_s[sender] = now.steady_s
         self._untold.pop(sender, None)
         if not self.is_broker:
@@ -173,14 +173,14 @@ class Election:
         return self._drain(now)
 
     def suspect(self, now: Instant) -> list[Effect]:
-        """The broker does not acknowledge what it was told."""
+        """Doubt the broker, which acknowledges nothing, and ask the candidates."""
         if not self._pinned and not self.is_broker and self._doubts_s is None:
             self._doubts_s = now.steady_s
             self._ask([self.broker, *self.candidates])
         return self._drain(now)
 
     def handle(self, event: Wake | LinkUp | LinkDown, now: Instant) -> list[Effect]:
-        """The alarm went off, or a link came or went."""
+        """Handle the alarm, or a change of a link."""
         if isinstance(event, Wake):
             self._beat(now)
         elif isinstance(event, LinkDown) and event.machine == self.broker:
@@ -190,7 +190,7 @@ class Election:
     # --- who is it -------------------------------------------------------------------------------
 
     def _reconsider(self, now: Instant) -> None:
-        """Follow whom there is most reason to."""
+        """Choose the broker to follow from rank, claims and silence."""
         if self._pinned:
             return
         now_s = now.steady_s
@@ -211,7 +211,7 @@ class Election:
                 self._follow(self._rank[0], now)
 
     def _watch(self, now_s: float) -> None:
-        """Those ahead are asked each second; who is new among them has yet to be silent."""
+        """Watch the machines ahead in the rank; a new one counts as heard now."""
         before = self._watched
         self._watched = dict.fromkeys(self._rank[: self._rank.index(self._name)])
         for name in self._watched:
@@ -219,7 +219,7 @@ class Election:
                 self._heard_s[name] = now_s
 
     def _may_be(self, name: str, now_s: float) -> bool:
-        """A suspicion that someone has is nothing against being heard."""
+        """Return whether `name` may be broker: not suspected, or heard of lately."""
         return name not in self._suspects or self._speaks(name, now_s)
 
     @property
@@ -255,7 +255,7 @@ class Election:
             self._untold[sender] = 0  # not at once: it may think the same of itself
 
     def _suspicion_of(self, other: str, now: Instant) -> None:
-        """Someone else may be the broker: ask both."""
+        """Doubt the broker, because `other` may be it, and ask both."""
         if self._doubts_s is None:
             self._doubts_s = now.steady_s
             self._ask([self.broker, other])
@@ -280,7 +280,7 @@ class Election:
                 self._ask([broker])
 
     def begin(self, now: Instant) -> None:
-        """This machine is the broker from now on, or anew, and knows nothing yet."""
+        """Begin a term of this machine as the broker, which knows nothing yet."""
         self.term = max(now.steady_s, self.term + 1e-6)
         self._doubts_s = None
         self._untold = dict.fromkeys((name for name in self._peers if name != self._name), 0)
@@ -300,7 +300,7 @@ class Election:
             self._send(machine, AskBroker())
 
     def _announce(self) -> None:
-        """Say to all who have not shown that they know: it is me."""
+        """Announce this broker to all that have not shown that they know it."""
         for machine, times in list(self._untold.items()):
             self._send(machine, self._answer())
             self._untold[machine] = times + 1
@@ -308,7 +308,7 @@ class Election:
                 del self._untold[machine]
 
     def _beat(self, now: Instant) -> None:
-        """Once a second, where there is a reason to."""
+        """Do the periodic work: reconsider, announce, ask."""
         planned_s, self._beat_s = self._beat_s, None
         if planned_s is not None and now.steady_s - planned_s > self._silence_s:
             self._slept(now)
@@ -318,7 +318,7 @@ class Election:
         self._ask([*asked, *self._watched])
 
     def _slept(self, now: Instant) -> None:
-        """This machine did not run for a while: nobody was silent, it did not hear."""
+        """Restart all silences after a time in which this machine did not run."""
         self._heard_s = dict.fromkeys(self._heard_s, now.steady_s)
         self._claims.clear()
         if self.is_broker:

@@ -17,7 +17,7 @@ class SiteView:
     """Members of the site by cluster, and the candidates for each broker."""
 
     def __init__(self, own: Member) -> None:
-        """`own` is what this machine says of itself."""
+        """`own` is the member that this machine is."""
         self._site = own.cluster
         self._cluster = own.cluster_called
         self._cluster_of: dict[str, str] = {}
@@ -25,11 +25,11 @@ class SiteView:
         """By cluster."""
         self._peer_clusters: dict[str, ClusterPeer] = {}
         self._changed: dict[str, None] = {}
-        """Clusters to be ranked."""
+        """Clusters that must be ranked again."""
         self.update((own,))
 
     def update(self, members: Iterable[Member]) -> None:
-        """These are as they are now, this machine perhaps among them."""
+        """Replace the given members by their current states."""
         for member in members:
             is_there = member.is_present and member.cluster == self._site
             cluster = member.cluster_called if is_there else ""
@@ -47,11 +47,11 @@ class SiteView:
 
     @property
     def has_news(self) -> bool:
-        """Whether anything is different since the last report."""
+        """Whether anything has changed since the last report."""
         return bool(self._changed)
 
     def report(self) -> PeersChanged:
-        """What the machine is to know of them."""
+        """Return the event that brings the machine up to date."""
         for cluster in self._changed:
             peers = self._peers[cluster]
             if peers:

@@ -26,20 +26,20 @@ from iriai.protocol.ledger.use_bounds import RATE_MAX, UseBounds
 CLOCK_OFF_S_MAX = 3600.0
 """More is no drift but a clock that was never set; at the default half-life an hour is 0.4 %."""
 ACCOUNTS_MAX = 2_000
-"""In one batch; it then has some 150 kB."""
+"""Accounts in one batch, which then has some 150 kB."""
 ROW_BYTES, BUCKET_BYTES = 64, 28
-"""Of a row without buckets, and of each bucket, about."""
+"""Approximate sizes of a row without buckets, and of a bucket."""
 ACCOUNTS_KEPT_MAX = 10_000
 """Of one machine, whatever its incarnation: five times what a batch has. Whose counters come after
 that are not counted, since only someone who invents names comes so far."""
 BATCH_BYTES_MAX = 200 << 10
 """Less than an entry may have. Under a window a row is longer, and a batch has 200 accounts."""
 NAME_CHARACTERS_MAX = 64
-"""Of a group or user; Unix has 32."""
+"""The longest name of a group or user; Unix has 32."""
 COUNTER_S_MAX = 1e15
 """A thousand cpus for thirty thousand years: beyond it doubles no longer count seconds."""
 LISTEN_S = 30.0
-"""After coming up, before anything is published: some tens of exchanges."""
+"""The time after the start before anything is published: some tens of exchanges."""
 FALL = 1e-9
 """Relative; a counter that is lower by less was rounded, not rolled back."""
 
@@ -93,7 +93,7 @@ _decoder: msgspec.msgpack.Decoder[LedgerBatch] = msgspec.msgpack.Decoder(LedgerB
 
 
 def batch_body(batch: LedgerBatch) -> bytes:
-    """As the body of an entry."""
+    """Return a batch as the body of an entry."""
     return _encode(batch)
 
 
@@ -102,7 +102,7 @@ class Taken:
     """The result for a received batch."""
 
     rows: tuple[LedgerRow, ...] = ()
-    """Those that are later than what was known, for the broker's draw."""
+    """Rows that are later than the known ones, for the broker's draw."""
     code: str = ""
     """Why not, or what is strange: `malformed-batch`, `rolled-back-counter`, `clock-wrong`,
     `use-beyond-size`, `too-many-accounts`."""
@@ -110,7 +110,7 @@ class Taken:
 
 
 def read_batch(body: bytes) -> LedgerBatch | Taken:
-    """A batch, or what is wrong with it."""
+    """Decode and check a batch; return `Taken` with a code if it is malformed."""
     try:
         batch = decoded(_decoder, body)
     except msgspec.MsgspecError as error:
@@ -130,7 +130,7 @@ def _malformed(batch: LedgerBatch) -> str:
 
 
 def malformed_row(row: BatchRow, wall_s: float) -> str:
-    """What no honest machine says of an account, whatever its size; empty: it may be."""
+    """Return what makes a row impossible for a machine of any size; else empty."""
     if max(len(row.group), len(row.user)) > NAME_CHARACTERS_MAX:
         return f"a name of more than {NAME_CHARACTERS_MAX} characters"
     numbers = [row.counter, row.advance, row.run_s, float(row.runs), row.bucket_s]
@@ -146,13 +146,13 @@ def malformed_row(row: BatchRow, wall_s: float) -> str:
 
 
 class KnownAccounts:
-    """The accounts of which each machine said something, up to a limit."""
+    """The accounts that each machine has counted, up to a limit."""
 
     def __init__(self) -> None:
         self._by_machine: dict[str, dict[Account, None]] = {}
 
     def takes(self, machine: str, account: Account) -> bool:
-        """Whether what the machine counted for the account is kept."""
+        """Return whether counters of the account are kept, and remember the account."""
         known = self._by_machine.setdefault(machine, {})
         if account not in known:
             if len(known) >= ACCOUNTS_KEPT_MAX:
@@ -161,7 +161,7 @@ class KnownAccounts:
         return True
 
     def forget(self, machine: str) -> Iterable[Account]:
-        """Nothing is kept of the machine any more; what was."""
+        """Forget the accounts of a machine, and return them."""
         return self._by_machine.pop(machine, {})
 
 
@@ -188,7 +188,7 @@ class Ledger:
         return iter(self._sums)
 
     def merge_entry(self, machine: str, body: bytes, age_s: float, now: Instant) -> Taken:
-        """Take the body of an entry of kind `ledger`, published so long ago."""
+        """Merge the body of an entry of kind `ledger` that was published `age_s` ago."""
         batch = read_batch(body)
         if isinstance(batch, Taken):
             return batch
@@ -201,7 +201,7 @@ class Ledger:
         return Taken(code="use-beyond-size", words=words) if words else self.merge(machine, batch)
 
     def merge(self, machine: str, batch: LedgerBatch) -> Taken:
-        """Merge a batch: a higher incarnation replaces, within one the larger stays."""
+        """Merge a batch: a higher incarnation replaces, within one the larger counter stays."""
         known = self._machines.get(machine)
         if known is not None and batch.incarnation < known.incarnation:
             words = f"incarnation {batch.incarnation} after {known.incarnation}"
@@ -226,17 +226,17 @@ class Ledger:
         return Taken(later)
 
     def forget(self, machine: str) -> None:
-        """What a machine counted is too old to count, and nothing is kept of it."""
+        """Forget the counters of a machine, which are too old to count."""
         self._void(machine)
         self._bounds.forget(machine)
         self._known.forget(machine)
 
     def usage(self, wall_s: float) -> dict[Account, float]:
-        """What counts of every account's use on all machines, in charged seconds."""
+        """Return the usage of every account on all machines, in charged seconds."""
         return {account: total.at(wall_s) for account, total in self._sums.items()}
 
     def counters(self, machine: str) -> Mapping[Account, Counter]:
-        """What is known of one machine's counters."""
+        """Return the counters of a machine by account."""
         known = self._machines.get(machine)
         return known.counters if known is not None else {}
 
@@ -245,7 +245,7 @@ class Ledger:
         return before is not None and _is_beyond(before, self.fading.restored(row.row), wall_s)
 
     def _grew(self, machine: str, known: _Machine, row: BatchRow) -> bool:
-        """Merge one account's counter; whether it is another than before."""
+        """Merge one account's counter; return whether it changed."""
         account, counter = row.account, self.fading.restored(row.row)
         before = known.counters.get(account)
         if before is not None:
@@ -258,7 +258,7 @@ class Ledger:
         return True
 
     def _void(self, machine: str) -> None:
-        """What was known of a machine's counters counts no more."""
+        """Remove the counters of a machine from the sums."""
         before = self._machines.pop(machine, None)
         for account in before.rows if before is not None else ():
             self._sums[account].drop(machine)
@@ -270,7 +270,7 @@ class Ledger:
 
 
 def _is_beyond(one: Counter, other: Counter, wall_s: float) -> bool:
-    """Whether a counter holds more than another, by more than rounding."""
+    """Return whether `one` exceeds `other` by more than rounding."""
     return one.beyond(other).at(wall_s) > FALL * one.at(wall_s)
 
 
@@ -283,20 +283,20 @@ class OwnCounters:
     """
 
     def __init__(self, fading: Decay, rows: Iterable[LedgerRow], now: Instant) -> None:
-        """`rows` as the node's store has them when it comes up."""
+        """`rows` are the node's stored rows at the start."""
         self.incarnation = 0
         self._fading = fading
         self._listens_until_s = now.steady_s + LISTEN_S
         self._at_start = {row.account: fading.restored(row) for row in rows}
         self._lost: dict[Account, Counter] = {}
-        """What others hold beyond what was remembered when we came up."""
+        """What other machines hold beyond the stored counters of this one."""
 
     def may_publish(self, now: Instant) -> bool:
-        """Whether others had time to say what they hold."""
+        """Return whether other machines had time to send what they hold."""
         return now.steady_s >= self._listens_until_s
 
     def batch(self, rows: Iterable[LedgerRow], now: Instant, rate: float = 1.0) -> LedgerBatch:
-        """To publish, from the node's rows as they are now; `rate` is as in a batch."""
+        """Return the batch to publish, from the node's current rows; `rate` as in `LedgerBatch`."""
         own = {row.account: row for row in rows}
         for account, lost in self._lost.items():
             row = own.get(account)
@@ -309,7 +309,7 @@ class OwnCounters:
     def _within_limits(
         self, own: Mapping[Account, LedgerRow], now: Instant
     ) -> tuple[BatchRow, ...]:
-        """All rows, or those of whoever used most."""
+        """Return all rows, or those of the largest users if they are too many."""
         rows = list(own.values())
         room = BATCH_BYTES_MAX - sum(ROW_BYTES + BUCKET_BYTES * len(r.buckets) for r in rows)
         if len(rows) > ACCOUNTS_MAX or room < 0:
@@ -319,7 +319,7 @@ class OwnCounters:
         return tuple(map(BatchRow.of, rows))
 
     def echo(self, body: bytes) -> bool:
-        """A batch of ours that others hold; whether it started a new incarnation."""
+        """Merge a batch of this machine that others hold; return whether an incarnation began."""
         batch = read_batch(body)
         if isinstance(batch, Taken):
             return False

@@ -28,7 +28,7 @@ themselves within a minute; other clusters, and whoever comes after a machine is
 
 
 def pace_s(members: int) -> float:
-    """Between two batches of a machine, where there are so many."""
+    """Return the interval between two batches of a machine in a site of `members`."""
     return max(PUBLISH_S, SITE_PUBLISHES_S * members)
 
 
@@ -57,7 +57,7 @@ class LedgerSync:
         self._incidents = Incidents()
 
     def learned(self, carried: Iterable[Carried], now: Instant) -> list[UsageLearned]:
-        """What entries say; those of other kinds say nothing."""
+        """Merge the ledger entries among `carried`, and return the usage learned."""
         news = []
         for entry, age_s in ((each.entry, each.age_s) for each in carried):
             if entry.kind is not EntryKind.LEDGER:
@@ -73,18 +73,18 @@ class LedgerSync:
         return news
 
     def forgotten(self, machine: str) -> list[UsageForgotten]:
-        """The directory keeps no batch of a machine any more."""
+        """Forget a machine whose batch the directory has dropped."""
         if machine == self._machine:
             return []
         self.ledger.forget(machine)
         return [UsageForgotten(machine)]
 
     def drain_incidents(self) -> list[PeerNoticed]:
-        """What is wrong with batches that came, to be said since the last call."""
+        """Return reports of invalid batches since the last call."""
         return self._incidents.drain()
 
     def body(self, rows: Iterable[LedgerRow], now: Instant, members: int) -> bytes | None:
-        """What to publish now, as one of so many; None: nothing new, or not yet."""
+        """Return the body to publish now, in a site of `members`; None if nothing is due."""
         own = tuple(rows)
         if now.steady_s < self._due_s or not self._own.may_publish(now) or own == self._published:
             return None

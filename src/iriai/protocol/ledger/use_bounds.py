@@ -33,7 +33,7 @@ ADVANCE_FACTOR = 10.0
 """How many times its rate a machine may have charged for urgency, over all its time: urgency
 multiplies a charge by up to a thousand, and few tasks have much of it."""
 ADVANCE_SLACK_S = 86_400.0
-"""In place of `SLACK_S`, for urgency."""
+"""The same as `SLACK_S`, for urgency."""
 RUN_S_MAX = 366 * 86_400.0
 """Of one task: a year. How long an account's tasks are expected to take follows from it."""
 ACCOUNTS_MAX = 10_000
@@ -44,13 +44,13 @@ ROUNDING = 1e-6
 
 @dataclass(slots=True)
 class _Allowance:
-    """Charged seconds that may still be said."""
+    """Charged seconds that a machine may still report."""
 
     left_s: float = 0.0
     most_s: float = 0.0
 
     def refill(self, more_s: float, most_s: float) -> None:
-        """Time passed; the first time there is as much as there can be."""
+        """Add `more_s` up to `most_s`; the first time, fill it."""
         self.left_s = min(most_s, self.left_s + more_s) if self.most_s else most_s
         self.most_s = most_s
 
@@ -62,7 +62,7 @@ class _Machine:
         self.base, self.advance = _Allowance(), _Allowance()
         self.at_s = at_s
         self.counters: dict[Account, Counter] = {}
-        """The largest of each account that was believed, whatever its incarnation."""
+        """The largest accepted counter of each account, whatever its incarnation."""
 
 
 class UseBounds:
@@ -108,18 +108,18 @@ class UseBounds:
         return ""
 
     def know(self, machine: str, rows: Iterable[LedgerRow], now: Instant) -> None:
-        """Take rows for known that were looked at before."""
+        """Record rows that were checked before."""
         known = self._machines.setdefault(machine, _Machine(now.steady_s))
         for row in rows:
             counter, before = self._fading.restored(row), known.counters.get(row.account)
             known.counters[row.account] = counter if before is None else before.merged(counter)
 
     def forget(self, machine: str) -> None:
-        """Nothing of it counts any more."""
+        """Forget a machine."""
         self._machines.pop(machine, None)
 
     def _refilled(self, machine: str, rate: float, now: Instant) -> _Machine:
-        """What is known of a machine, with the allowance that it has by now."""
+        """Return the state of a machine, its allowances refilled."""
         known = self._machines.setdefault(machine, _Machine(now.steady_s))
         more_s = max(0.0, now.steady_s - known.at_s) * rate
         known.at_s = now.steady_s

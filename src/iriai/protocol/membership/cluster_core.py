@@ -11,7 +11,7 @@ from random import Random
 
 from iriai.config.sections import GossipSection
 from iriai.model.instant import Instant
-from iriai.protocol.directory.checks import SHUNNED_S
+from iriai.protocol.directory.checks import BLOCKED_S
 from iriai.protocol.directory.directory import Directory
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
@@ -84,27 +84,27 @@ class ClusterCore:
 
     @property
     def name(self) -> str:
-        """This machine's."""
+        """The name of this machine."""
         return self.publisher.name
 
     @property
     def members(self) -> Mapping[str, Member]:
-        """The other machines of the cluster, each as this one takes it."""
+        """The other machines of the cluster with the states that this one assigns to them."""
         return self.membership.members
 
     def entries(self, kind: EntryKind) -> Iterator[Entry]:
-        """All entries of a kind that are held."""
+        """Return all held entries of a kind."""
         return (entry for entry in self.table if entry.kind is kind)
 
     def aged(self, entries: Iterable[Entry], now: Instant) -> list[Carried]:
-        """Entries with their age; one that only others hold, of this machine, has none."""
+        """Return entries with their age; 0 for those that are not held here."""
         held = ((each, self.table.carried(each.key, now)) for each in entries)
         return [Carried(each, known.age_s if known else 0.0) for each, known in held]
 
     # --- what the driver says --------------------------------------------------------------------
 
     def begin(self, now: Instant, kept: Iterable[Carried] = ()) -> list[Effect]:
-        """Come up, with what was kept of the table; say that this machine is there."""
+        """Start with the stored entries, and announce this machine."""
         self.table.merge_all(kept, "", now)
         effects = self._old_news(now)
         self.publisher.announce(self.publisher.member, now)
@@ -114,12 +114,12 @@ class ClusterCore:
         return self._with_table_changes("", now, effects)
 
     def adopt(self, table: EntryTable, now: Instant) -> list[Effect]:
-        """Hold what all hold for long; see `EntryTable.adopt`."""
+        """Copy the entries of another table; see `EntryTable.adopt`."""
         self.table.adopt(table)
         return self._with_table_changes("", now, self._old_news(now))
 
     def handle(self, event: Delivered | Wake, now: Instant) -> list[Effect]:
-        """Take a message to one of the two parts in, or its alarm."""
+        """Handle a message to membership or directory, or the alarm of one of them."""
         sender = event.sender if isinstance(event, Delivered) else ""
         message = event.message if isinstance(event, Delivered) else None
         effects: list[Effect] = []
@@ -137,27 +137,27 @@ class ClusterCore:
         return self._with_table_changes(sender, now, effects)
 
     def publish(self, kind: EntryKind, body: bytes, now: Instant) -> list[Effect]:
-        """Publish what this machine has to say of a kind; soon, where it just did."""
+        """Publish a body of a kind, now or when its pace allows."""
         self.publisher.publish(kind, body, now)
         return self._with_table_changes("", now)
 
     def announce(self, member: Member, now: Instant) -> list[Effect]:
-        """What this machine says of itself is different from now on: its addresses, say."""
+        """Publish a new state of this machine, for instance its addresses."""
         self.publisher.announce(member, now)
         return self._with_table_changes("", now)
 
     def submit(self, document: Entry, now: Instant) -> list[Effect]:
-        """Spread a document that an operator signed."""
+        """Publish a document that an operator signed."""
         self.table.merge(Carried(document, 0.0), self.name, now)
         return self._with_table_changes("", now)
 
     def leave(self, now: Instant) -> list[Effect]:
-        """This machine goes: say so. Its parts are to be driven for a few seconds more."""
+        """Announce that this machine leaves. It must be driven for a few seconds more."""
         self.publisher.leave(now)
         return self._with_table_changes("", now)
 
     def snapshot(self, now: Instant) -> list[Carried]:
-        """The table, for the disk."""
+        """Return all entries with their age, for the disk."""
         carried = (self.table.carried(entry.key, now) for entry in self.table)
         return [each for each in carried if each is not None]
 
@@ -170,7 +170,7 @@ class ClusterCore:
     # --- within ----------------------------------------------------------------------------------
 
     def _old_news(self, now: Instant) -> list[Effect]:
-        """What the table has from before this life: nobody needs to be told."""
+        """Apply entries from before the start, which the other machines have as well."""
         came, gone = self.table.drain_changes()
         if not (came or gone):
             return []
@@ -181,7 +181,7 @@ class ClusterCore:
     def _with_table_changes(
         self, sender: str, now: Instant, effects: list[Effect] | None = None
     ) -> list[Effect]:
-        """These effects, and those of what the table learned, which goes to both parts."""
+        """Apply changes of the table to both parts; return `effects` and those that follow."""
         effects = effects or []
         for entry in self.table.drain_echoes():
             self.publisher.echo(entry, now)
@@ -199,14 +199,14 @@ class ClusterCore:
         effects += self.directory.end_turn(now)
         effects += self.incidents.drain()
         effects += [
-            PeerBlocked(each.machine, each.words, SHUNNED_S)
+            PeerBlocked(each.machine, each.words, BLOCKED_S)
             for each in self.table.checks.drain_blocked()
         ]
         self._follow_members(effects)
         return effects
 
     def _lose(self, machines: Iterable[str]) -> None:
-        """These are forgotten; those that did not leave are looked for now and then."""
+        """Remember forgotten machines that did not leave, to search for them."""
         for name in machines:
             member = self.membership.member(name)
             if member is None or member.is_outward_only:

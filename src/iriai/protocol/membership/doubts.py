@@ -26,7 +26,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def signed_content(doubt: Doubt) -> bytes:
-    """What the signature of a doubt is of: all the rest of it."""
+    """Return the signed bytes of a doubt: all but its signature."""
     return _CONTEXT + _encode((doubt.machine, doubt.incarnation, doubt.is_dead, doubt.by))
 
 
@@ -49,15 +49,15 @@ class Doubts:
         self._checks = checks
         self._refuted = RateLimit(REFUTED_MAX, REFUTED_WINDOW_S)
         self._unbelieved: dict[str, float] = {}
-        """Whose doubts count for nothing, and until when, on the steady clock."""
+        """Machines whose doubts are ignored, and until when, on the steady clock."""
 
     def own(self, machine: str, incarnation: int, *, is_dead: bool) -> Doubt:
-        """A doubt of this machine, signed, for others to pass on."""
+        """Return a signed doubt of this machine, for others to pass on."""
         doubt = Doubt(machine, incarnation, is_dead, self._own)
         return msgspec.structs.replace(doubt, signature=self._signer.sign(signed_content(doubt)))
 
     def is_believed(self, doubt: Doubt, sender: str, now_s: float) -> bool:
-        """Whether a doubt that `sender` told is of whom it says, and that one is to be believed."""
+        """Return whether a doubt sent by `sender` is authentic and its author is believed."""
         if doubt.by == self._own or self._unbelieved.get(doubt.by, now_s) > now_s:
             return False
         if not self._verifier.knows(doubt.by) or not self._checks.may_check(sender, now_s):
@@ -72,7 +72,7 @@ class Doubts:
         return False
 
     def refuted(self, by: str, machine: str, now_s: float) -> None:
-        """The machine that `by` doubted has said that it is there."""
+        """Count a doubt of `by` that `machine` has refuted."""
         if by == self._own or self._refuted.takes(by, now_s):
             return
         self._unbelieved[by] = now_s + REFUTED_WINDOW_S

@@ -53,7 +53,7 @@ SCORE_EACH_S = 5.0
 """Between two refutations that make a machine doubt itself: as long as an honest suspicion lasts at
 least, so that one that lies cannot slow others down."""
 MESSAGES_A_PERIOD_MAX = 100
-"""From one machine: an honest one sends a probe, and helps some others."""
+"""Messages accepted from one machine: an honest one sends a probe, and helps some others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class MembershipSettings:
     """How fast it is. Shorter: deaths are seen sooner, for more messages and more false alarms."""
 
     period_s: float = 1.0
-    """Between two probes of one machine. From 0.2 to 60."""
+    """The interval between two probes of this machine, from 0.2 to 60."""
     patience_s: float = 0.5
     """For an answer, before others are asked to try; over twice the longest way, below a period."""
     dead_each_s: float = 30.0
-    """Between two probes of one that is taken for dead."""
+    """The interval between two probes of machines considered dead."""
     slept_after_s: float = 5.0
     """How late an alarm must be for this machine to know that it slept."""
 
@@ -92,10 +92,10 @@ class Membership:
         settings: MembershipSettings,
     ) -> None:
         self.score = 0
-        """How much this machine doubts itself."""
+        """Self-doubt, from 0 to `SCORE_MAX`."""
         self._probed = ""
         self._announced: Member | None = None
-        """What this machine said of itself last."""
+        """The last published state of this machine."""
         self._settings = settings
         self._publisher = publisher
         self._table = table
@@ -113,23 +113,23 @@ class Membership:
         self._period_ends_s = -inf
         self._dead_due_s = -inf
         self._refutes_s = inf
-        """When this machine says again that it is there, since it was doubted anew."""
+        """When this machine refutes the doubts of it; infinite if there are none."""
         self._refuted_s = -inf
         self._score_due_s = -inf
         self._alarm_s = inf
 
     @property
     def members(self) -> Mapping[str, Member]:
-        """The others, by name, each as this machine takes it."""
+        """The other machines by name, with the states that this one assigns to them."""
         return {name: peer.member for name, peer in self._peers.items()}
 
     def member(self, name: str) -> Member | None:
-        """One of the others, as this machine takes it; None: nothing is known of it."""
+        """Return another machine with its assigned state; None if it is unknown."""
         peer = self._peers.get(name)
         return peer.member if peer else None
 
     def handle(self, sender: str, message: ToMembership | None, now: Instant) -> list[Effect]:
-        """Take a message in, or (None) the alarm."""
+        """Handle a message, or the alarm if it is None."""
         self._notice_sleep(now)
         if message is None:
             self._alarm_s = inf
@@ -141,7 +141,7 @@ class Membership:
         return self._taken(now)
 
     def drain_probed(self) -> str:
-        """Who was probed since this was asked last; empty: nobody."""
+        """Return the machine probed since the last call; empty if none was."""
         probed, self._probed = self._probed, ""
         return probed
 
@@ -167,7 +167,7 @@ class Membership:
         return self._taken(now)
 
     def forgotten(self, machines: list[str], now: Instant) -> list[Effect]:
-        """The entries of these are over their lifetime."""
+        """Forget machines whose entries have expired."""
         for name in machines:
             peer = self._peers.pop(name, None)
             self._suspects.pop(name, None)
@@ -186,14 +186,14 @@ class Membership:
     # --- what is known of members ----------------------------------------------------------------
 
     def _is_unchanged(self, member: Member, *, is_own: bool) -> bool:
-        """Whether a member says of itself what it said before, and nobody is in doubt of it."""
+        """Return whether a member published its known state again, and nobody doubts it."""
         if is_own:
             return member == self._announced
         peer = self._peers.get(member.name)
         return peer is not None and peer.member == member
 
     def _update(self, member: Member, now: Instant) -> None:
-        """A member says something of itself."""
+        """Apply the state that a member published."""
         peer = self._peers.get(member.name)
         if peer is None:
             peer = self._peers[member.name] = _Peer(member)
@@ -248,7 +248,7 @@ class Membership:
             self._suspect(peer, doubt, now)
 
     def _suspect(self, peer: _Peer, doubt: Doubt, now: Instant) -> None:
-        """Someone, perhaps we, doubts a member that is there as far as we know."""
+        """Suspect a present member, by a doubt of this machine or another."""
         suspicion = peer.suspicion
         if suspicion is None:
             period_s = self._settings.period_s
@@ -265,7 +265,7 @@ class Membership:
             self._piggyback.suspect(doubt)
 
     def _give_up(self, name: str, suspicion: Suspicion) -> None:
-        """A member had its time."""
+        """Declare a suspected member dead."""
         peer = self._peers[name]
         incarnation = peer.member.incarnation
         self._become(peer, msgspec.structs.replace(peer.member, state=MemberState.DEAD))
@@ -273,7 +273,7 @@ class Membership:
             self._piggyback.suspect(self._doubts.own(name, incarnation, is_dead=True))
 
     def _refute_if_due(self, now: Instant) -> None:
-        """Say that this machine is there, where that was doubted."""
+        """Refute doubts of this machine, if that is due."""
         if self._refutes_s > now.steady_s:
             return
         self._refutes_s, self._refuted_s = inf, now.steady_s
@@ -295,7 +295,7 @@ class Membership:
 
     @property
     def _present_count(self) -> int:
-        """Of members, this one included."""
+        """The number of present members, this one included."""
         return 1 + len(self._round)
 
     # --- messages --------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ class Membership:
             self._send(machine, Probe(number, self._news_for(machine, now)))
 
     def _news_for(self, machine: str, now: Instant) -> News:
-        """What others may not know; and whoever is doubted always hears of it."""
+        """Return news for `machine`, always with the doubt of it if there is one."""
         peer = self._peers.get(machine)
         about = None
         if peer is not None and peer.member.state in {MemberState.SUSPECT, MemberState.DEAD}:
@@ -348,7 +348,7 @@ class Membership:
     # --- time ------------------------------------------------------------------------------------
 
     def _notice_sleep(self, now: Instant) -> None:
-        """Called much later than asked for: not the others were silent, we were deaf."""
+        """Notice a late alarm: this machine slept, so the others were not silent."""
         slept_s = now.steady_s - self._alarm_s
         if slept_s < max(self._settings.slept_after_s, self._period_s):
             return
@@ -417,13 +417,13 @@ class Membership:
         self._send(name, Probe(number, self._news_for(name, now)))
 
     def _probe_a_dead_one(self, now: Instant) -> None:
-        """So that halves of a network that was parted find each other again."""
+        """Probe a dead machine, so that the halves of a parted network find each other."""
         dead = [n for n, p in self._peers.items() if p.member.state is MemberState.DEAD]
         for name in some(dead, 1, self._rng):
             self._probe_aside(name, now)
 
     def _probe_aside(self, name: str, now: Instant) -> None:
-        """Beside the round: nothing follows from no answer."""
+        """Probe a machine outside the round; a missing answer has no consequences."""
         self._send(name, Probe(self._probes.number(), self._news_for(name, now)))
 
     @property
@@ -451,7 +451,7 @@ class Membership:
 
 
 def _says_nothing_new(suspicion: Suspicion | None, doubt: Doubt) -> bool:
-    """Whether a doubt changes nothing, so that its signature need not be looked at."""
+    """Return whether a doubt changes nothing, so that its signature need not be checked."""
     if suspicion is None:
         return False
     return suspicion.is_hastened if doubt.is_dead else suspicion.is_shared_by(doubt.by)

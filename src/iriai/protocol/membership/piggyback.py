@@ -11,31 +11,31 @@ from iriai.protocol.messages.gossip import Doubt, News
 
 MEMBERS_A_MESSAGE_MAX = 8
 DOUBTS_A_MESSAGE_MAX = 16
-"""Together a few kilobytes with each probe."""
+"""With the entries a few kilobytes for each probe."""
 TOLD_FACTOR = 3.0
 """SWIM's lambda: of 500 members one in a thousand does not hear of something told so often."""
 
 
 class PiggybackQueue:
-    """One thing about each machine: its entry, or what others doubt."""
+    """News to send, one item for each machine: its entry, or the latest doubt of it."""
 
     def __init__(self, table: EntryTable) -> None:
         self._table = table
         self._members: dict[str, int] = {}
-        """How often each machine's entry was told."""
+        """How often each machine's entry was sent."""
         self._doubts: dict[str, tuple[Doubt, int]] = {}
 
     def member(self, machine: str) -> None:
-        """Its entry is new."""
+        """Queue the new entry of a machine; it replaces doubts of it."""
         self._members[machine] = 0
         self._doubts.pop(machine, None)
 
     def suspect(self, doubt: Doubt) -> None:
-        """Someone doubts it, as of now."""
+        """Queue a doubt."""
         self._doubts[doubt.machine] = (doubt, 0)
 
     def next_batch(self, members: int, now: Instant, about: Doubt | None = None) -> News:
-        """For one message, in a cluster of so many; with what is to be told in any case."""
+        """Return news for one message in a cluster of `members`, `about` always included."""
         told_max = ceil(TOLD_FACTOR * log10(members + 1)) + 2
         doubts = {about.machine: about} if about is not None else {}
         for doubt in self._least_sent_suspicions():

@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from math import inf
 
 HELPS_MAX = 64
-"""Probes for others at a time: as many members would have to miss their own in one second."""
+"""Concurrent probes for others: as many members would have to miss an answer in one second."""
 
 
 @dataclass(slots=True)
 class OwnProbe:
-    """The one that is under way."""
+    """The current probe of this machine's round."""
 
     machine: str
     number: int
     patience_until_s: float
-    """When others are asked to try; infinite once they were."""
+    """When helpers are asked; infinite after that."""
     helpers: list[str] = field(default_factory=list)
-    """Who was asked."""
+    """The machines that were asked to probe."""
     missed: dict[str, None] = field(default_factory=dict)
-    """Who of them said that there was no answer either."""
+    """The helpers that had no answer either."""
     is_answered: bool = False
 
 
@@ -31,11 +31,11 @@ class Help:
     asker: str
     asked_number: int
     machine: str
-    """Who is probed."""
+    """The probed machine."""
     missed_at_s: float
-    """When the asker is told that there was no answer so far."""
+    """When `ProbeMissed` is sent to the asker."""
     over_at_s: float
-    """When an answer interests nobody any more."""
+    """When the probe is forgotten."""
 
 
 class Probes:
@@ -47,12 +47,12 @@ class Probes:
         self._helps: dict[int, Help] = {}
 
     def number(self) -> int:
-        """One that was not used before."""
+        """Return an unused number."""
         self._number += 1
         return self._number
 
     def help(self, help_: Help) -> int | None:
-        """Remember a probe for another; None where there are too many."""
+        """Record a probe for another machine and return its number; None if there are too many."""
         if len(self._helps) >= HELPS_MAX:
             return None
         number = self.number()
@@ -74,13 +74,13 @@ class Probes:
         return self._helps.pop(number)
 
     def missed(self, number: int, sender: str) -> None:
-        """A helper had no answer either."""
+        """Note that a helper had no answer either."""
         own = self.own
         if own is not None and own.number == number and sender in own.helpers:
             own.missed[sender] = None
 
     def overdue(self, now_s: float) -> list[Help]:
-        """Those whose askers are to be told now that there was no answer; forgets old ones."""
+        """Return the probes whose askers must be sent `ProbeMissed` now; forget old ones."""
         due = []
         for number, help_ in list(self._helps.items()):
             if help_.missed_at_s <= now_s:
@@ -91,13 +91,13 @@ class Probes:
         return due
 
     def forget(self) -> None:
-        """Nothing is under way any more."""
+        """Forget all probes."""
         self.own = None
         self._helps.clear()
 
     @property
     def next_s(self) -> float:
-        """When something is due."""
+        """When the next probe is due; infinite if none is."""
         times = [min(help_.missed_at_s, help_.over_at_s) for help_ in self._helps.values()]
         if self.own is not None and not self.own.is_answered:
             times.append(self.own.patience_until_s)

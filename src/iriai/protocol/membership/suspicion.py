@@ -12,9 +12,9 @@ LEAST_FACTOR = 5.0
 MOST_FACTOR = 6.0
 """How many times the least a suspicion lasts that nobody else shares; the paper's beta."""
 CONFIRMATIONS = 3
-"""How many others must share it for the least; the paper's K."""
+"""Confirmations that shorten a suspicion to the least; the paper's K."""
 DOUBTERS_MAX = 8
-"""Remembered of one suspicion: more of them change nothing."""
+"""Doubters remembered for one suspicion: more change nothing."""
 
 
 class Suspicion:
@@ -27,19 +27,19 @@ class Suspicion:
         self._wanted = max(0, min(CONFIRMATIONS, members - 2))
         self._doubters: dict[str, None] = {doubt.by: None}
         self.is_hastened = False
-        """Whether someone said that the member's time is over."""
+        """Whether another machine declared the member dead."""
 
     @property
     def doubters(self) -> tuple[str, ...]:
-        """Who shares it, as far as they are remembered."""
+        """The machines that share the suspicion, as far as they are remembered."""
         return tuple(self._doubters)
 
     def is_shared_by(self, by: str) -> bool:
-        """Whether one more doubt of a machine says nothing new."""
+        """Return whether `by` shares the suspicion already."""
         return by in self._doubters
 
     def confirm(self, by: str) -> bool:
-        """One more doubts; whether that is worth telling others."""
+        """Add a doubter; return whether that is news for others."""
         if by in self._doubters or len(self._doubters) >= DOUBTERS_MAX:
             return False
         self._doubters[by] = None
@@ -55,12 +55,12 @@ class Suspicion:
         return not was_hastened
 
     def slept(self, slept_s: float) -> None:
-        """We did not listen for so long: the member gets that time back."""
+        """Extend the time by a sleep of this machine."""
         self._since_s += slept_s
 
     @property
     def until_s(self) -> float:
-        """When the member's time is over."""
+        """When the member is declared dead."""
         if not self._wanted or self.is_hastened:
             return self._since_s + self._least_s
         most_s = self._least_s * MOST_FACTOR

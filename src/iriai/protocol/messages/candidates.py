@@ -28,15 +28,15 @@ _BITS = 64
 
 
 class BrokerCandidate(NamedTuple):
-    """A member of the own cluster, as far as brokers are concerned."""
+    """The properties of a cluster member that decide who is the broker."""
 
     name: str
     steadiness: float = 1.0
-    """From 0 to 1: how much of the time it is there."""
+    """The fraction of the time that it is online, from 0 to 1."""
     is_outward_only: bool = False
-    """Whether nobody can open a connection to it."""
+    """Whether it accepts no connections."""
     is_suspect: bool = False
-    """Whether some member takes it for dead, and it has not yet said that it is not."""
+    """Whether a member suspects it, and it has not refuted that."""
     has_node: bool = True
     has_home: bool = True
     has_broker: bool = True
@@ -44,7 +44,7 @@ class BrokerCandidate(NamedTuple):
 
     @staticmethod
     def of(member: Member) -> BrokerCandidate:
-        """What membership knows of it."""
+        """Return the candidate that `member` is."""
         return BrokerCandidate(
             member.name,
             member.steadiness,
@@ -70,7 +70,7 @@ class ClusterPeer(NamedTuple):
 def peer_clusters_of(
     peers_by_cluster: Mapping[str, Iterable[BrokerCandidate]],
 ) -> tuple[ClusterPeer, ...]:
-    """The clusters of a site with their candidates, from the members of each."""
+    """Return the clusters of a site with their candidates, from the members of each."""
     return tuple(
         ClusterPeer(cluster, speakers(cluster, tuple(peers))[:CANDIDATES_MAX])
         for cluster, peers in sorted(peers_by_cluster.items())

@@ -27,7 +27,7 @@ PATIENCE_S = 3.0
 """For an answer: the time that a person waits without wondering. A broker that is gone is succeeded
 later than that; whoever asks then is told so."""
 AGAIN_S = 1.0
-"""Between two times that a question is said: either way may lose it."""
+"""The interval at which a question is repeated, since question and answer may be lost."""
 OPEN_MAX = 1_000
 """Questions of this machine without an answer: more clients than a daemon takes cannot wait."""
 OPEN_BYTES_MAX = 16 << 20
@@ -37,7 +37,7 @@ QUESTION_BYTES_MAX = 256 << 10
 ANSWER_BYTES_MAX = 4 << 20
 """What thousands of machines have to say of themselves; half of what a frame may hold."""
 QUESTIONS_MAX, QUESTIONS_WINDOW_S = 200, 10.0
-"""From one machine: many people who watch, each second."""
+"""Questions accepted from one machine: those of many people who watch, each second."""
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Inquiries:
         self._effects: list[Effect] = []
 
     def ask(self, machine: str, question: bytes, now: Instant) -> tuple[int, list[Effect]]:
-        """Ask a machine; the number of the question, which `InquiryOver` repeats."""
+        """Ask a machine; return the number of the question, which `InquiryOver` repeats."""
         self._number += 1
         number = self._number
         too_much = self._too_much(len(question))
@@ -79,13 +79,13 @@ class Inquiries:
         return number, self._drain()
 
     def answer(self, machine: str, number: int, answer: bytes) -> list[Effect]:
-        """Answer what `Inquired` told of; nothing, where the answer is longer than may be."""
+        """Answer the question of an `Inquired`; send nothing if the answer is too long."""
         if len(answer) <= ANSWER_BYTES_MAX:
             self._send(machine, Inform(number, answer))
         return self._drain()
 
     def handle(self, event: Delivered | Wake, now: Instant) -> list[Effect]:
-        """Take a message of another machine in, or the alarm."""
+        """Handle a message of another machine, or the alarm."""
         if isinstance(event, Wake):
             self._alarm.rang()
             self._poll_timers(now)
@@ -99,7 +99,7 @@ class Inquiries:
     # --- within ----------------------------------------------------------------------------------
 
     def _too_much(self, size_bytes: int) -> str:
-        """Why a question of that size is not asked; empty: it is."""
+        """Return why a question of that size is not asked; empty if it is."""
         if size_bytes > QUESTION_BYTES_MAX:
             return f"a question of {size_bytes} bytes is longer than {QUESTION_BYTES_MAX}"
         if len(self._open) >= OPEN_MAX:
@@ -125,7 +125,7 @@ class Inquiries:
             )
 
     def _informed(self, sender: str, inform: Inform) -> None:
-        """An answer; a second one, or one of someone who was not asked, is nothing."""
+        """Handle an answer; ignore a second one, and one from a machine that was not asked."""
         question = self._open.get(inform.number)
         if question is None or question.machine != sender:
             return
