@@ -80,8 +80,7 @@ def open_authority(client: Client) -> OpenAuthority:
     from iriai.identity.documents.operator_roster import open_authority as opened
 
     report = client.ask(ShowCluster())
-    if not report.cluster:
-        raise Refused("no-cluster", "this machine is in no cluster", "'iriai token' creates one")
+    require_cluster(report)
     operator = open_operator(client, report)
     paths = StatePaths(client.welcome.state_directory)
     where = f"run the command as root on one of them: {', '.join(report.named)}"
@@ -95,6 +94,12 @@ def open_authority(client: Client) -> OpenAuthority:
     key = operator.key.opening
     authority = opened(state.roster, state.issuer, key, state.identity.authority)
     return OpenAuthority(authority, state, operator)
+
+
+def require_cluster(report: ClusterReport) -> None:
+    """Raise `Refused` if this machine is in no cluster."""
+    if not report.cluster:
+        raise Refused("no-cluster", "this machine is in no cluster", "'iriai token' creates one")
 
 
 def ask_new_passphrase() -> str:

@@ -13,7 +13,7 @@ from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, date_text, print_table
 from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.home_trust import check_home, parse_users
-from iriai.model.problem import Refused, UsageProblem
+from iriai.model.problem import UsageProblem
 from iriai.model.units import printable
 from iriai.wire.joining import ClusterReport, ShowCluster, TrustedRow
 
@@ -51,14 +51,14 @@ def trust(
     machine can act as these users on all other machines. No task runs as root elsewhere. Tasks of
     other users run elsewhere if these consent to it themselves ('iriai consent').
     """
-    from iriai.cli.cluster.operator_session import send_trust
+    from iriai.cli.cluster.operator_session import require_cluster, send_trust
 
     if bool(home) != bool(users):
         raise UsageProblem("usage", "a home needs --users", "add --users all|ann,bob")
     with options.connect(follow=False) as client:
         if home:
             check_home(home)
-            _require_cluster(client.ask(ShowCluster()))
+            require_cluster(client.ask(ShowCluster()))
             send_trust(client, home, parse_users(users))
         report = client.ask(ShowCluster())
     if options.as_json:
@@ -68,13 +68,8 @@ def trust(
         where = "homes that are not named" if home == OTHERS else printable(home)
         print(f"Tasks that are submitted on {where} run elsewhere for {whom}.")
     else:
-        _require_cluster(report)
+        require_cluster(report)
         _print(report)
-
-
-def _require_cluster(report: ClusterReport) -> None:
-    if not report.cluster:
-        raise Refused("no-cluster", "this machine is in no cluster", "'iriai token' creates one")
 
 
 def _print(report: ClusterReport) -> None:

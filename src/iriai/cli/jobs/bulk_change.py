@@ -1,8 +1,7 @@
-"""Common to `cancel`, `hold` and `release`: names in, changes out."""
+"""Names and results of `cancel`, `hold`, `release` and `alter`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -25,22 +24,13 @@ WHOLE_JOBS = Annotated[
 ]
 
 
-def change(
-    act: Callable[[Sequence[str]], Changed], names: Sequence[str], done: str, *, as_json: bool
-) -> int:
-    """Apply `act` to `names` and print what changed; return the exit code."""
-    changed = act(names)
-    print_changed(changed, done, as_json=as_json)
-    if not as_json:
+def print_changed(changed: Changed, done: str, *, as_json: bool) -> int:
+    """Print how many tasks of which jobs were changed, and each problem; return the exit code."""
+    if as_json:
+        print_document(changed)
+    else:
+        for name, tasks in changed.tasks.items():
+            print(f"{printable(name)}: {count_text(tasks, 'task')} {done}")
         for name, problem in changed.problems.items():
             remark(f"{name}: {problem}")
     return ExitCode.REFUSED if changed.problems else ExitCode.DONE
-
-
-def print_changed(changed: Changed, done: str, *, as_json: bool) -> None:
-    """Print how many tasks of which jobs were changed."""
-    if as_json:
-        print_document(changed)
-        return
-    for name, tasks in changed.tasks.items():
-        print(f"{printable(name)}: {count_text(tasks, 'task')} {done}")

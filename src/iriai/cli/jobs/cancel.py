@@ -10,7 +10,7 @@ import typer
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_job
 from iriai.cli.framework.table import count_text
-from iriai.cli.jobs.bulk_change import change, print_changed
+from iriai.cli.jobs.bulk_change import print_changed
 from iriai.client.client import Client
 from iriai.model.problem import Refused, UsageProblem
 from iriai.wire.changes import Changed
@@ -48,7 +48,7 @@ def cancel(
         )
     with options.connect() as client:
         if names:
-            return change(client.cancel, names, "cancelled", as_json=options.as_json)
+            return print_changed(client.cancel(names), "cancelled", as_json=options.as_json)
         _cancel_all(client, everyone=everyone, ask=not yes, as_json=options.as_json)
     return 0
 

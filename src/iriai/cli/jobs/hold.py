@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.jobs.bulk_change import WHOLE_JOBS, change
+from iriai.cli.jobs.bulk_change import WHOLE_JOBS, print_changed
 
 
 def hold(options: GlobalOptions, names: WHOLE_JOBS) -> int:
     """Keep waiting tasks of jobs from starting, until 'iriai release'. Running tasks go on."""
     with options.connect() as client:
-        return change(client.hold, names, "held", as_json=options.as_json)
+        return print_changed(client.hold(names), "held", as_json=options.as_json)
 
 
 app = command_app(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.jobs.bulk_change import WHOLE_JOBS, change
+from iriai.cli.jobs.bulk_change import WHOLE_JOBS, print_changed
 
 
 def release(options: GlobalOptions, names: WHOLE_JOBS) -> int:
     """Let held jobs start when it is their turn."""
     with options.connect() as client:
-        return change(client.release, names, "released", as_json=options.as_json)
+        return print_changed(client.release(names), "released", as_json=options.as_json)
 
 
 app = command_app(

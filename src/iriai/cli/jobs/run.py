@@ -18,7 +18,7 @@ from iriai.cli.framework.standard_streams import (
     sink_to,
 )
 from iriai.cli.jobs.options.job import JobOptions, print_dry_run, surrounding
-from iriai.cli.jobs.watching.exit_status import ending_text, exit_code
+from iriai.cli.jobs.watching.exit_status import exit_code, outcome_text
 from iriai.cli.jobs.watching.follow import JobFollower, remark_offline
 from iriai.cli.jobs.watching.interrupt import Interruption
 from iriai.cli.jobs.watching.waiting_line import WaitingLine
@@ -119,8 +119,7 @@ def _print_ending(outcome: Outcome, *, as_json: bool) -> int:
     if as_json:
         print_document(outcome)
     elif outcome.message or outcome.cause not in (EndCause.COMPLETED, EndCause.FAILED):
-        ended = ending_text(outcome.cause, outcome.exit_code, outcome.signal)
-        remark(f"{outcome.id}: {ended}" + (f" ({outcome.message})" if outcome.message else ""))
+        remark(outcome_text(outcome))
     return exit_code(outcome)
 
 

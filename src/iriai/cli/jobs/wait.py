@@ -12,10 +12,10 @@ import typer
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_job
 from iriai.cli.framework.standard_streams import print_document, remark
-from iriai.cli.jobs.watching.exit_status import ending_text, exit_code_of_all
+from iriai.cli.jobs.watching.exit_status import exit_code_of_all, outcome_text
 from iriai.client.connection import OnProgress
 from iriai.model.units import printable
-from iriai.wire.requests import Outcome, Progress
+from iriai.wire.requests import Progress
 
 
 def wait(
@@ -50,16 +50,8 @@ def wait(
         print_document({"outcomes": outcomes})
     elif not quiet:
         for outcome in outcomes:
-            print(outcome_text(outcome))
+            print(printable(outcome_text(outcome)))
     return exit_code_of_all(outcomes)
-
-
-def outcome_text(outcome: Outcome) -> str:
-    """Return how one job or task ended, in a line."""
-    ended = ending_text(outcome.cause, outcome.exit_code, outcome.signal)
-    return printable(
-        f"{outcome.id}: {ended}" + (f" ({outcome.message})" if outcome.message else "")
-    )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iriai.cli.jobs.watching.exit_status import ending_text, exit_code, exit_code_of_all
+from iriai.cli.jobs.watching.exit_status import exit_code, exit_code_of_all, outcome_text
 from iriai.model.state import ATTEMPT_ONLY, EndCause
 from iriai.wire.requests import Outcome
 
@@ -24,7 +24,8 @@ ENDS = [
 @pytest.mark.parametrize(("cause", "code", "signal", "expected", "text"), ENDS)
 def test_each_end_has_its_exit_code(cause, code, signal, expected, text):
     assert exit_code(Outcome("ume-1", cause, code, signal)) == expected
-    assert ending_text(cause, code, signal) == text
+    assert outcome_text(Outcome("ume-1", cause, code, signal)) == f"ume-1: {text}"
+    assert outcome_text(Outcome("ume-1", cause, code, signal, "so")) == f"ume-1: {text} (so)"
 
 
 def test_no_end_of_a_task_is_forgotten():

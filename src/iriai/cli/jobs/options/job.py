@@ -79,6 +79,7 @@ WaitForResources = Annotated[
     bool, need("--wait-for-resources", help="Wait even if no machine is large enough today.")
 ]
 _T = TypeVar("_T")
+_Given = TypeVar("_Given")
 
 AMOUNT_MAX = 2**53
 """The largest whole number that every reader of JSON keeps exact."""
@@ -253,7 +254,7 @@ class JobOptions:
             exclusive=self.exclusive,
             requirements=self.requirements,
             rank=self.rank,
-            notify=_notify(self.notify),
+            notify=parsed("--notify", self.notify, check_notify) or "",
             notify_on=self.notify_on,
         )
 
@@ -271,26 +272,16 @@ class JobOptions:
 
 def after_texts(texts: list[str] | None) -> tuple[str, ...]:
     """Return the values of `--after`; raises `UsageProblem` if one is malformed."""
-    try:
-        joined_dependencies(texts or [])
-    except UsageProblem as problem:
-        raise UsageProblem(problem.code, f"--after: {problem.message}", problem.hint) from None
+    parsed("--after", texts, joined_dependencies)
     return tuple(texts or ())
 
 
-def _notify(text: str) -> str:
-    try:
-        return check_notify(text)
-    except UsageProblem as problem:
-        raise UsageProblem(problem.code, f"--notify: {problem.message}", problem.hint) from None
-
-
-def parsed(option: str, text: str | None, parse: Callable[[str], _T]) -> _T | None:
-    """Apply `parse` to an option's text; its problem names the option."""
-    if text is None:
+def parsed(option: str, given: _Given | None, parse: Callable[[_Given], _T]) -> _T | None:
+    """Apply `parse` to the value of an option; its problem names the option."""
+    if given is None:
         return None
     try:
-        return parse(text)
+        return parse(given)
     except UsageProblem as problem:
         raise UsageProblem(problem.code, f"{option}: {problem.message}", problem.hint) from None
 

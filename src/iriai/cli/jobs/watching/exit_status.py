@@ -38,13 +38,19 @@ def exit_code_of_all(outcomes: Iterable[Outcome]) -> int:
     return next((code for code in map(exit_code, outcomes) if code), 0)
 
 
-def ending_text(cause: str, exit_code: int | None, signal: int | None) -> str:
+def outcome_text(outcome: Outcome) -> str:
+    """Return how one job or task ended, in a line."""
+    message = f" ({outcome.message})" if outcome.message else ""
+    return f"{outcome.id}: {_ending_text(outcome)}{message}"
+
+
+def _ending_text(outcome: Outcome) -> str:
     """Return the end in words: `failed with exit code 3`, `killed by SIGKILL`, `completed`."""
-    if cause == EndCause.FAILED and signal is not None:
-        return f"killed by {signal_name(signal)}"
-    if cause == EndCause.FAILED and exit_code is not None:
-        return f"failed with exit code {exit_code}"
-    return cause
+    if outcome.cause == EndCause.FAILED and outcome.signal is not None:
+        return f"killed by {signal_name(outcome.signal)}"
+    if outcome.cause == EndCause.FAILED and outcome.exit_code is not None:
+        return f"failed with exit code {outcome.exit_code}"
+    return outcome.cause
 
 
 def signal_name(number: int) -> str:

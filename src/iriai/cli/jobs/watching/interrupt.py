@@ -32,11 +32,6 @@ class Interruption:
         """Whether `act` has work to do."""
         return self._received > self._acted
 
-    @property
-    def cancelled(self) -> bool:
-        """Whether the job was cancelled."""
-        return self._acted >= 2
-
     def act(self, client: Client, job: str) -> None:
         """Ask, cancel, or stop waiting, once per interrupt since the last call.
 
