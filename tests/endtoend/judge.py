@@ -71,7 +71,7 @@ def _check_all_completed(details: list[JobDetail]) -> None:
 
 def _histories(client: Client, tasks: list[str]) -> dict[str, dict[int, AttemptRow]]:
     """Each task's attempts by number, as iriai's history has them."""
-    answers = client._connection.conversation.ask_many(map(Show, tasks), JobDetail)
+    answers = client._connection.channel.ask_many(map(Show, tasks), JobDetail)
     return {
         task: {row.attempt: row for row in answer.attempts}
         for task, answer in zip(tasks, answers, strict=True)

@@ -73,20 +73,20 @@ def ids_told(iriai):
     def submit_and_kill(delay_s: float) -> list[str]:
         drafts = [iriai.draft("true", output=os.devnull) for _ in range(200)]
         with iriai.client() as client:
-            conversation = client._connection.conversation
-            numbers = [conversation.begin(Submit(draft)) for draft in drafts]
+            channel = client._connection.channel
+            numbers = [channel.begin(Submit(draft)) for draft in drafts]
             time.sleep(delay_s)
             iriai.kill("daemon")
-            return list(_answered(conversation, numbers))
+            return list(_answered(channel, numbers))
 
     return submit_and_kill
 
 
-def _answered(conversation, numbers):
+def _answered(channel, numbers):
     """The ids that came before the daemon went away."""
     with suppress(ConnectionLost):
         for number in numbers:
-            yield conversation.finish(number, Submitted).id
+            yield channel.finish(number, Submitted).id
 
 
 def test_an_id_that_was_told_is_of_a_job_that_ends(iriai, ids_told):

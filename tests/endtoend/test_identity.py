@@ -240,12 +240,12 @@ def test_a_person_elsewhere_is_the_user_whose_token_it_is(ume: Installation, peo
 def test_who_is_connected_is_cut_off_when_the_token_is_revoked(ume: Installation, people: People):
     say(ume, "cluster", "create", "lab")
     token = say(ume, "token", "--user", people.ann.name)["text"]
-    conversation = authenticated(parse_token(token, TokenKind.USER))
-    assert conversation.ask(Jobs()).rows == ()
+    channel = authenticated(parse_token(token, TokenKind.USER))
+    assert channel.ask(Jobs()).rows == ()
     say(ume, "token", "--revoke", parse_token(token, TokenKind.USER).id)
     with pytest.raises(ConnectionLost):
-        conversation.await_end()
-    conversation.close()
+        channel.await_end()
+    channel.close()
 
 
 def test_a_second_operator_signs_for_the_cluster_until_removed(ume: Installation, tmp_path: Path):

@@ -108,7 +108,7 @@ def test_a_job_whose_client_leaves_before_it_is_accepted_never_was(site):
             "true", name="orphan", requirements='Shelf == "up"', interaction=Interaction.STREAM
         )
         with home.client() as leaves:
-            leaves._connection.conversation.begin(Submit(draft))
+            leaves._connection.channel.begin(Submit(draft))
         until(lambda: "a job is not accepted: its client is gone" in log.read_text(), "its refusal")
         assert "orphan" not in [row.name for row in client.jobs()]
 

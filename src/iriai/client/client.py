@@ -106,16 +106,16 @@ class Client:
 
     def close(self) -> None:
         """Close the connection. The daemon carries out requests that it has not answered."""
-        self._connection.conversation.close()
+        self._connection.channel.close()
 
     @property
     def welcome(self) -> Welcome:
         """The daemon that this client reached, and the user as which it knows the client."""
-        return self._connection.conversation.welcome
+        return self._connection.channel.welcome
 
     def ask(self, request: ClientRequest[_A]) -> _A:
         """Return the answer to any request of the wire protocol, see `iriai.wire`."""
-        return self._connection.conversation.ask(request)
+        return self._connection.channel.ask(request)
 
     # --- submission ------------------------------------------------------------------------------
 
@@ -126,8 +126,8 @@ class Client:
         keeps its own copy.
         """
         body = Submit(draft, descriptors=0 if descriptor is None else 1)
-        conversation = self._connection.conversation
-        return conversation.finish(conversation.begin(body, descriptor), Submitted)
+        channel = self._connection.channel
+        return channel.finish(channel.begin(body, descriptor), Submitted)
 
     def submit_many(self, drafts: Iterable[JobDraft]) -> list[Submitted | Problem]:
         """Submit many jobs, without waiting for each answer.
@@ -135,12 +135,12 @@ class Client:
         Returns for each, in order, its id or its problem. Problems are returned, not raised, so
         that the ids of the other jobs are not lost.
         """
-        return self._connection.conversation.ask_many(map(Submit, drafts), Submitted)
+        return self._connection.channel.ask_many(map(Submit, drafts), Submitted)
 
     def dry_run(self, draft: JobDraft) -> DryRun:
         """Return what would happen to a job, without submitting it."""
-        conversation = self._connection.conversation
-        return conversation.finish(conversation.begin(Submit(draft, dry_run=True)), DryRun)
+        channel = self._connection.channel
+        return channel.finish(channel.begin(Submit(draft, dry_run=True)), DryRun)
 
     # --- reports ---------------------------------------------------------------------------------
 
@@ -278,7 +278,7 @@ class Client:
     def _await_end(self) -> None:
         """Wait until the daemon closes the connection."""
         with suppress(ConnectionLost):
-            self._connection.conversation.await_end()
+            self._connection.channel.await_end()
 
     def _await_restart(self) -> None:
         """Wait until the daemon, which is about to end, has been started again."""

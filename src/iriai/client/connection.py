@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import astuple
 
-from iriai.client.rpc_channel import Conversation
+from iriai.client.rpc_channel import RpcChannel
 from iriai.client.transport import ConnectionLost, Transport
 from iriai.model.paths import (
     SOCKET_PATH_BYTES_MAX,
@@ -80,8 +80,8 @@ class JobWait:
             return None
         try:
             while self._numbers:
-                conversation = self._connection.conversation
-                waited = conversation.poll(self._numbers[0], Waited, timeout_s)
+                channel = self._connection.channel
+                waited = channel.poll(self._numbers[0], Waited, timeout_s)
                 if waited is None:
                     return None
                 self._outcomes += waited.outcomes
@@ -98,7 +98,7 @@ class JobWait:
             for place, names in enumerate(pieces(self._names, IDS_MAX)):
                 body = Wait(names, progress=self._on_progress is not None)
                 listener = None if self._on_progress is None else partial(self._add_progress, place)
-                numbers.append(self._connection.conversation.begin(body, on_notice=listener))
+                numbers.append(self._connection.channel.begin(body, on_notice=listener))
         except ConnectionLost:
             self._lose()
         else:
@@ -269,32 +269,32 @@ class Connection:
         self._token = token
         self._directories = directories
         self._follow = follow
-        self.conversation = self._reach()
+        self.channel = self._reach()
         """The current connection's requests and answers."""
 
     def reconnect(self) -> None:
         """Connect again; answers to earlier requests are not received any more."""
         fresh = self._reach()
-        self.conversation.close()
-        self.conversation = fresh
+        self.channel.close()
+        self.channel = fresh
 
-    def _reach(self) -> Conversation:
+    def _reach(self) -> RpcChannel:
         if self._token:
             from iriai.client.remote import authenticated
             from iriai.model.token_text import TokenKind, parse_token
 
             return authenticated(parse_token(self._token, TokenKind.USER))
-        conversation = _converse(*open_connection(self._directories))
-        front = conversation.welcome.front
+        channel = _open_channel(*open_connection(self._directories))
+        front = channel.welcome.front
         if not (self._follow and front):
-            return conversation
-        conversation.close()
-        return _converse(*open_front_end(front))
+            return channel
+        channel.close()
+        return _open_channel(*open_front_end(front))
 
 
-def _converse(connection: socket.socket, path: str) -> Conversation:
+def _open_channel(connection: socket.socket, path: str) -> RpcChannel:
     try:
-        return Conversation(Transport(connection, path))
+        return RpcChannel(Transport(connection, path))
     except BaseException:
         connection.close()
         raise

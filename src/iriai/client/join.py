@@ -16,9 +16,9 @@ def ask_to_join(token: Token, address: str, name: str, request: bytes) -> Joined
     `request` is the request for a certificate of its key. Raises the same as
     `client.remote.reach`, and `Refused` with the member's reason.
     """
-    conversation = reach(token, address)
+    channel = reach(token, address)
     try:
         body = Join(token.id, token.secret, name, request, time.time(), __version__)
-        return conversation.ask(body)
+        return channel.ask(body)
     finally:
-        conversation.close()
+        channel.close()

@@ -14,7 +14,7 @@ import time
 
 from msgspec.structs import replace
 
-from iriai.client.rpc_channel import Conversation
+from iriai.client.rpc_channel import RpcChannel
 from iriai.client.transport import READ_BYTES, Transport
 from iriai.model.problem import Problem, Refused, Unreachable, UsageProblem
 from iriai.model.token_text import Token
@@ -57,7 +57,7 @@ class TlsTransport(Transport):
         return self._tls.pending() > 0 or super()._is_readable(timeout_s)
 
 
-def reach(token: Token, address: str = "") -> Conversation:
+def reach(token: Token, address: str = "") -> RpcChannel:
     """Connect to the machine that `token` names, or to the one at `address` (`HOST:PORT`).
 
     Raises:
@@ -76,7 +76,7 @@ def reach(token: Token, address: str = "") -> Conversation:
     return reach_member(shown.authority, address)
 
 
-def reach_member(authority: bytes, address: str) -> Conversation:
+def reach_member(authority: bytes, address: str) -> RpcChannel:
     """Connect to a member of the cluster of `authority` (DER); raise the same as `reach`."""
     context = _context()
     context.load_verify_locations(cadata=authority)
@@ -90,24 +90,24 @@ def reach_member(authority: bytes, address: str) -> Conversation:
             "not-a-machine",
             f"the process that listens on {address} is not a machine of the cluster",
         )
-    conversation = Conversation(TlsTransport(connection, address))
-    _compare_clocks(conversation.ask(AskAuthority()))
-    return conversation
+    channel = RpcChannel(TlsTransport(connection, address))
+    _compare_clocks(channel.ask(AskAuthority()))
+    return channel
 
 
-def authenticated(token: Token) -> Conversation:
+def authenticated(token: Token) -> RpcChannel:
     """Connect as the user of `token`; raise the same as `reach`, or the daemon's refusal.
 
     The token is sent only to a machine that has proved that it is in the cluster.
     """
-    conversation = reach(token)
+    channel = reach(token)
     try:
-        known = conversation.ask(Authenticate(token.id, token.secret))
+        known = channel.ask(Authenticate(token.id, token.secret))
     except Problem:
-        conversation.close()
+        channel.close()
         raise
-    conversation.welcome = replace(conversation.welcome, user=known.user, operator=known.operator)
-    return conversation
+    channel.welcome = replace(channel.welcome, user=known.user, operator=known.operator)
+    return channel
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -130,11 +130,11 @@ def _fetch_authority(where: tuple[str, int], address: str) -> AuthorityShown:
     """Fetch the certificate of the machine's authority; the caller must check its fingerprint."""
     context = _context()
     context.verify_mode = ssl.CERT_NONE
-    conversation = Conversation(TlsTransport(_connect(context, where, address), address))
+    channel = RpcChannel(TlsTransport(_connect(context, where, address), address))
     try:
-        return conversation.ask(AskAuthority())
+        return channel.ask(AskAuthority())
     finally:
-        conversation.close()
+        channel.close()
 
 
 def _compare_clocks(shown: AuthorityShown) -> None:

@@ -32,7 +32,7 @@ PIPELINE_BYTES = 1 << 18
 _A = TypeVar("_A", bound=ClientAnswer)
 
 
-class Conversation:
+class RpcChannel:
     """Requests and answers over one connection; for one thread at a time.
 
     The constructor sends the greeting. It raises `Unreachable` if no daemon answers in time or the

@@ -142,12 +142,12 @@ def _ask_to_renew(state: ClusterState, address: str) -> bytes:
     from iriai.wire.joining import RenewCertificate
 
     identity = state.identity
-    conversation = reach_member(identity.authority, address)
+    channel = reach_member(identity.authority, address)
     try:
         body = RenewCertificate(identity.certificate.der, identity.request(), time.time())
-        return conversation.ask(body).certificate
+        return channel.ask(body).certificate
     finally:
-        conversation.close()
+        channel.close()
 
 
 def _tell_renewed(result: asyncio.Future[str]) -> None:
