@@ -26,11 +26,11 @@ from iriai.model.home_trust import HomeTrust
 from iriai.model.problem import Refused
 
 RENEWAL_LATE_S = 60 * 86_400.0
-"""Of a certificate's life that is left when people are told: it was asked for since half a year."""
+"""Remaining validity at which people are warned; renewal has then failed for half a year."""
 
 
 class ClusterState:
-    """One machine's place in its cluster. `clock` is wall time."""
+    """The state of one machine in its cluster. `clock` is wall time."""
 
     def __init__(self, directory: str | Path, clock: Callable[[], float] = time.time) -> None:
         """Read `directory`. Raises `Refused` where something in it is damaged."""
@@ -54,14 +54,14 @@ class ClusterState:
         if self.issuer is not None:
             self.registrar = Registrar(self.files, self.issuer, self.trust, self.tokens, clock)
         self.refused: list[str] = []
-        """Documents that came and were refused, in words; the newest last."""
+        """Refused documents, described for people, the newest last."""
         self._clock = clock
 
     @classmethod
     def load(
         cls, directory: str | Path, clock: Callable[[], float] = time.time
     ) -> ClusterState | None:
-        """What `directory` holds; None where this machine is in no cluster. Raises `Refused`."""
+        """Load `directory`; return None if this machine is in no cluster. Raises `Refused`."""
         return cls(directory, clock) if ClusterFiles(directory).exist() else None
 
     @property
@@ -71,33 +71,33 @@ class ClusterState:
 
     @property
     def home_trust(self) -> HomeTrust:
-        """For which users homes speak on other machines."""
+        """The users for whom each home speaks on other machines."""
         if self._home_trust is None:
             self._home_trust = self._homes.trust(self.trust.ejected_until)
         return self._home_trust
 
     @property
     def trusted_homes(self) -> list[SignedTrust]:
-        """What operators signed of homes, by name; of those that were ejected since as well."""
+        """Signed statements on homes, by name, including those of machines ejected since."""
         return self._homes.rows()
 
     def trusted(self) -> list[TrustedHome]:
-        """What of it counts."""
+        """Return the statements on homes that are in force."""
         return self._homes.in_force(self.trust.ejected_until)
 
     @property
     def is_ejected(self) -> str:
-        """Who ejected this machine itself, in words; empty: nobody."""
+        """Who ejected this machine, and why; empty if nobody did."""
         return self.trust.ejection_words(self.identity.name)
 
     def wants_renewal(self) -> bool:
-        """Whether so much of the certificate's life is over that it is to be renewed."""
+        """Return whether the certificate is old enough to be renewed."""
         certificate = self.identity.certificate
         life_s = certificate.ends_wall_s - certificate.issued_wall_s
         return self._clock() >= certificate.issued_wall_s + RENEW_SHARE * life_s
 
     def renewed(self, certificate_der: bytes) -> None:
-        """Take a renewed certificate, which is kept on disk first. Raises `Refused`."""
+        """Store and use a renewed certificate. Raises `Refused`."""
         self.identity = self.identity.renewed(read_certificate(certificate_der))
 
     def renew_by_itself(self) -> None:
@@ -159,12 +159,12 @@ class ClusterState:
         return True
 
     def refused_document(self, words: str) -> None:
-        """Remember, for people, that a document was refused."""
+        """Remember a refused document, for people."""
         if words not in self.refused:
             self.refused = [*self.refused, words][-CONFLICTS_KEPT_MAX:]
 
     def trouble(self) -> list[str]:
-        """What is wrong, for `status` and `doctor`."""
+        """Return problems, for `status` and `doctor`."""
         found = [*self.documents.conflicts, *(f"refused: {words}" for words in self.refused)]
         if self.is_ejected:
             found.append(f"this machine was ejected from the cluster {self.is_ejected}")
@@ -178,14 +178,14 @@ class ClusterState:
         return found
 
     def machines(self) -> list[str]:
-        """Names of the members that this machine has heard of."""
+        """Return the names of all known members."""
         names = {self.identity.name, *self.trust.names(), *(seed.name for seed in self.seeds)}
         if self.registrar is not None:
             names |= self.registrar.names()
         return sorted(names)
 
     def named(self) -> list[NamedMember]:
-        """Members with which the authority's key lies; those that were ejected since are none."""
+        """Return the named members that have not been ejected since."""
         return (
             [each for each in self.roster.named if not self.was_ejected(each)]
             if self.roster
@@ -193,12 +193,12 @@ class ClusterState:
         )
 
     def was_ejected(self, named: NamedMember) -> bool:
-        """Whether a member was thrown out after it was named."""
+        """Return whether a member was ejected after it was named."""
         until_s = self.trust.ejected_until(named.machine)
         return until_s is not None and named.named_wall_s <= until_s
 
     def spread(self) -> list[tuple[DocumentKind, str, bytes]]:
-        """(kind, of what, document) of all that other members should have."""
+        """Return (kind, subject, document) of each document that all members should have."""
         found = [
             (DocumentKind.EJECTION, each.ejection.machine, each.document)
             for each in self.trust.ejections
@@ -213,7 +213,7 @@ class ClusterState:
         return found
 
     def require_registrar(self) -> Registrar:
-        """The registrar. Raises `Refused`: this machine signs nobody."""
+        """Return the registrar; raise `Refused` if this machine is not an issuer."""
         if self.registrar is None:
             raise Refused(
                 "not-an-issuer",

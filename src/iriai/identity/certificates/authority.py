@@ -21,14 +21,14 @@ AUTHORITY_LIFETIME_S = 30 * _YEAR_S
 ISSUER_LIFETIME_S = 10 * _YEAR_S
 """An issuer that is no longer trusted is ejected; nobody should have to remember a date."""
 OPERATOR_LIFETIME_S = 10 * _YEAR_S
-"""As for issuers."""
+"""The same as for issuers."""
 MACHINE_LIFETIME_S = _YEAR_S
 """A machine that was off for half a year comes back without ceremony (see `RENEW_SHARE`); a
 stolen key that nobody noticed ends with it."""
 RENEW_SHARE = 0.5
 """A machine renews its certificate when this part of its life is over."""
 REQUEST_BYTES_MAX = 2048
-"""Of a request to be signed; ours have about 200 bytes."""
+"""The longest certificate request; genuine ones have about 200 bytes."""
 
 
 class _Signer:
@@ -84,13 +84,13 @@ class Authority(_Signer):
         return cls(key, certificate)
 
     def issuer(self, machine: str, now_wall_s: float) -> Issuer:
-        """A new issuer, to be kept by the member `machine`."""
+        """Create an issuer for the member `machine`."""
         key = Ed25519PrivateKey.generate()
         subject = (SubjectKind.ISSUER, machine)
         return Issuer(key, self._sign(subject, key.public_key(), now_wall_s, ISSUER_LIFETIME_S))
 
     def operator(self, name: str, key: Ed25519PublicKey, now_wall_s: float) -> Certificate:
-        """A certificate that makes the holder of `key` an operator."""
+        """Return a certificate that makes the holder of `key` an operator."""
         return self._sign((SubjectKind.OPERATOR, name), key, now_wall_s, OPERATOR_LIFETIME_S)
 
 

@@ -24,12 +24,12 @@ from iriai.model.bounds import Count, Document, Seconds, decoded
 from iriai.model.problem import Refused
 
 CERTIFICATE_BYTES_MAX = 4096
-"""Ours have about 1 kB, the issuer's certificate within; more is none of ours."""
+"""The longest certificate; genuine ones have about 1 kB, the issuer's certificate included."""
 SKEW_S = 3600.0
 """A certificate begins this much before it was issued: the clocks of two machines differ, and one
 that is further off than an hour is told so instead."""
 PROOF_OID = ObjectIdentifier("2.25.307938206720326216472920182071535445277")
-"""Of our extension: from a random UUID, as ITU-T X.667 gives them to anybody."""
+"""The identifier of our extension, from a random UUID (ITU-T X.667)."""
 _PROOF_VERSION = 1
 CLUSTER_ID_DIGITS = 16
 """64 bits: enough to tell clusters apart; trust rests on the whole certificate."""
@@ -53,14 +53,14 @@ class Proof(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BadCertificate(Refused):
-    """A certificate that proves nothing here, and why."""
+    """A certificate that is not valid here, and why."""
 
     def __init__(self, message: str, hint: str, code: str = "bad-certificate") -> None:
         super().__init__(code, message, hint)
 
 
 class Certificate:
-    """One certificate of ours, read but not yet believed."""
+    """A parsed certificate, not yet verified."""
 
     def __init__(self, der: bytes, x509_certificate: x509.Certificate, subject: Subject) -> None:
         self.der = der
@@ -71,17 +71,17 @@ class Certificate:
 
     @property
     def issued_wall_s(self) -> float:
-        """When it was signed, by the signer's clock."""
+        """The time of signing, by the signer's clock."""
         return self._proof.issued_wall_s
 
     @property
     def begins_wall_s(self) -> float:
-        """When it begins to hold."""
+        """The start of its validity."""
         return self._x509.not_valid_before_utc.timestamp()
 
     @property
     def ends_wall_s(self) -> float:
-        """When it stops to hold."""
+        """The end of its validity."""
         return self._x509.not_valid_after_utc.timestamp()
 
     @cached_property
@@ -100,7 +100,7 @@ class Certificate:
         return fingerprint(self.der)
 
     def was_signed_by(self, signer: Certificate) -> bool:
-        """Whether the key of `signer` signed this."""
+        """Return whether the key of `signer` signed this certificate."""
         try:
             signer.public_key.verify(self._x509.signature, self._x509.tbs_certificate_bytes)
         except InvalidSignature:
@@ -109,12 +109,12 @@ class Certificate:
 
 
 def fingerprint(der: bytes) -> str:
-    """SHA-256 of a certificate, in hexadecimal digits."""
+    """Return the SHA-256 of a certificate, in hexadecimal digits."""
     return hashlib.sha256(der).hexdigest()
 
 
 def cluster_id_of(public_key: Ed25519PublicKey) -> str:
-    """The id of the cluster whose authority has this key."""
+    """Return the id of the cluster whose authority has this key."""
     raw = public_key.public_bytes(Encoding.Raw, PublicFormat.Raw)
     return hashlib.sha256(raw).hexdigest()[:CLUSTER_ID_DIGITS]
 
@@ -199,7 +199,7 @@ def build_certificate(
     lifetime_s: float,
     issuer_der: bytes = b"",
 ) -> Certificate:
-    """A certificate of `public_key` for `subject`, signed by `signing_key`."""
+    """Create a certificate of `public_key` for `subject`, signed by `signing_key`."""
     begins = datetime.fromtimestamp(now_wall_s - SKEW_S, UTC)
     signs = {SubjectKind.AUTHORITY: 1, SubjectKind.ISSUER: 0}
     proof = Proof(_PROOF_VERSION, now_wall_s, issuer_der)
@@ -231,7 +231,7 @@ def _names(subject: Subject) -> x509.SubjectAlternativeName:
 
 
 def _distinguished_name(subject: Subject) -> x509.Name:
-    """For people with other tools; we go by the alternative name."""
+    """Return the name shown by other tools; iriai uses the alternative name."""
     return x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, f"iriai {subject.cluster_id}"),

@@ -30,7 +30,7 @@ class HostBinding(msgspec.Struct, frozen=True):
 
 
 def this_machine_id() -> str:
-    """Of the system that this process runs on; empty where it has none."""
+    """Return the machine id of this system; empty if it has none."""
     try:
         return MACHINE_ID.read_text().strip()
     except (OSError, UnicodeDecodeError):

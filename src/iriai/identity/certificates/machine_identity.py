@@ -33,14 +33,14 @@ another."""
 
 
 class Enrolment(NamedTuple):
-    """A machine on its way in: a new key, and a request to have it signed."""
+    """The new key of a joining machine, and its certificate request."""
 
     name: str
     key: Ed25519PrivateKey
 
     @classmethod
     def begin(cls, name: str) -> Enrolment:
-        """A new key for the machine `name`."""
+        """Create a key for the machine `name`."""
         return cls(name, Ed25519PrivateKey.generate())
 
     @classmethod
@@ -59,12 +59,12 @@ class Enrolment(NamedTuple):
         return fresh
 
     def request(self) -> bytes:
-        """A request for a certificate (PKCS#10, DER), signed with the key."""
+        """Return a certificate request (PKCS#10, DER), signed with the key."""
         return request_for(self.name, self.key)
 
 
 class MachineIdentity:
-    """One machine of one cluster."""
+    """The name, key and certificate of a cluster member."""
 
     def __init__(
         self, directory: Path, key: Ed25519PrivateKey, certificate: Certificate, authority: bytes
@@ -82,22 +82,22 @@ class MachineIdentity:
 
     @property
     def cluster_id(self) -> str:
-        """Of the cluster that it belongs to."""
+        """The id of the machine's cluster."""
         return self.certificate.subject.cluster_id
 
     @property
     def cluster(self) -> str:
-        """The cluster's name, for people."""
+        """The name of the cluster, for people."""
         return read_certificate(self.authority).subject.name
 
     @property
     def key_path(self) -> Path:
-        """The file of the key, for TLS."""
+        """The key file, for TLS."""
         return self.directory / KEY_FILE
 
     @property
     def certificate_path(self) -> Path:
-        """The file of the certificate and its issuer's, for TLS."""
+        """The file with the certificate and its issuer's, for TLS."""
         return self.directory / CERTIFICATE_FILE
 
     @classmethod
@@ -151,11 +151,11 @@ class MachineIdentity:
         return cls.load(directory)
 
     def sign(self, content: bytes) -> bytes:
-        """The machine's signature of `content`, 64 bytes; `Trust.verify` is its counterpart."""
+        """Return the machine's signature of `content`, 64 bytes, which `Trust.verify` checks."""
         return self._key.sign(SIGNATURE_CONTEXT + content)
 
     def request(self) -> bytes:
-        """A request to renew the certificate of the same key."""
+        """Return a request to renew the certificate of the same key."""
         return request_for(self.name, self._key)
 
     def renewed(self, certificate: Certificate) -> MachineIdentity:
@@ -173,7 +173,7 @@ class MachineIdentity:
 
 
 def request_for(name: str, key: Ed25519PrivateKey) -> bytes:
-    """A request for a certificate (PKCS#10, DER). The name in it is for people: issuers decide."""
+    """Return a certificate request (PKCS#10, DER). Its name is informative: issuers decide."""
     names = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"machine {name}")])
     request = x509.CertificateSigningRequestBuilder().subject_name(names).sign(key, None)
     return request.public_bytes(Encoding.DER)

@@ -29,7 +29,7 @@ SCRYPT_N = 1 << 16
 """64 MiB and some 0.2 s for each guess at a passphrase (RFC 7914 asks for 2^14 for logins; a file
 that is kept for years should cost more)."""
 RECIPIENTS_MAX = 64
-"""Operators of one cluster."""
+"""The most keys that a secret is sealed to."""
 SEAL_VERSION = 2
 """Of `SealedToKeys`. 1 was the format of age, with the key of the moment in a field of its own."""
 _HPKE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
@@ -39,7 +39,7 @@ _NONCE = bytes(12)
 
 
 class Recipient(msgspec.Struct, frozen=True):
-    """The way in for one holder of a key."""
+    """A holder of a key that opens the secret."""
 
     name: Name
     wrapped: KeyBytes
@@ -47,7 +47,7 @@ class Recipient(msgspec.Struct, frozen=True):
 
 
 class SealedToKeys(msgspec.Struct, frozen=True, kw_only=True):
-    """A secret that each of several keys opens."""
+    """A secret that any of several keys opens."""
 
     version: Count = 1
     recipients: Annotated[tuple[Recipient, ...], Many]
@@ -63,7 +63,7 @@ class SealedToPassphrase(msgspec.Struct, frozen=True):
 
 
 def seal_to_keys(content: bytes, keys: Mapping[str, X25519PublicKey]) -> SealedToKeys:
-    """`content` for the holders of `keys`, which are named for people."""
+    """Seal `content` to each of `keys`, which are named for people."""
     if not 0 < len(keys) <= RECIPIENTS_MAX:
         raise Refused(
             "too-many-operators", f"there are {len(keys)} operators; the limit is {RECIPIENTS_MAX}"
@@ -104,7 +104,7 @@ def open_with_key(sealed: SealedToKeys, key: X25519PrivateKey) -> bytes:
 
 
 def seal_to_passphrase(content: bytes, passphrase: str) -> SealedToPassphrase:
-    """`content`, for whoever knows `passphrase`."""
+    """Seal `content` to a passphrase."""
     salt = os.urandom(SALT_BYTES)
     return SealedToPassphrase(
         salt, SCRYPT_N, _encrypt(_stretched(passphrase, salt, SCRYPT_N), content)
@@ -112,7 +112,7 @@ def seal_to_passphrase(content: bytes, passphrase: str) -> SealedToPassphrase:
 
 
 def open_with_passphrase(sealed: SealedToPassphrase, passphrase: str) -> bytes:
-    """What was sealed. Raises `NotAllowed`: another passphrase."""
+    """Return the sealed content; raise `NotAllowed` if the passphrase is wrong."""
     if not 2 <= sealed.n <= SCRYPT_N * 16:
         raise Refused("bad-seal", f"a seal with n = {sealed.n} was not made by iriai")
     try:
@@ -124,12 +124,12 @@ def open_with_passphrase(sealed: SealedToPassphrase, passphrase: str) -> bytes:
 
 
 def seal_to_secret(content: bytes, secret: bytes) -> bytes:
-    """`content` for whoever has `secret`, which is random and used for nothing else."""
+    """Seal `content` to `secret`, which is random and used for nothing else."""
     return _encrypt(derived(secret, b"iriai sealed to a token"), content)
 
 
 def open_with_secret(sealed: bytes, secret: bytes) -> bytes:
-    """What was sealed. Raises `Refused`: it was altered, or sealed to another."""
+    """Return the sealed content; raise `Refused` if it was altered or sealed to another secret."""
     try:
         return _decrypt(derived(secret, b"iriai sealed to a token"), sealed)
     except InvalidTag:
@@ -139,12 +139,12 @@ def open_with_secret(sealed: bytes, secret: bytes) -> bytes:
 
 
 def derived(secret: bytes, purpose: bytes) -> bytes:
-    """A key of 32 bytes for one purpose, from a random secret (RFC 5869)."""
+    """Derive a key of 32 bytes for one purpose from a random secret (RFC 5869)."""
     return HKDF(SHA256(), KEY_BYTES, None, purpose).derive(secret)
 
 
 def raw_public(key: X25519PublicKey) -> bytes:
-    """The 32 bytes of a public key."""
+    """Return the 32 bytes of a public key."""
     return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
 
 

@@ -34,12 +34,12 @@ class Subject(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """As it stands in the certificate."""
+        """The form in the certificate."""
         return f"iriai://{self.cluster_id}/{self.kind}/{self.name}"
 
 
 def parse_subject(uri: str) -> Subject | None:
-    """The subject that `uri` names; None where it is none of ours."""
+    """Return the subject that `uri` names; None if it is not a subject of iriai."""
     match = _URI.fullmatch(uri)
     if match is None or not HOME_NAME.fullmatch(match["name"]):
         return None
@@ -49,5 +49,5 @@ def parse_subject(uri: str) -> Subject | None:
 
 
 def name_rule(name: str) -> str:
-    """What is wrong with `name` for a machine, a cluster or an operator; empty: nothing."""
+    """Return what is wrong with a name of a machine, cluster or operator; empty if it is valid."""
     return "" if HOME_NAME.fullmatch(name) else _RULE

@@ -22,7 +22,7 @@ from iriai.model.problem import Refused
 NUMBER_MAX = 1 << 53
 """A number that JSON and TOML carry exactly; one a second would last for ever."""
 CONFLICTS_KEPT_MAX = 20
-"""Sentences of what was refused, the newest; they are for people."""
+"""The number of kept conflict messages."""
 
 
 class _Body(msgspec.Struct, frozen=True):
@@ -32,21 +32,21 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 class ClusterDocument(NamedTuple):
-    """One document whose signature holds."""
+    """A configuration document with a valid signature."""
 
     number: int
     operator: str
     made_wall_s: float
     text: str
     digest: str
-    """SHA-256 of the text: what differs for two documents of one number."""
+    """SHA-256 of the text; it decides between two documents of one number."""
     raw: bytes
-    """As it is passed on."""
+    """The signed document."""
     key: bytes
     """The operator's public key."""
 
     def words(self) -> str:
-        """Which one, for messages and as the source of a value."""
+        """Return its description in messages and as the source of a value."""
         return f"cluster document {self.number}"
 
 
@@ -55,7 +55,7 @@ class Acceptance(StrEnum):
 
     TAKEN = "taken"
     KNOWN = "known"
-    """It is the one in force."""
+    """It is in force already."""
     OLDER = "older"
     LOST = "lost"
     """Another of the same number is in force, with a smaller digest."""
@@ -96,25 +96,25 @@ def read_cluster_document(raw: bytes, authority_der: bytes) -> ClusterDocument:
 
 
 def wins(one: ClusterDocument, other: ClusterDocument) -> bool:
-    """Whether `one` is in force where both are known. A strict order over texts."""
+    """Return whether `one` takes precedence over `other`: a strict order over texts."""
     return (-one.number, one.digest) < (-other.number, other.digest)
 
 
 class ClusterDocuments:
-    """The document in force on this machine."""
+    """The document in force on this machine, and conflicts of documents."""
 
     def __init__(self, held: ClusterDocument | None = None) -> None:
         self.held = held
         self.conflicts: list[str] = []
-        """What was reported, the newest last."""
+        """Conflicts of documents, described for people, the newest last."""
 
     @property
     def number(self) -> int:
-        """Of the document in force; 0: there is none."""
+        """The number of the document in force; 0 if there is none."""
         return self.held.number if self.held else 0
 
     def receive(self, document: ClusterDocument) -> Acceptance:
-        """Take in a document that arrived."""
+        """Apply a received document."""
         held = self.held
         if held is None or document.number > held.number:
             self.held = document
@@ -140,6 +140,6 @@ class ClusterDocuments:
         self.report(words)
 
     def report(self, words: str) -> None:
-        """Remember what contradicts what."""
+        """Remember a conflict of documents."""
         if words not in self.conflicts:
             self.conflicts = [*self.conflicts, words][-CONFLICTS_KEPT_MAX:]

@@ -34,7 +34,7 @@ KEY_FILE = "operator.key"
 CERTIFICATE_FILE = "operator.crt"
 
 AskPassphrase = Callable[[], str]
-"""Called once where the key wants a passphrase; may raise a `Problem`."""
+"""Asks for the passphrase of a sealed key; may raise a `Problem`."""
 
 
 class _KeyFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,7 +45,7 @@ class _KeyFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OperatorKey:
-    """One operator's secret, opened."""
+    """The opened secret of an operator."""
 
     def __init__(self, name: str, secret: bytes) -> None:
         self.name = name
@@ -53,21 +53,21 @@ class OperatorKey:
 
     @classmethod
     def generate(cls, name: str) -> OperatorKey:
-        """A new one."""
+        """Create a key."""
         return cls(name, os.urandom(KEY_BYTES))
 
     @property
     def signing(self) -> Ed25519PrivateKey:
-        """For documents."""
+        """The key that signs documents."""
         return Ed25519PrivateKey.from_private_bytes(derived(self._secret, b"iriai operator signs"))
 
     @property
     def opening(self) -> X25519PrivateKey:
-        """For what is sealed."""
+        """The key that opens sealed secrets."""
         return X25519PrivateKey.from_private_bytes(derived(self._secret, b"iriai operator opens"))
 
     def encode(self, passphrase: str) -> bytes:
-        """For the disk; without a passphrase the file itself is the secret."""
+        """Encode the key file; without a passphrase it holds the secret itself."""
         if not passphrase:
             return msgspec.json.encode(_KeyFile(1, self.name, self._secret))
         return msgspec.json.encode(
@@ -76,7 +76,7 @@ class OperatorKey:
 
 
 class Operator:
-    """An operator at work: the key is open."""
+    """An operator with opened key."""
 
     def __init__(self, key: OperatorKey, certificate: Certificate) -> None:
         self.key = key
@@ -84,12 +84,12 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """As documents say who signed."""
+        """The name that documents carry."""
         return self.certificate.subject.name
 
     @property
     def as_listed(self) -> RosterOperator:
-        """As the roster has this operator."""
+        """The operator's row in the roster."""
         opens = raw_public(self.key.opening.public_key())
         return RosterOperator(self.name, self.certificate.der, opens)
 
@@ -125,7 +125,7 @@ class Operator:
         *,
         passphrase: str = "",
     ) -> Operator:
-        """Write a new operator of `authority`; raises `Refused`."""
+        """Create the files of a new operator of `authority`. Raises `Refused`."""
         key = OperatorKey.generate(name)
         certificate = authority.operator(name, key.signing.public_key(), now_wall_s)
         with whole_directory(Path(directory)) as write:
@@ -134,7 +134,7 @@ class Operator:
         return cls(key, certificate)
 
     def sign(self, kind: DocumentKind, body: bytes) -> bytes:
-        """`body` as a document of this operator."""
+        """Sign `body` as a document of this operator."""
         return sign_document(kind, body, self.key.signing, self.certificate)
 
 
@@ -163,7 +163,7 @@ def load_key(directory: str, ask: AskPassphrase) -> OperatorKey:
 
 
 def new_key(directory: str, name: str, passphrase: str) -> OperatorKey:
-    """A new key in `directory`, of someone who is no operator yet; raises `Refused`."""
+    """Create a key in `directory` for a future operator. Raises `Refused`."""
     key = OperatorKey.generate(name)
     with whole_directory(Path(directory)) as write:
         write(KEY_FILE, key.encode(passphrase))

@@ -1,4 +1,4 @@
-"""The request of a future operator: a word to give to an operator; it is no secret."""
+"""The request of a future operator: a text to give to an operator; it is not secret."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from iriai.model.problem import UsageProblem
 
 PREFIX = "iriai-operator-"
 LENGTH_MAX = 512
-"""Ours have about 240 letters."""
+"""The longest request; genuine ones have about 240 letters."""
 _CONTEXT = b"iriai-operator-request-1\0"
 
 
@@ -32,7 +32,7 @@ class _Request(msgspec.Struct, frozen=True, array_like=True):
 
 
 def request_text(key: OperatorKey) -> str:
-    """The word of whoever has `key`; signed with it, so that a letter that is wrong is seen."""
+    """Return the request of the holder of `key`; its signature reveals errors of copying."""
     signs = key.signing.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
     opens = raw_public(key.opening.public_key())
     signature = key.signing.sign(_signed(_Request(key.name, signs, opens)))

@@ -37,9 +37,9 @@ NAMED_MAX = 5
 """Members with which the authority's key lies, and who sign machines: each is one more whose disk
 matters, and two or three are enough for one to break."""
 OPERATORS_MAX = 32
-"""So that the document stays within what the directory carries of it (48 KiB)."""
+"""Operators of a cluster: the document must fit into a directory entry (48 KiB)."""
 NUMBER_MAX = 1 << 53
-"""As for the configuration."""
+"""The highest number, as for the configuration."""
 
 
 class RosterOperator(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class RosterOperator(msgspec.Struct, frozen=True):
 
 
 class NamedMember(msgspec.Struct, frozen=True):
-    """One member that signs machines, and with which the authority's key lies."""
+    """A member that signs machines and stores the authority's key."""
 
     machine: Name
     opens: KeyBytes
@@ -68,14 +68,14 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 class Roster(NamedTuple):
-    """One such document whose signature holds."""
+    """A roster with a valid signature."""
 
     number: int
     operators: tuple[RosterOperator, ...]
     named: tuple[NamedMember, ...]
     sealed: bytes
     digest: str
-    """SHA-256 of the body: of two of one number the smaller is in force."""
+    """SHA-256 of the body; of two rosters of one number the smaller is in force."""
     raw: bytes
 
     @property
@@ -85,18 +85,18 @@ class Roster(NamedTuple):
 
 
 def wins(one: Roster, other: Roster) -> bool:
-    """Whether `one` is in force where both are known."""
+    """Return whether `one` takes precedence over `other`."""
     return (-one.number, one.digest) < (-other.number, other.digest)
 
 
 def named_key(issuer: Issuer) -> X25519PrivateKey:
-    """What a named member opens its share with: derived, so that it keeps one key."""
+    """Return the key that opens a named member's share, derived from its issuer's key."""
     secret = issuer.key.private_bytes_raw()
     return X25519PrivateKey.from_private_bytes(derived(secret, b"iriai named member opens"))
 
 
 def named_member(machine: str, issuer: Issuer, now_wall_s: float) -> NamedMember:
-    """The row of the member `machine` that keeps `issuer`."""
+    """Return the row of the member `machine` that stores `issuer`."""
     return NamedMember(machine, raw_public(named_key(issuer).public_key()), now_wall_s)
 
 
@@ -107,7 +107,7 @@ def make_roster(
     operators: Iterable[RosterOperator],
     named: Iterable[NamedMember],
 ) -> bytes:
-    """The document that the authority signs. Raises `Refused`: too many of either, or none."""
+    """Create a signed roster; raise `Refused` if there are too many of either, or none."""
     operators, named = tuple(operators), tuple(named)
     if not 0 < len(operators) <= OPERATORS_MAX:
         raise Refused(
@@ -131,7 +131,7 @@ def make_roster(
 
 
 def read_roster(raw: bytes, authority_der: bytes) -> Roster:
-    """The roster that `raw` is. Raises `Refused`: malformed, or the authority did not sign it."""
+    """Verify and decode a roster; raise `Refused` if it is malformed or not by the authority."""
     signed = read_document(raw, DocumentKind.ROSTER, authority_der)
     body = read_body(_Body, signed.body, "bad-document", "the roster")
     if not 0 < body.number <= NUMBER_MAX:

@@ -14,9 +14,9 @@ from iriai.model.bounds import Name, Seconds, Words
 from iriai.model.problem import Refused
 
 REASON_LENGTH_MAX = 200
-"""A line for people."""
+"""The longest reason: a line."""
 EJECTIONS_MAX = 10_000
-"""Machines thrown out over the life of a cluster; more are not plausible."""
+"""Ejections over the life of a cluster; more are not plausible."""
 
 RENEWED_S = 0.001
 """How much later an ejection is that another operator signs anew: one of the same moment is no
@@ -24,16 +24,16 @@ news, and nobody joins in between."""
 
 
 class Ejection(msgspec.Struct, frozen=True):
-    """One machine that is refused."""
+    """The ejection of a machine."""
 
     machine: Name
     at_wall_s: Seconds
-    """Certificates issued to it until then are refused."""
+    """Certificates issued to the machine until then are refused."""
     reason: Words = ""
 
 
 class SignedEjection(msgspec.Struct, frozen=True):
-    """An ejection, and the document that proves it."""
+    """An ejection, and the signed document of it."""
 
     ejection: Ejection
     operator: str
@@ -64,16 +64,16 @@ class Ejections:
         return len(self._by_name)
 
     def rows(self) -> list[SignedEjection]:
-        """All of them, by name."""
+        """Return all ejections, by name."""
         return [self._by_name[name] for name in sorted(self._by_name)]
 
     def until(self, machine: str) -> float | None:
-        """Certificates of `machine` issued until then are refused; None: it was never ejected."""
+        """Return until when certificates of `machine` are refused; None if it was never ejected."""
         held = self._by_name.get(machine)
         return held.ejection.at_wall_s if held else None
 
     def words(self, machine: str) -> str:
-        """By whom, and why, for messages; empty where it was not."""
+        """Return who ejected a machine and why, for messages; empty if nobody did."""
         held = self._by_name.get(machine)
         if held is None:
             return ""

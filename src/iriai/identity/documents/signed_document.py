@@ -19,7 +19,7 @@ from iriai.model.bounds import Document, KeyBytes, Word, decoded
 from iriai.model.problem import Refused
 
 DOCUMENT_BYTES_MAX = 1 << 20
-"""As long as a configuration may be; it must fit into what gossip carries."""
+"""The longest document: that of a configuration, which must fit into a message of the gossip."""
 _CONTEXT = b"iriai-document-1\0"
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class DocumentKind(StrEnum):
     CONFIGURATION = "configuration"
     EJECTION = "ejection"
     TRUST = "trust"
-    """For which users a home speaks elsewhere; see `identity.trust.trusted_home`."""
+    """The users for whom a home speaks on other machines; see `identity.trust.trusted_home`."""
     ROSTER = "roster"
     """Who the operators are; see `operator_roster`. The authority itself signs it."""
 
@@ -43,18 +43,18 @@ class _Signed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReadDocument(NamedTuple):
-    """A document whose signature holds."""
+    """A document with a valid signature."""
 
     operator: str
     body: bytes
     key: bytes
-    """The public key of whoever signed."""
+    """The public key of the signer."""
 
 
 def sign_document(
     kind: DocumentKind, body: bytes, key: Ed25519PrivateKey, certificate: Certificate
 ) -> bytes:
-    """`body` as a document of the operator who holds `key` and `certificate`."""
+    """Sign `body` as a document of the operator who holds `key` and `certificate`."""
     signature = key.sign(_signed_bytes(kind, body))
     return msgspec.msgpack.encode(_Signed(kind, body, certificate.der, signature))
 

@@ -82,7 +82,7 @@ def found_cluster(
 
 
 def _first_trust(operator: Operator, machine: str, now_wall_s: float) -> bytes:
-    """Nobody speaks for users of others but the first machine, where the authority's key lies."""
+    """Return the first statements: only the first machine speaks for users of other machines."""
     bodies = (
         trust_body(home, users, now_wall_s) for home, users in ((OTHERS, ()), (machine, (ALL,)))
     )
@@ -90,11 +90,11 @@ def _first_trust(operator: Operator, machine: str, now_wall_s: float) -> bytes:
 
 
 class JoinResponse(Protocol):
-    """The answer to a joining machine, as `wire.joining.Joined` has it."""
+    """The answer to a joining machine; `wire.joining.Joined` is one."""
 
     @property
     def certificate(self) -> bytes:
-        """The machine's (DER)."""
+        """The machine's certificate (DER)."""
 
     @property
     def authority(self) -> bytes:
@@ -102,7 +102,7 @@ class JoinResponse(Protocol):
 
     @property
     def document(self) -> bytes:
-        """The cluster's configuration, signed; empty: none."""
+        """The signed cluster configuration; empty if there is none."""
 
     @property
     def ejections(self) -> tuple[bytes, ...]:
@@ -110,15 +110,15 @@ class JoinResponse(Protocol):
 
     @property
     def trusted(self) -> tuple[bytes, ...]:
-        """For which users homes speak, signed."""
+        """Signed statements on the users for whom homes speak."""
 
     @property
     def roster(self) -> bytes:
-        """Who the operators are, signed by the authority."""
+        """The roster; empty if there is none."""
 
     @property
     def bundle(self) -> bytes:
-        """An issuer, sealed to the token's secret; empty: none."""
+        """An issuer, sealed to the token's secret; empty if there is none."""
 
 
 def enter_cluster(
@@ -169,7 +169,7 @@ def enter_cluster(
 
 
 def already_member(paths: StatePaths) -> Refused:
-    """The problem of a machine that is in a cluster."""
+    """Return the refusal for a machine that is in a cluster already."""
     return Refused(
         "already-member",
         f"this machine is in a cluster already ({paths.cluster})",

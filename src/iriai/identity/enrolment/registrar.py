@@ -29,19 +29,19 @@ CLOCK_OFF_S_MAX = 3600.0
 """A newcomer whose clock is further off is told so instead of being let in: its certificate would
 seem to begin in the future to it or others, and its use would be counted at the wrong time."""
 ISSUED_MAX = 10_000
-"""Names that one issuer keeps; as many machines as we have been run with."""
+"""Machines that one issuer signs."""
 
 
 class Admitted(NamedTuple):
-    """A machine that was let in."""
+    """The result of joining."""
 
     certificate: Certificate
     bundle: bytes
-    """Sealed to the token's secret; empty: it is no issuer."""
+    """An issuer, sealed to the token's secret; empty if the machine is none."""
 
 
 class Registrar:
-    """One issuer at work. `clock` is wall time."""
+    """Signs machines with one issuer. `clock` is wall time."""
 
     def __init__(
         self,
@@ -110,11 +110,11 @@ class Registrar:
         return certificate
 
     def names(self) -> frozenset[str]:
-        """The machines that were let in here."""
+        """Return the machines that this issuer signed."""
         return frozenset(self._issued)
 
     def _check_name(self, name: str, key: Ed25519PublicKey) -> None:
-        """Two machines of one name cannot be told apart: the first has it, until it is ejected."""
+        """Refuse a name that another machine has and that was not ejected."""
         held = self._issued.get(name)
         until_s = self._trust.ejected_until(name)
         taken = held is not None and not self._key_is_noted(name, key)
@@ -147,7 +147,7 @@ class Registrar:
 
 
 def check_clocks(name: str, their_wall_s: float, my_wall_s: float) -> None:
-    """Whether two machines agree about the time. Raises `Refused`, in words that fit both."""
+    """Raise `Refused` if the clocks of two machines differ by too much."""
     off_s = their_wall_s - my_wall_s
     if abs(off_s) > CLOCK_OFF_S_MAX:
         way = "ahead of" if off_s > 0 else "behind"

@@ -28,7 +28,7 @@ from iriai.system.atomic_files import read_file, replace_file
 DOCUMENT_FILE = "configuration.signed"
 EJECTIONS_FILE = "ejections.signed"
 CONFLICTS_FILE = "conflicts.json"
-"""Sentences about documents that contradict each other: going by one of them is a new start."""
+"""Conflicts of documents, described for people."""
 ROSTER_FILE = "roster.signed"
 TRUST_FILE = "trust.signed"
 CONSENTS_FILE = "consents.json"
@@ -37,15 +37,15 @@ STEADINESS_FILE = "steadiness.json"
 TOKENS_FILE = "tokens.json"
 ISSUED_FILE = "issued.json"
 ISSUER_FILE = "issuer.key"
-"""Of an issuer alone: its key and certificate."""
+"""The key and certificate of an issuer; only there."""
 SEEDS_MAX = 64
-"""Addresses to begin with; from there on membership knows them all."""
+"""Members stored for the next start; from there membership finds all others."""
 
 T = TypeVar("T")
 
 
 class SeedMember(msgspec.Struct, frozen=True):
-    """A member, and where it was last found."""
+    """A member and its last known addresses."""
 
     name: Name
     addresses: Annotated[tuple[Name, ...], Many] = ()
@@ -53,22 +53,22 @@ class SeedMember(msgspec.Struct, frozen=True):
 
 
 class Issued(msgspec.Struct, frozen=True):
-    """A machine that this issuer signed."""
+    """A signed machine."""
 
     key: Word
     """Its public key in hexadecimal digits."""
     wall_s: Seconds
-    """When, the last time."""
+    """When it was last signed."""
 
 
 class IssuerBundle(msgspec.Struct, frozen=True):
-    """An issuer as it is kept in a file, and as it travels to a new one, sealed."""
+    """An issuer as stored in a file, or sent to a new issuer, sealed."""
 
     key: KeyBytes
     certificate: Document
 
     def issuer(self) -> Issuer:
-        """The issuer itself. Raises `Refused`: it is damaged."""
+        """Return the issuer; raise `Refused` if it is damaged."""
         try:
             key = Ed25519PrivateKey.from_private_bytes(self.key)
         except ValueError:
@@ -80,14 +80,14 @@ class IssuerBundle(msgspec.Struct, frozen=True):
 
 
 def bundle_of(issuer: Issuer) -> bytes:
-    """`issuer` for a file, or to be sealed."""
+    """Encode `issuer` for a file, or to be sealed."""
     return msgspec.msgpack.encode(
         IssuerBundle(issuer.key.private_bytes_raw(), issuer.certificate.der)
     )
 
 
 def read_bundle(content: bytes) -> Issuer:
-    """The issuer in `content`. Raises `Refused`."""
+    """Decode an issuer. Raises `Refused`."""
     try:
         return decoded(msgspec.msgpack.Decoder(IssuerBundle), content).issuer()
     except msgspec.DecodeError as error:
@@ -101,74 +101,74 @@ class ClusterFiles:
         self.directory = Path(directory)
 
     def exist(self) -> bool:
-        """Whether this machine is in a cluster."""
+        """Return whether this machine is in a cluster."""
         return self.directory.is_dir()
 
     def document(self, authority_der: bytes) -> ClusterDocument | None:
-        """The configuration that was last in force."""
+        """Load the configuration that was last in force."""
         content = self._read(DOCUMENT_FILE)
         return read_cluster_document(content, authority_der) if content else None
 
     def keep_document(self, document: ClusterDocument) -> None:
-        """Keep the configuration in force."""
+        """Store the configuration in force."""
         self._write(DOCUMENT_FILE, document.raw)
 
     def conflicts(self) -> list[str]:
-        """What was reported of documents that contradict each other."""
+        """Load the conflicts of documents."""
         return self._stored(CONFLICTS_FILE, msgspec.json.Decoder(list[Words]), [])
 
     def keep_conflicts(self, conflicts: list[str]) -> None:
-        """Keep what was reported."""
+        """Store the conflicts of documents."""
         self._write(CONFLICTS_FILE, msgspec.json.encode(conflicts))
 
     def read_ejections(self, trust: Trust) -> None:
-        """Tell `trust` of all machines that were thrown out."""
+        """Load the ejections into `trust`."""
         for document in self._stored(EJECTIONS_FILE, msgspec.msgpack.Decoder(list[Document]), []):
             trust.receive_ejection(document, is_kept=True)
 
     def keep_ejections(self, trust: Trust) -> None:
-        """Keep all that `trust` knows of."""
+        """Store the ejections of `trust`."""
         self._write(EJECTIONS_FILE, encode_documents(each.document for each in trust.ejections))
 
     def trusted_homes(self, authority_der: bytes) -> TrustedHomes:
-        """For which users homes speak, as operators signed it."""
+        """Load the trusted homes."""
         homes = TrustedHomes()
         for document in self._stored(TRUST_FILE, msgspec.msgpack.Decoder(list[bytes]), []):
             homes.add(read_trusted_home(document, authority_der))
         return homes
 
     def keep_trusted_homes(self, homes: TrustedHomes) -> None:
-        """Keep it."""
+        """Store the trusted homes."""
         self._write(TRUST_FILE, encode_documents(each.document for each in homes.rows()))
 
     def consents(self) -> Consents:
-        """What users of this machine consented to."""
+        """Load the consents of users of this machine."""
         decoder = msgspec.json.Decoder(Annotated[list[Consent], Many])
         return Consents(self._stored(CONSENTS_FILE, decoder, []))
 
     def keep_consents(self, consents: Consents) -> None:
-        """Keep it."""
+        """Store the consents."""
         self._write(CONSENTS_FILE, consents.encode())
 
     def roster(self, authority_der: bytes) -> Roster | None:
-        """Who the operators are, as it was last known."""
+        """Load the roster; None if there is none."""
         content = self._read(ROSTER_FILE)
         return read_roster(content, authority_der) if content else None
 
     def keep_roster(self, roster: Roster) -> None:
-        """Keep who the operators are."""
+        """Store the roster."""
         self._write(ROSTER_FILE, roster.raw)
 
     def seeds(self) -> list[SeedMember]:
-        """Members to begin with."""
+        """Load the members to begin with."""
         return self._stored(SEEDS_FILE, msgspec.json.Decoder(list[SeedMember]), [])
 
     def keep_seeds(self, seeds: Iterable[SeedMember]) -> None:
-        """Keep members to begin with the next time."""
+        """Store members for the next start."""
         self._write(SEEDS_FILE, encode_seeds(seeds))
 
     def availability(self) -> Steadiness:
-        """How much of the time this machine was there; anew where the file is damaged."""
+        """Load the steadiness of this machine; start afresh if the file is damaged."""
         content = self._read(STEADINESS_FILE)
         try:
             return decoded(msgspec.json.Decoder(Steadiness), content) if content else Steadiness()
@@ -176,29 +176,29 @@ class ClusterFiles:
             return Steadiness()
 
     def keep_availability(self, steadiness: Steadiness) -> None:
-        """Keep it."""
+        """Store the steadiness."""
         self._write(STEADINESS_FILE, msgspec.json.encode(steadiness))
 
     def tokens(self) -> JoinTokens:
-        """The tokens that were given out here."""
+        """Load the tokens issued here."""
         decoder = msgspec.json.Decoder(Annotated[list[IssuedToken], Many])
         return JoinTokens(self._stored(TOKENS_FILE, decoder, []))
 
     def keep_tokens(self, book: JoinTokens) -> None:
-        """Keep the tokens."""
+        """Store the tokens."""
         self._write(TOKENS_FILE, book.encode())
 
     def issuer(self) -> Issuer | None:
-        """The issuer that this machine is, if it is one."""
+        """Load the issuer; None if this machine is none."""
         content = self._read(ISSUER_FILE)
         return read_bundle(content) if content else None
 
     def issued(self) -> dict[str, Issued]:
-        """The machines that this issuer signed, by name."""
+        """Load the machines that this issuer signed, by name."""
         return self._stored(ISSUED_FILE, msgspec.json.Decoder(dict[str, Issued]), {})
 
     def keep_issued(self, issued: dict[str, Issued]) -> None:
-        """Keep them."""
+        """Store the machines that this issuer signed."""
         self._write(ISSUED_FILE, msgspec.json.encode(issued))
 
     def _read(self, name: str) -> bytes:
@@ -222,10 +222,10 @@ class ClusterFiles:
 
 
 def encode_seeds(seeds: Iterable[SeedMember]) -> bytes:
-    """For the file of members to begin with."""
+    """Encode the file of members to begin with."""
     return msgspec.json.encode(list(seeds)[:SEEDS_MAX])
 
 
 def encode_documents(documents: Iterable[bytes]) -> bytes:
-    """For the files of machines that were thrown out, and of homes that are trusted."""
+    """Encode the files of ejections and of trusted homes."""
     return msgspec.msgpack.encode(list(documents))

@@ -16,19 +16,19 @@ from iriai.model.problem import NotFound, Refused
 from iriai.model.token_text import Token, TokenKind
 
 TOKENS_MAX = 1000
-"""Kept at once; a site that hands out more makes them shorter lived."""
+"""Tokens stored at once."""
 TOKENS_OF_USER_MAX = 50
-"""That one user made and that are good: one for each of their own machines, many times."""
+"""Tokens that one user made."""
 OF_USERS_MAX = 800
-"""That users made for themselves, together; for the rest operators have room."""
+"""Tokens that users made for themselves; the rest is for operators."""
 LIFETIME_S_MAX = 366 * 86_400.0
-"""A token is no key: a year is long for one."""
+"""The longest lifetime: a year."""
 USED_KEPT_S = 30 * 86_400.0
-"""After it has ended, so that whoever tries it again hears what became of it."""
+"""How long an ended token is kept, so that its further use is explained."""
 
 
 class IssuedToken(msgspec.Struct, frozen=True):
-    """One issued token."""
+    """An issued token."""
 
     id: Word
     kind: TokenKind
@@ -38,23 +38,23 @@ class IssuedToken(msgspec.Struct, frozen=True):
     ends_wall_s: Seconds
     made_by: Name
     user: Name = ""
-    """Whose requests a user's token carries."""
+    """The user that a user's token authenticates."""
     machine: Name = ""
-    """The one machine that may join with it; empty: any."""
+    """The only machine that may join with it; empty if any may."""
     used_by: Name = ""
-    """The machine that joined with it; empty: it was not used."""
+    """The machine that joined with it; empty if none has."""
     revoked: bool = False
     bundle: Document = b""
-    """What the machine is given besides, sealed to the token's secret; see `issuer_bundle`."""
+    """An issuer for the joining machine, sealed to the token's secret; may be empty."""
 
     def is_good(self, now_wall_s: float) -> bool:
-        """Whether someone can still do something with it."""
+        """Return whether it can still be used."""
         is_used = bool(self.used_by) and self.kind is TokenKind.JOIN
         return not (self.revoked or is_used or now_wall_s >= self.ends_wall_s)
 
     @property
     def is_of_user(self) -> bool:
-        """Whether someone made it for themselves, as everybody may."""
+        """Whether a user made it for themselves."""
         return bool(self.user) and self.user == self.made_by
 
 
@@ -65,7 +65,7 @@ class JoinTokens:
         self._entries = {entry.id: entry for entry in entries}
 
     def entries(self) -> list[IssuedToken]:
-        """All of them, the newest first."""
+        """Return all tokens, the newest first."""
         return sorted(self._entries.values(), key=lambda each: -each.made_wall_s)
 
     def add(self, token: Token, entry: IssuedToken, now_wall_s: float) -> None:
@@ -98,7 +98,7 @@ class JoinTokens:
         return [each for each in self._entries.values() if each.is_of_user]
 
     def _make_room(self, kept: list[IssuedToken], most: int, whose: str, now_wall_s: float) -> None:
-        """Have fewer than `most` of these be kept. Raises `Refused`."""
+        """Delete unusable tokens of `kept` until fewer than `most` remain. Raises `Refused`."""
         if len(kept) < most:
             return
         over = [each for each in kept if not each.is_good(now_wall_s)]
@@ -135,7 +135,7 @@ class JoinTokens:
         return entry
 
     def use(self, number: str, machine: str) -> None:
-        """Note that `machine` joined with a token; it is good for nobody else."""
+        """Mark a token as used by `machine`."""
         self._entries[number] = msgspec.structs.replace(self._entries[number], used_by=machine)
 
     def revoke(self, number: str, by: str | None) -> None:
@@ -154,7 +154,7 @@ class JoinTokens:
         self._entries[number] = msgspec.structs.replace(entry, revoked=True, bundle=b"")
 
     def encode(self) -> bytes:
-        """For the disk."""
+        """Encode the tokens for their file."""
         return msgspec.json.format(msgspec.json.encode(self.entries())) + b"\n"
 
     def _forget(self, now_wall_s: float) -> None:
@@ -164,7 +164,7 @@ class JoinTokens:
 
 
 def digest_of(secret: bytes) -> str:
-    """What is kept of a secret. It is random and long, so that one hash is enough."""
+    """Return the stored digest of a secret, which is random and long: one hash is enough."""
     return hashlib.sha256(secret).hexdigest()
 
 

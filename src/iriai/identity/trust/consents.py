@@ -16,11 +16,11 @@ from iriai.model.ids import HOME_NAME
 from iriai.model.problem import NotFound, Refused, UsageProblem
 
 OF_USER_MAX = 32
-"""Homes that one user submits at."""
+"""Consents of one user."""
 CONSENTS_MAX = 10_000
-"""On one machine: three hundred users who all have the most."""
+"""Consents on one machine."""
 LIFETIME_S_MAX = 366 * 86_400.0
-"""As long as a token: consent is renewed by whoever still wants it."""
+"""The longest lifetime, as for a token."""
 
 
 class Consent(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class Consent(msgspec.Struct, frozen=True):
 
     user: Name
     uid: Code
-    """Who it was: a name may be given to another user."""
+    """The user's id when consent was given: a name may pass to another user."""
     home: Name
     made_wall_s: Seconds
     ends_wall_s: Seconds
@@ -41,12 +41,12 @@ class Consents:
         self._held = {(each.home, each.user): each for each in consents}
 
     def holds(self, home: str, user: str, uid: int, now_wall_s: float) -> bool:
-        """Whether `user`, who has this id here, consented to `home`."""
+        """Return whether `user`, who has this id here, consented to `home`."""
         held = self._held.get((home, user))
         return held is not None and held.uid == uid and now_wall_s < held.ends_wall_s
 
     def of(self, uid: int | None, now_wall_s: float) -> list[Consent]:
-        """Those of one user (None: of all) that hold, by home and user."""
+        """Return the valid consents of one user (None: of all), by home and user."""
         self._forget(now_wall_s)
         return [each for _, each in sorted(self._held.items()) if uid in (None, each.uid)]
 
@@ -85,7 +85,7 @@ class Consents:
         self._held[consent.home, consent.user] = consent
 
     def withdraw(self, home: str, user: str) -> None:
-        """Let a consent hold no more. Raises `NotFound`."""
+        """Remove a consent. Raises `NotFound`."""
         if self._held.pop((home, user), None) is None:
             raise NotFound(
                 "no-such-consent",
@@ -94,7 +94,7 @@ class Consents:
             )
 
     def encode(self) -> bytes:
-        """For the disk."""
+        """Encode the consents for their file."""
         consents = [each for _, each in sorted(self._held.items())]
         return msgspec.json.format(msgspec.json.encode(consents)) + b"\n"
 

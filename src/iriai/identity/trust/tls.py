@@ -28,7 +28,7 @@ def server_context(identity: MachineIdentity, trust: Trust) -> ssl.SSLContext:
 
 
 def client_context(identity: MachineIdentity, trust: Trust) -> ssl.SSLContext:
-    """For connections that this machine opens to another of the cluster."""
+    """Return the context of connections to other machines of the cluster."""
     context = _context(ssl.PROTOCOL_TLS_CLIENT, identity, trust)
     context.check_hostname = False  # a machine is its certificate, wherever it is found
     context.verify_mode = ssl.CERT_REQUIRED

@@ -22,11 +22,11 @@ from iriai.identity.documents.revocation import Ejections, SignedEjection, read_
 from iriai.model.problem import Refused
 
 KNOWN_MAX = 16_384
-"""Machines whose keys are kept; more than any cluster of ours has, and 8 MB."""
+"""Machines whose keys are kept, some 8 MB."""
 
 
 class _Known(NamedTuple):
-    """What is kept of a certificate that was followed back to the authority."""
+    """The kept part of a verified certificate."""
 
     key: Ed25519PublicKey
     fingerprint: str
@@ -42,7 +42,7 @@ class _Known(NamedTuple):
 
 
 class Trust:
-    """Answers for one cluster. `clock` is wall time in seconds."""
+    """The trusted certificates of one cluster. `clock` is wall time in seconds."""
 
     def __init__(self, authority: bytes, clock: Callable[[], float] = time.time) -> None:
         self.authority = read_certificate(authority)
@@ -50,16 +50,16 @@ class Trust:
         self._ejections = Ejections()
         self._known: dict[str, _Known] = {}
         self.operators: frozenset[bytes] = frozenset()
-        """Public keys of the operators, by the roster in force; none: no roster is known."""
+        """Public keys of the operators by the roster in force; empty if none is known."""
 
     @property
     def cluster_id(self) -> str:
-        """Of the one cluster that is believed."""
+        """The id of the trusted cluster."""
         return self.authority.subject.cluster_id
 
     @property
     def ejections(self) -> list[SignedEjection]:
-        """All machines that operators threw out, by name."""
+        """All ejections, by name."""
         return self._ejections.rows()
 
     def check_peer(self, certificate_der: bytes) -> str:
@@ -85,24 +85,24 @@ class Trust:
         return self._believe(read_certificate(certificate_der))
 
     def learn_own(self, certificate: Certificate) -> None:
-        """Keep this machine's own key, whatever is said of it."""
+        """Keep this machine's own key, even if it is ejected."""
         self._known[certificate.subject.name] = _Known.of(certificate)
 
     def knows(self, machine: str) -> bool:
-        """Whether signatures of `machine` can be checked."""
+        """Return whether signatures of `machine` can be checked."""
         return machine in self._known
 
     def names(self) -> list[str]:
-        """The machines whose signatures can be checked."""
+        """Return the machines whose signatures can be checked."""
         return sorted(self._known)
 
     def key_of(self, machine: str) -> Ed25519PublicKey | None:
-        """The key of `machine`, where it is known."""
+        """Return the key of `machine`; None if it is unknown."""
         known = self._known.get(machine)
         return known.key if known else None
 
     def verify(self, machine: str, content: bytes, signature: bytes) -> bool:
-        """Whether `machine` signed `content`. False also where it is not known, or ejected."""
+        """Return whether `machine` signed `content`; False also if it is unknown or ejected."""
         known = self._known.get(machine)
         if known is None or self.ejection_words(machine):
             return False
@@ -113,7 +113,7 @@ class Trust:
         return True
 
     def check_operator(self, name: str, key: bytes) -> None:
-        """Whether who signed a document is an operator now. Raises `Refused`."""
+        """Raise `Refused` if the signer of a document is no operator any more."""
         if self.operators and key not in self.operators:
             raise Refused(
                 "not-an-operator-now",
@@ -135,14 +135,14 @@ class Trust:
         return signed.ejection.machine if self._ejections.add(signed) else None
 
     def ejection_words(self, machine: str) -> str:
-        """Who ejected `machine`, as it is known here, and why; empty: it is not ejected."""
+        """Return who ejected `machine` and why; empty if it is not ejected."""
         known = self._known.get(machine)
         if known is None:
             return self._ejections.words(machine)
         return self._refusal(machine, known.issued_wall_s, known.issuer)
 
     def ejected_until(self, machine: str) -> float | None:
-        """Certificates issued to `machine` until then are refused; None: it was never ejected."""
+        """Return until when certificates of `machine` are refused; None if it was never ejected."""
         return self._ejections.until(machine)
 
     def _refusal(self, machine: str, issued_wall_s: float, issuer: str) -> str:

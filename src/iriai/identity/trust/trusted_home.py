@@ -19,31 +19,31 @@ from iriai.model.home_trust import HomeTrust, check_home, check_users
 from iriai.model.problem import Problem, Refused
 
 HOMES_MAX = 10_000
-"""As many as machines that are ejected: more are not plausible."""
+"""Listed homes, as many as ejections: more are not plausible."""
 MOMENT_MS_MAX = 1 << 53
-"""What the directory can number (006); some hundred thousand years."""
+"""The highest number that a directory entry can have (spec 006)."""
 
 EjectedUntil = Callable[[str], float | None]
-"""Until when certificates of a machine are refused (wall clock); None: it was never ejected."""
+"""Returns until when certificates of a machine are refused; None if it was never ejected."""
 
 
 class TrustedHome(msgspec.Struct, frozen=True):
-    """The body of one such document."""
+    """The body of a document on a home."""
 
     home: Name
-    """`*`: all homes of which there is no document."""
+    """`*` stands for all homes without a document."""
     users: Annotated[tuple[Words, ...], Many]
     moment_ms: Count
-    """When it was signed (wall clock): of two of one home the later counts."""
+    """The time of signing (wall clock); of two documents of one home the later counts."""
 
     @property
     def wall_s(self) -> float:
-        """When it was signed."""
+        """The time of signing."""
         return self.moment_ms / 1000
 
 
 class SignedTrust(NamedTuple):
-    """One such document whose signature holds."""
+    """A document on a home with a valid signature."""
 
     trusted: TrustedHome
     operator: Name
@@ -51,11 +51,11 @@ class SignedTrust(NamedTuple):
     key: KeyBytes
     """The operator's public key."""
     digest: Word
-    """SHA-256 of the document: of two of one moment the smaller counts."""
+    """SHA-256 of the document; of two of one time the smaller counts."""
 
 
 def trust_body(home: str, users: tuple[str, ...], now_wall_s: float, after_ms: int = 0) -> bytes:
-    """What an operator signs, later than `after_ms`. Raises `UsageProblem`."""
+    """Encode the body of a document, dated later than `after_ms`. Raises `UsageProblem`."""
     check_home(home)
     check_users(users)
     moment_ms = max(round(now_wall_s * 1000), after_ms + 1)
@@ -90,7 +90,7 @@ class TrustedHomes:
         self._by_home: dict[str, SignedTrust] = {}
 
     def rows(self) -> list[SignedTrust]:
-        """All of them, by name."""
+        """Return all statements, by home."""
         return [self._by_home[home] for home in sorted(self._by_home)]
 
     def add(self, signed: SignedTrust) -> bool:
@@ -111,7 +111,7 @@ class TrustedHomes:
         return True
 
     def in_force(self, ejected_until: EjectedUntil) -> list[TrustedHome]:
-        """What counts: of a machine that was ejected nothing that was said before."""
+        """Return the statements in force: for an ejected machine only later ones."""
         found = []
         for each in self.rows():
             until_s = ejected_until(each.trusted.home)
@@ -120,11 +120,11 @@ class TrustedHomes:
         return found
 
     def trust(self, ejected_until: EjectedUntil) -> HomeTrust:
-        """The same, to go by."""
+        """Return the statements in force, for lookups."""
         return HomeTrust({each.home: each.users for each in self.in_force(ejected_until)})
 
 
 def _wins(one: SignedTrust, other: SignedTrust) -> bool:
-    """Whether `one` is in force where both are known."""
+    """Return whether `one` takes precedence over `other`."""
     ours, theirs = (-one.trusted.moment_ms, one.digest), (-other.trusted.moment_ms, other.digest)
     return ours < theirs

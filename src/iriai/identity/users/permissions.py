@@ -11,17 +11,17 @@ from iriai.model.problem import NotAllowed, Refused, UsageProblem
 from iriai.system.passwd_cache import Person, UnixUsers
 
 ACCOUNTS_REMEMBERED_MAX = 4096
-"""Answers kept for the next submission of the same person; small beside the jobs themselves."""
+"""Cached accounts of submitters."""
 NAMES_SHOWN_MAX = 10
-"""Of what there is, in a message of one line."""
+"""Names listed in a message."""
 
 
 class Caller(NamedTuple):
-    """The author of a request, and what they may see."""
+    """The author of a request, and their rights."""
 
     person: Person
     operator: bool
-    """Sees and changes everybody's jobs."""
+    """Whether they may see and change the jobs of all users."""
 
 
 class Permissions:
@@ -165,7 +165,7 @@ class Permissions:
             )
 
     def _groups_of(self, user: str) -> list[str]:
-        """The groups that use of `user` may count in, the default first."""
+        """Return the groups of `user`, the default first."""
         configured = [name for name, group in self._groups.items() if user in group.users]
         person = self._unix.by_name(user)
         default = self._identity.default_group
