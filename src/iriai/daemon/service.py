@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from iriai.daemon.cluster.broker_rpc import BrokerRpc, ClusterRpc
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.composition import make_machine
 from iriai.daemon.host.load_sensor import MEASURE_S, LoadSensor
@@ -110,7 +110,6 @@ class Service:
         self._engine.on_culprit = self._blame
         self._texts = RemotePayloads(self._engine)
         self._inquirer = BrokerRpc(self._engine)
-        self._others = ClusterRpc(self._engine, self._inquirer)
         load_file = settings.configuration.machine.load_file
         self._sensor = LoadSensor(load_file, now.steady_s, self._engine.event)
         if settings.role.has_node:
@@ -129,7 +128,7 @@ class Service:
         self._join(settings.cluster)
         handlers |= self._of_every_machine(now)
         handlers |= ClusterHandlers(settings, self._engine, self._cluster).handlers()
-        ads = AdHandlers(settings, self._engine, users, self._inquirer, self._others)
+        ads = AdHandlers(settings, self._engine, users, self._inquirer)
         handlers |= ads.handlers()
         self._clients = Clients(
             self._engine,
@@ -150,7 +149,7 @@ class Service:
         )
         feasibility = Feasibility(settings, engine, links)
         submissions = Submissions(settings, users, self._payloads)
-        fits = FeasibilityRequests(settings, engine, self._inquirer, self._others, feasibility)
+        fits = FeasibilityRequests(settings, engine, self._inquirer, feasibility)
         jobs = self._jobs = JobHandlers(
             settings, engine, submissions, fits, self._descriptors, self._history, self._deferred
         )
@@ -209,9 +208,7 @@ class Service:
         )
         nodes = DrainHandlers(settings, engine, self._deferred, self._links)
         seen = self._network.seen if self._network is not None else list[SeenMember]
-        table = NodeTables(
-            settings, engine, self._links, self._sensor, self._inquirer, self._others, seen
-        )
+        table = NodeTables(settings, engine, self._links, self._sensor, self._inquirer, seen)
         if self._uplink is not None:
             self._uplink.on_bid = nodes.bid
         return reports.handlers() | nodes.handlers() | table.handlers()

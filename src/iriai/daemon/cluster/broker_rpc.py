@@ -157,6 +157,7 @@ class BrokerRpc:
         """By kind of question, what this machine answers where it is the broker."""
         self.send: Callable[[list[Send]], None] | None = None
         """Sends messages to other machines; None: there are none."""
+        self.clusters = ClusterRpc(engine, self)
         self._engine = engine
         self._incidents = Incidents()
         self._inquiries = Inquiries(INQUIRY_VERSION, self._incidents)

@@ -21,8 +21,6 @@ from iriai.wire.inquiries import AskFit, Declined, Fit
 NOW = Instant(1_000.0, 10.0)
 IN_LINE = 2_000
 """More than Python calls functions within functions."""
-NO_OTHERS = SimpleNamespace(exist=False)
-"""There is one cluster."""
 
 
 class Elsewhere:
@@ -31,6 +29,7 @@ class Elsewhere:
     def __init__(self) -> None:
         self.answerers: dict[type, object] = {}
         self.is_here = False
+        self.clusters = SimpleNamespace(exist=False)  # there is one
         self.hear = []
         self.asked = []
 
@@ -54,7 +53,7 @@ def broker():
 def questions(broker):
     engine = SimpleNamespace(machine=SimpleNamespace(parts=()))
     feasibility = SimpleNamespace(check=lambda _want: None)
-    return FeasibilityRequests(SimpleNamespace(), engine, broker, NO_OTHERS, feasibility)
+    return FeasibilityRequests(SimpleNamespace(), engine, broker, feasibility)
 
 
 class Client:
@@ -126,7 +125,7 @@ def test_what_is_refused_here_raises_at_once(broker):
     broker.is_here = True
     engine = SimpleNamespace(machine=SimpleNamespace(parts=()))
     feasibility = SimpleNamespace(check=check)
-    here = FeasibilityRequests(SimpleNamespace(), engine, broker, NO_OTHERS, feasibility)
+    here = FeasibilityRequests(SimpleNamespace(), engine, broker, feasibility)
     with pytest.raises(Refused):
         Client(here).hand_in("large", "")
 

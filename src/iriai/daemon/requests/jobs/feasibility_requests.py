@@ -20,7 +20,6 @@ from iriai.daemon.cluster.broker_rpc import (
     BrokerReply,
     BrokerRpc,
     ClusterReply,
-    ClusterRpc,
     declined,
     problem_in,
 )
@@ -99,13 +98,11 @@ class FeasibilityRequests:
         settings: DaemonSettings,
         engine: Engine,
         inquirer: BrokerRpc,
-        others: ClusterRpc,
         feasibility: Feasibility,
     ) -> None:
         self._settings = settings
         self._engine = engine
         self._inquirer = inquirer
-        self._others = others
         self.feasibility = feasibility
         self._known: OrderedDict[Want, _Known] = OrderedDict()
         self._silent_until_s = 0.0
@@ -116,7 +113,7 @@ class FeasibilityRequests:
     @property
     def is_here(self) -> bool:
         """Return whether the broker is here and there is no other cluster to ask."""
-        return self._inquirer.is_here and not self._others.exist
+        return self._inquirer.is_here and not self._inquirer.clusters.exist
 
     def _fit(self, question: AskFit, now: Instant) -> Fit:
         """Answer another machine as the broker."""
@@ -271,7 +268,7 @@ class FeasibilityRequests:
         def on_reply(words: list[ClusterReply[Fit]], later: Instant) -> None:
             decided(_nowhere(here, words), later)
 
-        self._others.ask(AskFit(want), Fit, now, on_reply)
+        self._inquirer.clusters.ask(AskFit(want), Fit, now, on_reply)
 
     def _judge(self, now: Instant, want: Want) -> None:
         self.feasibility.check(want)  # where the broker is elsewhere, what is plain here

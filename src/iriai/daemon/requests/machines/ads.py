@@ -16,7 +16,6 @@ from iriai.daemon.cluster.broker_rpc import (
     BrokerReply,
     BrokerRpc,
     ClusterReply,
-    ClusterRpc,
     missing_text,
 )
 from iriai.daemon.loop.engine import Engine
@@ -45,13 +44,11 @@ class AdHandlers:
         engine: Engine,
         users: Permissions,
         inquirer: BrokerRpc,
-        others: ClusterRpc,
     ) -> None:
         self._settings = settings
         self._engine = engine
         self._users = users
         self._inquirer = inquirer
-        self._others = others
         inquirer.answerers[AskAds] = self._list
         inquirer.answerers[AskMatchFor] = self._match_table
 
@@ -63,6 +60,8 @@ class AdHandlers:
     # --- ads -------------------------------------------------------------------------------------
 
     def _ads(self, asked: RequestContext, body: AskAds, now: Instant) -> None:
+        clusters = self._inquirer.clusters
+
         def on_reply(reply: BrokerReply[AdList], later: Instant) -> None:
             near, note = reply.answer, reply.missing
             if reply.problem is not None:
@@ -74,10 +73,10 @@ class AdHandlers:
             if body.machine and near.rows:
                 asked.answer(near)
             else:
-                self._others.ask(body, AdList, later, partial(answer, near))
+                clusters.ask(body, AdList, later, partial(answer, near))
 
         def answer(near: AdList, words: list[ClusterReply[AdList]], _later: Instant) -> None:
-            asked.answer_with(lambda: self._named(body, _all_ads(self._others.own, near, words)))
+            asked.answer_with(lambda: self._named(body, _all_ads(clusters.own, near, words)))
 
         self._inquirer.ask(body, AdList, now, on_reply)
 
@@ -126,16 +125,17 @@ class AdHandlers:
     def _match(self, asked: RequestContext, body: AskMatch, now: Instant) -> None:
         parse_expression(body.requirements, "the requirements", patterns=True)
         account = self._users.account(asked.caller.person, None, None)
+        clusters = self._inquirer.clusters
         question = AskMatchFor(body.requirements, account.group, account.user)
 
         def on_reply(reply: BrokerReply[MatchTable], later: Instant) -> None:
             if reply.answer is None:
                 asked.fail(reply.problem or _silent(reply.missing))
             else:
-                self._others.ask(question, MatchTable, later, partial(answer, reply.answer))
+                clusters.ask(question, MatchTable, later, partial(answer, reply.answer))
 
         def answer(near: MatchTable, words: list[ClusterReply[MatchTable]], _: Instant) -> None:
-            asked.answer(_together(self._others.own, near, words) if words else near)
+            asked.answer(_together(clusters.own, near, words) if words else near)
 
         self._inquirer.ask(question, MatchTable, now, on_reply)
 

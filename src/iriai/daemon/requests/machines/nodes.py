@@ -13,7 +13,6 @@ from iriai.daemon.cluster.broker_rpc import (
     BrokerReply,
     BrokerRpc,
     ClusterReply,
-    ClusterRpc,
     missing_text,
 )
 from iriai.daemon.cluster.seen_member import SeenMember
@@ -53,7 +52,6 @@ class NodeTables:
         links: LocalLinks | None,
         sensor: LoadSensor,
         inquirer: BrokerRpc,
-        others: ClusterRpc,
         seen: Callable[[], list[SeenMember]],
     ) -> None:
         """`links` are the links with back ends; None on a back end.
@@ -65,7 +63,6 @@ class NodeTables:
         self._links = links
         self._sensor = sensor
         self._inquirer = inquirer
-        self._others = others
         self._seen = seen
         inquirer.answerers[AskNodes] = self._of_broker
 
@@ -83,7 +80,7 @@ class NodeTables:
                 own = [self._own_row()] if self._settings.role.has_node else []
                 note = f"{reply.missing}; of other machines only their membership is known"
                 near = NodeTable(tuple(own), note)
-            self._others.ask(body, NodeTable, later, partial(answer, near))
+            self._inquirer.clusters.ask(body, NodeTable, later, partial(answer, near))
 
         def answer(near: NodeTable, words: list[ClusterReply[NodeTable]], _: Instant) -> None:
             asked.answer_with(lambda: self._with_members(_together(near, words)))
