@@ -2,9 +2,12 @@
 
 import errno
 import os
+from typing import cast
 
 import pytest
 
+from iriai.launcher.containment.cgroups.controllers import Memory
+from iriai.launcher.containment.cgroups.pool import TaskGroup
 from iriai.launcher.containment.container import Use
 from iriai.launcher.containment.process_tree import LiveProcesses, ProcessTrees
 from iriai.launcher.spawn.spawn_failures import SpawnError, Stage, explain
@@ -46,10 +49,13 @@ def test_all_tasks_are_sampled_at_the_same_moments():
 
 def test_only_what_the_kernel_does_not_limit_is_polled():
     large = spec(resources=Resources(memory_bytes=1 << 20))
-    assert is_polled(large, limits_memory=False, limits_processes=True)
-    assert not is_polled(large, limits_memory=True, limits_processes=False)
-    assert is_polled(spec(process_limit=5), limits_memory=True, limits_processes=False)
-    assert not is_polled(spec(), limits_memory=False, limits_processes=False)
+    tree = ProcessTrees(os.getpid()).acquire()
+    assert is_polled(large, tree)
+    assert is_polled(spec(process_limit=5), tree)
+    assert not is_polled(spec(), tree)
+    group = TaskGroup(1, (), (), memory=cast("Memory", object()))
+    assert not is_polled(large, group)
+    assert is_polled(spec(process_limit=5), group)
 
 
 def test_what_the_kernel_is_asked_for():

@@ -60,10 +60,10 @@ class TaskUsers:
         try:
             return self._login(name, now_s)
         except UnknownUser:
-            guest = self._rules.user_here(home, name, is_known=False)
-            if not guest:
+            name_here = self._rules.user_here(home, name, is_known=False)
+            if not name_here:
                 raise
-            return self._login(guest, now_s)
+            return self._login(name_here, now_s)
 
     def _login(self, name: str, now_s: float) -> Login:
         found = self._known.get(name)

@@ -102,19 +102,20 @@ static long check(long result, enum stage stage)
     return result;
 }
 
-static size_t length_of(const char *text)
-{
-    size_t length = 0;
-    while (text[length])
-        length++;
-    return length;
-}
-
 /* The first `wanted` in text, or where text ends. */
 static const char *find(const char *text, char wanted)
 {
     while (*text && *text != wanted)
         text++;
+    return text;
+}
+
+/* The rest of text behind the words that it begins with; NULL: it begins otherwise. */
+static const char *behind(const char *text, const char *words)
+{
+    while (*words)
+        if (*text++ != *words++)
+            return NULL;
     return text;
 }
 
@@ -250,11 +251,9 @@ static long execute(char *path, char **arguments, char **environment)
 static const char *search_path(char **environment)
 {
     for (; *environment; environment++) {
-        const char *name = "PATH=", *entry = *environment;
-        while (*name && *name == *entry)
-            name++, entry++;
-        if (!*name)
-            return entry;
+        const char *value = behind(*environment, "PATH=");
+        if (value)
+            return value;
     }
     return "/usr/local/bin:/usr/bin:/bin";
 }
@@ -264,7 +263,7 @@ static long search(char **arguments, char **environment)
 {
     char full[PATH_BYTES_MAX];
     long worst = ENOENT;
-    size_t name_length = length_of(arguments[0]);
+    size_t name_length = (size_t)(find(arguments[0], 0) - arguments[0]);
     const char *directory = search_path(environment);
     for (;;) {
         const char *end = find(directory, ':');
@@ -347,15 +346,6 @@ static void enter_directory(const struct settings *settings)
 {
     if (settings->directory)
         check(call(__NR_chdir, (long)settings->directory), STAGE_DIRECTORY);
-}
-
-/* Where text goes on behind the words that it begins with; NULL: it does not begin so. */
-static const char *behind(const char *text, const char *words)
-{
-    while (*words)
-        if (*text++ != *words++)
-            return NULL;
-    return text;
 }
 
 /*

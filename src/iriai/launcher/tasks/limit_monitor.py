@@ -139,9 +139,8 @@ class LimitMonitor:
             self._call_when_readable(fd, lambda: self.alarm(fd))
 
     def _plan_sample(self, task: RunningTask, now_s: float, cpu_s: float) -> None:
-        due_s = next_sample_s(
-            task.spec, now_s, cpu_s, self._machine_cpus, polled=_must_be_polled(task)
-        )
+        polled = is_polled(task.spec, task.container)
+        due_s = next_sample_s(task.spec, now_s, cpu_s, self._machine_cpus, polled=polled)
         if due_s is not None:
             self._timers.add(due_s, task, lambda later_s: self._sample(task, later_s))
 
@@ -149,7 +148,7 @@ class LimitMonitor:
         if task.kill_at_s is not None:
             return  # it is being ended already
         cpu_s = task.container.cpu_s()
-        if cpu_s is None or _must_be_polled(task):
+        if cpu_s is None or is_polled(task.spec, task.container):
             use = task.container.sample()
             task.sampled_peak_bytes = max(task.sampled_peak_bytes, use.memory_bytes)
             use = use._replace(cpu_s=use.cpu_s + task.cpu_s)
@@ -161,12 +160,3 @@ class LimitMonitor:
             self._tasks.end(task, reason, grace_s, now_s)
         else:
             self._plan_sample(task, now_s, use.cpu_s)
-
-
-def _must_be_polled(task: RunningTask) -> bool:
-    container = task.container
-    return is_polled(
-        task.spec,
-        limits_memory=container.limits_memory,
-        limits_processes=container.limits_processes,
-    )

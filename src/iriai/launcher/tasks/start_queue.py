@@ -204,14 +204,13 @@ class StartQueue:
         except Exception:
             close(fd)
             raise
+        pending = _Pending(order, prepared, container, fd)
         try:
             self._epilogs.owe(order, prepared)
         except NotStarted:
-            close(fd)
-            self._containers.release(container)
-            self._gpus.release(order.attempt)
+            self._drop(pending)
             raise
-        self._pending[order.attempt] = _Pending(order, prepared, container, fd)
+        self._pending[order.attempt] = pending
         return Intent(order.attempt, prepared.login.uid, container.number, prepared.digest, wall_s)
 
     def give_up(self, attempt: AttemptId) -> None:

@@ -60,11 +60,11 @@ def next_sample_s(
     return min(moments) if moments else None
 
 
-def is_polled(spec: JobSpec, *, limits_memory: bool, limits_processes: bool) -> bool:
+def is_polled(spec: JobSpec, container: Containment) -> bool:
     """Return whether a limit of `spec` is enforced by sampling alone."""
     return bool(
-        (spec.resources.memory_bytes and not limits_memory)
-        or (spec.process_limit and not limits_processes)
+        (spec.resources.memory_bytes and not container.limits_memory)
+        or (spec.process_limit and not container.limits_processes)
     )
 
 
