@@ -44,7 +44,7 @@ def test_a_row_beyond_the_size_of_its_machine_is_refused_and_named(claimed):
     assert not claimed.refuses(Counted(OTHER, (row(1e5),), ()), NOW)
     for _ in range(PROPOSED_AFTER):
         assert claimed.refuses(Counted(OTHER, (row(1e12),), ()), NOW)
-    assert [(n.code, n.machine, n.count) for n in claimed.drain_incidents()] == [
+    assert [(n.code, n.machine, n.count) for n in claimed.incidents.drain()] == [
         ("use-beyond-size", OTHER, 1),
         ("use-beyond-size", OTHER, PROPOSED_AFTER),
     ]
@@ -52,7 +52,7 @@ def test_a_row_beyond_the_size_of_its_machine_is_refused_and_named(claimed):
 
 def test_of_a_machine_that_never_reported_nothing_is_believed_and_nothing_said(claimed):
     assert claimed.refuses(Counted("new", (row(1.0),), ()), NOW)
-    assert not claimed.drain_incidents()
+    assert not claimed.incidents.drain()
 
 
 def test_the_own_machine_is_believed(claimed):
@@ -60,9 +60,9 @@ def test_the_own_machine_is_believed(claimed):
 
 
 def test_what_the_directory_has_may_be_said_again(claimed):
-    claimed.learned(OTHER, [row(1e9)], NOW)
+    claimed.bounds.know(OTHER, [row(1e9)], NOW)
     assert not claimed.refuses(Counted(OTHER, (row(1e9),), ()), NOW)
-    claimed.forget(OTHER)
+    claimed.bounds.forget(OTHER)
     assert claimed.refuses(Counted(OTHER, (row(1e9),), ()), NOW)
 
 
@@ -81,5 +81,5 @@ def test_what_the_directory_has_may_be_said_again(claimed):
 def test_a_machine_larger_than_any_is_refused(claimed, said):
     assert not claimed.refuses_report(idle())
     assert claimed.refuses_report(idle(**said))
-    [notice] = claimed.drain_incidents()
+    [notice] = claimed.incidents.drain()
     assert (notice.code, notice.machine) == ("size-beyond-bounds", OTHER)

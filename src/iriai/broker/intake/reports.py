@@ -69,7 +69,7 @@ class NodeReports:
     def counted(self, counted: Counted, now: Instant) -> None:
         """What accounts used on a machine, and what its running attempts cost so far."""
         if self._claimed.refuses(counted, now):
-            self._said += self._claimed.drain_incidents()
+            self._said += self._claimed.incidents.drain()
             return
         standings, machine = self._state.usage, counted.machine
         self._count(machine, counted.rows)
@@ -80,7 +80,7 @@ class NodeReports:
 
     def learned(self, machine: str, rows: Iterable[LedgerRow], now: Instant) -> None:
         """What accounts used on a machine, as the directory has it."""
-        self._claimed.learned(machine, rows, now)
+        self._claimed.bounds.know(machine, rows, now)
         self._count(machine, rows)
 
     def _count(self, machine: str, rows: Iterable[LedgerRow]) -> None:
@@ -91,14 +91,14 @@ class NodeReports:
 
     def forget_usage(self, machine: str) -> None:
         """What a machine counted counts no more."""
-        self._claimed.forget(machine)
+        self._claimed.bounds.forget(machine)
         for account in self._accounts.forget(machine):
             self._state.usage.forget(machine, account, self._state.counts_for(account))
 
     def receive(self, idle: Idle, now: Instant) -> bool:
         """Take a report in; whether a pass may come to something now."""
         if self._claimed.refuses_report(idle):
-            self._said += self._claimed.drain_incidents()
+            self._said += self._claimed.incidents.drain()
             return False
         self._sessions.contacted(idle.machine, now.steady_s)
         view = self._state.machines.get(idle.machine)

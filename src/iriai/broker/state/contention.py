@@ -111,6 +111,7 @@ class Contention:
     ) -> None:
         self._configuration = configuration
         self._chance = order.head_chance
+        self._decay = decay_of(configuration.order)
         self._usage = standings
         self._queues = queues
         self.contenders: dict[Account, ContenderState] = {}
@@ -262,10 +263,9 @@ class Contention:
         made_s, mean_s = self._made_wall_s, self._usage.mean_s
         if made_s is None:
             return True
-        fading = decay_of(self._configuration.order)
-        if abs(wall_s - made_s) > AGE_PART_MAX * fading.span_s:
+        if abs(wall_s - made_s) > AGE_PART_MAX * self._decay.span_s:
             return True
-        if fading.epoch(wall_s) != fading.epoch(made_s):
+        if self._decay.epoch(wall_s) != self._decay.epoch(made_s):
             return True  # counters cannot be read as of the epoch before
         return abs(mean_s - self._mean_s) > MEAN_STEP * mean_s
 

@@ -6,16 +6,13 @@ refused, and named (docs/spec/006, section 6). The own machine is believed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import isfinite
 
 from iriai.broker.pool.machine_view import MachineView
 from iriai.model.instant import Instant
-from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.protocol.ledger.ledger import BatchRow, malformed_row
 from iriai.protocol.ledger.use_bounds import UseBounds, rate_of
-from iriai.protocol.messages.effects import PeerNoticed
 from iriai.protocol.messages.scheduling import Counted, Idle
 from iriai.protocol.misbehaviour import Incidents
 
@@ -35,17 +32,15 @@ class ClaimedUse:
         """`own` is the broker's machine."""
         self._own = own
         self._rule = rule
-        self._bounds = UseBounds(fading)
+        self.bounds = UseBounds(fading)
+        """What machines of their size may have counted."""
         self._rates: dict[str, float] = {}
-        self._incidents = Incidents()
+        self.incidents = Incidents()
+        """Of machines whose reports were refused."""
 
     def measured(self, view: MachineView) -> None:
         """A machine said how large it is."""
         self._rates[view.name] = rate_of(self._rule, view.calendar.capacity, view.speed, view.ad)
-
-    def learned(self, machine: str, rows: Iterable[LedgerRow], now: Instant) -> None:
-        """The directory has these, and they were looked at when they came."""
-        self._bounds.know(machine, rows, now)
 
     def refuses_report(self, idle: Idle) -> bool:
         """Return whether no machine is as it says."""
@@ -53,7 +48,7 @@ class ClaimedUse:
             return False
         words = _impossible(idle)
         if words:
-            self._incidents.note("size-beyond-bounds", idle.machine, words)
+            self.incidents.note("size-beyond-bounds", idle.machine, words)
         return bool(words)
 
     def refuses(self, counted: Counted, now: Instant) -> bool:
@@ -70,18 +65,10 @@ class ClaimedUse:
         wall_s = now.wall_s
         found = (malformed_row(BatchRow.of(row), wall_s) for row in counted.rows)
         words = next(filter(None, found), "")
-        words = words or self._bounds.excess(machine, counted.rows, rate, now)
+        words = words or self.bounds.excess(machine, counted.rows, rate, now)
         if words:
-            self._incidents.note("use-beyond-size", machine, words)
+            self.incidents.note("use-beyond-size", machine, words)
         return bool(words)
-
-    def forget(self, machine: str) -> None:
-        """Nothing that it counted counts any more."""
-        self._bounds.forget(machine)
-
-    def drain_incidents(self) -> list[PeerNoticed]:
-        """Return the incidents since the last call, and forget them."""
-        return self._incidents.drain()
 
 
 def _impossible(idle: Idle) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import ChargeRule, Counter, Decay
+from iriai.policy.accounting.decay import ChargeRule, Counter, Decay, UseSum
 from iriai.policy.accounting.runtime_estimates import (
     EARLY_RUNS,
     NO_RUNS,
@@ -30,29 +31,27 @@ class _CounterKey(NamedTuple):
     account: Account
 
 
+@dataclass(slots=True)
 class _Run:
     """A claim, or a match that will become one."""
 
-    __slots__ = ("account", "cpus", "expected_s", "remaining_s")
-
-    def __init__(self, account: Account, cpus: int, expected_s: float, accrued_s: float) -> None:
-        self.account = account
-        self.cpus = cpus
-        self.expected_s = expected_s
-        self.remaining_s = provisional_charge(expected_s, accrued_s)
+    account: Account
+    cpus: int
+    expected_s: float
+    remaining_s: float
 
 
+@dataclass(slots=True)
 class _Standing:
-    __slots__ = ("advances", "provisional_s", "running_cpus", "settled", "sums", "times")
+    """What one account used, and what it runs."""
 
-    def __init__(self, fading: Decay) -> None:
-        self.settled = fading.sum(_CounterKey)
-        self.times: dict[_CounterKey, RunTimes] = {}
-        self.advances: dict[_CounterKey, Counter] = {}
-        """Of those that were ever paid for urgency."""
-        self.sums = RunSums()
-        self.running_cpus = 0
-        self.provisional_s = 0.0
+    settled: UseSum[_CounterKey]
+    times: dict[_CounterKey, RunTimes] = field(default_factory=dict)
+    advances: dict[_CounterKey, Counter] = field(default_factory=dict)
+    """Only counters with a part that was paid for urgency."""
+    sums: RunSums = field(default_factory=RunSums)
+    running_cpus: int = 0
+    provisional_s: float = 0.0
 
 
 class UsageAccounts:
@@ -126,9 +125,10 @@ class UsageAccounts:
         standing = self._of(account)
         self._changed[account] = None
         expected_s = self.expected_s(account, resources, limit_s) * urgency * speed
-        run = self._runs[key] = _Run(account, resources.cpus, expected_s, accrued_s)
+        remaining_s = provisional_charge(expected_s, accrued_s)
+        self._runs[key] = _Run(account, resources.cpus, expected_s, remaining_s)
         standing.running_cpus += resources.cpus
-        standing.provisional_s += run.remaining_s
+        standing.provisional_s += remaining_s
 
     def charged(self, key: Hashable, charge_s: float) -> None:
         """Note the charge of a running task so far."""
@@ -209,5 +209,5 @@ class UsageAccounts:
     def _of(self, account: Account) -> _Standing:
         standing = self._accounts.get(account)
         if standing is None:
-            standing = self._accounts[account] = _Standing(self._fading)
+            standing = self._accounts[account] = _Standing(self._fading.sum(_CounterKey))
         return standing
