@@ -1,6 +1,6 @@
 """The broker core: which machines are free, which tasks wait, and who starts next, by policy.
 
-In: reports of nodes, wants of homes. Out: matches and promises to homes. docs/spec/002.
+In: reports of nodes, requests of homes. Out: matches and promises to homes. docs/spec/002.
 """
 
 from __future__ import annotations
@@ -54,61 +54,61 @@ from iriai.protocol.messages.scheduling import (
 
 
 class SchedulingCycle:
-    """Lives as long as the broker. Times are those of the steady clock."""
+    """Decides when a policy pass runs, and for how long. Times are those of the steady clock."""
 
-    def __init__(self, state: BrokerState, ahead: Prefetcher, rng: Random) -> None:
+    def __init__(self, state: BrokerState, prefetcher: Prefetcher, rng: Random) -> None:
         self._state = state
-        self._ahead = ahead
-        self._rng_of_decisions = DecisionRng(rng)
+        self._prefetcher = prefetcher
+        self._decision_rng = DecisionRng(rng)
         self.plan_driver: PlanDriver | None = planning_of(state)
-        """What plans in the place of passes; None: nothing does."""
-        self._left: SchedulingPass | None = None
-        """A pass that was left before its end."""
+        """Plans in the place of passes; None where passes decide."""
+        self._unfinished: SchedulingPass | None = None
+        """The pass that stopped before its end, to continue in a later turn."""
         self._turn_s = 0.0
         self._work = 0
-        """Of the passes of that moment, as `turn_work_max` counts; `woken` starts again."""
+        """The work of the passes of that moment, as `turn_work_max` counts; `woken` resets it."""
 
     @property
-    def is_left(self) -> bool:
-        """Return whether a pass was left before its end: it goes on in the next turn."""
-        return self._left is not None
+    def is_unfinished(self) -> bool:
+        """Return whether a pass stopped before its end; it continues in the next turn."""
+        return self._unfinished is not None
 
     def woken(self) -> None:
-        """An alarm rang: what had arrived was taken in, so that passes may take a turn again."""
+        """Allow passes a whole turn again: messages that had arrived were handled meanwhile."""
         self._work = 0
 
     def run(self, now: Instant, *, has_changed: bool) -> list[PassResult]:
-        """Go on with the pass that was left, or begin one where anything changed."""
+        """Continue the unfinished pass, or begin one if anything changed."""
         if self.plan_driver is not None:
-            return [self.plan_driver.run(self._rng_of_decisions, now)]
+            return [self.plan_driver.run(self._decision_rng, now)]
         if has_changed:
-            self._left = None
+            self._unfinished = None
         if not self._state.may_start_something:
-            self._left = None  # what it had left to start was withdrawn, or was all started
+            self._unfinished = None  # its tasks were withdrawn, or all have started
             self._state.placement.end()
-            return self._hand_out_ahead(now)
-        outcome = self._go_on(now)
-        return [outcome] if self.is_left else [outcome, *self._hand_out_ahead(now)]
+            return self._prefetch(now)
+        outcome = self._continue_pass(now)
+        return [outcome] if self.is_unfinished else [outcome, *self._prefetch(now)]
 
-    def _go_on(self, now: Instant) -> PassResult:
-        """A pass, as far as it comes in this turn."""
+    def _continue_pass(self, now: Instant) -> PassResult:
+        """Run a pass as far as the work of this turn permits."""
         state = self._state
         if now.steady_s != self._turn_s:
             self._turn_s, self._work = now.steady_s, 0
         work = state.placement.work
-        current = self._left or SchedulingPass(state, self._rng_of_decisions, now)
+        current = self._unfinished or SchedulingPass(state, self._decision_rng, now)
         outcome = current.run(state.settings.turn_work_max - self._work)
         self._work += state.placement.work - work
-        self._left = None if current.is_over else current
+        self._unfinished = None if current.is_over else current
         return outcome
 
-    def _hand_out_ahead(self, now: Instant) -> list[PassResult]:
-        """Nothing that waits could start now: what comes next where short tasks run."""
-        return [self._ahead.run(self._rng_of_decisions, now)] if self._ahead.is_due else []
+    def _prefetch(self, now: Instant) -> list[PassResult]:
+        """Choose next tasks for machines where short ones run; nothing else can start now."""
+        return [self._prefetcher.run(self._decision_rng, now)] if self._prefetcher.is_due else []
 
 
 MINUTE_S = 60.0
-"""Attributes that tell the time do so to the minute."""
+"""The resolution of attributes that give the time."""
 BrokerEvent = ToBroker | BetweenClusters | Wake | LinkDown | LinkUp
 
 
@@ -116,14 +116,14 @@ class Broker:
     """The broker core: matches requests with machines."""
 
     def __init__(self, settings: BrokerSettings, rng: Random, machine: str = "") -> None:
-        """`machine` is its own: what is told there needs no receipt."""
+        """`machine` is the broker's own; its home and node get no receipts."""
         order = settings.configuration.order
-        fading, rule = decay_of(order), ChargeRule.of(order)
-        self.state = BrokerState(settings, UsageAccounts(fading, rule))
+        decay, rule = decay_of(order), ChargeRule.of(order)
+        self.state = BrokerState(settings, UsageAccounts(decay, rule))
         self.sessions = Sessions(machine)
         self.federation = Federation(machine, self.state, rng)
-        ahead = Prefetcher(self.state, machine)
-        self._cycle = SchedulingCycle(self.state, ahead, rng)
+        prefetcher = Prefetcher(self.state, machine)
+        self._cycle = SchedulingCycle(self.state, prefetcher, rng)
         self.offpeak = OffpeakPublisher(OffpeakRule.named(order.offpeak))
         self._pending = PendingMatches(machine, self.state, self.federation)
         self._failures = FailureAttribution(self.state)
@@ -133,15 +133,15 @@ class Broker:
             self.offpeak,
             self._pending,
             self._failures,
-            ahead,
-            ClaimedUse(machine, fading, rule),
+            prefetcher,
+            ClaimedUse(machine, decay, rule),
         )
         self._requests = JobRequests(
             self.state, self.sessions, self.federation, self._cycle.plan_driver
         )
-        self._said: list[Effect] = []
-        self._asked: dict[JobId, None] = {}
-        """Jobs whose homes ask why they wait."""
+        self._sends: list[Effect] = []
+        self._explain_requests: dict[JobId, None] = {}
+        """Jobs whose homes asked why they wait."""
         self._must_pass = False
         self._is_idle = False
         """Whether nothing has changed since the last turn ended; what falls due has an alarm."""
@@ -163,76 +163,76 @@ class Broker:
         """Each returns whether a pass may come to something else now."""
 
     def begin(self, peers: Iterable[BrokerCandidate], term: float, now: Instant) -> None:
-        """It is new; these are there, and will tell it what they have."""
+        """Begin a term: `peers` are online, and will report what runs, is free and waits there."""
         self._is_idle = False
         self.sessions.term = term
         self.sessions.begin(peers, now.steady_s)
         self._must_pass = True
 
-    def peers_changed(self, cluster: str, neighbours: Iterable[ClusterPeer]) -> None:
-        """It is the broker of `cluster`; those are all clusters of the site."""
+    def peers_changed(self, cluster: str, peers: Iterable[ClusterPeer]) -> None:
+        """Note the own cluster's name and all clusters of the site."""
         self._is_idle = False
-        self.federation.peers_changed(cluster, neighbours)
+        self.federation.peers_changed(cluster, peers)
 
     def handle(self, event: BrokerEvent, now: Instant) -> list[Effect]:
-        """Take one message in; nothing is decided before `end_turn`."""
+        """Handle one message; decisions are made in `end_turn`."""
         self._is_idle = False
         if not isinstance(event, LinkUp) and self._handlers[type(event)](event, now):
             self._must_pass = True  # at LinkUp nothing is known: the machine will report whole
         return []
 
     def end_turn(self, now: Instant) -> list[Effect]:
-        """After the events of one instant: one policy pass, if anything changed."""
+        """Run a policy pass, if anything changed, after the events of one instant."""
         if self._is_idle:
             return []
         self._is_idle = True
-        attendance, now_s = self.sessions, now.steady_s
+        sessions, now_s = self.sessions, now.steady_s
         effects: list[Effect] = [*self.offpeak.publish(self.state.machines, now_s)]
-        effects += attendance.receipts()
+        effects += sessions.receipts()
         effects += self._reports.drain()
-        if self._said:
-            effects += self._said
-            self._said = []
-        is_complete = attendance.is_complete(now_s)
+        if self._sends:
+            effects += self._sends
+            self._sends = []
+        is_complete = sessions.is_complete(now_s)
         if not is_complete:
-            effects += self._alarm.by(attendance.until_s)
-        elif self._must_pass or self._cycle.is_left or self.federation.must_pass:
+            effects += self._alarm.by(sessions.until_s)
+        elif self._must_pass or self._cycle.is_unfinished or self.federation.must_pass:
             effects += self._pass(now)
             self.federation.passed()
         effects += self._federate(now, is_complete=is_complete)
-        for job in self._asked:
+        for job in self._explain_requests:
             reasons = tuple(self.explain(job, now))
             effects.append(Send(job.home, Part.HOME, Explained(job, reasons)))
-        self._asked.clear()
+        self._explain_requests.clear()
         if self.state.matching.follows_clock:
             effects += self._alarm.by(now_s + MINUTE_S - now.wall_s % MINUTE_S)
         driver = self._cycle.plan_driver
         wake_s = None if driver is None else driver.wake_s
         if wake_s is not None and wake_s > now_s:
             effects += self._alarm.by(wake_s)
-        for at_s in (self.offpeak.next_s, attendance.silent_s, self.state.exclusions.next_s):
+        for at_s in (self.offpeak.next_s, sessions.silent_s, self.state.exclusions.next_s):
             if at_s is not None:
                 effects += self._alarm.by(at_s)
         return effects
 
     def _federate(self, now: Instant, *, is_complete: bool) -> list[Effect]:
-        """What brokers of other clusters are told, once no more can start here."""
-        abroad = self.federation
-        is_calm = is_complete and not self._cycle.is_left
-        effects = abroad.end_turn(now, is_calm=is_calm)
-        next_s = now.steady_s if abroad.must_pass else abroad.next_s
+        """Return the messages to other clusters' brokers, once no more tasks can start here."""
+        federation = self.federation
+        is_calm = is_complete and not self._cycle.is_unfinished
+        effects = federation.end_turn(now, is_calm=is_calm)
+        next_s = now.steady_s if federation.must_pass else federation.next_s
         if next_s < inf and (is_calm or next_s > now.steady_s):
             effects += self._alarm.by(next_s)
         return effects
 
     def _pass(self, now: Instant) -> list[Effect]:
-        """Decide, and what is to be looked at after that."""
+        """Run the passes that are due, and set the alarms for what must be reviewed after them."""
         has_changed = self._must_pass or self.federation.must_pass
         self._must_pass = self.federation.must_pass = False
         effects: list[Effect] = []
         for outcome in self._cycle.run(now, has_changed=has_changed):
             effects += self._pending.announce(outcome)
-        if self._cycle.is_left:
+        if self._cycle.is_unfinished:
             effects += self._alarm.by(now.steady_s)
         review_in_s = self._pending.review_in_s
         if review_in_s is not None:
@@ -266,7 +266,7 @@ class Broker:
         return self._failures.failing_on(machine)
 
     def estimated_starts(self, now: Instant) -> dict[JobId, float]:
-        """Seconds until what waits may start, as far as was looked: a guess (`start_estimates`)."""
+        """Return seconds until each waiting job may start: an estimate (`start_estimates`)."""
         return estimated_starts(self.state, now)
 
     def shares(self, now: Instant) -> list[AccountShare]:
@@ -281,15 +281,15 @@ class Broker:
     # --- messages --------------------------------------------------------------------------------
 
     def _explain(self, explain: Explain, now: Instant) -> None:
-        self._asked[explain.job] = None  # told after the pass of this turn
+        self._explain_requests[explain.job] = None  # told after the pass of this turn
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
-        self._away(event.machine, now)
+        self._machine_away(event.machine, now)
 
-    def _away(self, machine: str, now: Instant) -> None:
-        """Nothing is started there until the machine has reported whole; what runs goes on.
+    def _machine_away(self, machine: str, now: Instant) -> None:
+        """Start nothing there until the machine has sent a whole report; running tasks go on.
 
-        Nor is anything for the jobs of its home, which will tell its wants again.
+        Nor start tasks of its home, which will send its requests again.
         """
         self.offpeak.away(machine)
         view = self.state.machines.get(machine)
@@ -303,9 +303,10 @@ class Broker:
         self._pending.drop_home(machine)
 
     def forget_machine(self, machine: str, now: Instant) -> None:
-        """A machine is gone for good: nothing is kept of it until it reports again.
+        """Drop a machine; it is new if it reports again. Tasks that were matched there wait again.
 
-        Raises `Refused` where it is not away. Matches that it was not heard of since wait again.
+        Raises:
+            Refused: the machine is online.
         """
         view = self.state.machines.get(machine)
         if view is None:
@@ -320,7 +321,7 @@ class Broker:
         self._drop(view, now)
 
     def member_forgotten(self, machine: str, now: Instant) -> None:
-        """As `forget_machine`, for one that the directory forgot; at the latest when it is away."""
+        """Drop a machine that the directory forgot, or mark it to be dropped once it is away."""
         self._is_idle = False
         view = self.state.machines.get(machine)
         if view is not None and view.is_away:
@@ -329,12 +330,12 @@ class Broker:
             view.is_forgotten = True
 
     def learned(self, machine: str, rows: Iterable[LedgerRow], now: Instant) -> None:
-        """What a machine counted, as the directory has it."""
+        """Take a machine's ledger rows from the directory."""
         self._is_idle = False
         self._reports.learned(machine, rows, now)
 
     def usage_forgotten(self, machine: str) -> None:
-        """What a machine counted is too old to count."""
+        """Drop a machine's ledger rows, which are too old to count."""
         self._is_idle = False
         self._reports.forget_usage(machine)
 
@@ -349,10 +350,10 @@ class Broker:
     def _wake(self, wake: Wake, now: Instant) -> None:
         self._alarm.rang()
         self._cycle.woken()
-        self._must_pass |= not self._cycle.is_left
+        self._must_pass |= not self._cycle.is_unfinished
         for machine in self.sessions.silent(now.steady_s):
-            self._away(machine, now)
+            self._machine_away(machine, now)
         self.state.exclusions.expire(now.steady_s)
-        has_freed, told = self._pending.review(now.steady_s)
-        self._said += told
+        has_freed, sends = self._pending.review(now.steady_s)
+        self._sends += sends
         self._must_pass |= has_freed | self._failures.review(now.steady_s)

@@ -32,16 +32,16 @@ from iriai.protocol.messages.scheduling import (
 
 
 class NodeReports:
-    """Lives as long as the broker."""
+    """Handles the reports of nodes and what machines counted."""
 
     def __init__(
         self,
         state: BrokerState,
-        attendance: Sessions,
-        quiet: OffpeakPublisher,
-        under_way: PendingMatches,
-        ends: FailureAttribution,
-        ahead: Prefetcher,
+        sessions: Sessions,
+        offpeak: OffpeakPublisher,
+        pending: PendingMatches,
+        failures: FailureAttribution,
+        prefetcher: Prefetcher,
         claimed: ClaimedUse,
     ) -> None:
         order = state.settings.configuration.order
@@ -49,73 +49,73 @@ class NodeReports:
             order.idle_weight, order.gpu_weight, order.memory_weight, order.offpeak_factor
         )
         self._state = state
-        self._sessions = attendance
-        self._quiet = quiet
-        self._pending = under_way
-        self._failures = ends
-        self._ahead = ahead
+        self._sessions = sessions
+        self._offpeak = offpeak
+        self._pending = pending
+        self._failures = failures
+        self._prefetcher = prefetcher
         self._claimed = claimed
         self._accounts = KnownAccounts()
-        self._said: list[Send | PeerNoticed] = []
+        self._effects: list[Send | PeerNoticed] = []
 
     def drain(self) -> list[Send | PeerNoticed]:
-        """What is to be said since the last call.
+        """Return the effects since the last call, and forget them.
 
-        Nodes are told what use costs, where they thought otherwise; people, who lies.
+        Nodes get the charging rule where theirs differs; operators get incidents.
         """
-        said, self._said = self._said, []
-        return said
+        effects, self._effects = self._effects, []
+        return effects
 
     def counted(self, counted: Counted, now: Instant) -> None:
-        """What accounts used on a machine, and what its running attempts cost so far."""
+        """Take a machine's ledger rows, and the charges so far of its running attempts."""
         if self._claimed.refuses(counted, now):
-            self._said += self._claimed.incidents.drain()
+            self._effects += self._claimed.incidents.drain()
             return
-        standings, machine = self._state.usage, counted.machine
+        usage, machine = self._state.usage, counted.machine
         self._count(machine, counted.rows)
         view = self._state.machines.get(machine)
         for attempt, charge_s in counted.charged:
             if view is not None and attempt in view.calendar and charge_s >= 0.0:
-                standings.charged(attempt, charge_s)
+                usage.charged(attempt, charge_s)
 
     def learned(self, machine: str, rows: Iterable[LedgerRow], now: Instant) -> None:
-        """What accounts used on a machine, as the directory has it."""
+        """Take a machine's ledger rows from the directory."""
         self._claimed.bounds.know(machine, rows, now)
         self._count(machine, rows)
 
     def _count(self, machine: str, rows: Iterable[LedgerRow]) -> None:
-        standings = self._state.usage
+        usage = self._state.usage
         for row in rows:
             if self._accounts.takes(machine, row.account):
-                standings.counted(machine, row, self._state.counts_for(row.account))
+                usage.counted(machine, row, self._state.counts_for(row.account))
 
     def forget_usage(self, machine: str) -> None:
-        """What a machine counted counts no more."""
+        """Drop a machine's ledger rows."""
         self._claimed.bounds.forget(machine)
         for account in self._accounts.forget(machine):
             self._state.usage.forget(machine, account, self._state.counts_for(account))
 
     def receive(self, idle: Idle, now: Instant) -> bool:
-        """Take a report in; whether a pass may come to something now."""
+        """Handle a report of a node; return whether a pass may start something now."""
         if self._claimed.refuses_report(idle):
-            self._said += self._claimed.incidents.drain()
+            self._effects += self._claimed.incidents.drain()
             return False
         self._sessions.contacted(idle.machine, now.steady_s)
         view = self._state.machines.get(idle.machine)
         if not self._may_take(idle, view):
             return False
         if idle.whole and idle.charging not in (None, self._charging):
-            self._said.append(Send(idle.machine, Part.NODE, self._charging))
+            self._effects.append(Send(idle.machine, Part.NODE, self._charging))
         if view is None or (idle.whole and not view.is_same(idle)):
             view = self._new_view(idle)
         elif idle.whole:
-            idle = view.what_is_new(idle)
+            idle = view.changes_in(idle)
         was_available = view.is_available
         view.advertised(idle)
         known = (idle.incarnation, idle.version)
         self._sessions.reported(idle.machine, known, is_lacking=False)
         is_wider = self._state.measured(view)
-        self._quiet.measured(idle)
+        self._offpeak.measured(idle)
         is_wider |= self._took_claims(view, idle, now)
         if idle.rules != view.rules:
             view.rules = idle.rules
@@ -129,15 +129,15 @@ class NodeReports:
             self._state.pool.grew(view)
         else:
             self._state.pool.changed(view)
-            return self._ahead.is_due
+            return self._prefetcher.is_due
         return True
 
     def _may_take(self, idle: Idle, view: MachineView | None) -> bool:
-        """Return whether a report is news, and all news; else its node is told what is known."""
-        told = (idle.incarnation, idle.version)
+        """Return whether a report follows what is known; else acknowledge what is known."""
+        reported = (idle.incarnation, idle.version)
         known = (0, 0) if view is None else (view.incarnation, view.version)
-        is_stale = view is not None and told <= known
-        is_next = view is not None and told == (view.incarnation, view.version + 1)
+        is_stale = view is not None and reported <= known
+        is_next = view is not None and reported == (view.incarnation, view.version + 1)
         if is_stale or not (idle.whole or is_next):
             self._sessions.reported(idle.machine, known, is_lacking=not is_stale)
             return False
@@ -158,7 +158,7 @@ class NodeReports:
         return view
 
     def _took_claims(self, view: MachineView, idle: Idle, now: Instant) -> bool:
-        """Claims began and ended, or were refused; whether others may have room now."""
+        """Take the claims that began, ended or were refused; return whether there may be room."""
         state = self._state
         is_wider = self._spent(view, idle, now)
         for each in idle.turned_away:
@@ -168,7 +168,7 @@ class NodeReports:
         for attempt in idle.ended:
             self._failures.ended(view, idle, attempt, now.steady_s)
             is_wider |= state.end(view, attempt)
-            self._ahead.ended(attempt)
+            self._prefetcher.ended(attempt)
         if idle.began and view.matched:
             self._pending.give_way(view)
         for running in idle.waiting:
@@ -176,7 +176,7 @@ class NodeReports:
         return is_wider
 
     def _spent(self, view: MachineView, idle: Idle, now: Instant) -> bool:
-        """Capabilities came back: what became no claim was refused; whether one was."""
+        """Close the matches of used capabilities; return whether any became no claim."""
         granted = [running.capability for running in (*idle.began, *idle.waiting)]
         turned_away = dict.fromkeys(each.capability for each in idle.turned_away)
         is_wider = False
@@ -187,9 +187,9 @@ class NodeReports:
                 view.forget(capability)
             elif is_granted:
                 view.back_off.succeeded()
-            elif capability in turned_away:  # which says nothing of others' tasks
+            elif capability in turned_away:  # of one user: no evidence against the machine
                 is_wider = True
-            elif not matched.is_ahead:  # which is refused where it came too late, and no more
+            elif not matched.is_ahead:  # a late prefetch is refused, too
                 is_wider = True
                 if view.back_off.failed(now.steady_s):
                     self._failures.quarantine(view)
@@ -198,9 +198,11 @@ class NodeReports:
     def _running(self, view: MachineView, running: Running, now: Instant) -> None:
         if running.attempt not in view.calendar and not self._is_elsewhere(running, view):
             account = self._state.counts_for(running.account)
-            self._state.end(view, running.attempt)  # if it waited there, it does no more
+            self._state.end(
+                view, running.attempt
+            )  # if it was prefetched there, it has its place now
             self._state.began(view, running, account, now.steady_s)
-            self._ahead.began(view, running, account, now.steady_s)
+            self._prefetcher.began(view, running, account, now.steady_s)
             self._failures.began(account, running.attempt, view.name, now.steady_s)
 
     def _waits(self, view: MachineView, running: Running, now: Instant) -> None:
@@ -210,9 +212,9 @@ class NodeReports:
             self._state.waits(view, running, account, now.steady_s)
 
     def _is_elsewhere(self, running: Running, view: MachineView) -> bool:
-        """Return whether another machine said that it has this attempt, of which there is one.
+        """Return whether another machine reported this attempt, of which there is only one.
 
-        Which of them lies is not known here; whoever spoke first is believed.
+        Which of the two reports is false is not known here; the first is believed.
         """
         if running.attempt in view.calendar.ahead:
             return False
@@ -220,22 +222,22 @@ class NodeReports:
 
 
 class JobRequests:
-    """Lives as long as the broker. Each method says whether a pass may come to something else."""
+    """Handles the requests of homes. Methods return whether a pass may decide otherwise now."""
 
     def __init__(
         self,
         state: BrokerState,
-        attendance: Sessions,
-        abroad: Federation,
-        planning: PlanDriver | None,
+        sessions: Sessions,
+        federation: Federation,
+        plan_driver: PlanDriver | None,
     ) -> None:
         self._state = state
-        self._sessions = attendance
-        self._federation = abroad
-        self._plan_driver = planning
+        self._sessions = sessions
+        self._federation = federation
+        self._plan_driver = plan_driver
 
     def put(self, want: Want, now: Instant) -> bool:
-        """A home says how many tasks of a job wait."""
+        """Take the number of waiting tasks of a job."""
         home = want.job.home
         self._sessions.contacted(home, now.steady_s)
         self._sessions.wanted(home, want.job.number, want.stamp)
@@ -256,14 +258,14 @@ class JobRequests:
         return True
 
     def _restore_promise(self, want: Want, start_s: float) -> None:
-        """An earlier broker promised it a start."""
+        """Restore the start that an earlier broker promised."""
         if self._plan_driver is not None:
             self._plan_driver.restore(want.job, want.promised_machine, start_s)
         else:
             self._state.heads.restore(want, want.promised_machine, start_s)
 
     def withdraw(self, withdraw: Withdraw, now: Instant) -> bool:
-        """Nothing of a job waits any more, unless a later want came before this."""
+        """Withdraw a job, unless a later request for it arrived before."""
         job = withdraw.job
         self._sessions.contacted(job.home, now.steady_s)
         self._sessions.wanted(job.home, job.number, withdraw.stamp)
@@ -273,13 +275,13 @@ class JobRequests:
         return self._forget(job)
 
     def all_resent(self, wants: Wants, now: Instant) -> bool:
-        """A home has told all that it wants."""
+        """Note that a home has sent all its requests."""
         self._sessions.contacted(wants.machine, now.steady_s)
         self._sessions.resent_all(wants.machine)
         return True
 
     def forget_home(self, home: str) -> bool:
-        """A home cannot be reached: it will tell its wants again."""
+        """Forget the jobs of a home that is offline; it will send its requests again."""
         has_changed = False
         for job in [job for job in self._state.queues.entries if job.home == home]:
             has_changed |= self._forget(job)

@@ -16,41 +16,41 @@ from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Heard
 
 GATHER_S = 5.0
-"""Longer than any that can be reached needs to report, with two of its messages lost."""
+"""More than a machine that is online needs to report if two of its messages are lost."""
 SILENT_S = 100.0
-"""Three refreshes and some: who says nothing for so long is taken for gone, should no link tell."""
+"""Somewhat more than three refreshes; then a silent machine counts as away, whatever its link."""
 
 
 class Sessions:
-    """Times are those of the steady clock."""
+    """What nodes and homes have reported to a broker. Times are those of the steady clock."""
 
     def __init__(self, machine: str) -> None:
         """`machine` is the broker's own: parts of one machine need no receipts."""
         self._machine = machine
         self.term = 0.0
-        """Told with each receipt; changes when the broker restarts."""
+        """Sent with each receipt; changes when the broker restarts."""
         self._reports: dict[str, tuple[tuple[int, int], bool]] = {}
         self._wants: dict[str, dict[int, int]] = {}
         self._last_contact_s: dict[str, float] = {}
         """Other machines, the longest silent first."""
         self._nodes: dict[str, None] = {}
-        """Awaited, and not heard of."""
+        """Nodes that have not reported yet."""
         self._homes: dict[str, None] = {}
         self._half = 0
-        """So many nodes may be missing."""
+        """The number of nodes that may be missing when the broker begins to start tasks."""
         self.until_s = -inf
-        """When it waits no longer, whoever is missing."""
+        """When tasks start whoever has not reported; minus infinity: they start already."""
 
     # --- receipts --------------------------------------------------------------------------------
 
     def reported(self, machine: str, known: tuple[int, int], *, is_lacking: bool) -> None:
-        """A node reported; `known` is the last of its reports that was taken in."""
+        """Note a report of a node; `known` identifies its last report that was accepted."""
         self._nodes.pop(machine, None)
         if machine != self._machine:
             self._reports[machine] = (known, is_lacking)
 
     def wanted(self, home: str, number: int, stamp: int) -> None:
-        """A home said what it wants for a job."""
+        """Note a request of a home for a job, to be acknowledged."""
         if home != self._machine:
             self._wants.setdefault(home, {})[number] = stamp
 
@@ -68,10 +68,10 @@ class Sessions:
         self._wants.clear()
         return sends
 
-    # --- whom it waits for -----------------------------------------------------------------------
+    # --- who is awaited -----------------------------------------------------------------------
 
     def begin(self, peers: Iterable[BrokerCandidate], now_s: float) -> None:
-        """The broker is new; these are there, as far as it knows."""
+        """Await reports of these peers: the broker is new."""
         peers = tuple(peers)
         self._nodes = {peer.name: None for peer in peers if peer.has_node}
         self._homes = {peer.name: None for peer in peers if peer.has_home}
@@ -79,13 +79,13 @@ class Sessions:
         self.until_s = now_s + GATHER_S if peers else -inf
 
     def resent_all(self, home: str) -> None:
-        """A home has told all its wants."""
+        """Note that a home has sent all its requests."""
         self._homes.pop(home, None)
         if home != self._machine:
             self._wants.setdefault(home, {})
 
     def is_complete(self, now_s: float) -> bool:
-        """Return whether so many have spoken that it may start something."""
+        """Return whether enough nodes and homes have reported for tasks to start."""
         if self.until_s == -inf:
             return True
         if now_s >= self.until_s or (not self._homes and len(self._nodes) <= self._half):
@@ -94,7 +94,7 @@ class Sessions:
         return False
 
     def reason(self, now_s: float) -> Reason | None:
-        """Return why nothing is started yet; None: that is not why."""
+        """Return why nothing starts yet; None where the broker starts tasks."""
         if self.until_s == -inf:
             return None
         missing = f"nodes {len(self._nodes)}, homes {len(self._homes)}"
@@ -109,26 +109,26 @@ class Sessions:
     # --- who is silent ---------------------------------------------------------------------------
 
     def contacted(self, machine: str, now_s: float) -> None:
-        """Something came from a machine."""
+        """Note a message of a machine."""
         if machine != self._machine:
             self._last_contact_s.pop(machine, None)
             self._last_contact_s[machine] = now_s
 
     def forget(self, machine: str) -> None:
-        """It is gone for good: nothing is expected of it."""
+        """Forget a machine that was dropped."""
         self._last_contact_s.pop(machine, None)
         self._nodes.pop(machine, None)
 
     def last_contact_ago_s(self, machine: str, now_s: float) -> float | None:
-        """Since something came from a machine; None: it is the broker's own, or taken for gone."""
-        heard_s = self._last_contact_s.get(machine)
-        return None if heard_s is None else now_s - heard_s
+        """Return the time since a machine's last message; None: the broker's own, or one away."""
+        contact_s = self._last_contact_s.get(machine)
+        return None if contact_s is None else now_s - contact_s
 
     def silent(self, now_s: float) -> list[str]:
-        """Machines that are taken for gone from now on."""
+        """Return the machines that have been silent for too long, and forget them."""
         found = []
-        for machine, heard_s in self._last_contact_s.items():
-            if now_s - heard_s < SILENT_S:
+        for machine, contact_s in self._last_contact_s.items():
+            if now_s - contact_s < SILENT_S:
                 break
             found.append(machine)
         for machine in found:
@@ -137,6 +137,6 @@ class Sessions:
 
     @property
     def silent_s(self) -> float | None:
-        """Return when someone may have been silent for too long."""
+        """Return when the next machine will have been silent for too long."""
         first = next(iter(self._last_contact_s.values()), None)
         return None if first is None else first + SILENT_S

@@ -18,25 +18,24 @@ from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
 from iriai.protocol.messages.scheduling import Capability, Idle
 
 FAILURES_MIN = 3
-"""Failures in a row that are no accident: two refusals happen where a broker's knowledge is
-stale."""
+"""Failures in a row before a machine is backed off: a broker with stale knowledge causes two."""
 FIRST_S = 1.0
 """After the first `FAILURES_MIN`; each later failure doubles it."""
 FAILING_USERS_MIN = 2
 """Users whose tasks fail at once there, and not elsewhere, before no user's are started there."""
 MAX_S = 300.0
-"""However often it failed: a machine that was mended works again within five minutes."""
+"""The longest pause: a machine that was repaired works again within five minutes."""
 DOUBT_MACHINES_MAX = 2
-"""An account whose tasks were lost at once on more machines than that, and did well on none since,
-says nothing of machines: it is the tasks."""
+"""An account whose tasks were lost at once on more machines than that, and succeeded on none since,
+is no evidence against machines: its tasks are the cause."""
 STRUCK_JOBS_MAX = 16
-"""Jobs that are remembered with a machine; that there were more than a few is all that counts."""
+"""Jobs that are remembered with a machine; only whether there were a few matters."""
 
 
 class MachineBackoff(Backoff):
     """Counts the failures of one machine.
 
-    It is always free: without this, all that waits would be tried there, again and again. In a
+    A machine that fails all tasks is always free, so every waiting task would be tried there. In a
     prototype, 10 of 1,000 machines that failed each task after a second took 61 % of all starts;
     with this rule 1.7 %.
     """
@@ -55,28 +54,28 @@ class MachineBackoff(Backoff):
         self._machine = machine
         self._refusals = 0
         self._losses = 0
-        """How often it was left alone for them."""
+        """The number of pauses for lost tasks."""
         self._rows = 0
-        """How often it was left alone for tasks that failed at once."""
+        """The number of pauses for tasks that failed at once."""
         self._failing: dict[str, None] = {}
         """Users whose tasks fail at once here, and not elsewhere."""
         self._struck: dict[JobId, Account] = {}
         """Jobs whose tasks were lost at once here, and whose they are."""
 
     def failed(self, now_s: float) -> bool:
-        """A match came back without a claim; whether the machine is left alone from now on."""
+        """Count a match without a claim; return whether a pause begins."""
         self._refusals += 1
-        return self._refusals >= FAILURES_MIN and self._leave_alone(now_s)
+        return self._refusals >= FAILURES_MIN and self._pause(now_s)
 
     def succeeded(self) -> None:
-        """A match became a claim."""
+        """Note that a match became a claim."""
         self._refusals = 0
 
     def lost(self, job: JobId, account: Account, now_s: float, *, is_proven: bool) -> bool:
-        """A task was lost at once; whether the machine is left alone from now on.
+        """Count a task that was lost at once; return whether a pause begins.
 
-        Three different jobs speak against it, if they are of two accounts, or of one of which
-        tasks did well on other machines (`is_proven`).
+        Three different jobs are evidence enough if they are of two accounts, or of one whose
+        tasks succeeded on other machines (`is_proven`).
         """
         if len(self._struck) < STRUCK_JOBS_MAX:
             self._struck[job] = account
@@ -84,32 +83,31 @@ class MachineBackoff(Backoff):
         if len(self._struck) < FAILURES_MIN or (accounts == 1 and not is_proven):
             return False
         self._losses += self.until_s is None  # what was lost together counts once
-        return self._leave_alone(now_s)
+        return self._pause(now_s)
 
     def fails(self, user: str, now_s: float) -> bool:
-        """A user's tasks fail at once here, and not elsewhere; whether it is left alone by all.
+        """Note a user whose tasks fail at once only here; return whether a pause for all begins.
 
-        How tasks end is their users' doing as well: two of them must have met it, and nobody's
-        task have done well since.
+        The cause may be the user: two users must be affected, and no task have succeeded since.
         """
         self._failing[user] = None
         if len(self._failing) < FAILING_USERS_MIN:
             return False
         self._rows += self.until_s is None
-        return self._leave_alone(now_s)
+        return self._pause(now_s)
 
     def fails_others(self, user: str) -> bool:
         """Return whether another user's tasks fail at once here and not elsewhere."""
         return any(each != user for each in self._failing)
 
     def did_well(self) -> None:
-        """A task ended that was not lost at once, and did not fail at once."""
+        """Note a task that was neither lost nor failed at once."""
         self._struck.clear()
         self._failing.clear()
         self._losses = self._rows = 0
 
     def reason(self, now_s: float) -> Reason | None:
-        """Return why it is left alone; None: it is not."""
+        """Return why nothing is started there; None where it is not backed off."""
         if self.until_s is None:
             return None
         if self._rows:
@@ -128,33 +126,33 @@ class MachineBackoff(Backoff):
             self._machine,
         )
 
-    def _leave_alone(self, now_s: float) -> bool:
+    def _pause(self, now_s: float) -> bool:
         failures = max(self._refusals - FAILURES_MIN, self._losses - 1, self._rows - 1)
         return self._begin(failures, now_s)
 
 
 class AccountReliability:
-    """Which accounts' losses speak against a machine: a job that fails everywhere must not."""
+    """Decides which accounts' losses are evidence against a machine, not against the job."""
 
     def __init__(self) -> None:
         self._lost_on: dict[Account, dict[str, None]] = {}
-        """Machines on which tasks of an account were lost at once since one did well."""
+        """Machines on which an account's tasks were lost at once since one succeeded."""
         self._did_well: dict[Account, str] = {}
-        """Where one of its tasks last did well."""
+        """The machine on which an account's task last succeeded."""
 
     def is_evidence(self, account: Account, machine: str) -> bool:
-        """A task of the account was lost at once there; whether that may be the machine's fault."""
+        """Note a task lost at once; return whether that is evidence against the machine."""
         machines = self._lost_on.setdefault(account, {})
         if len(machines) <= DOUBT_MACHINES_MAX:
             machines[machine] = None
         return len(machines) <= DOUBT_MACHINES_MAX
 
     def is_proven(self, account: Account, machine: str) -> bool:
-        """Return whether the account's last task that did well ran on another machine."""
+        """Return whether the account's last success was on another machine."""
         return self._did_well.get(account, machine) != machine
 
     def did_well(self, account: Account, machine: str) -> None:
-        """A task of the account ended there that was not lost at once."""
+        """Note a task of the account that was not lost at once."""
         self._lost_on.pop(account, None)
         self._did_well[account] = machine
 
@@ -168,25 +166,24 @@ RESEND_S = 1.0
 
 NO_AD = MachineAd()
 MAY_JUST_BE_UP = frozenset({Rule.NO_LAUNCHER, Rule.DRAINED})
-"""What a machine says that may have no launcher yet: a drain is told before that."""
+"""What a machine without its launcher may report: a drain precedes the missing launcher."""
 ClaimKey = AttemptId | Capability | int
-"""By what a claim is known: the attempt that holds it, the capability of a match under way, or a
-number where no messages are exchanged."""
+"""The key of a claim: the attempt that holds it, the capability of a pending match, or a number
+where no messages are exchanged."""
 
 
 class Matched(NamedTuple):
-    """A match under way."""
+    """A pending match."""
 
     until_s: float
-    """On the steady clock; if nothing was heard of it by then, it is over."""
+    """On the steady clock; without an answer by then, the match is over."""
     entry: QueuedJob
-    told_s: float = 0.0
-    """When its home was told, the last time."""
+    sent_s: float = 0.0
+    """When it was last sent to its home."""
     is_ahead: bool = False
-    """True if it takes no place: the task is to wait there for one."""
+    """True for a prefetch: it holds no resources until others there end."""
     is_wanted: bool = True
-    """True if its task waits again when the match comes to nothing; false if the home is gone
-    since."""
+    """True if its task waits again should the match fail; false once its home is away."""
 
 
 class Rank(NamedTuple):
@@ -195,7 +192,7 @@ class Rank(NamedTuple):
     load: float
     """The load for each cpu, relative to speed."""
     taken: float
-    """The part of its cpus that is claimed."""
+    """The part of its CPUs that is claimed."""
     name: str
 
 
@@ -210,7 +207,7 @@ class MachineView:
     calendar: Calendar[ClaimKey] = field(init=False)
     capabilities: deque[Capability] = field(default_factory=deque)
     ahead_capabilities: deque[Capability] = field(default_factory=deque)
-    """For tasks that are to wait there for a place."""
+    """For prefetched tasks."""
     matched: dict[Capability, Matched] = field(default_factory=dict)
     """Pending matches, the oldest first."""
     tenants: dict[str, int] = field(default_factory=dict)
@@ -254,10 +251,10 @@ class MachineView:
         )
 
     def rank(self) -> Rank:
-        """Where it stands among those where a task may start (paper 000, section 5.4).
+        """Return its rank among the machines where a task may start (paper 000, section 5.4).
 
-        What was claimed counts at once: a load average follows only within a minute, and matches
-        of one moment would all go to one machine.
+        Claims count at once, since a load average follows only within a minute: all matches of
+        one moment would go to one machine.
         """
         capacity, free = self.calendar.capacity.cpus, self.calendar.free.cpus
         claimed = capacity - free
@@ -271,7 +268,7 @@ class MachineView:
 
     @property
     def last_matched(self) -> tuple[Capability, Matched] | None:
-        """The last match under way that takes a place; None: there is none."""
+        """Return the last pending match that holds resources; None where there is none."""
         latest = reversed(self.matched.items())
         return next(((each, match) for each, match in latest if not match.is_ahead), None)
 
@@ -285,9 +282,9 @@ class MachineView:
             and (idle.ad or NO_AD) == self.ad
         )
 
-    def what_is_new(self, idle: Idle) -> Idle:
-        """A whole report of a machine that is known, as what changed."""
-        good = dict.fromkeys((*idle.capabilities, *idle.ahead))
+    def changes_in(self, idle: Idle) -> Idle:
+        """Return a whole report of a known machine as a report of what changed."""
+        valid = dict.fromkeys((*idle.capabilities, *idle.ahead))
         live = {running.attempt: running for running in (*idle.began, *idle.waiting)}
         self.capabilities.clear()
         self.ahead_capabilities.clear()
@@ -295,7 +292,7 @@ class MachineView:
             idle,
             capabilities=tuple(each for each in idle.capabilities if each not in self.matched),
             ahead=tuple(each for each in idle.ahead if each not in self.matched),
-            spent=tuple(each for each in self.matched if each not in good),
+            spent=tuple(each for each in self.matched if each not in valid),
             ended=tuple(
                 key
                 for key in (*self.calendar, *self.calendar.ahead)
@@ -304,7 +301,7 @@ class MachineView:
         )
 
     def match(self, entry: QueuedJob, now_s: float, key: int) -> ClaimKey:
-        """Claim the place of a task of `entry`; by `key` where no capabilities are in use."""
+        """Claim resources for a task of `entry`; under `key` where no capabilities are in use."""
         kind = entry.kind.key
         resources = self.calendar.capacity if kind.exclusive else kind.resources
         if not self.mints:
@@ -316,7 +313,7 @@ class MachineView:
         return capability
 
     def match_ahead(self, entry: QueuedJob, now_s: float) -> Capability:
-        """A task of `entry` is to wait there for a place."""
+        """Claim resources for a task of `entry` as soon as other claims there end."""
         kind = entry.kind.key
         stay_s = None if kind.stay_s is None else MATCH_UNTIL_S + AHEAD_WAIT_S + kind.stay_s
         capability = self.ahead_capabilities.popleft()
@@ -325,45 +322,45 @@ class MachineView:
         return capability
 
     def give_back(self, capability: Capability, matched: Matched) -> None:
-        """A match came to nothing; its capability may still be good."""
+        """Take back the capability of a failed match: it may still be valid."""
         (self.ahead_capabilities if matched.is_ahead else self.capabilities).append(capability)
 
     def drop_home(self, home: str) -> None:
-        """A home is gone: its tasks that are matched here do not wait again."""
+        """Let the matched tasks of a home that is away not wait again."""
         for capability, matched in self.matched.items():
             if matched.entry.want.job.home == home:
                 self.matched[capability] = matched._replace(is_wanted=False)
 
     def advertised(self, idle: Idle) -> None:
-        """What the machine says of itself beside its claims."""
+        """Take what a machine reports beside its claims."""
         self.version = idle.version
         self.unavailable = idle.unavailable
         self.load, self.foreign_load = idle.load, idle.foreign_load
         self.keyboard_idle_s = idle.keyboard_idle_s
 
     def forget(self, capability: Capability) -> None:
-        """The machine has seen it: it is good for nothing any more."""
+        """Remove a capability that was used."""
         for capabilities in (self.capabilities, self.ahead_capabilities):
             if capability in capabilities:
                 capabilities.remove(capability)
 
     def moved_in(self, tenant: str) -> None:
-        """A task of someone who may have one at a time begins; empty: of nobody such."""
+        """Count a task of a tenant who may have one at a time; ignore an empty name."""
         if tenant:
             self.tenants[tenant] = self.tenants.get(tenant, 0) + 1
 
     def moved_out(self, tenant: str) -> None:
-        """It is over."""
+        """Count off a task of a tenant."""
         if tenant:
             self.tenants[tenant] -= 1
             if not self.tenants[tenant]:
                 del self.tenants[tenant]
 
     def check(self) -> None:
-        """Raise where places and matches do not go together: (a) as the broker sees it.
+        """Raise if claims and matches contradict each other: invariant (a) as the broker sees it.
 
-        A machine without its launcher may have come up a moment ago: before that has said so, it
-        does not know which of its claims have ended, whose place others were given.
+        A machine that has just started may not know yet which of its claims ended while their
+        resources were given to others.
         """
         if self.unavailable is None or self.unavailable.rule not in MAY_JUST_BE_UP:
             self.calendar.check()

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from iriai.policy.matching.match import Matches
 
 REMEMBERED_S = 600.0
-"""A user who was made there meanwhile is served within ten minutes; each try costs a refusal."""
+"""Less: more refusals; more: a user who was added there meanwhile waits longer."""
 USERS_MAX = 1000
-"""Users named by one machine. A thousand people are the largest site; a machine that names more
-makes it up."""
+"""Users that one machine may name. The largest site has a thousand; a machine that names more is
+faulty."""
 NOWHERE: frozenset[str] = frozenset()
 
 
@@ -44,60 +44,61 @@ class Exclusion(NamedTuple):
 class UserExclusions:
     """The users whose tasks a machine refused, or whose tasks all fail there.
 
-    Without this the same is tried again and again, and the machine would be left alone for
-    everybody. The machine may change its mind: it is asked again after a while, and when it is
-    known anew.
+    Without it the same tasks would be tried repeatedly, and the machine be backed off for all
+    users. A refusal is forgotten after a while, and when the machine is reported anew.
     """
 
     def __init__(self) -> None:
-        self._said: dict[str, OrderedDict[User, Exclusion]] = {}
+        self._exclusions: dict[str, OrderedDict[User, Exclusion]] = {}
         """By machine, the oldest first."""
         self._next_s: float | None = None
         self._is_stale = False
-        """Whether `_next_s` may be another, since something was said or forgotten."""
+        """Whether `_next_s` must be computed again."""
         self._machines: dict[User, frozenset[str]] = {}
         self._changed: dict[User, None] = {}
 
     def add(self, machine: str, whose: TurnedAway, now_s: float) -> None:
-        """A machine said it."""
+        """Note a refusal by a machine."""
         user = User(whose.home, whose.user)
         self._put(machine, user, Exclusion(now_s + REMEMBERED_S, whose.words))
 
     def exclude(self, machine: str, user: User, words: str, until_s: float) -> None:
-        """A user's tasks fail at once there, and do well elsewhere: none is tried until then."""
-        said = self._said.get(machine)
-        known = said.get(user) if said else None
+        """Exclude a user whose tasks fail at once only there, unless the machine itself refused."""
+        excluded = self._exclusions.get(machine)
+        known = excluded.get(user) if excluded else None
         if known is None or known.is_concluded:
             self._put(machine, user, Exclusion(until_s, words, is_concluded=True))
 
     def relent(self, machine: str, user: str) -> None:
-        """A task of that user did well there: what the broker came to by itself is over."""
-        said = self._said.get(machine, OrderedDict())
-        for each, exclusion in list(said.items()):
+        """Drop what the broker concluded of a user: a task of theirs succeeded there."""
+        excluded = self._exclusions.get(machine, OrderedDict())
+        for each, exclusion in list(excluded.items()):
             if exclusion.is_concluded and each.name == user:
                 self._drop(machine, each)
 
-    def _put(self, machine: str, user: User, word: Exclusion) -> None:
-        said = self._said.setdefault(machine, OrderedDict())
-        is_new = said.pop(user, None) is None
-        said[user] = word
+    def _put(self, machine: str, user: User, exclusion: Exclusion) -> None:
+        excluded = self._exclusions.setdefault(machine, OrderedDict())
+        is_new = excluded.pop(user, None) is None
+        excluded[user] = exclusion
         if is_new:
             self._set(user, self._of(user) | {machine})
-        if len(said) > USERS_MAX:
-            self._drop(machine, next(iter(said)))
+        if len(excluded) > USERS_MAX:
+            self._drop(machine, next(iter(excluded)))
         self._is_stale = True
 
     def forget(self, machine: str) -> None:
         """Forget the refusals of a machine that is known again: they may not hold."""
-        for user in list(self._said.get(machine, ())):
+        for user in list(self._exclusions.get(machine, ())):
             self._drop(machine, user)
 
     def expire(self, now_s: float) -> None:
         """Forget old refusals, so that the machines are asked again."""
         if self.next_s is None or now_s < self.next_s:
             return
-        for machine, said in list(self._said.items()):
-            for user in [user for user, word in said.items() if word.until_s <= now_s]:
+        for machine, excluded in list(self._exclusions.items()):
+            for user in [
+                user for user, exclusion in excluded.items() if exclusion.until_s <= now_s
+            ]:
                 self._drop(machine, user)
 
     @property
@@ -105,7 +106,11 @@ class UserExclusions:
         """Return when something is forgotten next; None: nothing is remembered."""
         if self._is_stale:
             self._is_stale = False
-            times = (word.until_s for said in self._said.values() for word in said.values())
+            times = (
+                exclusion.until_s
+                for excluded in self._exclusions.values()
+                for exclusion in excluded.values()
+            )
             self._next_s = min(times, default=None)
         return self._next_s
 
@@ -115,11 +120,11 @@ class UserExclusions:
 
     def get(self, machine: str, want: Want) -> Exclusion | None:
         """Return why a machine does not run a want's tasks; None where it may run them."""
-        said = self._said.get(machine)
-        return said.get(User(want.job.home, user_of(want))) if said else None
+        excluded = self._exclusions.get(machine)
+        return excluded.get(User(want.job.home, user_of(want))) if excluded else None
 
     def drain_changed(self) -> dict[User, None]:
-        """For whom other machines are out of the question than when this was last asked."""
+        """Return the users whose excluded machines changed since the last call."""
         changed, self._changed = self._changed, {}
         return changed
 
@@ -128,9 +133,9 @@ class UserExclusions:
 
     def _drop(self, machine: str, user: User) -> None:
         self._is_stale = True
-        del self._said[machine][user]
-        if not self._said[machine]:
-            del self._said[machine]
+        del self._exclusions[machine][user]
+        if not self._exclusions[machine]:
+            del self._exclusions[machine]
         self._set(user, self._of(user) - {machine})
 
     def _set(self, user: User, machines: frozenset[str]) -> None:
@@ -142,24 +147,24 @@ class UserExclusions:
 
 
 def user_of(want: Want) -> str:
-    """As whom its tasks run."""
+    """Return the name of the user as whom the tasks run."""
     return want.user or want.account.user
 
 
 TEXTS_KEPT = 4096
-"""Expressions of which it is known what they mention."""
+"""Expressions whose attributes are remembered."""
 
 
 class Matchmaking:
     """Matches requirements with machines; maintained once an expression is in use."""
 
-    def __init__(self, park: MachinePool) -> None:
+    def __init__(self, pool: MachinePool) -> None:
         self.matches: Matches | None = None
         """None: no job and no machine has ever had requirements here."""
-        self._pool = park
+        self._pool = pool
 
     def key(self, want: Want) -> DemandKey | None:
-        """What the want's tasks ask of machines, and owners may ask of them; None: nothing."""
+        """Return the key of what a job and owners require of each other; None: nothing."""
         has_any = want.requirements or want.rank
         if not has_any and (self.matches is None or not self.matches.has_policies):
             return None
@@ -173,7 +178,7 @@ class Matchmaking:
         )
 
     def put(self, view: MachineView) -> bool:
-        """A machine is new or known anew; whether what is to be known of jobs is another."""
+        """Enter a machine; return whether owners look at other attributes of jobs than before."""
         if self.matches is None:
             if not (view.ad.requirements or view.ad.rank):
                 return False
@@ -182,21 +187,21 @@ class Matchmaking:
         return self.matches.put(view.name, ad_of(view), measured(view))
 
     def drop(self, machine: str) -> None:
-        """A machine is gone for good."""
+        """Remove a machine."""
         if self.matches is not None:
             self.matches.forget(machine)
 
     def measured(self, view: MachineView) -> bool:
-        """A machine told its load; whether what may run there may be another."""
+        """Take a machine's load; return whether what may run there may have changed."""
         return self.matches is not None and self.matches.measured(view.name, measured(view))
 
     def tick(self, wall_s: float) -> bool:
-        """The time; whether what may run where may be another."""
+        """Take the time; return whether what may run where may have changed."""
         return self.matches is not None and self.matches.tick(wall_s)
 
     @property
     def follows_clock(self) -> bool:
-        """Return whether what may run where depends on the time."""
+        """Return whether any requirement depends on the time."""
         return self.matches is not None and self.matches.follows_clock
 
     def begin(self) -> Matches:
@@ -211,7 +216,7 @@ class Matchmaking:
 
 
 def ad_of(view: MachineView) -> MachineAd:
-    """A machine's ad; of one that told none, what its capacity says."""
+    """Return a machine's ad; of one that reported none, one made from its capacity."""
     if view.ad.attributes:
         return view.ad
     attributes = capacity_attributes(view.name, view.calendar.capacity, view.speed)
@@ -219,12 +224,12 @@ def ad_of(view: MachineView) -> MachineAd:
 
 
 def measured(view: MachineView) -> dict[str, Value]:
-    """What a machine measured last."""
+    """Return what a machine measured last."""
     return load_attributes(view.load, view.foreign_load, view.keyboard_idle_s)
 
 
 def attributes_of_want(want: Want) -> dict[str, Value]:
-    """What owners' policies see of a job."""
+    """Return the attributes of a job that owners' policies can use."""
     account = want.account._replace(group=want.group) if want.group else want.account
     return job_attributes(
         account, want.resources, want.limit_s, want.urgency, exclusive=want.exclusive
@@ -233,5 +238,5 @@ def attributes_of_want(want: Want) -> dict[str, Value]:
 
 @lru_cache(TEXTS_KEPT)
 def mentioned(text: str) -> frozenset[str]:
-    """The keys of the attributes that an expression looks at."""
+    """Return the keys of the attributes that an expression uses."""
     return condition(text).keys

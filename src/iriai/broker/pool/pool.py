@@ -12,7 +12,7 @@ from iriai.model.resources import Resources
 
 LACKING_MAX = 16
 """Needs that are known to fit nowhere. More: each machine that changes is compared with more of
-them; fewer: one that is new is sought on more machines in vain."""
+them; fewer: more searches in vain."""
 
 
 class BlockMaximum:
@@ -24,7 +24,7 @@ class BlockMaximum:
         self.cpus = self.memory = self.gpus = 0
 
     def include(self, view: MachineView) -> None:
-        """A machine is there, with what it has free now."""
+        """Raise the maxima to what a machine of the block has free."""
         free = view.calendar.free
         if free.cpus > self.cpus:
             self.cpus = free.cpus
@@ -48,9 +48,9 @@ class AvailableMachines:
             BlockMaximum
         )
         self._ranks: dict[str, Rank] = {}
-        """Under which each stands there."""
+        """The rank under which each machine is entered."""
         self._lacking: list[Resources] = []
-        """What fits on none of them, the smallest such needs; so nothing larger does either."""
+        """The smallest needs that fit on none of them; nothing larger fits either."""
 
     def __len__(self) -> int:
         return len(self._ranks)
@@ -59,7 +59,7 @@ class AvailableMachines:
         return machine in self._ranks
 
     def place(self, view: MachineView) -> None:
-        """A machine is new or has changed: in its place where it is open, else out."""
+        """Enter a machine by its present rank where it is open, else drop it."""
         rank = view.rank() if view.is_open else None
         if rank is not None and self._lacking:
             free = view.calendar.free
@@ -117,14 +117,14 @@ class MachinePool:
         self.views: dict[str, MachineView] = {}
         self.open = AvailableMachines()
         self.fresh: dict[str, MachineView] = {}
-        """Those with room that was not there when last nothing more could start."""
+        """Machines with room that is new since a pass ended."""
         self.news: dict[str, MachineView] = {}
-        """Those of them with room that was not there when the last pass began."""
+        """Those of `fresh` whose room is new since the last pass began."""
         self.total_cpus = 0
         self._kinds: dict[Resources, list[End]] = {}
         """By capacity; first ends in order."""
         self._ends: dict[str, float] = {}
-        """Under which first end each stands there."""
+        """The first end under which each machine is entered."""
 
     def put(self, view: MachineView) -> None:
         """Add a machine that is new, or known again."""
@@ -139,7 +139,7 @@ class MachinePool:
         self.grew(view)
 
     def drop(self, view: MachineView) -> None:
-        """A machine is gone for good."""
+        """Remove a machine."""
         self._leave_kind(view)
         del self.views[view.name], self._ends[view.name]
         self.fresh.pop(view.name, None)
@@ -166,22 +166,22 @@ class MachinePool:
         self.fresh[view.name] = self.news[view.name] = view
 
     def nothing_left(self) -> None:
-        """Count later room as new: no waiting task could start."""
+        """Count only later room as new: no waiting task could start."""
         self.fresh.clear()
         self.news.clear()
 
     def has_kind_for(self, resources: Resources) -> bool:
-        """Return whether some machine could hold that if nothing ran there."""
+        """Return whether some machine could hold `resources` if nothing ran there."""
         return any(resources.fits_in(capacity) for capacity in self._kinds)
 
     def by_first_end(self, resources: Resources) -> Iterator[tuple[float, MachineView]]:
-        """Yield machines that could ever hold that, in the order of their first ends."""
+        """Yield machines that could ever hold `resources`, in the order of their first ends."""
         able = [ends for capacity, ends in self._kinds.items() if resources.fits_in(capacity)]
         for end_s, name in able[0] if len(able) == 1 else merge(*able):
             yield end_s, self.views[name]
 
     def check(self) -> None:
-        """Raise where an index is not what the machines are."""
+        """Raise if an index differs from the machines."""
         for view in self.views.values():
             view.check()
             assert (view.name in self.open) == view.is_open, f"whether {view.name} is open"

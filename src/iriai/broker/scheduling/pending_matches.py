@@ -330,8 +330,8 @@ class PendingMatches:
             if matched.entry.want.job.home == self._machine:
                 continue
             self._is_told_away = True
-            if matched.told_s + RESEND_S <= now_s:
-                view.matched[capability] = matched._replace(told_s=now_s)
+            if matched.sent_s + RESEND_S <= now_s:
+                view.matched[capability] = matched._replace(sent_s=now_s)
                 left_s = matched.until_s - now_s
                 effects.append(self._match(matched.entry, view, capability, left_s))
         return effects
