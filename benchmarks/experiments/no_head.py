@@ -31,7 +31,7 @@ from iriai.sim.world.work import Work, plain_job
 from iriai.sim.world.world import World
 
 SETTLE_S = 60.0
-"""Machines find each other before anything is handed in."""
+"""Machines find each other before the first submission."""
 LAN = Delays()
 PAPER = Delays(median_s=0.036, sigma=0.5, longest_s=0.100)
 """Round trips up to 200 ms."""
@@ -44,22 +44,22 @@ class Variant:
 
     machines: int
     homes: int
-    """Of the machines, the first; 1: a machine of its own that runs nothing."""
+    """The number of machines with a home; 1: a machine of its own that runs nothing."""
     cluster_machines: int = 0
     """How many machines are one cluster; 0: all."""
     load: float = 1.0
-    """Work that comes in, as a part of what all machines can do."""
+    """The work that arrives, as a part of what all machines can do."""
     shortest_s: float = 1800.0
     longest_s: float = 3600.0
     warm_s: float = 1800.0
-    """Before the window."""
+    """Seconds before the window."""
     window_s: float = 7200.0
     loss: float = 0.0
     broker_dies_each_s: float = 0.0
     broker_away_s: float = 60.0
     delays: Delays = LAN
     gossiping: int | None = None
-    """How many clusters gossip, with each other; None: all. The others are told who is there."""
+    """How many clusters gossip, with each other; None: all. Others use an oracle."""
     is_saturated: bool = False
     """Whether more waits than all machines can do, from the beginning."""
     seed: int = 1
@@ -218,8 +218,6 @@ class Trial:
         self._starts: dict[int, float] = {}
         self._stretches: list[Stretch] = []
         self._rng = Rng(setting.seed, "homes")
-        self.brokers: dict[str, None] = {}
-        """Machines that were broker in the window."""
         self._homes = self._build()
 
     def _build(self) -> list[SimulatedMachine]:

@@ -33,7 +33,7 @@ JOBS = 20
 RUN_S = 0.5 * HOUR_S
 LOOK_S = 600.0
 AT_ONCE = 1
-"""How many jobs somebody who has held them back hands in at a look."""
+"""The number of jobs held back that a user submits at a time."""
 MEASURE_S = 60.0
 FACTORS = (1.0, 0.8, 0.5, 0.2)
 
@@ -65,7 +65,7 @@ class _Days:
         self._place = Workplace(CPUS, configuration, seed)
         self._rng = Rng(seed, "submissions")
         self._held: dict[str, int] = {}
-        """How many jobs each user holds back."""
+        """The number of jobs that each user holds back."""
         self._later: set[int] = set()
         """Jobs that were held back."""
         agenda = self._place.world.agenda

@@ -39,7 +39,7 @@ class RumourSettings(NamedTuple):
     period_s: float
     """Between two rounds of a machine; in each it tells one other."""
     stop_after: int
-    """After how many that knew already one is told no more."""
+    """The number of receivers that knew an entry already after which it is no longer spread."""
     answers: bool
     """Whether who hears some tells its own in return (section 4.5: tables are exchanged) or not
     (section 2.3.1)."""
@@ -59,7 +59,7 @@ class RumourDirectory(Directory):
         super().__init__(publisher, table, notices, rng, GossipSection(settings.period_s))
         self._rules = settings
         self.told: dict[EntryKey, tuple[tuple[int, int, int], int]] = {}
-        """What is still told: which version, and how many knew it."""
+        """The entries that are still spread: the version, and how many knew it."""
         self._said: list[tuple[str, Rumour | Known]] = []
 
     def changed(

@@ -46,10 +46,10 @@ def test_machines_are_forgotten_with_their_entries_in_worlds_of_faults(monkeypat
 
 def test_a_broker_that_goes_on_without_one_of_its_machines_is_found_out():
     world = cluster()
-    judge = Checker(world)
+    checker = Checker(world)
     run(world, 1.0)
-    judge.check_end()
+    checker.check_end()
     state = front(world).core.broker.state
     state.drop_machine(state.machines["b2"], world.now_s)
     with pytest.raises(AssertionError, match="the broker does not know b2"):
-        judge.check_end()
+        checker.check_end()

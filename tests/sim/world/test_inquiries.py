@@ -25,7 +25,7 @@ def ask_all(world: PeerWorld, broker: str) -> dict[str, list[int]]:
 
 def ends(world: PeerWorld, asked: dict[str, list[int]]) -> list[bytes | None]:
     """How all of them ended; each has to have."""
-    return [world.machines[name].told[number] for name in asked for number in asked[name]]
+    return [world.machines[name].answers[number] for name in asked for number in asked[name]]
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.2])
@@ -56,4 +56,4 @@ def test_one_that_only_connects_outwards_asks_and_is_answered():
     world.run_until(10.0)
     number = world.ask("m3", "m0", b"who?")
     world.run_until(world.now_s + 1.0)
-    assert world.machines["m3"].told == {number: b"who?"}
+    assert world.machines["m3"].answers == {number: b"who?"}

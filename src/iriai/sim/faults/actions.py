@@ -21,16 +21,16 @@ from iriai.sim.world.work import Work, plain_job
 from iriai.sim.world.world import World
 
 PING_S = 3.0
-"""How long others take a daemon that is stopped for one that works."""
+"""Seconds after which others notice that a daemon is stopped."""
 WRITES_WITHIN_S = 60.0
-"""A daemon that writes nothing for so long is spared."""
-TOLD_S = 30.0
-"""After this whatever a launcher had to say was said, and written, on the slowest disk."""
+"""Seconds after which a daemon that writes nothing is spared."""
+REPORTED_S = 30.0
+"""Seconds within which all events of a launcher are reported and durable on any disk."""
 BY = "someone"
 TRUSTED_USERS = ("ann", "bob", "eve")
-"""For whom homes may speak: the bits of a happening's number, the first the lowest."""
-HEARS_AGAIN_S = 5.0
-"""When a machine that heard nothing, since it was not there, is told once more."""
+"""The users for whom homes may be trusted: the bits of `Happening.number`, lowest first."""
+RULES_RETRY_S = 5.0
+"""Seconds after which a change of rules is retried on a machine whose daemon was down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Submission:
     urgency: float = 1.0
     max_restarts: int | None = None
     memory_bytes: int = 0
-    """Of each task; 0: as much as there is."""
+    """Memory of each task; 0: without a limit."""
 
     def spec(self) -> JobSpec:
         """Return the job as its home stores it."""
@@ -72,7 +72,7 @@ class Happening:
     other: str = ""
     """The machine at the other end, of what happens to a link."""
     number: int = 0
-    """Which job, or how many turns."""
+    """The number of a job, or of turns."""
     submission: Submission | None = None
 
     def __str__(self) -> str:
@@ -188,7 +188,7 @@ def _users(happening: Happening) -> tuple[str, ...]:
 def _rules_change(world: World, machine: SimulatedMachine, change: Callable[[], None]) -> None:
     """Change the admission rules of a machine, or retry later if its daemon does not run."""
     if not machine.is_up or machine.is_stopped:
-        world.agenda.after(HEARS_AGAIN_S, partial(_rules_change, world, machine, change))
+        world.agenda.after(RULES_RETRY_S, partial(_rules_change, world, machine, change))
         return
     change()
     _asks(world, machine, machine.core.node.rules_changed)
@@ -397,7 +397,7 @@ def end_all(world: World) -> None:
             _measured(world, machine, 0.0)
             _resume(world, machine)
             # A prolog that failed just now is told a moment later.
-            world.agenda.after(TOLD_S, partial(_resume, world, machine))
+            world.agenda.after(REPORTED_S, partial(_resume, world, machine))
         if Part.HOME in machine.plan.parts:
             for number, job in list(machine.core.home.jobs.items()):
                 if job.held:

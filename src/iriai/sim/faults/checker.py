@@ -26,7 +26,7 @@ from iriai.sim.world.process import ProcessModel
 from iriai.sim.world.world import World
 
 HOPS_MAX = 2
-"""What docs/spec/008 permits."""
+"""The limit of docs/spec/008."""
 
 
 class ForwardingCheck:
@@ -62,13 +62,13 @@ class ForwardingCheck:
 
 
 PROMISE_TOLERANCE_S = 1.5
-"""A promise is told again only when it changes by a second, and news take a moment."""
+"""A promise is sent again only when it changes by a second, and messages take a moment."""
 USAGE_TOLERANCE_S = 0.1
 """Clocks that differ by minutes let a week's half-life decay differently by less."""
 CHARGE_TOLERANCE_S = 1e-6
-"""Rounding."""
+"""The tolerance for rounding."""
 BY_ITSELF = (EndCause.COMPLETED, EndCause.FAILED, EndCause.MEMORY_LIMIT)
-"""How tasks end whom nobody ends."""
+"""The causes of tasks that end by themselves."""
 
 
 class Checker:
@@ -84,11 +84,11 @@ class Checker:
         self._rows: dict[tuple[str, Account], LedgerRow] = {}
         self._cores: dict[str, Machine] = {}
         self._unfit: dict[str, tuple[Machine, dict[AttemptId, None]]] = {}
-        """Of each machine the prologs that had failed after its last turn, and who was told."""
+        """By machine, the core and the failed prologs after its last turn."""
         self._drained_for: dict[AttemptId, None] = {}
-        """Attempts whose prolog failed, and that was seen to have its consequence."""
+        """Attempts whose failed prolog has drained the machine."""
         self._promises: dict[JobId, tuple[int, float]] = {}
-        """How many tasks waited when the start of the first was promised, and for when."""
+        """By job, the number of waiting tasks and the promised start of the first."""
         self.hops = ForwardingCheck(lambda name: world.machines[name].plan.cluster)
         for machine in world.machines.values():
             machine.launcher.on_start = partial(self._started, machine)

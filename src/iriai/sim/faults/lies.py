@@ -8,10 +8,10 @@ import msgspec
 
 from iriai.sim.world.rng import Rng
 
-Said = TypeVar("Said")
+Value = TypeVar("Value")
 
 
-def altered(value: Said, rng: Rng) -> Said:
+def altered(value: Value, rng: Rng) -> Value:
     """Return `value` with one part changed to another value of its type."""
     if isinstance(value, msgspec.Struct):
         names = tuple(name for name in value.__struct_fields__ if name != "kind")
@@ -31,7 +31,7 @@ def altered(value: Said, rng: Rng) -> Said:
     return _altered_scalar(value, rng)
 
 
-def _altered_scalar(value: Said, rng: Rng) -> Said:
+def _altered_scalar(value: Value, rng: Rng) -> Value:
     other: Any = value
     if isinstance(other, bool):
         other = not other

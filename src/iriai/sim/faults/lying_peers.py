@@ -54,28 +54,28 @@ LIAR = "liar"
 GONE = "gone"
 """An honest machine that crashes while the liar speaks."""
 BEGINS_S, ENDS_S = 20.0, 80.0
-"""Of the lies."""
+"""The times of the lies."""
 ALONE_S = LEAST_FACTOR * MOST_FACTOR
 """Of a period of 1 s: how long one waits that came up again, and suspects what all others took for
 dead before."""
 PATIENCE_S = 60.0
-"""After the last lie, until all honest machines take each other for alive."""
+"""Seconds after the last lie in which all honest machines see each other as alive."""
 LIES_PER_S = 10
-LOOK_EACH_S = 0.5
+CHECK_EACH_S = 0.5
 ANSWERS_EACH_S = 0.1
-"""Between two looks of the liar for probes that it could answer in place of a dead machine."""
+"""Seconds between two attempts of the liar to answer probes of the dead machine."""
 SUSPICIONS_MAX = REFUTED_MAX + 10
 """Of honest machines, by one of them, in all: those by the liar until it is not believed any more,
 and honest ones, which are few where no message is lost."""
 LIAR_CPUS = 4.0
-"""What it says that it can charge in a second, where it does not say too much."""
+"""The cpus that the liar claims where it does not claim too much."""
 FADING = Decay(604_800.0)
 MOST_S = (
     TOLERANCE
     * LIAR_CPUS
     * (FADING.counting_s + SLACK_S + ADVANCE_FACTOR * (FADING.counting_s + ADVANCE_SLACK_S))
 )
-"""That a machine of the liar's size can have counted, at most."""
+"""The most seconds that a machine of the liar's size can have counted."""
 
 
 def fails(seed: int) -> str | None:
@@ -90,17 +90,17 @@ class _World:
         self.peers.on_entries = self._learned
         self._ledgers: dict[str, LedgerSync] = {}
         self._signer = KeyedSigner(seed, LIAR)
-        self._heard: list[ToMembership | ToDirectory] = []
-        """What honest machines said to the liar."""
+        self._received: list[ToMembership | ToDirectory] = []
+        """Messages of honest machines to the liar."""
         count = 5 + self.rng.below(4)
         names = [f"m{number}" for number in range(count)]
         for name in (*names, GONE, LIAR):
             self._add(name, [] if name == names[0] else [names[0]])
         self.honest = [*names, GONE]
         self._framed = self.rng.pick(names)
-        """In whose name the liar doubts."""
+        """The member in whose name the liar doubts."""
         self.peers.on_send = lambda _, send: (
-            self._heard.append(send.message)  # type: ignore[arg-type]
+            self._received.append(send.message)  # type: ignore[arg-type]
             if send.machine == LIAR
             else None
         )
@@ -138,7 +138,7 @@ class _World:
         restarts = self.rng.pick(self.honest[:-1])
         peers.agenda.at(self.rng.between(BEGINS_S, ENDS_S / 2), partial(self._restart, restarts))
         while peers.now_s < ENDS_S:
-            peers.run_until(peers.now_s + LOOK_EACH_S)
+            peers.run_until(peers.now_s + CHECK_EACH_S)
             self._check()
         peers.run_until_true(self._is_known_dead, ENDS_S + ALONE_S)
         self._check_dead()
@@ -293,8 +293,8 @@ class _World:
 
     def _altered(self, to: str) -> tuple[Part, Any]:
         """Repeat a message of an honest machine with one field altered."""
-        if not self._heard:
+        if not self._received:
             return self._doubt(to)
-        message = self.rng.pick(tuple(self._heard[-50:]))
+        message = self.rng.pick(tuple(self._received[-50:]))
         part = Part.MEMBERSHIP if isinstance(message, ToMembership) else Part.DIRECTORY
         return part, altered(message, self.rng)

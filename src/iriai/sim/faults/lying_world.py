@@ -31,15 +31,15 @@ from iriai.wire.parts import pack, unpack
 
 LIAR = "liar"
 BEGINS_S, ENDS_S = 10.0, 120.0
-"""Of the lies."""
+"""The times of the lies."""
 PATIENCE_S = 1_000.0
-"""After them, until all jobs of honest homes have ended."""
-LOOK_EACH_S = 20.0
+"""Seconds after the lies in which all jobs of honest homes end."""
+CHECK_EACH_S = 20.0
 LIE_CHANCE = 0.3
-"""Of each message."""
+"""The chance that a message is altered."""
 JOBS = 12
 BOUND_S = 1e8
-"""Above what a machine of the liar's size can have counted; far below what it says."""
+"""More than a machine of the liar's size can count, and far less than it claims."""
 
 
 def fails(seed: int) -> str | None:
@@ -62,7 +62,7 @@ class _LyingWorld:
             machine.launcher.on_start = partial(self._starts, machine)
             machine.launcher.on_end = self._ends
         liar = world.machines[LIAR]
-        liar.on_send = self._say
+        liar.on_send = self._send
         arrive = world.network.on_arrival
 
         def arrives(machine: SimulatedMachine, event: Delivered | LinkUp | LinkDown) -> None:
@@ -91,7 +91,7 @@ class _LyingWorld:
         until_s = world.now_s + PATIENCE_S
         while self._unfinished():
             assert world.now_s < until_s, f"never end: {', '.join(self._unfinished())}"
-            world.run_until(world.now_s + LOOK_EACH_S)
+            world.run_until(world.now_s + CHECK_EACH_S)
         followed = {machine.core.broker_at for machine in self._honest}
         assert len(followed) == 1, f"they follow {followed}"
 
@@ -111,7 +111,7 @@ class _LyingWorld:
 
     # --- lies ------------------------------------------------------------------------------------
 
-    def _say(self, machine: SimulatedMachine, send: Send) -> None:
+    def _send(self, machine: SimulatedMachine, send: Send) -> None:
         is_lie = BEGINS_S <= self._world.now_s < ENDS_S and self._rng.chance(LIE_CHANCE)
         if is_lie:
             message = altered(send.message, self._rng)

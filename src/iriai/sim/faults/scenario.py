@@ -18,31 +18,31 @@ from iriai.sim.world.work import FAILURE, SUCCESS, Work
 from iriai.sim.world.world import World
 
 BEGIN_S = 10.0
-"""All links are up by then."""
+"""The time by which all links are up."""
 FAULTS_UNTIL_S = 200.0
-"""From here on everything works, and every feasible job must end."""
+"""The end of all faults; from then on every feasible job must end."""
 DRIFT_MAX = 0.004
 """Two clocks differ by less than the hundredth that leases allow for."""
 SHORT_CHANCE = 0.2
-"""Of a seed to have many short tasks as well."""
+"""The chance that a seed has many short tasks as well."""
 HOLE_CHANCE = 0.2
-"""Of a seed to have a machine on which many tasks fail at once."""
+"""The chance that a seed has a machine on which many tasks fail at once."""
 FRONT = "front"
 CLUSTER = "lab"
 CLUSTERS = (CLUSTER, "art", "law", "sea")
-"""Where there are several: the first two to four, the machines in turn."""
+"""The names of several clusters: the first two to four, each machine in turn."""
 PEOPLE = ("cancel", "cancel-running", "hold")
 OF_THEIR_OWN = ("submit", "gone", "forgotten", "prolog-fails", "program-missing")
 """Kinds that are drawn apart from the others."""
 FAULTS = tuple(kind for kind in KINDS if kind not in (*OF_THEIR_OWN, *PEOPLE))
 CPU_PARTS = (1.0, 1.0, 0.1, 2.0)
-"""Of what tasks claim: most use it, some wait, some use more."""
+"""The part of the claimed cpus that tasks use."""
 CLAIMED_BYTES = 1 << 28
 """Of memory, by a third of the jobs: a machine of the world has room for four such tasks."""
 GROWTHS_BYTES_PER_S = (0.0, float(1 << 20), float(1 << 26))
 """The fastest is at `CLAIMED_BYTES` after 4 s; the middle one never is."""
 SYNCS_S = (0.0, 0.005, 0.05, 1.0)
-"""How long commits take; the last is no disk for promises to the second."""
+"""Seconds that commits take; calm scenarios leave out the last."""
 
 LAN = NetworkPlan(latency_s=0.001, jitter_s=0.004, notice_s=1.0)
 SLOW = NetworkPlan(latency_s=0.1, jitter_s=1.0, notice_s=10.0)

@@ -21,11 +21,11 @@ from iriai.sim.world.world import World
 PATIENCE_S = 1_000.0
 """More than all work of the longest story takes on the smallest machine, leases included."""
 TURNS_MAX = 4_000
-"""More turns of all machines than any story has: parts that ask each other for ever."""
+"""More turns of all machines than any story has."""
 BEATS_PER_S = 4
-"""And so many for each second and machine, where machines watch their broker."""
-LOOK_EACH_S = 20.0
-"""Between two looks whether all is done."""
+"""The turns to allow for each second and machine, where machines watch their broker."""
+CHECK_EACH_S = 20.0
+"""Seconds between two checks whether all jobs have ended."""
 STORY_LINES_MAX = 200
 """The last lines of a story: what led to the failure is among them."""
 
@@ -39,9 +39,9 @@ class Counterexample:
     seed: int
     message: str
     happenings: tuple[Happening, ...]
-    """Those without which it does not fail, where it was shrunk."""
+    """The events without which it does not fail."""
     story: tuple[str, ...]
-    """What happened, one line each."""
+    """The events of the run, one line each."""
 
 
 def run(
@@ -98,7 +98,7 @@ def _kind(message: str | None) -> str | None:
 
 def _play(scenario: Scenario, tell: Tell | None) -> None:
     world = scenario.world()
-    judge = Checker(world, is_calm=scenario.is_calm)
+    checker = Checker(world, is_calm=scenario.is_calm)
     if tell is not None:
         _narrate(world, scenario, tell)
     for happening in scenario.happenings:
@@ -106,14 +106,14 @@ def _play(scenario: Scenario, tell: Tell | None) -> None:
     world.run_until(FAULTS_UNTIL_S)
     end_all(world)
     until_s = world.now_s + PATIENCE_S
-    while judge.unfinished() or not world.network.is_whole:
-        assert world.now_s < until_s, f"never end: {', '.join(judge.unfinished())}"
-        world.run_until(world.now_s + LOOK_EACH_S)
+    while checker.unfinished() or not world.network.is_whole:
+        assert world.now_s < until_s, f"never end: {', '.join(checker.unfinished())}"
+        world.run_until(world.now_s + CHECK_EACH_S)
         turns = sum(machine.turns for machine in world.machines.values())
         beats = int(world.now_s) * BEATS_PER_S * world.members.count
         assert turns < TURNS_MAX + beats, f"never come to rest: {turns} turns"
-    world.run_until(world.now_s + LOOK_EACH_S)
-    judge.check_end()
+    world.run_until(world.now_s + CHECK_EACH_S)
+    checker.check_end()
 
 
 def _narrate(world: World, scenario: Scenario, tell: Tell) -> None:

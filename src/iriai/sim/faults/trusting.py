@@ -13,9 +13,9 @@ from iriai.sim.faults.scenario import BEGIN_S, FAULTS_UNTIL_S, Scenario
 from iriai.sim.world.rng import Rng
 
 HEARD_WITHIN_S = 10.0
-"""What gossip takes at most, and a little more."""
+"""Seconds within which a document has reached every machine."""
 CONSENTS_S = (20.0, 400.0)
-"""How long a consent lasts: some end while tasks wait that it was given for."""
+"""The bounds of how long a consent lasts; some end while its tasks wait."""
 EVERYBODY = (1 << len(TRUSTED_USERS)) - 1
 
 
@@ -34,11 +34,11 @@ def with_trust(scenario: Scenario) -> Scenario:
         )
         for plan in scenario.plans
     )
-    happenings = [*_said(rng, 0.0, OTHERS, 0, names)]
+    happenings = [*_delivered(rng, 0.0, OTHERS, 0, names)]
     for _ in range(1 + rng.below(6)):
         at_s = rng.between(0.0, FAULTS_UNTIL_S - HEARD_WITHIN_S)
         users = rng.pick((0, 1, 2, 4, 5, EVERYBODY))
-        happenings += _said(rng, at_s, rng.pick(names), users, names)
+        happenings += _delivered(rng, at_s, rng.pick(names), users, names)
     for _ in range(rng.below(6)):
         at_s = rng.between(BEGIN_S, FAULTS_UNTIL_S)
         users = rng.pick((1, 2, 4))
@@ -49,7 +49,7 @@ def with_trust(scenario: Scenario) -> Scenario:
     return replace(scenario, plans=plans, happenings=tuple(everything))
 
 
-def _said(rng: Rng, at_s: float, home: str, users: int, names: list[str]) -> list[Happening]:
+def _delivered(rng: Rng, at_s: float, home: str, users: int, names: list[str]) -> list[Happening]:
     """Return the delivery of one operator's document to every machine."""
     lag_s = HEARD_WITHIN_S if at_s else 0.0
     return [

@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from math import prod
 from signal import SIG_IGN, SIGINT, signal
 from typing import NamedTuple
 
@@ -26,11 +27,11 @@ from iriai.sim.workload.record import with_starts
 from iriai.sim.workload.settings import POLICIES, ReplaySettings
 
 CASES_MAX = 10_000
-"""More than anybody waits for."""
+"""The most simulations of one sweep."""
 _RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})")
 _ORDER_KEYS = [name for name in keys(OrderSection) if name not in ("name", "backfill")]
 SWEPT = ("policy", "order", "seed", *_ORDER_KEYS)
-"""What a sweep may vary: these, by the names of the configuration."""
+"""The keys that a sweep may vary, by the names of the configuration."""
 
 
 class Case(NamedTuple):
@@ -72,9 +73,7 @@ def swept(words: Sequence[str], base: ReplaySettings) -> list[Case]:
         UsageProblem: a key cannot be varied, or a value is not one of it.
     """
     axes = [_axis(word) for word in words]
-    count = 1
-    for _, values in axes:
-        count *= len(values)
+    count = prod(len(values) for _, values in axes)
     if count > CASES_MAX:
         raise UsageProblem(
             "bad-sweep", f"this sweep has {count:,} simulations", f"the limit is {CASES_MAX:,}"
@@ -204,7 +203,7 @@ def _simulated(log: Log, case: Case) -> _Outcome:
 
 
 _log: Log | None = None
-"""Of a worker: sent once, since it is large."""
+"""The log of a worker process, sent once since it is large."""
 
 
 def _keep(log: Log) -> None:

@@ -59,15 +59,8 @@ def document(log: Log, labels: Sequence[str], simulations: Sequence[Simulation])
     """Return the document of `simulations` of `log`, in their order."""
     facts = LogFacts(log.name, len(log.jobs), log.processors, dict(log.counts))
     results = [
-        CaseResult(
-            label,
-            simulation.settings.policy,
-            simulation.settings.order,
-            simulation.settings.mode,
-            simulation.settings.seed,
-            simulation.metrics,
-        )
-        for label, simulation in zip(labels, simulations, strict=True)
+        CaseResult(label, given.policy, given.order, given.mode, given.seed, metrics)
+        for label, (given, _, metrics) in zip(labels, simulations, strict=True)
     ]
     return Document(facts, tuple(results))
 

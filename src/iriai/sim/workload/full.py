@@ -10,8 +10,6 @@ from dataclasses import replace
 from math import inf
 from random import Random
 
-from iriai.machine.core import Turn
-from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
@@ -19,7 +17,7 @@ from iriai.sim.workload.log import Log, LogJob
 from iriai.sim.workload.record import Progress, Record, no_progress, with_starts
 from iriai.sim.workload.settings import ReplaySettings
 from iriai.sim.world.clock import Clock
-from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
+from iriai.sim.world.machine_model import MachinePlan
 from iriai.sim.world.process import ProcessModel
 from iriai.sim.world.work import Work
 from iriai.sim.world.world import World
@@ -61,7 +59,7 @@ class _FullRun:
             machine = self._front = self.world.add(plan, Clock(wall_s=log.began_wall_s), rng)
         machine.launcher.on_start = self._started
         if settings.is_checked:
-            self.world.watchers.append(_check)
+            self.world.watchers.append(lambda machine, _turn, now: machine.core.check(now))
 
     def run(self) -> list[Record]:
         """Run until the last job has ended, and return the records."""
@@ -102,7 +100,3 @@ def _spec(job: LogJob) -> JobSpec:
         time_limit_s=job.estimate_s,
         kill_grace_s=0.0,
     )
-
-
-def _check(machine: SimulatedMachine, _turn: Turn, now: Instant) -> None:
-    machine.core.check(now)

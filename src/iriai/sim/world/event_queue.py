@@ -12,7 +12,7 @@ HAPPENING, STEP = 0, 1
 that a machine takes it in as one turn."""
 
 Action = Callable[[], object]
-"""What it returns is nobody's concern."""
+"""Its result is ignored."""
 
 
 class EventQueue:

@@ -34,7 +34,7 @@ from iriai.sim.world.work import End, Work, Works
 
 FORGOTTEN = "this attempt ended here earlier, and its end was acknowledged"
 NO_PROGRAM = Work(0.05, (EndCause.FAILED, 127, None))
-"""What a shell does where the program is not there."""
+"""The end of a shell whose program is missing."""
 REFUSED: End = (EndCause.REFUSED, None, None)
 PROLOG_FAILED = "prolog ended with exit code 1"
 
@@ -52,13 +52,13 @@ class LauncherModel:
         self.exits: dict[AttemptId, AttemptExited] = {}
         self.forgotten: dict[AttemptId, None] = {}
         self.starts: list[AttemptId] = []
-        """Every start there ever was: the judge's file."""
+        """All starts of attempts, in order, across restarts."""
         self.refuses = ""
-        """Why it starts nothing at present; empty: it does."""
+        """The reason for which it refuses all starts; empty if it does not."""
         self.fails_at_once = False
-        """Whether tasks find no program on the machine at present, whatever they would do."""
+        """True while the program of each task is missing on the machine."""
         self.fails_prolog = False
-        """Whether the machine's prolog fails at present."""
+        """True while the machine's prolog fails."""
         self.unfit: dict[AttemptId, PrologFailed] = {}
         """Prologs that failed, until the end of the attempt is forgotten."""
         self.is_up = True
@@ -70,13 +70,13 @@ class LauncherModel:
         self._ends: list[tuple[float, int, AttemptId]] = []
         self._sequence = 0
         self._orders: list[Effect] = []
-        """What it was asked while it was stopped."""
+        """Orders received while it was stopped."""
         self._renewed_s: dict[str, float] = {}
-        """By home: since when, on the steady clock, the leases of all its attempts count."""
+        """By home, the steady time from which the leases of its attempts count."""
         self._away_s = 0.0
-        """Since when it is stopped or dead, where it is."""
+        """The time at which it was stopped or died."""
         self._written_s = 0.0
-        """When its journal was last written."""
+        """The time of the last write to its journal."""
 
     def runs(self, attempt: AttemptId, now_s: float) -> bool:
         """Return True if the process of an attempt runs, even if the launcher is away."""
@@ -98,7 +98,10 @@ class LauncherModel:
             case LaunchAttempt():
                 return self._launch(effect, now_s)
             case TerminateAttempt(attempt, cause, grace_s):
-                self.terminate(attempt, cause, grace_s, now_s)
+                process = self.running.get(attempt)
+                if process is not None:
+                    process.ask(cause, grace_s, now_s)
+                    self._plan(process)
             case ForgetAttempt(attempt):
                 self._forget(attempt, now_s)
             case RenewLeases(home, asked_steady_s):
@@ -140,13 +143,6 @@ class LauncherModel:
         self._plan(process)
         self.on_start(process)
         return [AttemptStarted(attempt, self._wall_s(now_s))]
-
-    def terminate(self, attempt: AttemptId, cause: EndCause, grace_s: float, now_s: float) -> None:
-        """End an attempt, at the latest when its grace is over; the first cause stands."""
-        process = self.running.get(attempt)
-        if process is not None:
-            process.ask(cause, grace_s, now_s)
-            self._plan(process)
 
     def _forget(self, attempt: AttemptId, now_s: float) -> None:
         self._written_s = now_s

@@ -68,22 +68,22 @@ class MachinePlan:
     capacity: Resources = Resources(2, 64 << 30)
     parts: tuple[Part, ...] = EVERY_PART
     broker_at: str = ""
-    """Empty: its own."""
+    """The machine of its broker; empty: itself."""
     configuration: Configuration = DEFAULTS
     policy: PlanSource | None = None
-    """From a file, instead of draws and backfill."""
+    """A policy from a file, instead of draws and backfill."""
     speed: float = 1.0
     load_max: float | None = None
     ad: MachineAd | None = None
     """What it says of itself; None: its capacity."""
     rules: HomeRules = EVERYBODY
-    """Whose tasks it runs."""
+    """The rules of whose tasks it runs."""
     outward_only: bool = False
-    """Whether nobody can open a link to it (behind a firewall)."""
+    """True if others cannot open a link to it."""
     sync_s: float = 0.0
     """How long a commit takes."""
     cluster: str = ""
-    """Where its members elect their broker; empty: they do not."""
+    """The cluster that elects its broker; empty without an election."""
 
 
 def _unsent(_machine: SimulatedMachine, _send: Send) -> None:
@@ -111,20 +111,20 @@ class SimulatedMachine:
         self.launcher = LauncherModel(clock, works, plan.speed)
         self.commits = Commits(self.store, plan.sync_s)
         self.settled: list[int] = []
-        """Jobs that whoever waits was told of."""
+        """The numbers of the jobs that completed."""
         self.explanations: dict[int, tuple[Reason, ...]] = {}
-        """What the broker of another machine said of jobs, when it was asked."""
+        """By job, the reasons that the broker of another machine answered."""
         self.core: Machine
         self.is_up = False
         """Whether its daemon lives."""
         self.is_stopped = False
         """Whether its daemon sleeps (SIGSTOP)."""
         self.trusted: dict[str, tuple[float, tuple[str, ...]]] = {}
-        """By home, when an operator said it, and for which users it speaks; it is kept."""
+        """By home, when an operator signed it and for which users; kept across restarts."""
         self.consents: dict[tuple[str, str], float] = {}
-        """By home and user, until when they consent."""
+        """By home and user, the end of their consent."""
         self.let_in: set[tuple[str, str]] = set()
-        """Homes and users that were asked for once, and let in."""
+        """The pairs of home and user that were admitted once."""
         self.boots = 1
         self.turns = 0
         self.on_send: Callable[[SimulatedMachine, Send], None] = _unsent
@@ -139,7 +139,7 @@ class SimulatedMachine:
         self._has_requests = False
         self._waits_for_welcome = False
         self.liars: frozenset[str] = frozenset()
-        """Machines that lie in this world; nobody else is to be accused."""
+        """The machines that lie in this world; no other may be accused."""
         self._stepped_s = -1.0
         self._steps_at_once = 0
 

@@ -20,7 +20,7 @@ from iriai.sim.world.rng import Rng
 from iriai.wire.parts import pack, unpack
 
 OF_BROKERS = (Match, Promise, Quiet)
-"""What brokers say; what they are told is known by the part."""
+"""Messages of brokers; those to brokers are known by the part."""
 
 
 RETRY_S = 1.0
@@ -35,7 +35,7 @@ class NetworkPlan:
     jitter_s: float = 0.0
     """Added to the latency, at most."""
     notice_s: float = 0.0
-    """How long an end may take to notice that a link is broken."""
+    """The most seconds until an end notices that a link is broken."""
     loss: float = 0.0
     """The part of messages to and from brokers that is lost."""
     repeat: float = 0.0
@@ -52,14 +52,14 @@ class _Link:
     def __init__(self, ends: tuple[SimulatedMachine, SimulatedMachine]) -> None:
         self.ends = ends
         self.epoch = 0
-        """Raised when it opens and when it breaks: what was under way is of another one."""
+        """Raised when it opens or breaks: messages of an earlier epoch are lost."""
         self.is_open = False
         self.is_cut = False
-        """Whether nobody can open it: a partition."""
+        """True during a partition."""
         self.is_tried = False
-        """Whether it is to be tried again soon."""
+        """True if another attempt to open it is planned."""
         self.believes: dict[str, bool] = {end.plan.name: False for end in ends}
-        """Which ends take it for open."""
+        """By machine, whether it sees the link as open."""
         self.free_s: dict[str, float] = {}
         """When the last message under way arrives, by receiver."""
         first, second = ends
@@ -71,7 +71,7 @@ class Network:
     """All links of a world."""
 
     has_links = True
-    """Whether machines must be joined before they can speak to each other."""
+    """True if machines need a link to send messages."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Network:
         self.sent = 0
         self._agenda = agenda
         self.on_arrival = arrive
-        """Takes what reaches a machine."""
+        """Called with each event that reaches a machine."""
         self._latency = Rng(seed, "latency")
         self._mishaps = Rng(seed, "mishaps")
         self._notice = Rng(seed, "notice")

@@ -23,7 +23,7 @@ from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
 from iriai.sim.world.rng import Rng
 
 NOTICE_S = 10.0
-"""The longest that it takes until a machine knows that another is gone, or is back."""
+"""The most seconds until a machine knows that another went down or came up."""
 STEADINESS = 1.0
 """The steadiness that all machines report."""
 FORGOTTEN_S = 20.0
@@ -52,9 +52,9 @@ class OracleMembership:
         self._suspects: dict[str, None] = {}
         self._is_up: dict[str, bool] = {}
         self._downs: dict[str, int] = {}
-        """How often each went down."""
+        """The number of times that each went down."""
         self._is_due: dict[str, None] = {}
-        """Who will be told in a while."""
+        """Machines for which a report is planned."""
         self._is_gathering = False
 
     @property

@@ -50,9 +50,9 @@ class Ways:
     loss: float = 0.0
     """The part of all messages that does not arrive."""
     has_relays: bool = True
-    """Whether machines that can only connect outwards are reached at all, except in answer."""
+    """True if outward-only machines are reached by others than those they connect to."""
     through_wire: bool = False
-    """Whether messages are turned into bytes and back, and the bytes counted."""
+    """True if messages are turned into bytes and back."""
 
 
 @dataclass
@@ -68,15 +68,13 @@ class PeerMachine:
     alarms: dict[Part, float] = field(default_factory=dict)
     """By part, the moment of the world at which it wakes."""
     inbox: list[Delivered] = field(default_factory=list)
-    """What arrived in its sleep."""
+    """Messages that arrived while it was suspended."""
     changes: list[Member] = field(default_factory=list)
-    """What its membership said, in order."""
+    """Changes that its membership reported, in order."""
     notices: list[PeerNoticed] = field(default_factory=list)
-    sent_bytes: int = 0
-    sent: int = 0
     inquiries: Inquiries = field(default_factory=lambda: Inquiries(1, Incidents()))
-    told: dict[int, bytes | None] = field(default_factory=dict)
-    """How each of its questions ended, by number."""
+    answers: dict[int, bytes | None] = field(default_factory=dict)
+    """The answers to its questions, by number; None without one."""
 
     def takes_for(self, other: str) -> MemberState | None:
         """Return the state of another member as this machine sees it; None if unknown."""
@@ -119,9 +117,9 @@ class PeerWorld:
         self._delays = Rng(seed, "delays")
         self._losses = Rng(seed, "losses")
         self._sides: dict[str, int] = {}
-        """Which side of a partition each machine is on; all on 0 where there is none."""
+        """The side of a partition of each machine; 0 by default."""
         self._answering = ("", "")
-        """Who handles a message now, and whose."""
+        """The receiver and the sender of the message that is being handled."""
         self._lives = 0
 
     @property
@@ -244,8 +242,8 @@ class PeerWorld:
                 asked, answer = effect, effect.question
                 self.perform(machine, machine.inquiries.answer(asked.machine, asked.number, answer))
             elif isinstance(effect, InquiryOver):
-                assert effect.number not in machine.told, "a question ended twice"
-                machine.told[effect.number] = effect.answer
+                assert effect.number not in machine.answers, "a question ended twice"
+                machine.answers[effect.number] = effect.answer
             elif isinstance(effect, EntriesChanged) and self.on_entries is not None:
                 self.on_entries(machine, effect)
 
@@ -254,16 +252,13 @@ class PeerWorld:
     def _send(self, machine: PeerMachine, send: Send) -> None:
         to = self.machines.get(send.machine)
         message = send.message
-        machine.sent += 1
         if self.on_send is not None:
             self.on_send(machine, send)
         if self._carry is not None:
             self._carry(machine, send)
             return
         if self.ways.through_wire:
-            envelope = pack(send.part, message)
-            machine.sent_bytes += len(bytes(envelope.body))
-            message = unpack(envelope)
+            message = unpack(pack(send.part, message))
         if to is None or self._losses.chance(self.ways.loss):
             return
         legs = 1

@@ -43,9 +43,9 @@ class World:
         self.watchers: list[Watcher] = []
         """Called after each turn of a machine."""
         self.accepted: dict[JobId, float] = {}
-        """Jobs whose ids were told, and when."""
+        """Jobs that are accepted, with the time."""
         self.gone: dict[str, None] = {}
-        """Machines that never come back."""
+        """Machines that left for ever."""
 
     @property
     def now_s(self) -> float:
