@@ -28,7 +28,7 @@ from iriai.model.state import EndCause
 from iriai.node.admission import Admission
 from iriai.node.claims import Claims
 from iriai.node.core import Node
-from iriai.node.held_claim import HeldClaim, UsageCounters
+from iriai.node.metering import HeldClaim, UsageCounters
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.calendar import within_running_cap
 from iriai.sim.world.store_model import StoreModel

@@ -13,8 +13,9 @@ from typing import Any
 from iriai.broker.intake.sessions import Sessions
 from iriai.home.request_publisher import RequestPublisher
 from iriai.machine.core import Machine
-from iriai.node.admission import Admission, admit_everybody
+from iriai.node.admission import Admission
 from iriai.node.offer_builder import Capabilities
+from iriai.node.settings import admit_everybody
 from iriai.protocol.messages.scheduling import AskBroker, BrokerIs
 from tests.mutants.mutants import Patch, around, instead, lost_message, nothing
 

@@ -34,7 +34,7 @@ from iriai.model.state import EndCause
 from iriai.node.admission import Admission
 from iriai.node.claims import Claims, LeaseRenewal
 from iriai.node.core import Node
-from iriai.node.held_claim import HeldClaim, Meter, UsageCounters
+from iriai.node.metering import HeldClaim, Meter, UsageCounters
 from iriai.node.offer_builder import Capabilities
 from iriai.protocol.messages.effects import (
     ForgetAttempt,

@@ -7,7 +7,7 @@ import pytest
 from iriai.model.records import ClaimStored, LedgerRow
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
-from iriai.node.held_claim import SLICE_S
+from iriai.node.metering import SLICE_S
 from iriai.protocol.messages.effects import (
     AttemptsSampled,
     AttemptStarted,

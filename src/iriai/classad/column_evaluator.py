@@ -133,19 +133,16 @@ class ColumnEvaluator:
 
     def _attribute(self, attribute: Attribute) -> ColumnVector:
         key = attribute.key
+        sides = [self._column, self._of_one] if self._rows_are_my else [self._of_one, self._column]
         if attribute.scope:
-            is_of_rows = (attribute.scope == "MY") == self._rows_are_my
-            found = self._column(key) if is_of_rows else self._of_one(key)
-            return undefined_column() if found is None else found
-        if not self._rows_are_my:
-            found = self._of_one(key)
-            found = self._column(key) if found is None else found
-            return undefined_column() if found is None else found
-        found, other = self._column(key), self._of_one(key)
-        if found is None or other is None:
-            found = other if found is None else found
-            return undefined_column() if found is None else found
-        return found if found.undefined is None else selected(found.undefined, other, found)
+            sides = sides[:1] if attribute.scope == "MY" else sides[1:]
+        found: ColumnVector | None = None
+        for side in sides:
+            if found is None:
+                found = side(key)
+            elif found.undefined is not None and (other := side(key)) is not None:
+                found = selected(found.undefined, other, found)
+        return undefined_column() if found is None else found
 
     def _of_one(self, key: str) -> ColumnVector | None:
         value = self._one.get(key)

@@ -142,41 +142,35 @@ class Logic:
             self.true = without(value, self.undefined, self.error)
             self.false = without(~value, self.undefined, self.error)
 
+    def negated(self) -> Logic:
+        """Exchange true and false."""
+        self.true, self.false = self.false, self.true
+        return self
+
 
 def conjunction(first: ColumnVector, second: ColumnVector) -> ColumnVector:
     """`first && second`: false decides, then an error, then what is undefined."""
-    left, right = Logic(first), Logic(second)
+    return _joined(Logic(first), Logic(second))
+
+
+def disjunction(first: ColumnVector, second: ColumnVector) -> ColumnVector:
+    """`first || second`: true decides, then an error, then what is undefined."""
+    neither = _joined(Logic(first).negated(), Logic(second).negated())
+    assert neither.data is not None
+    return ColumnVector(ValueType.BOOL, ~neither.data, neither.undefined, neither.error)
+
+
+def _joined(left: Logic, right: Logic) -> ColumnVector:
+    true = left.true & right.true
     if left.undefined is None and left.error is None:
-        if right.undefined is None and right.error is None:
-            return ColumnVector(ValueType.BOOL, left.true & right.true)
         return ColumnVector(
             ValueType.BOOL,
-            left.true & right.true,
+            true,
             None if right.undefined is None else left.true & right.undefined,
             None if right.error is None else left.true & right.error,
         )
     open_left = ~left.false if left.error is None else ~(left.false | left.error)
     false = left.false | (open_left & right.false)
-    true = left.true & right.true
-    error = either(left.error, None if right.error is None else open_left & right.error)
-    return ColumnVector(ValueType.BOOL, true, without(~(false | true), error), error)
-
-
-def disjunction(first: ColumnVector, second: ColumnVector) -> ColumnVector:
-    """`first || second`: true decides, then an error, then what is undefined."""
-    left, right = Logic(first), Logic(second)
-    if left.undefined is None and left.error is None:
-        if right.undefined is None and right.error is None:
-            return ColumnVector(ValueType.BOOL, left.true | right.true)
-        return ColumnVector(
-            ValueType.BOOL,
-            left.true | right.true,
-            None if right.undefined is None else left.false & right.undefined,
-            None if right.error is None else left.false & right.error,
-        )
-    open_left = ~left.true if left.error is None else ~(left.true | left.error)
-    true = left.true | (open_left & right.true)
-    false = left.false & right.false
     error = either(left.error, None if right.error is None else open_left & right.error)
     return ColumnVector(ValueType.BOOL, true, without(~(false | true), error), error)
 

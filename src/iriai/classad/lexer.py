@@ -29,18 +29,16 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_KIND_OF_WRONG = {
-    '"': "a text that is not closed",
-    "'": "a name in quotes",
-    "=": "=",
-    "[": "[, which begins a record or a subscript",
+_MISTAKES = {
+    '"': ("a text that is not closed", 'close it with "; inside, write \\" for a quotation mark'),
+    "'": ("a name in quotes", 'a text stands in double quotes, as "X86_64"'),
+    "=": ("=", "write == to compare, or =?= for exactly the same"),
+    "[": (
+        "[, which begins a record or a subscript",
+        "expressions have no records; lists are written {a, b} and asked with member()",
+    ),
 }
-_HINTS = {
-    '"': 'close it with "; inside, write \\" for a quotation mark',
-    "'": 'a text stands in double quotes, as "X86_64"',
-    "=": "write == to compare, or =?= for exactly the same",
-    "[": "expressions have no records; lists are written {a, b} and asked with member()",
-}
+"""By the sign that no token begins with: what it is, and what to write instead."""
 
 
 def syntax_problem(text: str, position: int, what: str, hint: str) -> UsageProblem:
@@ -65,8 +63,8 @@ def tokens(text: str) -> Iterator[Lexeme]:
         found = _TOKEN.match(text, position)
         if found is None:
             sign = text[position]
-            what = _KIND_OF_WRONG.get(sign, f"'{sign}', which has no meaning here")
-            hint = _HINTS.get(sign, "write names, numbers, texts in double quotes and operators")
+            hint = "write names, numbers, texts in double quotes and operators"
+            what, hint = _MISTAKES.get(sign, (f"'{sign}', which has no meaning here", hint))
             raise syntax_problem(text, position, what, hint)
         kind = found.lastgroup
         assert kind is not None

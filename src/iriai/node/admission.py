@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from iriai.classad.bindings import values_of
 from iriai.classad.constraint import Constraint, condition
@@ -19,12 +19,9 @@ from iriai.model.job import JobSpec
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
 from iriai.node.claims import Claims
-from iriai.node.offer_builder import Availability, Capabilities, Load, OfferBuilder
-from iriai.node.settings import JudgeUser, admit_everybody
+from iriai.node.offer_builder import Availability, Load, OfferBuilder
+from iriai.node.settings import NodeSettings
 from iriai.protocol.messages.scheduling import Capability, Run, TurnedAway
-
-if TYPE_CHECKING:
-    from iriai.node.settings import NodeSettings
 
 
 class RequirementsCheck:
@@ -96,22 +93,16 @@ class Admission:
 
     def __init__(
         self,
-        machine: str,
+        settings: NodeSettings,
         claims: Claims,
-        capabilities: Capabilities,
-        ahead: Capabilities,
         availability: Availability,
         report: OfferBuilder,
         agreement: RequirementsCheck,
-        judge_user: JudgeUser = admit_everybody,
     ) -> None:
-        self._judge_user = judge_user
-        self._machine = machine
+        self._judge_user = settings.judge_user
+        self._machine = settings.machine
         self._claims = claims
         self._calendar = claims.calendar
-        self._capabilities = capabilities
-        self._ahead = ahead
-        """For what may wait here for a place."""
         self._availability = availability
         self._report = report
         self._agreement = agreement
@@ -150,14 +141,14 @@ class Admission:
         under way, with a capability: from now on that is refused, too.
         """
         if capability is None:
-            for voided in (*self._capabilities.void(), *self._ahead.void()):
+            for voided in (*self._report.capabilities.void(), *self._report.ahead.void()):
                 self._report.spent(voided)
             return None
         self._report.spent(capability)
-        minted_s = self._capabilities.redeem(capability)
+        minted_s = self._report.capabilities.redeem(capability)
         if minted_s is not None:
             return Granted(minted_s)
-        minted_s = self._ahead.redeem(capability)
+        minted_s = self._report.ahead.redeem(capability)
         return None if minted_s is None else Granted(minted_s, is_ahead=True)
 
     def _lacks(self, spec: JobSpec) -> Reason | None:

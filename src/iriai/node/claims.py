@@ -12,7 +12,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
-from iriai.node.held_claim import HeldClaim
+from iriai.node.metering import HeldClaim
 from iriai.node.settings import NodeSettings
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
 from iriai.protocol.messages.scheduling import Renew, Renewed, Run

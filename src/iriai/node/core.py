@@ -28,8 +28,8 @@ from iriai.model.records import (
 from iriai.model.state import EndCause
 from iriai.node.admission import Admission, RequirementsCheck
 from iriai.node.claims import Claims
-from iriai.node.held_claim import SLICE_S, HeldClaim, Meter, UsageCounters
-from iriai.node.offer_builder import Availability, Capabilities, OfferBuilder
+from iriai.node.metering import SLICE_S, HeldClaim, Meter, UsageCounters
+from iriai.node.offer_builder import Availability, OfferBuilder
 from iriai.node.settings import NodeSettings
 from iriai.policy.placement.calendar import AHEAD_WAIT_S
 from iriai.protocol.ledger.use_bounds import rate_of
@@ -95,30 +95,13 @@ class Node:
         self._claims = Claims(settings)
         self.calendar = self._claims.calendar
         self.ledger = UsageCounters(settings.fading, ledger)
-        self._capabilities = Capabilities(incarnation, rng)
         self._availability = Availability(
             settings.machine, settings.capacity.cpus, settings.load_max, drained
         )
-        ahead = Capabilities(incarnation, rng)
-        self._report = OfferBuilder(
-            settings.machine,
-            settings.capacity,
-            settings.speed,
-            self._capabilities,
-            ahead,
-            self._availability.load,
-            settings.ad,
-        )
+        self._report = OfferBuilder(settings, incarnation, rng, self._availability.load)
         self.agreement = RequirementsCheck(settings, self._availability.load)
         self._admission = Admission(
-            settings.machine,
-            self._claims,
-            self._capabilities,
-            ahead,
-            self._availability,
-            self._report,
-            self.agreement,
-            settings.judge_user,
+            settings, self._claims, self._availability, self._report, self.agreement
         )
         self._leases = self._claims.leases
         self._meter = Meter(settings.rule, settings.speed, self.ledger)
@@ -336,13 +319,10 @@ class Node:
                 self._effects.append(Persist(ClaimStored(held.claim)))
                 self._launch(held, now)
             elif now.steady_s >= held.granted_steady_s + AHEAD_WAIT_S:
-                needed, had = (
-                    (f"resources within {AHEAD_WAIT_S:.0f} s"),
-                    ("the running tasks take longer"),
-                )
-                self._refuse_held(
-                    held, Reason(Rule.MACHINE_BUSY, needed, had, self.settings.machine)
-                )
+                needed = f"resources within {AHEAD_WAIT_S:.0f} s"
+                had = "the running tasks take longer"
+                found = Reason(Rule.MACHINE_BUSY, needed, had, self.settings.machine)
+                self._refuse_held(held, found)
 
     def _stop(self, stop: Stop, now: Instant) -> None:
         held = self._claims.get(stop.attempt)
@@ -426,15 +406,11 @@ class Node:
             self._effects.append(ForgetAttempt(event.attempt))
         elif held.end is not None:
             self._send_home(held.end)
-        elif event.cause is EndCause.REFUSED:
-            self._not_started(held, event, now)
+        elif event.cause is EndCause.REFUSED:  # the launcher can start nothing at present
+            self._availability.back_off.failed(event.message, now.steady_s)
+            self._refuse_held(held, self._availability.back_off.reason())
         else:
             self._send_home(self._end(held, event, now))
-
-    def _not_started(self, held: HeldClaim, event: AttemptExited, now: Instant) -> None:
-        """The launcher can start nothing at present: nothing more is taken for a while."""
-        self._availability.back_off.failed(event.message, now.steady_s)
-        self._refuse_held(held, self._availability.back_off.reason())
 
     def _refuse_held(self, held: HeldClaim, reason: Reason | None) -> None:
         """Refuse an attempt that had its claim and never started."""

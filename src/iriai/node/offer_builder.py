@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
-from iriai.model.ad import MachineAd
 from iriai.model.backoff import Backoff
 from iriai.model.ids import AttemptId
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import Drained, LedgerRow
 from iriai.model.resources import Resources
+from iriai.node.settings import NodeSettings
 from iriai.protocol.messages.scheduling import (
     Capability,
     Charging,
@@ -227,22 +227,16 @@ class OfferBuilder:
 
     def __init__(
         self,
-        machine: str,
-        capacity: Resources,
-        speed: float,
-        capabilities: Capabilities,
-        ahead: Capabilities,
+        settings: NodeSettings,
+        incarnation: int,
+        rng: Random,
         load: Load,
-        ad: MachineAd | None,
     ) -> None:
-        self._machine = machine
-        self._capacity = capacity
-        self._speed = speed
-        self._capabilities = capabilities
-        self._ahead = ahead
-        """For what may wait here for a place."""
+        self._settings = settings
+        self.capabilities = Capabilities(incarnation, rng)
+        self.ahead = Capabilities(incarnation, rng)
+        """The capabilities for claims that may wait here for a place."""
         self._load = load
-        self._ad = ad
         self.version = 0
         """Of the last report."""
         self.is_due = True
@@ -313,7 +307,7 @@ class OfferBuilder:
     def counted(self, rows: tuple[LedgerRow, ...]) -> Counted:
         """The counters that changed (of a whole report: all), and what running attempts cost."""
         charged, self._charged = self._charged, {}
-        return Counted(self._machine, rows, tuple(charged.items()))
+        return Counted(self._settings.machine, rows, tuple(charged.items()))
 
     def idle(
         self,
@@ -330,34 +324,35 @@ class OfferBuilder:
         `waiting` are those of `live` that were granted ahead.
         """
         self.version += 1
-        minted = self._capabilities.mint(max(0, free.cpus), self.version, now_s)
-        runs = min(AHEAD_MAX, self._capacity.cpus - free.cpus) - len(waiting)
-        ahead = self._ahead.mint(max(0, runs), self.version, now_s)
+        settings = self._settings
+        minted = self.capabilities.mint(max(0, free.cpus), self.version, now_s)
+        runs = min(AHEAD_MAX, settings.capacity.cpus - free.cpus) - len(waiting)
+        ahead = self.ahead.mint(max(0, runs), self.version, now_s)
         whose = live if self.is_whole else self._began
         described = [running(attempt) for attempt in whose if attempt not in waiting]
         waits = waiting if self.is_whole else [each for each in self._waiting if each in waiting]
         idle = Idle(
-            self._machine,
-            self._capabilities.incarnation,
+            settings.machine,
+            self.capabilities.incarnation,
             self.version,
-            self._capacity,
-            self._capabilities.outstanding() if self.is_whole else minted,
+            settings.capacity,
+            self.capabilities.outstanding() if self.is_whole else minted,
             tuple(self._spent),
             tuple(each for each in described if each is not None),
             tuple(self._ended),
             self.is_whole,
             unavailable,
-            self._speed,
+            settings.speed,
             self._load.average,
             self._load.foreign,
             self._load.is_known,
             tuple(self._lost),
             tuple(self._refused),
             charging if self.is_whole else None,
-            self._ad if self.is_whole else None,
+            settings.ad if self.is_whole else None,
             self._load.keyboard_idle_s,
             tuple(self._turned_away),
-            self._ahead.outstanding() if self.is_whole else ahead,
+            self.ahead.outstanding() if self.is_whole else ahead,
             tuple(each for each in map(running, waits) if each is not None),
             tuple(self._failed),
             self.rules,

@@ -21,7 +21,7 @@ from iriai.protocol.messages.scheduling import FailedAtOnce, Idle
 FAILURES_MIN = 5
 """Fast failures in a row of one account on one machine, before anything is made of them."""
 SURVIVED_S = 4.0
-"""A task that has run so long did not fail at once: twice as long as `held_claim.FAILED_AT_ONCE_S`,
+"""A task that has run so long did not fail at once: twice as long as `metering.FAILED_AT_ONCE_S`,
 since the news of a failure takes a while."""
 FIRST_S, PAUSE_MAX_S = 1.0, 120.0
 """The time that an account's tasks are kept from the machine, doubled with each further failure."""

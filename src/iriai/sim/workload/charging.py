@@ -1,7 +1,7 @@
 """Charges of jobs in a replay, as a machine would charge them.
 
 A node charges what runs in slices, from when something began to run on a machine at rest, and each
-job at its end (`node.core`, `node.held_claim`). Between two passes nobody sees the slices: here all
+job at its end (`node.core`, `node.metering`). Between two passes nobody sees the slices: here all
 of them are charged at once when a pass comes, or the end, as one charge at the moment of the last
 that has decayed to the same by then. So a long job costs a few steps and not thousands, and every
 draw sees what the broker of a real machine would.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.resources import Resources
-from iriai.node.held_claim import SLICE_S, UsageCounters
+from iriai.node.metering import SLICE_S, UsageCounters
 from iriai.policy.accounting.decay import ChargeRule, Decay, charge
 from iriai.sim.workload.log import LogJob
 
