@@ -117,10 +117,7 @@ class Service:
         self._launcher.on_epilog_failed = self._epilog_failed
         self._history = JobHistory(settings.home, settings.paths.spool, store, self._engine.soon)
         self._deferred = DeferredReplies(self._engine, self._writer)
-        users = Permissions(
-            settings.configuration,
-            settings.single_uid,
-        )
+        users = Permissions(settings.configuration, settings.single_uid)
         handlers = self._home(users) if settings.role.has_home else {}
         if not settings.role.has_home:
             self._follow_front_end()

@@ -69,7 +69,7 @@ def _fastest_s(step: Callable[[], None]) -> float:
 
 
 def read_speed(directory: str) -> dict[str, Value]:
-    """What was measured as attributes of the ad; nothing where nothing was."""
+    """Return the measured speed as attributes of the ad; none without a valid measurement."""
     try:
         found = decoded(
             msgspec.json.Decoder(MeasuredSpeed), Path(directory, FILE_NAME).read_bytes()
@@ -82,7 +82,7 @@ def read_speed(directory: str) -> dict[str, Value]:
 
 
 def write_speed(directory: str, speed: MeasuredSpeed) -> None:
-    """Keep it for the next start."""
+    """Store a measurement for the next start."""
     path = Path(directory, FILE_NAME)
     draft = path.with_suffix(".new")
     draft.write_bytes(msgspec.json.encode(speed))

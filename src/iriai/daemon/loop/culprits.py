@@ -1,8 +1,8 @@
-"""Machines whose messages made a core fail: they are shunned for a while, across restarts.
+"""Machines whose messages made a core fail: they are blocked for a while, across restarts.
 
 An error within a turn leaves the cores in doubt, so the daemon ends and begins again from what is
-stored. Who sent the message would send it again, and the daemon would end again; so this is written
-before it ends, and read when it begins (ADR 0087).
+stored. The sender would send the message again, and the daemon would end again; so the sender is
+stored before the end, and read at the start (ADR 0087).
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import Annotated
 import msgspec
 
 from iriai.model.bounds import Count, Few, Name, Seconds, Words, decoded
+from iriai.system.atomic_files import write_whole
 
 log = logging.getLogger(__name__)
 
 FILE = "culprits.json"
 SHUN_MIN_S = 600.0
-"""The first time: as many restarts an hour as machines of one cluster may cost without harm."""
+"""The first time: the machines of a cluster then cost few enough restarts an hour."""
 SHUN_MAX_S = 86_400.0
-"""Doubled each time; a machine that behaved for twice as long starts at the first again."""
+"""The longest, after doubling; a machine without a failure for twice as long starts afresh."""
 KEPT_MAX = 256
 
 
@@ -30,13 +31,13 @@ class Culprit(msgspec.Struct, frozen=True):
 
     times: Count
     wall_s: Seconds
-    """When it was last."""
+    """When a core failed last."""
     words: Words
-    """What it sent, and what came of it."""
+    """The kind of its message, and the error."""
 
     @property
     def ends_wall_s(self) -> float:
-        """Until when nobody talks to it."""
+        """Until when it is blocked."""
         return self.wall_s + min(SHUN_MAX_S, SHUN_MIN_S * 2.0 ** min(self.times - 1, 32))
 
 
@@ -53,7 +54,7 @@ class Culprits:
         self._known = self._read()
 
     def blame(self, machine: str, kind: str, error: Exception, now_wall_s: float) -> None:
-        """A core failed over what the machine sent; kept, if the disk takes it."""
+        """Store that a message of the machine made a core fail; log it if it cannot be stored."""
         before = self._known.pop(machine, None)
         is_new = before is None or now_wall_s > before.wall_s + 2.0 * SHUN_MAX_S
         times = 1 if before is None or is_new else before.times + 1
@@ -61,15 +62,13 @@ class Culprits:
         self._known[machine] = Culprit(times, max(0.0, now_wall_s), words)
         while len(self._known) > KEPT_MAX:
             del self._known[next(iter(self._known))]
-        fresh = self._path.with_suffix(".new")
         try:
-            fresh.write_bytes(msgspec.json.encode(self._known))
-            fresh.replace(self._path)
+            write_whole(self._path, msgspec.json.encode(self._known))
         except OSError as failure:
             log.error("%s cannot be written: %s", self._path, failure)  # noqa: TRY400 - no bug
 
     def blocked(self, now_wall_s: float) -> list[tuple[str, float, str]]:
-        """Machines that nobody talks to, for how many seconds more, and why."""
+        """Return the blocked machines, for how many seconds more, and why."""
         return [
             (machine, min(SHUN_MAX_S, each.ends_wall_s - now_wall_s), each.words)
             for machine, each in self._known.items()

@@ -18,6 +18,7 @@ from iriai.machine.core import Machine, MachineEvent, Turn
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason
 from iriai.model.records import JobEvent
+from iriai.policy.service.held_jobs import HeldJobs
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
@@ -36,30 +37,24 @@ from iriai.wire.parts import tag_of
 
 LOOK_S = 2.0
 FREED_MIN_BYTES = 4 << 20
-"""Of jobs: what less leaves is used again."""
+"""Of jobs: with less, the process uses the memory again itself."""
 QUIET = 0.25
-"""Of what was freed since memory was given back: as long as more comes between two looks, the end
-of it is waited for."""
-
-
-class Freed(Protocol):
-    """What is asked of the jobs that a home has."""
-
-    freed_bytes: int
+"""Part of what was freed since the last release: while more is freed between two polls, jobs still
+finish, and the release waits."""
 
 
 def give_back() -> None:
-    """Give the system what the C library keeps for later."""
+    """Return the memory that the C library keeps for later to the system."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:  # of glibc alone
         trim(0)
 
 
 class FreedMemory:
-    """Memory that finished jobs leave goes back to the system, once few finish any more."""
+    """Returns the memory of finished jobs to the system, once few finish any more."""
 
     def __init__(
-        self, engine: Engine, freed: Freed, give_back: Callable[[], None] = give_back
+        self, engine: Engine, freed: HeldJobs, give_back: Callable[[], None] = give_back
     ) -> None:
         self._engine = engine
         self._freed = freed
@@ -67,7 +62,7 @@ class FreedMemory:
         self._seen_bytes = self._given_bytes = freed.freed_bytes
 
     def begin(self) -> None:
-        """Look again and again."""
+        """Start to poll."""
         self._engine.later(LOOK_S, self._poll)
 
     def _poll(self) -> None:
@@ -104,7 +99,7 @@ class TurnBatching:
         self._in_a_row = 0
 
     def turned(self, now_s: float) -> None:
-        """A turn began."""
+        """Note the begin of a turn."""
         if now_s - self._last_s <= STREAM_GAP_S:
             self._in_a_row += 1
         else:
@@ -112,7 +107,7 @@ class TurnBatching:
         self._last_s = now_s
 
     def rest_s(self, now_s: float) -> float:
-        """How long news of another machine is to wait for more; 0 or less: not at all."""
+        """Return how long a message of another machine waits for more; 0 or less: not at all."""
         if self._in_a_row < STREAM_TURNS:
             return 0.0
         return self._last_s + GATHER_S - now_s
@@ -138,19 +133,19 @@ class Outbox:
         return not self._held
 
     def close_gate(self, sequence: int) -> None:
-        """From now on actions wait for the write `sequence`."""
+        """Make later actions wait for the write `sequence`."""
         assert sequence >= self._gate
         self._gate = sequence
 
     def send(self, action: Action) -> None:
-        """Perform `action` when everything written so far is durable: now, if it is."""
+        """Perform `action` once everything written so far is durable: now, if it is."""
         if self._gate <= self._durable and not self._held:
             action()
         else:
             self._held.append((self._gate, action))
 
     def durable(self, sequence: int) -> None:
-        """Writes up to `sequence` are durable."""
+        """Perform the actions that waited for writes up to `sequence`, which are durable."""
         self._durable = max(self._durable, sequence)
         while self._held and self._held[0][0] <= self._durable:
             self._held.popleft()[1]()
@@ -162,7 +157,7 @@ T = TypeVar("T")
 
 
 class LauncherOrders(Protocol):
-    """Takes what cores ask of the launcher; a batch for each turn."""
+    """Sends the orders of cores to the launcher; a batch for each turn."""
 
     def perform(self, effects: list[Effect]) -> None:
         """Send these orders, in order."""
@@ -170,7 +165,7 @@ class LauncherOrders(Protocol):
 
 
 class MessageSink(Protocol):
-    """Takes what cores say to parts of other machines; a batch for each turn."""
+    """Sends the messages of cores to other machines; a batch for each turn."""
 
     def send(self, sends: list[Send]) -> None:
         """Send these messages, in order; to a machine that cannot be reached they are lost."""
@@ -178,23 +173,7 @@ class MessageSink(Protocol):
 
 
 NOT_ORDERS = (JobCompleted, PeerNoticed, Send, WhyAnswered)
-"""Effects that the launcher has nothing to do with."""
-
-
-def _unheard(number: int) -> None:
-    """Before a listener is set."""
-
-
-def _unseen(notice: PeerNoticed) -> None:
-    """Where there are no other machines."""
-
-
-def _unanswered(number: int, reasons: tuple[Reason, ...]) -> None:
-    """Before the first question."""
-
-
-def _unblamed(machine: str, kind: str, error: Exception) -> None:
-    """Where nobody remembers."""
+"""Effects that are not for the launcher."""
 
 
 class Engine:
@@ -209,18 +188,18 @@ class Engine:
     ) -> None:
         self.machine = machine
         self.outbox = Outbox()
-        self.on_job_finished: Callable[[int], None] = _unheard
-        """Told of each job that has finished, once that is durable."""
-        self.on_why: Callable[[int, tuple[Reason, ...]], None] = _unanswered
-        """Told what the broker of another machine says of a job that waits."""
-        self.on_incident: Callable[[PeerNoticed], None] = _unseen
-        """Told what the home says that another machine should not have done."""
-        self.on_notice: Callable[[int], None] = _unheard
-        """Told of each of these whose user wants to be told."""
-        self.on_changed: Callable[[int], None] = _unheard
-        """Told of each job that an event was stored for, once that is durable."""
-        self.on_culprit: Callable[[str, str, Exception], None] = _unblamed
-        """Told of the machine whose message of this kind a core failed over, before all ends."""
+        self.on_job_finished: Callable[[int], None] = lambda _: None
+        """Called with each job that has finished, once that is durable."""
+        self.on_why: Callable[[int, tuple[Reason, ...]], None] = lambda *_: None
+        """Called with a waiting job and the reasons that another machine's broker gives."""
+        self.on_incident: Callable[[PeerNoticed], None] = lambda _: None
+        """Called with each misbehaviour of another machine that the home notices."""
+        self.on_notice: Callable[[int], None] = lambda _: None
+        """Called with each finished job that has a notification, once that is durable."""
+        self.on_changed: Callable[[int], None] = lambda _: None
+        """Called with each job that an event was stored for, once that is durable."""
+        self.on_culprit: Callable[[str, str, Exception], None] = lambda *_: None
+        """Called with the machine whose message of this kind made a core fail, before the end."""
         self.carrier: MessageSink | None = None
         """The links with other machines; None: there are none."""
         self._writer = writer
@@ -237,12 +216,12 @@ class Engine:
         self._alarms: dict[Part, asyncio.TimerHandle] = {}
 
     def event(self, event: MachineEvent) -> None:
-        """Something happened; it is handled in the next turn."""
+        """Handle an event in the next turn."""
         self._events.append(event)
         self._schedule()
 
     def news(self, event: Delivered) -> None:
-        """Another machine said something; in a stream of such, one turn serves several."""
+        """Handle a message of another machine; in a stream of them, one turn handles several."""
         self._events.append(event)
         if self._is_scheduled or self._gathering is not None:
             return
@@ -253,7 +232,7 @@ class Engine:
             self._schedule()
 
     def request(self, request: Callable[[Instant], None]) -> None:
-        """A client asks something; it is called within the next turn, before it settles."""
+        """Call `request` within the next turn, after its events."""
         self._requests.append(request)
         self._schedule()
 
@@ -262,7 +241,7 @@ class Engine:
         self._answers.append(action)
 
     def in_thread(self, ask: Callable[[], T], tell: Callable[[asyncio.Future[T]], None]) -> None:
-        """Have `ask` called in a thread, and `tell` here when it is done: for long queries."""
+        """Call `ask` in a thread, and `tell` here with its future: for long queries."""
         self._loop.run_in_executor(None, ask).add_done_callback(tell)
 
     def soon(self, action: Callable[[], None]) -> None:
@@ -270,20 +249,20 @@ class Engine:
         self._loop.call_soon(action)
 
     def steady_s(self) -> float:
-        """The time of the event loop, of which `later` is so far away."""
+        """Return the time of the event loop, on which `later` is based."""
         return self._loop.time()
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Call `action` after a while."""
+        """Call `action` after `delay_s`."""
         self._loop.call_later(delay_s, action)
 
     def durable(self, sequence: int) -> None:
-        """The writer's word, in the event loop."""
+        """Release the effects behind the write `sequence`, which is durable; in the event loop."""
         crash_point("after-commit")
         self.outbox.durable(sequence)
 
     def turn(self) -> None:
-        """Handle what has arrived."""
+        """Handle all events and requests that have arrived."""
         self._is_scheduled = False
         if self._gathering is not None:
             self._gathering.cancel()
@@ -330,7 +309,7 @@ class Engine:
     def _leave(
         self, effects: list[Effect], answers: list[Callable[[], None]], changed: dict[int, None]
     ) -> None:
-        """What the turn asked for, now that its records are durable."""
+        """Perform the effects of a turn, whose records are durable."""
         sends = [e for e in effects if type(e) is Send]
         if sends and self.carrier is not None:
             self.carrier.send(sends)

@@ -58,15 +58,15 @@ class RequestContext:
     number: int
     caller: Caller
     descriptors: list[int] = field(default_factory=list)
-    """What came with it, and nobody has taken yet: closed when it is answered."""
+    """Descriptors that came with it and were not detached: closed with the answer."""
     size_bytes: int = 0
     """As it came."""
     is_changing: bool = False
-    """Whether the handler has begun to change a core: from there on an error of ours leaves it in
+    """Whether the handler has begun to change a core: an internal error then leaves the core in
     doubt."""
 
     def answer(self, body: AnswerBody) -> None:
-        """Answer now."""
+        """Send the answer."""
         close_descriptors(self.descriptors)
         self.connection.reply(Answer(self.number, body))
 
@@ -82,15 +82,15 @@ class RequestContext:
             self.answer(body)
 
     def go_on(self, steps: Steps) -> None:
-        """Have `steps` carried out in turns to come, as the user's other requests are."""
+        """Carry out `steps` in later turns, as the user's other requests are."""
         self.connection.go_on(self, steps)
 
     def notice(self, body: Progress) -> None:
-        """Tell news; the answer is still to come."""
+        """Send progress; the answer follows later."""
         self.connection.reply(Notice(self.number, body))
 
     def fail(self, problem: Problem) -> None:
-        """Say what was wrong."""
+        """Send a failure as the answer."""
         close_descriptors(self.descriptors)
         self.connection.reply(
             Failure(self.number, problem.exit_code, problem.code, problem.message, problem.hint)
@@ -98,7 +98,7 @@ class RequestContext:
         self.connection.mistaken()
 
     def detach_descriptors(self) -> list[int]:
-        """What came with it; whoever takes it closes it."""
+        """Return the descriptors of the request; the caller closes them."""
         taken, self.descriptors = self.descriptors, []
         return taken
 
@@ -131,17 +131,18 @@ class ClientSession:
         self.handlers = handlers
         """Of what it may ask."""
         self.on_close: list[Callable[[], None]] = []
-        """Called once when the client is gone."""
+        """Called once when the client has disconnected."""
         self.is_gone = False
         self._clients = clients
-        self._is_greeted = False
+        self.is_greeted = False
+        """Whether it has sent `Hello`."""
         self._payloads: deque[bytes] = deque()
-        """Requests that came, and were not begun yet."""
+        """Requests that were not begun yet."""
         self._steps: deque[tuple[RequestContext, Steps]] = deque()
-        """What goes on before them."""
+        """Steps of requests that were begun; they go first."""
         self._is_ready = False
         self._is_clogged = False
-        """Whether what was answered is not read."""
+        """Whether the client does not read its answers."""
         self._unsent: list[bytes] = []
         self._unsent_counted_bytes = 0
         self._mistakes_left = mistakes_max
@@ -149,13 +150,8 @@ class ClientSession:
         stream.redirect(self._frames, self._closed)
         stream.drains_to(self._count_unsent)
 
-    @property
-    def is_greeted(self) -> bool:
-        """Whether it has said `Hello`."""
-        return self._is_greeted
-
     def become(self, caller: Caller, handlers: Handlers) -> None:
-        """The client has shown who it is, and may ask more; raises where they have too many."""
+        """Make it an authenticated client; raise `Problem` if the user has too many connections."""
         self._clients.changes(self, caller)
         self._clients.unsent(self, -self._unsent_counted_bytes)
         self._unsent_counted_bytes = 0
@@ -171,7 +167,7 @@ class ClientSession:
         """Whether it is an operator's."""
 
     def mistaken(self) -> None:
-        """A request failed."""
+        """Count a failed request."""
         if self._mistakes_left is not None:
             self._mistakes_left -= 1
             if self._mistakes_left <= 0:
@@ -185,7 +181,7 @@ class ClientSession:
         self._unsent.append(reply_frame(reply))
 
     def flush(self) -> None:
-        """Send what has gathered."""
+        """Send the collected replies."""
         data = b"".join(self._unsent)
         self._unsent.clear()
         self._stream.write(data)
@@ -197,7 +193,7 @@ class ClientSession:
         self._stream.close(reason)
 
     def hand_over(self) -> FramedStream:
-        """Answer what was asked, and be no client's any more: the stream is the caller's."""
+        """Send the collected replies, and return the stream, which becomes a link."""
         if not isinstance(self._stream, FramedStream):
             raise Refused("no-link", "only a Unix socket becomes a link in this way")
         self.flush()
@@ -208,8 +204,8 @@ class ClientSession:
         return self._stream
 
     def _malformed(self, payload: bytes, error: Exception) -> None:
-        """What is no request costs the request; and the connection, where not even that is one."""
-        number = number_of(payload) if self._is_greeted else None
+        """Refuse a malformed request; close the connection if it has no number either."""
+        number = number_of(payload) if self.is_greeted else None
         problem = UsageProblem(
             "bad-request",
             f"this request is invalid: {error}",
@@ -224,20 +220,20 @@ class ClientSession:
         self._payloads.clear()
         self.close(f"not a request: {error}")
 
-    # --- what the client asked, in turns ---------------------------------------------------------
+    # --- requests, in turns ----------------------------------------------------------------------
 
     @property
     def has_work(self) -> bool:
-        """Whether there is something that can be done now."""
+        """Whether a request can be handled now."""
         return bool(self._steps or self._payloads) and not self._is_clogged
 
     def go_on(self, asked: RequestContext, steps: Steps) -> None:
-        """Carry out `steps` before what else was asked."""
+        """Carry out `steps` before the next request."""
         self._steps.append((asked, steps))
         self._ready()
 
     def work(self, until_s: float, requests_max: int, now: Instant) -> int:
-        """Do some of what was asked, until `until_s`; returns how many requests were begun."""
+        """Handle requests until `until_s`; return how many were begun."""
         begun = 0
         while True:
             if self._steps:
@@ -258,7 +254,7 @@ class ClientSession:
         return begun
 
     def _step(self, until_s: float) -> None:
-        """Go on with the first thing that takes long."""
+        """Go on with the first request that takes long."""
         asked, steps = self._steps.popleft()
         try:
             for _ in steps:
@@ -269,7 +265,7 @@ class ClientSession:
             asked.fail(problem)
 
     def rest(self) -> None:
-        """All is done that can be."""
+        """Read on: all requests that can be handled are."""
         self._is_ready = False
         if self.is_gone:
             self._clients.disconnected(self)
@@ -277,7 +273,7 @@ class ClientSession:
             self._stream.resume()
 
     def pause(self) -> None:
-        """The client is to ask for nothing more until this connection rests."""
+        """Read nothing more until `rest`."""
         self._stream.pause()
 
     def _frames(self, frames: list[bytes]) -> None:
@@ -290,7 +286,7 @@ class ClientSession:
             self._clients.turns.ready(self)
 
     def _count_unsent(self) -> None:
-        """What was answered is not read, or is not any more: nothing is done for it meanwhile."""
+        """Count unsent bytes; with too many, handle no requests until the client reads."""
         unsent_bytes = self._stream.unsent_bytes
         more, self._unsent_counted_bytes = unsent_bytes - self._unsent_counted_bytes, unsent_bytes
         self._clients.unsent(self, more)
@@ -320,12 +316,12 @@ class ClientSession:
                 )
             )
             return
-        if not self._is_greeted and not isinstance(request.body, Hello):
+        if not self.is_greeted and not isinstance(request.body, Hello):
             asked.fail(UsageProblem("no-hello", "the first request must be Hello"))
             return
         if isinstance(request.body, Hello):
-            self._is_greeted = request.body.version == PROTOCOL_VERSION
-            if self._is_greeted and isinstance(self._stream, FramedStream):
+            self.is_greeted = request.body.version == PROTOCOL_VERSION
+            if self.is_greeted and isinstance(self._stream, FramedStream):
                 self._stream.allow(REQUEST_BYTES_MAX)
         self._clients.request(asked, request.body, now)
 
@@ -335,7 +331,7 @@ class ClientSession:
         self._unsent_counted_bytes = 0
         self._is_clogged = False
         if self.has_work:
-            self._ready()  # what was asked is carried out all the same
+            self._ready()  # its requests are carried out all the same
         else:
             self._clients.disconnected(self)
         for callback in self.on_close:
@@ -353,10 +349,10 @@ class Clients:
         role: str,
         limits: LimitsSection,
     ) -> None:
-        """`role` says which parts the machine has, for requests that nobody here handles."""
+        """`role` names the parts of the machine, for the refusal of requests without a handler."""
         self._role = role
         self._limits = limits
-        self._limits_of_connections = ConnectionLimits(limits)
+        self._connection_limits = ConnectionLimits(limits)
         self._unfinished = Allowance(
             "unfinished_bytes_per_user",
             "bytes of unfinished requests",
@@ -367,28 +363,26 @@ class Clients:
         )
         self.turns = ServiceTurns(engine, limits)
         self._silent: dict[ClientSession, float] = {}
-        """Who has not been heard yet, and until when (steady); the first to be closed first."""
+        """Sessions without a request yet, and when they are closed (steady), in order."""
         self._is_watching = False
         self._engine = engine
-        self._arrivals = Arrivals(
-            engine, identify, self._limits_of_connections, limits, self._arrived
-        )
+        self._arrivals = Arrivals(engine, identify, self._connection_limits, limits, self._arrived)
         self._handlers = handlers
         self._connections: dict[ClientSession, None] = {}
         self._to_flush: list[ClientSession] = []
 
     def accept(self, listener: socket.socket) -> float:
-        """Take the connections that wait at `listener`; returns how long to take no more (s)."""
+        """Accept the waiting connections; return how long to accept no more (s)."""
         return self._arrivals.accept(listener)
 
     def limits(self) -> dict[str, dict[str, int]]:
-        """How often each user was refused or slowed, by limit; kept up to date."""
+        """Return how often each user was refused or slowed, by limit; the counters stay current."""
         return {
-            "connections": self._limits_of_connections.refusals,
+            "connections": self._connection_limits.refusals,
             "connects_per_s": self._arrivals.slowed,
             "requests_per_s": self.turns.slowed,
             **{each.key: each.refusals for each in (self._unfinished, self._unsent)},
-            self._limits_of_connections.per_user.key: self._limits_of_connections.per_user.refusals,
+            self._connection_limits.per_user.key: self._connection_limits.per_user.refusals,
         }
 
     def _arrived(self, connection: socket.socket, caller: Caller) -> None:
@@ -416,17 +410,17 @@ class Clients:
         self._watch()
 
     def changes(self, connection: ClientSession, caller: Caller) -> None:
-        """A connection is to be counted for another user; raises where they have too many."""
+        """Count a connection for another user; raise `Problem` if the user has too many."""
         before, now = connection.user, caller.person.name
         if before:
-            refusal = self._limits_of_connections.become(before, now, is_operator=caller.operator)
+            refusal = self._connection_limits.become(before, now, is_operator=caller.operator)
         else:
-            refusal = self._limits_of_connections.enter(now, is_operator=caller.operator)
+            refusal = self._connection_limits.enter(now, is_operator=caller.operator)
         if refusal:
             raise refusal
 
     def hold_for(self, caller: Caller) -> Callable[[int], str]:
-        """Counts what a connection of `caller` holds of a frame, and says why not so much."""
+        """Return a `hold` that counts a connection's incomplete frames for the user of `caller`."""
         unfinished, user, counted = self._unfinished, caller.person.name, 0
 
         def hold(held_bytes: int) -> str:
@@ -445,7 +439,7 @@ class Clients:
         return hold
 
     def _watch(self) -> None:
-        """Look again when the next is due that has said nothing."""
+        """Set a timer for the next session that has sent nothing."""
         if self._silent and not self._is_watching:
             self._is_watching = True
             due_s = next(iter(self._silent.values()))
@@ -467,7 +461,8 @@ class Clients:
         try:
             handler = asked.connection.handlers.get(type(body))
             if handler is None:
-                raise self._elsewhere()
+                words = f"this machine cannot answer that: {self._role}"
+                raise Refused("no-such-part", words, "ask the front end")
             steps = handler(asked, body, now)
         except Problem as problem:
             asked.fail(problem)
@@ -480,7 +475,7 @@ class Clients:
                 asked.go_on(_alone(asked, steps) if body.fails_alone else steps)
 
     def unsent(self, connection: ClientSession, more_bytes: int) -> None:
-        """So much more of what was answered waits for whoever asked, or (negative) less."""
+        """Count unsent bytes of answers, or (negative) fewer; close a connection with too many."""
         user = connection.user
         if more_bytes > 0:
             has_room = connection.is_operator or self._unsent.has_room(user, more_bytes)
@@ -490,23 +485,16 @@ class Clients:
         elif more_bytes < 0:
             self._unsent.give_back(user, -more_bytes)
 
-    def _elsewhere(self) -> Refused:
-        return Refused(
-            "no-such-part",
-            f"this machine cannot answer that: {self._role}",
-            "ask the front end",
-        )
-
     def disconnected(self, connection: ClientSession) -> None:
-        """A connection is no client's any more."""
+        """Forget a connection that is closed or handed over."""
         if connection in self._connections:
             del self._connections[connection]
             self._silent.pop(connection, None)
             if connection.user:
-                self._limits_of_connections.leave(connection.user)
+                self._connection_limits.leave(connection.user)
 
     def flush_later(self, connection: ClientSession) -> None:
-        """Have the connection flushed at the end of this round of the event loop."""
+        """Flush the connection at the end of this round of the event loop."""
         if not self._to_flush:
             self._engine.soon(self._flush)
         self._to_flush.append(connection)
@@ -525,7 +513,7 @@ class Clients:
 
 
 def _too_long(length: int, bytes_max: int) -> bytes:
-    """The last word to a client that sends a longer frame than it may."""
+    """Return the reply to a client that sends too long a frame."""
     failure = Failure(
         0,
         UsageProblem.exit_code,
@@ -537,7 +525,7 @@ def _too_long(length: int, bytes_max: int) -> bytes:
 
 
 def _alone(asked: RequestContext, steps: Steps) -> Steps:
-    """`steps` of a request that may fail alone: an error of ours is told to whoever asked."""
+    """Carry out `steps` of a request that may fail alone: an internal error is its answer."""
     try:
         yield from steps
     except Problem:
@@ -549,7 +537,7 @@ def _alone(asked: RequestContext, steps: Steps) -> Steps:
 
 
 def _fault(error: Exception) -> Problem:
-    """What is told of an error of ours that concerns nobody but who asked."""
+    """Return the answer for an internal error that concerns this request alone."""
     return Problem(
         "internal",
         FAULTS.note("a request", error),

@@ -80,25 +80,13 @@ _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[FromLauncher] = msgspec.msgpack.Decoder(FromLauncher)
 
 
-def _unheard(event: LauncherEvent) -> None:
-    """Before a listener is set."""
-
-
-def _unheard_notice(end: Exit) -> None:
-    """The same, of a notice."""
-
-
-def _unheard_failure(message: str) -> None:
-    """The same, of an epilog."""
-
-
 class _Batch:
-    """What goes into one Launch."""
+    """The content of one `Launch`."""
 
     def __init__(self) -> None:
         self.templates: list[Template] = []
         self.places: dict[tuple[str, int], int] = {}
-        """By job where its template is."""
+        """Positions of templates, by job."""
         self.orders: list[StartOrder] = []
         self.passed: list[int] = []
         self.size_bytes = 0
@@ -121,30 +109,30 @@ class LauncherClient:
         self._payloads = payloads
         self._descriptors = descriptors
         self._on_gone = on_gone
-        """Told of an attempt that cannot start since its descriptor is gone."""
-        self.on_event: Callable[[LauncherEvent], None] = _unheard
+        """Called with an attempt that cannot start because its descriptors are lost."""
+        self.on_event: Callable[[LauncherEvent], None] = lambda _: None
         self.spool: Callable[[], str] = str
         """Directory of the output of followed tasks; empty: the launcher's own."""
         self.home: Callable[[], str] = str
-        """Whose jobs' descriptors are passed here: this machine's home, or its front end."""
-        self.on_epilog_failed: Callable[[str], None] = _unheard_failure
-        self.on_notice_ended: Callable[[Exit], None] = _unheard_notice
+        """The home whose jobs' descriptors are passed here: this machine's, or its front end."""
+        self.on_epilog_failed: Callable[[str], None] = lambda _: None
+        self.on_notice_ended: Callable[[Exit], None] = lambda _: None
         self.on_attached: Callable[[], None] = lambda: None
         self.welcome: Attached | None = None
-        """Of the launcher that is connected; None where none is."""
+        """From the connected launcher; None: none is connected."""
         self._defective: Defective | None = None
-        """Of the launcher that was there last."""
+        """From the launcher that was connected last."""
         self._stream: FramedStream | None = None
         self._unsent: list[bytes] = []
         self._is_closing = False
         self._on_over: Callable[[], None] | None = None
         self._other_version: int | None = None
-        """What the launcher speaks, where that is why it was not attached."""
+        """The version of a launcher that refused this daemon's."""
         self._pause_s = RETRY_S
         self._loop = asyncio.get_running_loop()
 
     def connect(self) -> None:
-        """Try to reach the launcher, again and again until it answers."""
+        """Connect to the launcher, and retry until it answers."""
         if self._is_closing:
             return
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -159,7 +147,7 @@ class LauncherClient:
         self._send(Attach(LAUNCHER_VERSION, self._minimum_uid))
 
     def perform(self, effects: list[Effect]) -> None:
-        """Send these orders: as few messages as their order allows."""
+        """Send orders in as few messages as their order allows."""
         if self.welcome is None:
             return
         launches: list[LaunchAttempt] = []
@@ -185,17 +173,17 @@ class LauncherClient:
             self._send(Discard(tuple(forgotten)))
 
     def launch_notice(self, template: Template, order: StartOrder) -> None:
-        """Have a notice run; dropped where no launcher is there, as orders are."""
+        """Order a notification; without a launcher it is dropped, as orders are."""
         if self.welcome is not None:
             self._send(Launch((template,), (order,)))
 
     def forget_notice(self, attempt: AttemptId) -> None:
-        """The end of a notice is stored."""
+        """Let the launcher forget a notification whose end is stored."""
         if self.welcome is not None:
             self._send(Discard((attempt,)))
 
     def shut_down(self, on_over: Callable[[], None]) -> None:
-        """Have the launcher end every task and itself; `on_over` is called when it has gone."""
+        """Make the launcher end every task and itself; call `on_over` once it has exited."""
         self._is_closing = True
         if self._stream is None:
             on_over()
@@ -211,7 +199,7 @@ class LauncherClient:
             self._stream.close("the daemon ends")
 
     def trouble(self) -> list[str]:
-        """For `status` and `doctor`: errors of ours that the launcher goes on after."""
+        """Return what is wrong with the launcher, for `status` and `doctor`."""
         if self._other_version is not None:
             words = (
                 f"the launcher uses version {self._other_version} of the protocol with its daemon, "
@@ -277,7 +265,7 @@ class LauncherClient:
         self._send(Launch(tuple(batch.templates), tuple(batch.orders)), batch.passed)
 
     def _refuse(self, attempt: AttemptId, size_bytes: int) -> None:
-        """The attempt could not be told to a launcher in one frame."""
+        """Fail an attempt whose order does not fit into one frame."""
         words = (
             f"its environment, script and standard input have {size_bytes} bytes together, more"
             f" than TEMPLATE_BYTES_MAX = {TEMPLATE_BYTES_MAX}: read the input from a file"
@@ -290,10 +278,10 @@ class LauncherClient:
         )
 
     def _send(self, message: ToLauncher, descriptors: list[int] | None = None) -> None:
-        """Send with whatever else is sent in this round of the event loop.
+        """Send together with all other messages of this round of the event loop.
 
-        So a start and the word that takes it back, durable at once, reach the launcher together,
-        and nothing is started.
+        So a start and its cancellation that become durable together arrive together, and nothing is
+        started.
         """
         if self._stream is None:
             return
@@ -348,7 +336,7 @@ class LauncherClient:
                 self.on_event(AttemptsSampled(samples))
 
     def _unfit(self, message: HookFailed) -> None:
-        """The machine itself is not fit for tasks, as its own administrator tests it."""
+        """Report that the machine is not fit for tasks, by its own prolog or epilog."""
         if message.hook == PROLOG:
             self.on_event(PrologFailed(message.attempt, message.message))
         else:
@@ -359,19 +347,7 @@ class LauncherClient:
             if end.attempt.attempt == NOTICE_ATTEMPT:
                 self.on_notice_ended(end)
                 continue
-            self.on_event(
-                AttemptExited(
-                    end.attempt,
-                    end.cause,
-                    end.exit_code,
-                    end.signal,
-                    end.usage,
-                    end.started_wall_s,
-                    end.ended_wall_s,
-                    end.elapsed_s,
-                    end.message,
-                )
-            )
+            self.on_event(AttemptExited(*msgspec.structs.astuple(end)))
 
     def _closed(self, reason: str) -> None:
         self._stream = None
@@ -387,5 +363,5 @@ class LauncherClient:
 
 
 def _without_notices(alive: tuple[Alive, ...]) -> list[Alive]:
-    """Those that are attempts of tasks, which the node knows."""
+    """Return the attempts of tasks among them, which the node knows."""
     return [each for each in alive if each.attempt.attempt != NOTICE_ATTEMPT]

@@ -12,12 +12,12 @@ import logging
 import os
 from collections.abc import Callable
 from email.message import EmailMessage
-from typing import Protocol
 
 import msgspec
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.launcher.contract.messages import Exit, NoticeVariable, StartOrder, Template
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId, JobId
 from iriai.model.job import JobSpec, address_of, check_notify, task_count
@@ -47,7 +47,7 @@ SENDMAIL_PLACES = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
 
 
 def find_sendmail(configured: str) -> str:
-    """The program that takes mail here; empty where there is none."""
+    """Return the program that sends mail here; empty: there is none."""
     for path in (configured,) if configured else SENDMAIL_PLACES:
         if os.access(path, os.X_OK):
             return path
@@ -55,7 +55,7 @@ def find_sendmail(configured: str) -> str:
 
 
 def check_notice(notify: str, configured: str) -> None:
-    """Raise a `Problem` where nobody could be told like that by this machine."""
+    """Raise a `Problem` if this machine cannot send such a notification."""
     check_notify(notify)
     if address_of(notify) is not None and not find_sendmail(configured):
         places = configured or " or ".join(SENDMAIL_PLACES)
@@ -64,18 +64,6 @@ def check_notice(notify: str, configured: str) -> None:
             f"this machine cannot send mail: there is no {places}",
             "name a command, or set sendmail in [jobs] of iriai.toml to a program",
         )
-
-
-class NotificationLauncher(Protocol):
-    """The way of notifications to the launcher."""
-
-    def launch_notice(self, template: Template, order: StartOrder) -> None:
-        """Have it started, if a launcher is there."""
-        ...
-
-    def forget_notice(self, attempt: AttemptId) -> None:
-        """Its end is stored."""
-        ...
 
 
 class FinishedJob(msgspec.Struct, frozen=True):
@@ -87,7 +75,7 @@ class FinishedJob(msgspec.Struct, frozen=True):
 
 
 class Notifications:
-    """Those that are due, until they have been run."""
+    """Notifications that are due, until they have been run."""
 
     def __init__(
         self,
@@ -97,10 +85,10 @@ class Notifications:
         reader: Reader,
         outcome: Callable[[int], Outcome],
         payloads: PayloadStore,
-        launcher: NotificationLauncher,
+        launcher: LauncherClient,
         sendmail: str,
     ) -> None:
-        """`outcome` tells how a job ended; `sendmail` is the configured program for mail."""
+        """`outcome` returns how a job ended; `sendmail` is the configured program for mail."""
         self._home = home
         self._engine = engine
         self._writer = writer
@@ -110,20 +98,20 @@ class Notifications:
         self._launcher = launcher
         self._configured_sendmail = sendmail
         self._due: dict[int, int] = dict.fromkeys(reader.notices(), 0)
-        """By job: how often it was tried in vain."""
+        """Failed attempts by job."""
 
     def job_finished(self, number: int) -> None:
-        """A job has finished, durably, and its user wants to know."""
+        """Start the notification of a job whose end is durable."""
         self._due[number] = 0
         self._order(number)
 
     def attached(self) -> None:
-        """A launcher is there; it knows by itself what it has begun."""
+        """Order all that are due from a new launcher, which ignores those that it has begun."""
         for number in self._due:
             self._order(number)
 
     def ended(self, end: Exit) -> None:
-        """The launcher reports the end of a notice, for the first time or again."""
+        """Handle the end of a notification, reported for the first time or again."""
         number = end.attempt.number
         tries = self._due.get(number)
         if tries is None or end.attempt.index != tries:
@@ -139,7 +127,7 @@ class Notifications:
             self._drop(number, end.attempt)
 
     def _drop(self, number: int, attempt: AttemptId) -> None:
-        """Durable before the launcher forgets: else it would be begun again."""
+        """Store the end before the launcher forgets it, or it would be begun again."""
         self._due.pop(number, None)
         outbox = self._engine.outbox
         outbox.close_gate(self._writer.submit([NoticesDropped((number,))]))
@@ -154,7 +142,7 @@ class Notifications:
             )
 
     def _look_up(self, number: int) -> FinishedJob | None:
-        """In a thread: a job of a million tasks takes a second to be counted."""
+        """Read the job; in a thread, since counting a million tasks takes a second."""
         record = self._reader.job(number)
         if record is None:
             return None
@@ -167,7 +155,7 @@ class Notifications:
         attempt = AttemptId(self._home, number, tries, NOTICE_ATTEMPT)
         if self._due.get(number) != tries:
             return
-        if finished is None:  # its history is gone; so is what there was to tell
+        if finished is None:  # its history has been deleted
             self._drop(number, attempt)
             return
         template = self._template(self._name(number), finished)
@@ -191,7 +179,7 @@ class Notifications:
 
 
 def _notice(spec: JobSpec, command: tuple[str, ...], directory: str) -> JobSpec:
-    """What the launcher is to run."""
+    """Return the spec of a notification."""
     return JobSpec(
         account=spec.account,
         user=spec.user,
@@ -205,7 +193,7 @@ def _notice(spec: JobSpec, command: tuple[str, ...], directory: str) -> JobSpec:
 
 
 def variables(finished: FinishedJob) -> dict[NoticeVariable, str]:
-    """What a command finds in its environment, beside what each task has."""
+    """Return the variables of a notification's command, beside those of each task."""
     outcome, spec = finished.outcome, finished.record.spec
     return {
         "IRIAI_JOB_NAME": spec.name,
@@ -218,7 +206,7 @@ def variables(finished: FinishedJob) -> dict[NoticeVariable, str]:
 
 
 def _causes(finished: FinishedJob) -> list[str]:
-    """`completed=9`, and so on."""
+    """Return the number of tasks by end cause, as `completed=9`."""
     causes = dict(finished.causes)
     never_started = task_count(finished.record.spec.array) - sum(causes.values())
     if never_started > 0:
@@ -227,7 +215,7 @@ def _causes(finished: FinishedJob) -> list[str]:
 
 
 def message(name: str, address: str, finished: FinishedJob) -> bytes:
-    """The mail."""
+    """Return the mail about a finished job."""
     spec, outcome = finished.record.spec, finished.outcome
     state = str(finished.record.cause or outcome.cause)
     lines = [

@@ -75,9 +75,10 @@ class SocketStream:
         self._on_close = on_close
         self._loop = asyncio.get_running_loop()
         self._unsent: deque[_Piece] = deque()
-        self._unsent_bytes = 0
+        self.unsent_bytes = 0
+        """Bytes that the peer has not read yet."""
         self._is_writing = False
-        self._is_closed = False
+        self.is_closed = False
         self._is_paused = False
         self._is_at_end = False
         """Whether all that the peer ever sent was read."""
@@ -89,39 +90,24 @@ class SocketStream:
         """Received and not taken yet, in the order of their frames; closed with the stream."""
         self._loop.add_reader(connection.fileno(), self._readable)
 
-    @property
-    def socket(self) -> socket.socket:
-        """The connection itself, to ask the kernel who is at its other end."""
-        return self._socket
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the connection is over."""
-        return self._is_closed
-
-    @property
-    def unsent_bytes(self) -> int:
-        """What the peer has not taken yet."""
-        return self._unsent_bytes
-
     def listen(self, on_data: Callable[[bytes], None], on_close: Callable[[str], None]) -> None:
-        """Tell others from now on."""
+        """Replace both listeners."""
         self._on_data = on_data
         self._on_close = on_close
 
     def drains_to(self, on_drained: Callable[[], None]) -> None:
-        """Have `on_drained` called whenever all that waited has been sent."""
+        """Call `on_drained` whenever everything has been sent."""
         self._on_drained = on_drained
 
     def pause(self) -> None:
         """Read no more until `resume`: the peer waits as soon as the kernel holds enough of it."""
-        if not self._is_paused and not self._is_closed:
+        if not self._is_paused and not self.is_closed:
             self._is_paused = True
             self._loop.remove_reader(self._socket.fileno())
 
     def resume(self) -> None:
         """Read again."""
-        if self._is_paused and not self._is_closed:
+        if self._is_paused and not self.is_closed:
             self._is_paused = False
             self._loop.add_reader(self._socket.fileno(), self._readable)
 
@@ -131,29 +117,29 @@ class SocketStream:
         The descriptors are the stream's from here on: it closes them when they are sent.
         """
         own = list(descriptors)
-        if self._is_closed:
+        if self.is_closed:
             close_descriptors(own)
             return
         self._unsent.append(_Piece(memoryview(data), own))
-        self._unsent_bytes += len(data)
+        self.unsent_bytes += len(data)
         if not self._is_writing:
             self._send_some()
-        if self._unsent_bytes > self.unsent_bytes_max:
+        if self.unsent_bytes > self.unsent_bytes_max:
             self.close("it does not read the answers")
-        elif self._unsent and not self._is_writing and not self._is_closed:
+        elif self._unsent and not self._is_writing and not self.is_closed:
             self._is_writing = True
             self._loop.add_writer(self._socket.fileno(), self._writable)
 
     def read_out(self) -> None:
         """Take in everything that has arrived, without waiting for more."""
-        while not self._is_closed and self._read_once():
+        while not self.is_closed and self._read_once():
             pass
 
     def close(self, reason: str) -> None:
         """End the connection; `on_close` hears why."""
-        if self._is_closed:
+        if self.is_closed:
             return
-        self._is_closed = True
+        self.is_closed = True
         self._loop.remove_reader(self._socket.fileno())
         if self._is_writing:
             self._loop.remove_writer(self._socket.fileno())
@@ -163,7 +149,7 @@ class SocketStream:
         for piece in self._unsent:
             close_descriptors(piece.descriptors)
         self._unsent.clear()
-        self._unsent_bytes = 0
+        self.unsent_bytes = 0
         self._on_close(reason)
 
     def _close_socket(self) -> None:
@@ -184,7 +170,7 @@ class SocketStream:
             self.close(FAULTS.note("a connection whose bytes came", error))
 
     def _read_again(self) -> None:
-        if not self._is_paused and not self._is_closed:
+        if not self._is_paused and not self.is_closed:
             self._loop.add_reader(self._socket.fileno(), self._readable)
 
     def _user_id(self) -> int:
@@ -218,7 +204,7 @@ class SocketStream:
             self._send_some()
         except Exception as error:  # noqa: BLE001 - see system.internal_errors
             self.close(FAULTS.note("a connection that was written to", error))
-        if not self._unsent and not self._is_closed:
+        if not self._unsent and not self.is_closed:
             self._is_writing = False
             self._loop.remove_writer(self._socket.fileno())
             if self._on_drained is not None:
@@ -231,7 +217,7 @@ class SocketStream:
             sent = self._try_send(piece)
             if sent is None:
                 return
-            self._unsent_bytes -= sent
+            self.unsent_bytes -= sent
             if sent < len(piece.data):
                 piece.data = piece.data[sent:]
                 return
