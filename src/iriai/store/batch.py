@@ -52,7 +52,7 @@ from iriai.store.codec import digests_of, drop_history, encode, encode_buckets, 
 from iriai.store.sqlite import DIALECT, Insert, insert
 
 Row = Sequence[object]
-"""Values in the order of the statement's parameters."""
+"""Values in the order of the parameters of a statement."""
 
 CHUNKS = (32, 16, 8, 4, 2, 1)
 """Rows in one statement. Larger ones gain nothing measurable and cost memory, for each is kept
@@ -127,7 +127,7 @@ def deletion_of_claims() -> BulkStatement:
 
 
 def marking_of_finished() -> BulkStatement:
-    """Rows: (number, wall_s, cause). What `succeeded` says is counted here, once for each job."""
+    """Rows: (number, wall_s, cause); counts `succeeded`, once for each job."""
     ended = _given_rows(
         "ended", column("number", Integer), column("wall_s", Float), column("cause", String)
     )
@@ -179,7 +179,7 @@ class WriteSet:
         self.payloads: list[Row] = []
         self.payload_uses: list[Row] = []
         self.notices: dict[int, bool] = {}
-        """By job: whether it is due."""
+        """Whether a notice is due, by job."""
         self.history: list[HistoryDropped] = []
         self.jobs: list[Row] = []
         self.events: list[Row] = []
@@ -188,11 +188,11 @@ class WriteSet:
         self.finished: list[Row] = []
         self.altered: list[Row] = []
         self.claims: dict[str, bytes | None] = {}
-        """None: dropped."""
+        """The encoded claims by attempt; None if dropped."""
         self.ledger: dict[tuple[str, str], Row] = {}
         self.meta: dict[str, int] = {}
         self.drain: Drained | Resumed | None = None
-        """None: nothing was said of it."""
+        """The last change of the drain; None if there was none."""
         for record in records:
             self._sort(record)
 
@@ -259,7 +259,7 @@ class WriteSet:
 _NO_END = (None, None, None)
 
 BOUND_BYTES_MAX = 64 << 10
-"""Of texts of one batch that may stay in prepared statements."""
+"""Size of texts of one batch that may stay in prepared statements."""
 
 
 _content_of: Callable[[Row], bytes] = itemgetter(1)

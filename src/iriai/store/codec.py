@@ -33,24 +33,24 @@ _decode_buckets = msgspec.json.Decoder(tuple[Bucket, ...]).decode
 
 
 def encode_factors(factors: Factors) -> str | None:
-    """As text that people can read in the table; None: all of it was at peak."""
+    """Return factors as JSON text; None if all of the time was at peak."""
     if all(factor == 1.0 for factor, _ in factors):
         return None
     return msgspec.json.encode(factors).decode()
 
 
 def decode_factors(text: str | None) -> Factors:
-    """The inverse, but for what was all at peak: nothing."""
+    """Return the factors in a text; empty if all of the time was at peak."""
     return () if text is None else _decode_factors(text)
 
 
 def encode_buckets(buckets: tuple[Bucket, ...]) -> str | None:
-    """The same, of what was used within a window; None: there is no window."""
+    """Return buckets as JSON text; None if there are none."""
     return msgspec.json.encode(buckets).decode() if buckets else None
 
 
 def decode_buckets(text: str | None) -> tuple[Bucket, ...]:
-    """The inverse."""
+    """Return the buckets in a text."""
     return () if text is None else _decode_buckets(text)
 
 
@@ -59,7 +59,7 @@ HISTORY_FROM_MS = "history_from_ms"
 
 
 def drop_history(cursor: sqlite3.Cursor, record: HistoryDropped) -> None:
-    """Delete what `record` says, within the transaction of `cursor`."""
+    """Delete the job that `record` names, within the transaction of `cursor`."""
     number = record.number
     row = cursor.execute(_FINISHED, (number,)).fetchone()
     if row is None:
@@ -78,7 +78,7 @@ def drop_history(cursor: sqlite3.Cursor, record: HistoryDropped) -> None:
 
 
 def digests_of(spec: JobSpec) -> tuple[str, ...]:
-    """The payloads that a job needs, each once."""
+    """Return the digests of a job's payloads, each once."""
     return tuple(filter(None, dict.fromkeys((spec.environment, spec.script, spec.stdin))))
 
 

@@ -45,7 +45,7 @@ def copy_database(source: Path, target: Path) -> Contents:
 
 
 def check_copy(path: Path) -> Contents:
-    """What the copy at `path` holds. Raises a `Problem` where it is damaged or of a newer iriai."""
+    """Return the contents of a copy; raise a `Problem` if it is damaged or of a newer iriai."""
     with translated(path), closing(sqlite.connect(path)) as connection:
         if not sqlite.is_ours(connection):
             raise Refused("state-foreign", f"{path} is not a database of iriai")

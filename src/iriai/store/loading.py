@@ -1,4 +1,4 @@
-"""Loads all that cores start from."""
+"""Loads the state that cores start from."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ no two equal values of different types."""
 
 
 def load(connection: sqlite3.Connection) -> StoredState:
-    """Everything durable that has not ended."""
+    """Load everything durable that has not ended."""
     with _without_collection():
         jobs = _load_jobs(connection)
         return StoredState(
@@ -129,7 +129,7 @@ def _share(spec: JobSpec, pool: dict[object, object]) -> JobSpec:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Nothing that is loaded is garbage; looking for it again and again takes most of the time."""
+    """Pause garbage collection, which would take most of the time and find nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -140,13 +140,13 @@ def _without_collection() -> Iterator[None]:
 
 
 def single(connection: sqlite3.Connection, query: str, otherwise: int) -> int:
-    """The one number that `query` gives, or `otherwise` where there is none."""
+    """Return the single number of `query`, or `otherwise` if there is none."""
     row = connection.execute(query).fetchone()
     return otherwise if row is None or row[0] is None else int(row[0])
 
 
 def text(query: ClauseElement) -> str:
-    """`query` as SQLite takes it, its values written in."""
+    """Return `query` as SQL text with its values."""
     return str(query.compile(dialect=DIALECT, compile_kwargs={"literal_binds": True}))
 
 

@@ -19,7 +19,7 @@ MIGRATION_MAX_S = 600.0
 
 
 def migrate(path: Path) -> None:
-    """Run every migration that the database at `path` lacks; nothing changes where one fails."""
+    """Run every migration that the database at `path` lacks; if one fails nothing changes."""
     program = f"from {__name__} import main; main()"
     command = (sys.executable, "-c", program, str(path))
     try:
@@ -40,7 +40,7 @@ def migrate(path: Path) -> None:
 
 
 def migrate_here(path: Path) -> None:
-    """The same within this process, which then has Alembic loaded."""
+    """Run the migrations within this process, which loads Alembic."""
     from alembic import command
     from alembic.config import Config
 
@@ -55,7 +55,7 @@ def migrate_here(path: Path) -> None:
 
 
 def main() -> None:
-    """What the child does: the last line of its standard error says what went wrong."""
+    """Run the migrations in the child; the last line of its standard error names a failure."""
     path = Path(sys.argv[1])
     try:
         with translated(path):

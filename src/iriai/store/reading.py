@@ -30,7 +30,7 @@ from iriai.store.codec import (
 from iriai.store.sqlite import matches, reading_engine, translated
 
 LISTED_MAX = 1000
-"""Rows of a listing unless a caller wants another number: more than a person reads."""
+"""The default length of a listing: more than a person reads."""
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -40,18 +40,18 @@ class Selection(msgspec.Struct, frozen=True):
     """The Unix user who submitted."""
     group: str | None = None
     user: str | None = None
-    """Of the account."""
+    """The user of the account."""
     name: str | None = None
     """A shell pattern of job names."""
     job: int | None = None
     task_index: int | None = None
-    """Of attempts; jobs have none."""
+    """The task of attempts; jobs have none."""
     cause: EndCause | None = None
-    """How the job, or the attempt, ended."""
+    """The end of the job or attempt."""
     since_wall_s: float | None = None
-    """Of the end; included."""
+    """The earliest end, inclusive."""
     until_wall_s: float | None = None
-    """Of the end; not included."""
+    """The latest end, exclusive."""
 
 
 class JobRecord(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ class HistoryRow(NamedTuple):
 
     @property
     def factors(self) -> Factors:
-        """What the charges of its time were multiplied by; empty: all of it was at peak."""
+        """The factors of the charges of its time; empty if all of it was at peak."""
         return decode_factors(self.encoded_factors)
 
 
@@ -116,7 +116,7 @@ class Reader:
     def finished_jobs(
         self, selection: Selection = EVERYTHING, limit: int = LISTED_MAX
     ) -> list[JobRecord]:
-        """Jobs whose last task has ended, the latest first."""
+        """Return jobs whose last task has ended, the latest first."""
         ended = schema.jobs.c.finished_wall_s
         query = select(*_JOB_COLUMNS).where(
             ended.is_not(None), *_conditions(selection, schema.jobs, schema.jobs.c.number, ended)
@@ -125,12 +125,12 @@ class Reader:
         return self._jobs(latest_first)
 
     def job(self, number: int) -> JobRecord | None:
-        """The job of this number, finished or not."""
+        """Return the job of this number, finished or not; None if there is none."""
         query = select(*_JOB_COLUMNS).where(schema.jobs.c.number == number)
         return next(iter(self._jobs(query)), None)
 
     def events(self, number: int) -> list[JobEvent]:
-        """What happened to a job, in order; what was folded into a snapshot is no longer there."""
+        """Return the events of a job in order, except those replaced by a snapshot."""
         events = schema.events
         query = select(events).where(events.c.job == number).order_by(events.c.sequence)
         rows = self._rows(query, tuple[int, int, float, bytes, str])
@@ -139,7 +139,7 @@ class Reader:
     def history(
         self, selection: Selection = EVERYTHING, limit: int = LISTED_MAX
     ) -> list[HistoryRow]:
-        """Attempts, the latest first."""
+        """Return attempts, the latest first."""
         history = schema.history
         query = select(history).where(
             *_conditions(selection, history, history.c.job, history.c.ended_wall_s)
@@ -152,7 +152,7 @@ class Reader:
         return self._rows(latest_first, HistoryRow)
 
     def last_attempts(self, number: int, after_index: int, limit: int) -> list[HistoryRow]:
-        """The last attempt of each task of a job, by index, from the first above `after_index`."""
+        """Return the last attempt of each task above `after_index`, by index."""
         history, attempts = schema.history, schema.attempts.alias()
         last = (
             select(func.max(attempts.c.attempt))
@@ -169,7 +169,7 @@ class Reader:
     def usage(
         self, selection: Selection = EVERYTHING, by_job: bool = False
     ) -> list[usage_queries.UsageTotal]:
-        """Sums over attempts, for each account or each job; the largest charge first."""
+        """Return sums over attempts for each account or each job, the largest charge first."""
         history = schema.history
         query = usage_queries.usage_query(by_job).where(
             *_conditions(selection, history, history.c.job, history.c.ended_wall_s)
@@ -177,11 +177,11 @@ class Reader:
         return self._rows(query, usage_queries.UsageTotal)
 
     def causes(self, number: int) -> dict[EndCause, int]:
-        """How the tasks of a job have ended that had an attempt, counted by cause."""
+        """Return the number of ended tasks of a job by cause, of those that had an attempt."""
         return dict(self._rows(usage_queries.causes_query(number), tuple[EndCause, int]))
 
     def payload(self, digest: str) -> bytes:
-        """The text that was stored under `digest`."""
+        """Return the text stored under `digest`. Raises `NotFound`."""
         payloads = schema.payloads
         query = select(payloads.c.content).where(payloads.c.digest == digest)
         rows = self._rows(query, tuple[bytes])
@@ -190,7 +190,7 @@ class Reader:
         return rows[0][0]
 
     def payload_sizes(self) -> dict[str, int]:
-        """How many bytes each text has that is stored, by digest."""
+        """Return the size of each stored text in bytes, by digest."""
         payloads = schema.payloads
         query = select(payloads.c.digest, func.length(payloads.c.content))
         return dict(self._rows(query, tuple[str, int]))
@@ -223,12 +223,12 @@ class Reader:
         return self._rows(query, tuple[int])[0][0]
 
     def history_from_wall_s(self) -> float | None:
-        """The latest end of a job that was deleted; None: none ever was."""
+        """Return the latest end of a deleted job; None if none was deleted."""
         value = self._meta(HISTORY_FROM_MS)
         return None if value is None else value / 1000
 
     def last_deleted(self) -> int:
-        """The highest number of a job that was deleted; 0 where none was."""
+        """Return the highest number of a deleted job; 0 if none was deleted."""
         return self._meta(LAST_NUMBER) or 0
 
     def _meta(self, name: str) -> int | None:
@@ -237,7 +237,7 @@ class Reader:
         return rows[0][0] if rows else None
 
     def notices(self) -> list[int]:
-        """The finished jobs whose users want to be told and were not yet."""
+        """Return the finished jobs whose users have yet to be notified."""
         query = select(schema.notices.c.job).order_by(schema.notices.c.job)
         return [number for (number,) in self._rows(query, tuple[int])]
 
@@ -264,7 +264,7 @@ def _conditions(
     number: ColumnElement[int],
     ended: ColumnElement[float],
 ) -> list[ColumnElement[bool]]:
-    """`selection` as conditions on `table`, whose columns of names are alike."""
+    """Return `selection` as conditions on `table`."""
     conditions = [
         column == wanted
         for column, wanted in (

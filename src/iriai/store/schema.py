@@ -85,7 +85,7 @@ events = Table(
     PrimaryKeyConstraint("job", "sequence"),
     sqlite_with_rowid=False,
 )
-"""What happened to each job; its state is their replay."""
+"""The events of each job; their replay is its state."""
 
 attempts = Table(
     "attempts",
@@ -125,7 +125,7 @@ claims = Table(
     _column("claim", LargeBinary),
     sqlite_with_rowid=False,
 )
-"""What the node has granted and not yet been told to forget, by the id of the attempt."""
+"""Claims that the node has granted and must keep, by the id of the attempt."""
 
 ledger = Table(
     "ledger",
@@ -142,7 +142,7 @@ ledger = Table(
     PrimaryKeyConstraint("group_name", "user_name"),
     sqlite_with_rowid=False,
 )
-"""What the node counted for each account."""
+"""The node's counters of each account."""
 
 drain = Table(
     "drain",
@@ -152,14 +152,14 @@ drain = Table(
     _column("by_whom", String),
     _column("since_wall_s", Float),
 )
-"""One row (`id` 1) while the node takes nothing because someone said so."""
+"""One row (`id` 1) while the node is drained."""
 
 notices = Table(
     "notices",
     metadata,
     Column("job", RowNumber, primary_key=True, autoincrement=False),
 )
-"""Finished jobs whose users want to be told and were not yet."""
+"""Finished jobs whose users have yet to be notified."""
 
 payload_uses = Table(
     "payload_uses",
@@ -169,7 +169,7 @@ payload_uses = Table(
     PrimaryKeyConstraint("digest", "job"),
     sqlite_with_rowid=False,
 )
-"""Which jobs need a payload; one that nobody needs is deleted with the last of them."""
+"""The jobs that need each payload; a payload is deleted with the last of them."""
 
 _JOB_COLUMNS = ("group_name", "user_name", "owner", "job_name", "submitted_wall_s")
 

@@ -52,7 +52,7 @@ class StoreFailure(Problem):
 
 
 def damaged(path: Path, detail: str) -> StoreFailure:
-    """The database at `path` holds what no version of ours has written."""
+    """Return the failure of a database that no version of iriai has written."""
     return StoreFailure(
         "state-damaged",
         f"{path} is damaged ({detail})",
@@ -78,7 +78,7 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def _failure_of(error: BaseException | None, path: Path) -> StoreFailure | None:
-    """What `error` means to a person; None where it is an internal error."""
+    """Return the failure that `error` means to a person; None if it is an internal error."""
     code = getattr(error, "sqlite_errorcode", 0) & _BASIC_CODE
     if code in _DAMAGE:
         return damaged(path, str(error))
@@ -120,15 +120,15 @@ CHECKPOINT_PAGES = 8192
 """The log is folded into the database when it has 32 MB and nobody gave it the time before. More
 would make recovery after a crash slower, less would interrupt the work more often."""
 FREE_PAGES_KEPT = 256
-"""1 MB: less is not worth moving anything."""
+"""Free pages that are not returned: 1 MB."""
 FREED_PAGES_MAX = 1024
-"""At a time: 4 MB, some milliseconds in which nothing else is written."""
+"""Pages returned at a time: 4 MB, some milliseconds in which nothing else is written."""
 STATEMENTS_CACHED = 256
 """Prepared statements kept: all that the store has, with room."""
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection to the database at `path`, which exists; transactions are the caller's."""
+    """Connect to the existing database at `path`; transactions are the caller's."""
     connection = sqlite3.connect(
         path.absolute().as_uri() + "?mode=rw",
         uri=True,
@@ -173,7 +173,7 @@ def give_back_pages(connection: sqlite3.Connection) -> bool:
 
 
 def let_pages_go(path: Path) -> None:
-    """Have a database that is about to be made able to give pages back one by one."""
+    """Enable incremental vacuum in a new database."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         # Something has to be written in the same connection, or it is forgotten.
@@ -181,20 +181,20 @@ def let_pages_go(path: Path) -> None:
 
 
 def missing_pages(connection: sqlite3.Connection, path: Path) -> int:
-    """How many pages the file at `path` is too short by; call it after `checkpoint`."""
+    """Return how many pages the file at `path` lacks; call it after `checkpoint`."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
     return max(0, int(pages) - path.stat().st_size // int(page_bytes))
 
 
 def is_ours(connection: sqlite3.Connection) -> bool:
-    """Whether the database says that it is one of iriai's."""
+    """Return whether the database has iriai's application id."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     return bool(application == APPLICATION_ID)
 
 
 def revision(connection: sqlite3.Connection) -> str:
-    """The schema's revision, as Alembic keeps it; empty where there is none."""
+    """Return the schema's revision as Alembic stores it; empty if there is none."""
     kept = connection.execute("SELECT 1 FROM sqlite_master WHERE name='alembic_version'")
     if kept.fetchone() is None:
         return ""
@@ -203,7 +203,7 @@ def revision(connection: sqlite3.Connection) -> str:
 
 
 def reading_engine(path: Path) -> Engine:
-    """For queries; each connection sees what was committed when its statement began."""
+    """Return the engine of queries, which see what was committed before they began."""
     return create_engine(
         "sqlite://",
         creator=lambda: connect(path, read_only=True),
@@ -213,12 +213,12 @@ def reading_engine(path: Path) -> Engine:
 
 
 def matches(column: ColumnElement[str], pattern: str) -> ColumnElement[bool]:
-    """Whether `column` fits a shell pattern, by the same rule that is applied to jobs in memory."""
+    """Return the condition that `column` fits a shell pattern, by the rule for jobs in memory."""
     return func.matches(column, pattern, type_=Boolean)
 
 
 def migration_engine(path: Path) -> Engine:
-    """For Alembic: what it does is one transaction, also where it changes the schema."""
+    """Return the engine of Alembic, whose changes of the schema are one transaction too."""
     engine = create_engine("sqlite://", creator=lambda: connect(path), poolclass=NullPool)
 
     @event.listens_for(engine, "begin")

@@ -22,11 +22,11 @@ from iriai.system.passwd_cache import user_words
 _MAGIC = b"SQLite format 3\0"
 _LOGS = ("-wal", "-journal")
 _MODE = 0o600
-"""Environments and standard input are in there."""
+"""Only the owner may read: environments and standard input are in there."""
 
 
 def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
-    """A connection for the one writer of the database at `path`; see `Store.open`."""
+    """Return the connection of the one writer of the database at `path`; see `Store.open`."""
     _check_library()
     try:
         with translated(path):
@@ -98,7 +98,7 @@ def _make_database(path: Path) -> None:
 
 
 def _check_access(path: Path) -> None:
-    """Its log lies beside the database, so the directory must be writable too."""
+    """Check that database and directory are writable: the log lies beside the database."""
     for place, need in ((path, os.R_OK | os.W_OK), (path.parent, os.W_OK | os.X_OK)):
         if not os.access(place, need, effective_ids=True):
             raise NotAllowed(
@@ -126,7 +126,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _is_outdated(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether migrations must run first."""
+    """Return whether migrations must run first. Raises a `Problem` if the schema is unusable."""
     if not sqlite.is_ours(connection):
         raise _foreign(path)
     revision = sqlite.revision(connection)
@@ -180,7 +180,7 @@ class Store(Reader):
         return cls(path, open_database(path, create=create))
 
     def load(self) -> StoredState:
-        """All that has not ended; before the first `write`."""
+        """Load all that has not ended; call it before the first `write`."""
         with translated(self.path):
             return loading.load(self._connection)
 
@@ -217,6 +217,6 @@ class Store(Reader):
             return more
 
     def close(self) -> None:
-        """Give everything back to the system. Nobody writes or reads any more."""
+        """Close all connections."""
         super().close()
         self._connection.close()

@@ -17,11 +17,11 @@ class UsageTotal(NamedTuple):
     user: str
     job: int | None
     job_name: str
-    """Empty where the sum is over an account."""
+    """Empty if the sum is over an account."""
     tasks: int
-    """That have ended with an attempt."""
+    """Tasks that have ended with an attempt."""
     failed: int
-    """Of these, all that did not complete."""
+    """Those of `tasks` that did not complete."""
     cpu_s: float
     elapsed_s: float
     charge_s: float
@@ -32,7 +32,7 @@ class UsageTotal(NamedTuple):
 
 
 def _is_last() -> ColumnElement[bool]:
-    """Whether an attempt ended its task: not repeated by rule, nor lost and then repeated."""
+    """Return the condition that an attempt ended its task: no other one followed."""
     attempt = schema.history
     later = schema.attempts.alias("later")
     repeated = exists().where(
@@ -46,7 +46,7 @@ def _is_last() -> ColumnElement[bool]:
 
 
 def usage_query(by_job: bool) -> Select[*tuple[object, ...]]:
-    """Rows of `UsageTotal`."""
+    """Return the query for rows of `UsageTotal`."""
     history = schema.history
     keys: list[ColumnElement[object]] = [history.c.group_name, history.c.user_name]
     if by_job:
@@ -73,7 +73,7 @@ def usage_query(by_job: bool) -> Select[*tuple[object, ...]]:
 
 
 def causes_query(number: int) -> Select[*tuple[object, ...]]:
-    """(cause, tasks) of one job."""
+    """Return the query for (cause, tasks) of one job."""
     history = schema.history
     return (
         select(history.c.cause, func.count())

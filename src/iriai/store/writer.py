@@ -21,9 +21,9 @@ LAZY_S = 1.0
 """Records that are not urgent ride with the next urgent ones, after this time they go alone. More
 would lose more of what is only nice to have, less would keep an idle disk awake."""
 RETRY_S = 1.0
-"""Between two attempts while the disk is full: soon enough for a person who has made room."""
+"""The retry interval while writing fails."""
 TIDY_AFTER_S = 1.0
-"""A pause of this length is used to fold the log into the database."""
+"""The idle time after which the log is checkpointed."""
 GROUP_RECORDS_MAX = 4096
 """Records of one commit, beyond which a later batch waits for the next: it bounds the time until
 the first of a long queue is reported durable to some tens of milliseconds."""
@@ -43,7 +43,7 @@ class _Pending(NamedTuple):
 
 
 def _ignore(failure: StoreFailure | None) -> None:
-    """What a caller does that looks at `Writer.failure` instead."""
+    """Ignore reports, for callers that read `Writer.failure` instead."""
 
 
 class Writer:
@@ -76,12 +76,12 @@ class Writer:
 
     @property
     def failure(self) -> StoreFailure | None:
-        """Why nothing is written at present; None: it is."""
+        """Why nothing can be written at present; None if it can."""
         return self._failure
 
     @property
     def durable(self) -> int:
-        """The highest sequence number of which it and all before are durable."""
+        """The highest sequence number up to which all batches are durable."""
         return self._durable
 
     def submit(self, records: Sequence[Record], urgent: bool = True) -> int:
@@ -146,7 +146,7 @@ class Writer:
             raise
 
     def _next_step(self) -> Callable[[], None] | None:
-        """Wait for something to do; None: there will never be anything again."""
+        """Wait for the next step; return None when the writer ends."""
         with self._changed:
             while not self._has_ended():
                 if self._is_due():
@@ -167,7 +167,7 @@ class Writer:
         return self._closing or time.monotonic() >= self._write_by_s
 
     def _pause_s(self) -> float | None:
-        """How long there is nothing to do unless someone submits; None: for ever."""
+        """Return the time until the next step is due; None if none is."""
         if self._write_by_s is not None:
             return max(0.0, self._write_by_s - time.monotonic())
         return TIDY_AFTER_S if self._untidy else None
@@ -193,7 +193,7 @@ class Writer:
         self._notify(self._durable)
 
     def _gather(self) -> tuple[list[Record], int]:
-        """The records of the next commit, and how many batches they are. They stay queued."""
+        """Return the records and batches of the next commit, which stay queued."""
         group: list[Record] = []
         batches = 0
         with self._changed:

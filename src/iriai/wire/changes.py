@@ -23,7 +23,7 @@ from iriai.wire.exchange import ClientAnswer, ClientRequest, Query
 
 
 class StoryRow(msgspec.Struct, frozen=True):
-    """One thing that happened."""
+    """An event of a job."""
 
     wall_s: Seconds
     what: Word
@@ -33,10 +33,10 @@ class StoryRow(msgspec.Struct, frozen=True):
     """Which tasks, as 7 or 1-20,25; empty: the job."""
     machine: Name
     by: Name
-    """The user who asked for it; empty: nobody did."""
+    """The user who requested it; empty if nobody did."""
     text: Words
     turn: Word
-    """The turn of the daemon that it happened in: what has the same turn happened together."""
+    """The turn of the daemon in which it happened."""
 
 
 class Story(ClientAnswer, frozen=True, tag="story"):
@@ -47,7 +47,7 @@ class Story(ClientAnswer, frozen=True, tag="story"):
 
 
 class AskStory(Query[Story], frozen=True, tag="ask-story"):
-    """Retell what happened to a job or task, from what is stored."""
+    """Return the events of a job or task."""
 
     id: Expression
 
@@ -57,7 +57,7 @@ IDS_MAX = 10_000
 
 
 class FieldChange(msgspec.Struct, frozen=True):
-    """What one field was and is now, in words."""
+    """The former and the new value of a field, in words."""
 
     field: Words
     was: Text
@@ -82,7 +82,7 @@ class Alter(ClientRequest[AlterResult], frozen=True, tag="alter"):
     memory_bytes: Whole | UnsetType = UNSET
     gpus: Whole | UnsetType = UNSET
     named: Annotated[tuple[tuple[Text, Whole], ...], Many] | UnsetType = UNSET
-    """Those that are not named stay as they are; an amount of 0 takes one away."""
+    """Changed amounts; 0 removes a resource, others stay as they are."""
     time_limit_s: Real | UnsetType | None = UNSET
     urgency: Real | UnsetType = UNSET
     after: Annotated[tuple[Text, ...], Many] | UnsetType = UNSET
@@ -113,7 +113,7 @@ class Cancel(ClientRequest[Changed], frozen=True, tag="cancel"):
 
 
 class Hold(ClientRequest[Changed], frozen=True, tag="hold"):
-    """Keep what waits of these jobs from starting."""
+    """Hold the waiting tasks of these jobs."""
 
     fails_alone = True
 

@@ -13,7 +13,7 @@ _requests = msgspec.msgpack.Decoder(Request)
 
 
 class _Numbered(msgspec.Struct, array_like=True):
-    """What any request begins with."""
+    """The first field of any request."""
 
     number: Count
 
@@ -41,7 +41,7 @@ def decode_request(payload: bytes) -> Request:
 
 
 def number_of(payload: bytes) -> int | None:
-    """The number of a request whose body cannot be taken; None: it is nothing like a request."""
+    """Return the number of a request with an invalid body; None if it is no request."""
     try:
         return decoded(_numbers, payload).number
     except MalformedMessage:

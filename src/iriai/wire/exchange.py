@@ -38,7 +38,7 @@ class ClientRequest(_Answered[AnswerT_co], frozen=True):
     other the daemon ends, and begins again from what is stored. True where the handler changes no
     core, or sets `RequestContext.is_changing` before it does; from there on it is not true."""
     is_local = False
-    """Whether it takes someone who is on the machine, whoever's token is shown."""
+    """Whether it is refused to users who are not on the machine."""
 
 
 class Query(ClientRequest[AnswerT_co], frozen=True):
@@ -48,11 +48,11 @@ class Query(ClientRequest[AnswerT_co], frozen=True):
 
 
 class Done(ClientAnswer, frozen=True, tag="done"):
-    """Answer where there is nothing to say."""
+    """The answer without content."""
 
 
 def subclasses(kind: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
-    """Every class that has a tag and derives from `kind`."""
+    """Return every tagged class derived from `kind`."""
     found: list[type[msgspec.Struct]] = []
     for each in kind.__subclasses__():
         found += subclasses(each) if each.__struct_config__.tag is None else [each]
@@ -61,5 +61,5 @@ def subclasses(kind: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
 
 @cache
 def answer_kind(request: type[ClientRequest[Any]]) -> Any:  # noqa: ANN401 - a class, or a union
-    """The class of a request's answer, or the union of several."""
+    """Return the class of a request's answer, or the union of several."""
     return vars(request)["__orig_bases__"][0].__args__[0]

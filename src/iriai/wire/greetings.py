@@ -10,11 +10,11 @@ from iriai.system.frames import frame
 LINK_VERSION = 1
 """Raised with every change of the frames of a link that an older machine would misread."""
 GREETING_BYTES_MAX = 4096
-"""Of a frame before there is a link: names, versions and a sentence."""
+"""The longest frame of a handshake: names, versions and a sentence."""
 
 
 class Greeting(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """The first word of the machine that dialled. Later versions only append to it."""
+    """The first frame of the machine that connects. Later versions only append to it."""
 
     link_version: Count
     parts_version: Count
@@ -24,14 +24,14 @@ class Greeting(msgspec.Struct, frozen=True, array_like=True, tag=1):
     machine: Name
     """The sender's name; its certificate has to say the same."""
     other: Name
-    """Whom it means to speak to; empty where it knows an address only."""
+    """The machine that it wants to reach; empty if it knows an address only."""
     instance: Word
     """Random, of the sender's state directory and this run of its daemon: one that has started
     again has forgotten what was said to it."""
 
 
 class Agreed(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """The machine that was dialled wants the link as well."""
+    """The accepting machine agrees to the link."""
 
     version: Name
     machine: Name
@@ -39,20 +39,20 @@ class Agreed(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class Rejected(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """It does not."""
+    """The accepting machine refuses the link."""
 
     code: Word
     message: Words
 
 
 class Begin(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """The machine that dialled still wants it: from here on there are frames of `wire.links`."""
+    """The connecting machine confirms the link; frames of `wire.links` follow."""
 
 
 GreetingFrame = Greeting | Agreed | Rejected | Begin
 
 YIELD = "yield"
-"""Declined: I am dialling you myself."""
+"""Refused, because the accepting machine is opening a link itself."""
 OTHER_VERSION = "other-version"
 OTHER_MACHINE = "other-machine"
 OWN_NAME = "own-name"

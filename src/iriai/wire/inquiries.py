@@ -32,23 +32,23 @@ class AskFit(msgspec.Struct, frozen=True, tag="ask-fit"):
 
 
 class Declined(msgspec.Struct, frozen=True, tag="declined"):
-    """There is no answer, for this reason; a `model.problem` in transit."""
+    """The reason why there is no answer; a `model.problem` in transit."""
 
     exit_code: Code
     code: Word
     message: Words
     hint: Words = ""
     broker: Name = ""
-    """Whom to ask instead, where it is declined because another machine is the broker."""
+    """The broker to ask instead, if the asked machine is not the broker."""
 
 
 class Fit(msgspec.Struct, frozen=True, tag="fit"):
     """Answer to `AskFit`."""
 
     refusal: Declined | None = None
-    """Why no machine ever could; None: one could, or the broker does not know all machines yet."""
+    """Why no machine ever could; None if one could or not all machines are known yet."""
     waits_for: Annotated[tuple[Why, ...], Many] = ()
-    """What is not free now."""
+    """The resources that are not free now."""
     here: Declined | None = None
     """Why no machine of this cluster ever could, where another cluster may have one that can."""
 
@@ -62,12 +62,12 @@ _told: msgspec.msgpack.Decoder[Told] = msgspec.msgpack.Decoder(Told)
 
 
 def encode_question(question: Question) -> bytes:
-    """For `Inquire`."""
+    """Encode the question of an `Inquire`."""
     return _encode(question)
 
 
 def encode_response(told: Told) -> bytes:
-    """For `Inform`."""
+    """Encode the answer of an `Inform`."""
     return _encode(told)
 
 

@@ -26,11 +26,11 @@ class AuthorityShown(ClientAnswer, frozen=True, tag="authority-shown"):
 
 
 class AskAuthority(Query[AuthorityShown], frozen=True, tag="ask-authority"):
-    """Which authority is yours? The asker compares its fingerprint with the token's."""
+    """Ask for the authority's certificate; the asker compares its fingerprint with the token's."""
 
 
 class Seed(msgspec.Struct, frozen=True):
-    """A member and where it may be found."""
+    """A member and its addresses."""
 
     name: Name
     addresses: Annotated[tuple[Name, ...], Many]
@@ -46,17 +46,17 @@ class Joined(ClientAnswer, frozen=True, tag="joined"):
     """The cluster's configuration, signed; empty: there is none yet."""
     ejections: Annotated[tuple[Document, ...], Many]
     members: Annotated[tuple[Seed, ...], Many]
-    """Some of them, the answering machine first."""
+    """Some members, the answering machine first."""
     bundle: Document = b""
-    """For a machine that is to be an issuer: its issuer's key, sealed to the token's secret."""
+    """For a future issuer its key, sealed to the token's secret; else empty."""
     roster: Document = b""
-    """Who the operators are, signed by the authority."""
+    """The roster, signed by the authority."""
     trusted: Annotated[tuple[Document, ...], Many] = ()
-    """For which users homes speak, signed."""
+    """Signed statements on the users for whom homes speak."""
 
 
 class Join(ClientRequest[Joined], frozen=True, tag="join"):
-    """Let this machine in, by a token."""
+    """Admit this machine by a token."""
 
     fails_alone = True
 
@@ -85,7 +85,7 @@ class RenewCertificate(ClientRequest[CertificateRenewed], frozen=True, tag="rene
 
     certificate: Document
     request: Document
-    """Signed with that key, which proves that it is there."""
+    """Signed with that key, which proves its possession."""
     wall_s: Seconds
 
 
@@ -97,7 +97,7 @@ class Authenticated(ClientAnswer, frozen=True, tag="authenticated"):
 
 
 class Authenticate(ClientRequest[Authenticated], frozen=True, tag="authenticate"):
-    """I am the user who has this token; what follows on this connection I ask as them."""
+    """Authenticate as the user of a token; later requests of the connection are theirs."""
 
     fails_alone = True
 
@@ -124,11 +124,11 @@ class MakeToken(ClientRequest[TokenMade], frozen=True, tag="make-token"):
     """`join` or `user`."""
     lifetime_s: Real
     user: Name = ""
-    """Of a user's token; empty: of the one who asks."""
+    """The user of a user's token; empty for the asking user."""
     machine: Name = ""
-    """The one machine that may join; empty: any."""
+    """The only machine that may join; empty if any may."""
     address: Name = ""
-    """That the token is to name; empty: where this machine listens."""
+    """The address in the token; empty for an address of this machine."""
     bundle: Document = b""
     """An issuer's key and certificate for the machine that joins; see spec 004, section 4."""
 
@@ -141,7 +141,7 @@ class TokenRow(msgspec.Struct, frozen=True):
     state: Word
     """`good`, `used`, `revoked` or `over`."""
     words: Words
-    """For whom, or by whom it was used."""
+    """The user or machine that it is for, or that has used it."""
     made_by: Name
     made_wall_s: Seconds
     ends_wall_s: Seconds
@@ -154,11 +154,11 @@ class TokenTable(ClientAnswer, frozen=True, tag="token-table"):
 
 
 class ListTokens(Query[TokenTable], frozen=True, tag="list-tokens"):
-    """The tokens that this machine gave out: an operator's all, else one's own."""
+    """List the tokens issued by this machine: all for operators, else one's own."""
 
 
 class RevokeToken(ClientRequest[Done], frozen=True, tag="revoke-token"):
-    """Let a token be good for nothing. One's own; an operator's any."""
+    """Revoke a token: one's own, or any for operators."""
 
     fails_alone = True
 
@@ -175,7 +175,7 @@ class TakeUpIdentity(ClientRequest[Done], frozen=True, tag="take-up-identity"):
 
 
 class EjectedRow(msgspec.Struct, frozen=True):
-    """A machine that was thrown out."""
+    """An ejected machine."""
 
     machine: Name
     operator: Name
@@ -233,17 +233,17 @@ class ClusterReport(ClientAnswer, frozen=True, tag="cluster-report"):
     trusted: Annotated[tuple[TrustedRow, ...], Many] = ()
     """By home. None for `*`: homes that are not named speak for everybody."""
     noticed: Annotated[tuple[Words, ...], Many] = ()
-    """What machines said that they should not, by name."""
+    """Incidents of machines, by name."""
     proposals: Annotated[tuple[Words, ...], Many] = ()
-    """Whom operators are told to throw out, and how."""
+    """Ejections proposed to operators, with the command."""
 
 
 class ShowCluster(Query[ClusterReport], frozen=True, tag="show-cluster"):
-    """The cluster as this machine knows it."""
+    """Ask for the cluster as this machine knows it."""
 
 
 class Publish(ClientRequest[Done], frozen=True, tag="publish"):
-    """A document that an operator signed, for this machine and then for all."""
+    """Publish a document that an operator signed."""
 
     fails_alone = True
 
@@ -253,23 +253,23 @@ class Publish(ClientRequest[Done], frozen=True, tag="publish"):
 
 
 class Leave(ClientRequest[Done], frozen=True, tag="leave"):
-    """Tell the others that this machine leaves. For the owner of the state directory."""
+    """Announce that this machine leaves. For the owner of the state directory."""
 
     is_local = True
 
 
 class GrantConsent(ClientRequest[Done], frozen=True, tag="consent"):
-    """Tasks of mine that are submitted on a home may run here as me. By who is on the machine."""
+    """Permit tasks that the asking user submits on a home to run here as that user."""
 
     is_local = True
 
     home: Name
     lifetime_s: Seconds
-    """0: it is withdrawn."""
+    """How long it is valid; 0 withdraws it."""
 
 
 class ConsentRow(msgspec.Struct, frozen=True):
-    """One consent that holds."""
+    """A valid consent."""
 
     user: Name
     home: Name
@@ -284,4 +284,4 @@ class ConsentTable(ClientAnswer, frozen=True, tag="consent-table"):
 
 
 class ListConsents(Query[ConsentTable], frozen=True, tag="list-consents"):
-    """What one consented to here; an operator sees everybody's."""
+    """List one's consents on this machine; operators see those of all users."""

@@ -29,7 +29,7 @@ from iriai.wire.machines import Drain, Resume
 from iriai.wire.parts import Envelope
 
 BATCH_BYTES_MAX = 16 << 20
-"""Of the texts in one frame, about: the peer works on the first while the second is on its way."""
+"""Approximate size of the texts in one frame, so that the peer can begin with the first frame."""
 NETWORK_FRAME_BYTES_MAX = 8 << 20
 """Of a frame that comes over a network. Honest ones hold a turn's messages, in batches of about an
 eighth of this; larger ones are someone who wants our memory."""
@@ -46,11 +46,11 @@ IDLE_S = 60.0
 """A link that carried nothing for so long is closed. Longer: more links are kept in a cluster of
 hundreds; shorter: machines that talk now and then greet each other again and again."""
 CARRY_BYTES_MAX = 32 << 10
-"""Of one `Carry`: two records of TLS, so that circuits share a link evenly."""
+"""Size of one `Carry`: two records of TLS, so that circuits share a link evenly."""
 
 
 class OutOfPlace(ValueError):
-    """A message that has no place on this link and could do harm; the link ends for it."""
+    """A message that is not permitted on this link; the link ends."""
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -61,21 +61,21 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Environments, scripts and inputs by their digests: those that the messages name and that were
     not sent before on this link."""
     forget: bool = False
-    """Drop the texts sent before, but for those of claims: the sender counts on none of them."""
+    """Whether the receiver may drop all texts sent before, except those of claims."""
     passed: Annotated[tuple[tuple[Count, Count], ...], Many] = ()
     """(job number, count): descriptors that clients passed with these jobs travel beside the frame,
     in this order."""
 
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """Are you there?"""
+    """A question whether the other end is online."""
 
     steady_s: Seconds
     """The sender's clock since boot; `Pong` repeats it."""
 
 
 class Pong(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """Answer to `Ping`. Any frame shows that its sender is there."""
+    """Answer to `Ping`. Any other frame shows as well that its sender is online."""
 
     steady_s: Seconds
     """Of the `Ping`."""
@@ -112,10 +112,10 @@ class Piece(msgspec.Struct, frozen=True, array_like=True, tag=6):
 
 
 class Bye(msgspec.Struct, frozen=True, array_like=True, tag=7):
-    """The sender says nothing more on this link."""
+    """The last frame of the sender on this link."""
 
     reason: Words = ""
-    """Empty: it has said everything, and the link is not needed any more."""
+    """Empty if the link is merely not needed any more."""
 
 
 class Carry(msgspec.Struct, frozen=True, array_like=True, tag=8):
@@ -126,12 +126,12 @@ class Carry(msgspec.Struct, frozen=True, array_like=True, tag=8):
     other: Name
     """The machine that it was opened to."""
     number: Bits
-    """The opener's own, random."""
+    """A random number of the opener."""
     content: Content
 
 
 class Credit(msgspec.Struct, frozen=True, array_like=True, tag=9):
-    """The sender has taken in so many bytes of a circuit: as many more may come."""
+    """The sender has processed bytes of a circuit; as many more may be sent."""
 
     opener: Name
     other: Name

@@ -27,7 +27,7 @@ from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query
 
 
 class AdRow(msgspec.Struct, frozen=True):
-    """One machine's current ad."""
+    """The current ad of a machine."""
 
     name: Name
     attributes: Annotated[dict[Words, Value], Many]
@@ -36,7 +36,7 @@ class AdRow(msgspec.Struct, frozen=True):
     """What its owner requires of jobs; empty: nothing."""
     rank: Expression
     cluster: Name = ""
-    """Of a site of several clusters that which it belongs to."""
+    """Its cluster, in a site of several."""
 
 
 class AdList(ClientAnswer, frozen=True, tag="ad-list"):
@@ -44,21 +44,21 @@ class AdList(ClientAnswer, frozen=True, tag="ad-list"):
 
     rows: Annotated[tuple[AdRow, ...], Many]
     note: Words = ""
-    """Whose are missing, and why; empty: these are all."""
+    """Which machines are missing, and why; empty if none are."""
 
 
 class AskAds(Query[AdList], frozen=True, tag="ask-ads"):
-    """The ads of all machines that this one knows, or of one."""
+    """Ask for the ads of all known machines, or of one."""
 
     machine: Expression = ""
 
 
 class ClauseRow(msgspec.Struct, frozen=True):
-    """One of the clauses that must all hold."""
+    """One of the required clauses."""
 
     text: Words
     machines: Count
-    """On how many it holds, whatever the others do."""
+    """The number of machines on which it holds."""
 
 
 class MatchRow(msgspec.Struct, frozen=True):
@@ -67,22 +67,22 @@ class MatchRow(msgspec.Struct, frozen=True):
     machine: Name
     matches: bool
     failing: Annotated[tuple[tuple[Words, Words], ...], Many]
-    """Clauses that do not hold there, and what they saw."""
+    """Clauses that do not hold there, with the values of their attributes."""
     owner: Annotated[tuple[tuple[Words, Words], ...], Many]
-    """The same of what its owner requires of the job."""
+    """The same for the requirements of its owner."""
     cluster: Name = ""
-    """Of a site of several clusters that which it belongs to."""
+    """Its cluster, in a site of several."""
 
 
 class MatchTable(ClientAnswer, frozen=True, tag="match-table"):
     """Answer to `AskMatch`; machines that match first, then by how little is missing."""
 
     requirements: Expression
-    """As it was understood."""
+    """The requirements in canonical form."""
     clauses: Annotated[tuple[ClauseRow, ...], Many]
     rows: Annotated[tuple[MatchRow, ...], Many]
     note: Words = ""
-    """Which clusters' machines are missing, and why; empty: none are."""
+    """Which clusters' machines are missing, and why; empty if none are."""
 
 
 class AskMatch(Query[MatchTable], frozen=True, tag="ask-match"):
@@ -98,7 +98,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     state: Word
     """`up`, `drained`, `away` (no link) or `unavailable`."""
     reason: Words
-    """Why nothing can be started there; empty where it can."""
+    """Why nothing can be started there; empty if something can."""
     cpus: Count
     free_cpus: Whole
     memory_bytes: SizeBytes
@@ -110,17 +110,17 @@ class NodeRow(msgspec.Struct, frozen=True):
     """The part of the load that is not of our tasks."""
     speed: Speed
     tasks: Count
-    """That run or are about to."""
+    """Running and claimed tasks."""
     link: Word
     """How it is reached: `here`, `up` or `down`."""
     differs: Annotated[tuple[Words, ...], Many] = ()
-    """What was observed that does not go with what the machine says of itself."""
+    """Observations that contradict the machine's own reports."""
     member: Word = ""
-    """What its cluster takes it for: `alive`, `suspect`, `dead` or `left`; empty outside of one."""
+    """Its membership state: `alive`, `suspect`, `dead` or `left`; empty outside of a cluster."""
     cluster: Name = ""
     is_broker: bool = False
     heard_s: Seconds | None = None
-    """Since something was last heard of it; None: nothing was, or it is the one that answers."""
+    """Time since its last message; None if there was none, or it is the answering machine."""
     named: Annotated[tuple[tuple[Name, SizeBytes, Whole], ...], Many] | UnsetType = UNSET
     """Of each resource that it has by name: the name, how much, and how much is free."""
 
@@ -130,7 +130,7 @@ class NodeTable(ClientAnswer, frozen=True, tag="node-table"):
 
     rows: Annotated[tuple[NodeRow, ...], Many]
     note: Words = ""
-    """What of it is not known now, and why; empty: this is all."""
+    """What is missing, and why; empty if nothing is."""
 
 
 class AskNodes(Query[NodeTable], frozen=True, tag="nodes"):
@@ -145,13 +145,13 @@ class Drain(ClientRequest[Done], frozen=True, tag="drain"):
 
 
 class Resume(ClientRequest[Done], frozen=True, tag="resume"):
-    """Let a drained machine (empty: this one) start tasks again. For operators."""
+    """Resume a drained machine (empty: this one). For operators."""
 
     node: Name
 
 
 class Forget(ClientRequest[Done], frozen=True, tag="forget"):
-    """A back end is gone for good: it is listed no more. For operators of its front end."""
+    """Remove a back end from the list. For operators of its front end."""
 
     node: Name
 
@@ -190,7 +190,7 @@ class LinkRow(msgspec.Struct, frozen=True):
     """Its name; of a front end that never answered, empty."""
     is_up: bool
     words: Words
-    """Since when, or why not."""
+    """Since when it is up, or why it is down."""
     way: Word = "host"
     """`host` (within it), `network`, or `relay` (over a network, through another machine)."""
     sent_bytes: SizeBytes = 0
@@ -199,11 +199,11 @@ class LinkRow(msgspec.Struct, frozen=True):
     offset_s: Span | None = None
     """The other machine's wall clock less this one's; None where it is not known."""
     offset_error_s: Seconds = 0.0
-    """By how much that may be wrong."""
+    """The largest error of `offset_s`."""
 
 
 class MemberRow(msgspec.Struct, frozen=True):
-    """A machine of the cluster, as this one takes it."""
+    """A machine of the cluster, with the state that this one assigns to it."""
 
     name: Name
     cluster: Name
@@ -211,8 +211,8 @@ class MemberRow(msgspec.Struct, frozen=True):
     """`alive`, or `suspect`: it did not answer lately."""
     addresses: Annotated[tuple[Name, ...], Many]
     is_outward_only: bool
-    """Whether it is reached through others alone."""
+    """Whether it can only be reached through relays."""
     incarnation: Count = 0
-    """Of what it says of itself: higher each time that it came up again, or was doubted."""
+    """The incarnation of its membership entry."""
     cluster_name: Name = ""
-    """Of the site's several clusters that which it belongs to; empty where it names none."""
+    """Its cluster in a site of several; empty if it names none."""

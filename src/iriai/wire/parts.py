@@ -86,7 +86,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
-    """One message and whom it is for."""
+    """A message with its receiving part."""
 
     part: Word
     kind: Word
@@ -95,12 +95,12 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
 
 
 def tag_of(message: Message) -> str:
-    """How the kind of `message` is called on the wire, and to people."""
+    """Return the tag of a message's kind, which people see as well."""
     return _TAGS[type(message)]
 
 
 def pack(part: str, message: Message) -> Envelope:
-    """`message`, for `part` of another machine."""
+    """Encode `message` for `part` of another machine."""
     return Envelope(part, _TAGS[type(message)], msgspec.Raw(_encode(message)))
 
 

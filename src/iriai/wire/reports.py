@@ -38,7 +38,7 @@ class ShareRow(msgspec.Struct, frozen=True):
     waiting_tasks: Count
     share_wanted: Weight | None
     share_got: Weight | None
-    """Of the use that counts now, over the accounts listed."""
+    """The part of the current usage of the listed accounts."""
     rate: Weight | None
     advance_s: Amount = 0.0
     """What is left of what was paid for urgency, beyond the ordinary price: a part of `usage_s`."""
@@ -51,15 +51,15 @@ class ShareTable(ClientAnswer, frozen=True, tag="share-table"):
     half_life_s: Seconds
     rows: Annotated[tuple[ShareRow, ...], Many]
     offpeak_factor: Weight | None = None
-    """What use costs now, off-peak; None: it is peak."""
+    """The factor of charges now, off-peak; None at peak."""
     window_s: Seconds | None = None
-    """How far back use counts, instead of the half-life; None: there is no window."""
+    """The window of usage, instead of the half-life; None if there is none."""
     note: Words = ""
-    """What of it is not known now, and why; empty: this is all."""
+    """What is missing, and why; empty if nothing is."""
 
 
 class Shares(Query[ShareTable], frozen=True, tag="shares"):
-    """What each account wants, has used, and how likely it is drawn next."""
+    """Ask for shares, usage and chances of all accounts."""
 
 
 class UsageRow(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ class UsageTable(ClientAnswer, frozen=True, tag="usage-table"):
 
     rows: Annotated[tuple[UsageRow, ...], Many]
     history_from_wall_s: Seconds | None = None
-    """Of what ended before, some is deleted and not counted; None: nothing is."""
+    """Attempts that ended before may be deleted and not counted; None if none are."""
 
 
 class AskUsage(Query[UsageTable], frozen=True, tag="ask-usage"):
@@ -99,27 +99,27 @@ class ClusterSight(msgspec.Struct, frozen=True):
 
     name: Name
     members: Annotated[dict[Word, Count], Many]
-    """How many there are by what they are taken for: alive (as itself), suspect, dead, left."""
+    """The number of members by state: alive (this one included), suspect, dead, left."""
     brokers: Annotated[tuple[Name, ...], Many]
-    """Whom it takes for the broker of its own cluster."""
+    """The machines that it considers broker of its own cluster."""
     news_half_s: Seconds | None
     """How old half of what others published was, at most, when it came here; None: nothing came."""
     news_late_s: Seconds | None
     """The same of 95 %: so long it takes until all know."""
     news_rounds: Weight | None
-    """The latter in rounds of the gossip."""
+    """`news_late_s` in rounds of the gossip."""
     sent_bytes_per_s: Amount
     """To all machines, over about a minute; likewise received."""
     received_bytes_per_s: Amount
     begun: Count
     """Attempts of jobs of this home that began, on all machines, since the daemon did."""
     claims_refused: Annotated[dict[Words, Count], Many]
-    """Claims of this home that a machine refused since then, by the rule that said no."""
+    """Refused claims of this home since then, by the refusing rule."""
     offset_worst_s: Span | None
     """Of the machine whose clock is farthest from this one's; None: none is known."""
     offset_machine: Name
     steadiness: Weight
-    """The part of the time that this machine is there, as it tells others."""
+    """The published steadiness of this machine."""
 
 
 class LimitedRow(msgspec.Struct, frozen=True):
@@ -127,9 +127,9 @@ class LimitedRow(msgspec.Struct, frozen=True):
 
     user: Name
     limit: Name
-    """Its key."""
+    """The key of the limit."""
     times: Count
-    """Since the daemon began."""
+    """Refusals since the daemon began."""
 
 
 class StatusReport(ClientAnswer, frozen=True, tag="status-report"):
@@ -154,7 +154,7 @@ class StatusReport(ClientAnswer, frozen=True, tag="status-report"):
     active: Count
     load: Weight
     trouble: Annotated[tuple[Words, ...], Many]
-    """What keeps the machine from working as it should; empty: nothing."""
+    """Problems of the machine."""
     parts: Annotated[tuple[Name, ...], Many] = ("node", "home", "broker")
     links: Annotated[tuple[LinkRow, ...], Many] = ()
     """With other machines: of a front end those that were ever linked, of a back end the one; of a
@@ -162,15 +162,15 @@ class StatusReport(ClientAnswer, frozen=True, tag="status-report"):
     members: Annotated[tuple[MemberRow, ...], Many] = ()
     """The other machines of the cluster."""
     broker: Name = ""
-    """The machine that is the broker, as this one sees it."""
+    """The machine that this one considers the broker."""
     cluster_name: Name = ""
-    """Of the site's several clusters that which the machine belongs to; empty: it names none."""
+    """The machine's cluster in a site of several; empty if it names none."""
     cluster: ClusterSight | None = None
-    """None: it is in none."""
+    """None if it is in no cluster."""
     faults: Count = 0
     """Errors of ours that ended a connection or a request since the daemon began."""
     limited: Annotated[tuple[LimitedRow, ...], Many] = ()
-    """Of whoever asks; operators see all users, the most frequent first."""
+    """Limits that the asking user met (operators: all users), the most frequent first."""
 
 
 class Status(Query[StatusReport], frozen=True, tag="status"):

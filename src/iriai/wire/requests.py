@@ -41,7 +41,7 @@ SAME_VERSION = (
     "install the same version of iriai on both, then restart the older one with 'iriai down' and "
     "'iriai up': its tasks go on"
 )
-"""What to do where two that speak to each other are of different versions."""
+"""The advice for two machines of different versions."""
 
 
 class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -73,7 +73,7 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     wait_for_resources: bool = False
     interaction: Interaction = Interaction.BATCH
     throttle: Whole | None = None
-    """How many tasks of the array may run at once."""
+    """The most tasks of the array that may run at once."""
     after: Annotated[tuple[Text, ...], Many] = ()
     """`ok:ID[,ID...]`, `any:...` and `fail:...`: what must have ended before; all must hold."""
     exclusive: bool = False
@@ -82,13 +82,13 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     """A command to run when it has finished, or `mailto:ADDRESS`."""
     notify_on: NotifyOn = NotifyOn.END
     lease_s: Real | None = None
-    """How long a task goes on elsewhere while its home is not heard; None: as configured."""
+    """How long a task on another machine runs without contact to its home; None: as configured."""
     requirements: Text = ""
     """A ClassAd expression that must hold of a machine; empty: any will do."""
     rank: Text = ""
-    """What machines are liked best."""
+    """The ClassAd expression that prefers machines."""
     batch: BatchVariables | None = None
-    """What a script for Slurm or PBS finds of its submission; None: it is for neither."""
+    """Variables for scripts written for Slurm or PBS; None for other jobs."""
 
 
 class Welcome(ClientAnswer, frozen=True, tag="welcome"):
@@ -118,11 +118,11 @@ class Submitted(ClientAnswer, frozen=True, tag="submitted", omit_defaults=True):
     id: Word
     tasks: Count
     warnings: Annotated[tuple[Words, ...], Many] = ()
-    """What was submitted and is not followed, a sentence each."""
+    """Ignored parts of the submission, a sentence each."""
 
 
 class DryRun(ClientAnswer, frozen=True, tag="dry-run"):
-    """What would have been accepted, and what it would wait for (empty: starts at once)."""
+    """The job as it would be accepted, and what it would wait for (empty: starts at once)."""
 
     account: Name
     tasks: Count
@@ -188,7 +188,7 @@ class Jobs(Query[JobList], frozen=True, tag="jobs"):
     finished: bool = False
     """Finished jobs instead of those that are not; newest first."""
     limit: Whole = 0
-    """At most so many; 0 is all that have not finished, or the newest 1,000 that have."""
+    """The most rows; 0 means all unfinished jobs, or the newest 1,000 finished ones."""
 
 
 class AttemptRow(msgspec.Struct, frozen=True):
@@ -211,10 +211,10 @@ class AttemptRow(msgspec.Struct, frozen=True):
     charge_s: Amount
     message: Words
     output: Text
-    """Where standard output is (or was) written."""
+    """The file of standard output."""
     error: Text
     factors: Annotated[tuple[tuple[Real, Real], ...], Many] = ()
-    """What charges were multiplied by: (factor, seconds) of each stretch; empty: by 1."""
+    """Factors of charges: (factor, seconds) of each stretch; empty means 1."""
 
 
 class JobDetail(ClientAnswer, frozen=True, tag="job-detail"):
@@ -235,9 +235,9 @@ class JobDetail(ClientAnswer, frozen=True, tag="job-detail"):
     """Finished tasks by cause."""
     attempts: Annotated[tuple[AttemptRow, ...], Many]
     why: Annotated[tuple[Why, ...], Many]
-    """What a waiting job waits for, the main reason first."""
+    """The reasons why a job waits, the main one first."""
     after: Annotated[tuple[Text, ...], Many] = ()
-    """What it was to start after: `ok:ID` and the like."""
+    """Its dependencies: `ok:ID` and the like."""
     throttle: Count | None = None
     exclusive: bool = False
     note: Words = ""
@@ -247,7 +247,7 @@ class JobDetail(ClientAnswer, frozen=True, tag="job-detail"):
 
 
 class Show(Query[JobDetail], frozen=True, tag="show"):
-    """All that is known of one job or task."""
+    """Ask for all details of a job or task."""
 
     id: Expression
 
@@ -276,7 +276,7 @@ class AskWhy(Query[Reasons], frozen=True, tag="ask-why"):
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress"):
-    """The progress of the tasks that a `Wait` named, in sum."""
+    """The progress of all tasks of a `Wait`, in sum."""
 
     waiting: Count
     active: Count
@@ -319,13 +319,13 @@ class LogFile(msgspec.Struct, frozen=True):
     error: Text
     """Empty where standard error goes into the output."""
     machine: Name = ""
-    """Where the files are, if that is another machine than the home."""
+    """The machine with the files, if it is not the home."""
     is_fetched: bool = False
-    """Whether the home has it brought from there, and is asked for it (`ReadOutput`)."""
+    """Whether the home fetches the output from there and answers `ReadOutput`."""
     user: Name = ""
-    """Whose task it is."""
+    """The user of the task."""
     is_kept: bool = False
-    """Whether the files are the daemon's own, which nobody can replace."""
+    """Whether the files belong to the daemon, so that nobody can replace them."""
 
 
 class OutputPiece(ClientAnswer, frozen=True, tag="output-piece"):
@@ -333,13 +333,13 @@ class OutputPiece(ClientAnswer, frozen=True, tag="output-piece"):
 
     content: Content
     is_complete: bool
-    """Nothing more follows."""
+    """Whether this is the end of the output."""
     problem: Words = ""
-    """Why what follows cannot be had; empty: it can."""
+    """Why the rest is not available; empty if it is."""
 
 
 class ReadOutput(Query[OutputPiece], frozen=True, tag="read-output"):
-    """What an attempt on another machine has printed, as far as it has come here."""
+    """Ask for fetched output of an attempt on another machine."""
 
     task: Expression
     attempt: Count
@@ -353,7 +353,7 @@ class LogFiles(ClientAnswer, frozen=True, tag="log-files"):
 
     files: Annotated[tuple[LogFile, ...], Many]
     until_index: Count | None = None
-    """There is more, of tasks with a larger index; None: this is all."""
+    """The last index of an incomplete answer; None if it is complete."""
 
 
 class Logs(Query[LogFiles], frozen=True, tag="logs"):
@@ -361,7 +361,7 @@ class Logs(Query[LogFiles], frozen=True, tag="logs"):
 
     id: Expression
     after_index: Whole = -1
-    """Only of tasks with a larger index: the rest of an answer that named where it ended."""
+    """Ask only for tasks with a larger index: the rest of an incomplete answer."""
 
 
 class Down(ClientRequest[Done], frozen=True, tag="down"):
@@ -393,7 +393,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """The daemon did it."""
+    """The result of a request."""
 
     number: Count
     body: AnswerBody
