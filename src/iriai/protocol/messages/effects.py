@@ -31,15 +31,15 @@ class Part(StrEnum):
     HOME = "home"
     BROKER = "broker"
     MEMBERSHIP = "membership"
-    """Who is there; every machine of a cluster has it, and a directory."""
+    """The membership protocol; every machine of a cluster has it, and a directory."""
     DIRECTORY = "directory"
-    """What machines publish."""
+    """The exchange of published entries."""
     SUCCESSION = "succession"
-    """Knows which machine is the broker; see protocol.succession."""
+    """The election of the broker; see `protocol.election`."""
     INQUIRY = "inquiry"
-    """Asks other machines what only they know; see protocol.inquiries."""
+    """Questions to other machines; see `protocol.rpc`."""
     OUTPUT = "output"
-    """Brings what tasks print to their home; the daemon's, no core's."""
+    """The transport of tasks' output to their home; part of the daemon, not of a core."""
 
 
 # --- effects -------------------------------------------------------------------------------------
@@ -49,13 +49,13 @@ class Send(msgspec.Struct, frozen=True):
     """Deliver a message to a part of a machine."""
 
     machine: str
-    """Empty: this one, or for a broker the one that this machine follows."""
+    """The receiver; empty for this machine, or, if `part` is the broker, the followed one."""
     part: Part
     message: Message
 
 
 class Persist(msgspec.Struct, frozen=True):
-    """Keep a record. What is not urgent may ride with the next that is."""
+    """Store a record. A record that is not urgent may wait for the next urgent one."""
 
     record: Record
     urgent: bool = True
@@ -70,7 +70,7 @@ class LaunchAttempt(msgspec.Struct, frozen=True):
     lease_s: float | None = None
     """How long it may run without renewal; the launcher ends it by itself. None: no lease."""
     leased_steady_s: float = 0.0
-    """When the lease began, on the steady clock. One that is over is not started: it is lost."""
+    """When the lease began, on the steady clock. If it is over the attempt is lost, not started."""
 
 
 class TerminateAttempt(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ class TerminateAttempt(msgspec.Struct, frozen=True):
 
 
 class ForgetAttempt(msgspec.Struct, frozen=True):
-    """Node: the launcher may drop what it knows of this attempt."""
+    """Node: the launcher may forget this attempt."""
 
     attempt: AttemptId
 
@@ -98,7 +98,7 @@ class RenewLeases(msgspec.Struct, frozen=True):
 
 
 class SampleAttempts(msgspec.Struct, frozen=True):
-    """Node: ask the launcher what running attempts have used so far."""
+    """Node: ask the launcher for the usage of running attempts."""
 
 
 class WakeAt(msgspec.Struct, frozen=True):
@@ -134,15 +134,15 @@ class Timer:
 
 
 class JobCompleted(msgspec.Struct, frozen=True):
-    """Home: the last task of a job ended; whoever waits for it may be told."""
+    """Home: the last task of a job ended; answer those who wait for it."""
 
     number: int
     has_notice: bool = False
-    """Whether its user wants to be told as well; see model.notice."""
+    """Whether its user asked for a notice; see `model.notice`."""
 
 
 class WhyAnswered(msgspec.Struct, frozen=True):
-    """Home: the broker of another machine says why a job waits, for whoever asked."""
+    """Home: the answer of another machine's broker to why a job waits."""
 
     number: int
     reasons: tuple[Reason, ...]
@@ -155,12 +155,12 @@ class MembersChanged(msgspec.Struct, frozen=True):
 
 
 class EntriesChanged(msgspec.Struct, frozen=True):
-    """Directory: entries came, were replaced, or are gone."""
+    """Directory: entries were added, replaced or dropped."""
 
     entries: tuple[Entry, ...]
-    """New ones, verified."""
+    """New verified entries."""
     gone: tuple[EntryKey, ...] = ()
-    """Over their lifetime, or of a machine that left."""
+    """Keys of entries that expired, or whose machine left."""
 
 
 class PeerNoticed(msgspec.Struct, frozen=True):
@@ -172,14 +172,14 @@ class PeerNoticed(msgspec.Struct, frozen=True):
     code: str
     """Stable and short: `forged-entry`, `two-machines-one-name`, ..."""
     machine: str
-    """Whose doing it is, or whom it is about."""
+    """The machine that caused it, or that it is about."""
     message: str
-    """For people: what it was, and what was done about it."""
+    """What happened, and what was done about it, for people."""
     count: int = 1
 
 
 class PeerBlocked(msgspec.Struct, frozen=True):
-    """Directory: nothing of a machine is heard for a while; end the link with it."""
+    """Directory: messages of a machine are ignored for a while; end the link with it."""
 
     machine: str
     reason: str
@@ -187,22 +187,22 @@ class PeerBlocked(msgspec.Struct, frozen=True):
 
 
 class Inquired(msgspec.Struct, frozen=True):
-    """Inquiries: another machine wants to know something of this one. See `Inquiries.answer`."""
+    """Inquiries: a question of another machine, for `Inquiries.answer`."""
 
     machine: str
     number: int
-    """Its own."""
+    """The asker's number."""
     version: int
     question: bytes
 
 
 class InquiryOver(msgspec.Struct, frozen=True):
-    """Inquiries: a question of this machine was answered, or will not be."""
+    """Inquiries: a question of this machine was answered, or its time is over."""
 
     number: int
     answer: bytes | None
     missing: str = ""
-    """Why it was not even asked; empty: it was, and nobody answered in time."""
+    """Why it was not asked; empty if it was, and no answer came in time."""
 
 
 Effect = (
@@ -238,9 +238,9 @@ class Delivered(msgspec.Struct, frozen=True):
     """A message from a part of another machine arrived."""
 
     sender: str
-    """The machine that it came from, as its link proved."""
+    """The authenticated sender."""
     part: Part
-    """Whom it is for."""
+    """The receiving part."""
     message: Message
 
 
@@ -260,11 +260,11 @@ class LinkDown(msgspec.Struct, frozen=True):
 
 
 class PeersChanged(msgspec.Struct, frozen=True):
-    """Who of the cluster is there now, this machine among them; where its broker is elected."""
+    """The present members of the cluster, this machine included; for the election."""
 
     peers: tuple[BrokerCandidate, ...]
     neighbours: tuple[ClusterPeer, ...] = ()
-    """Each cluster of the site, its own among them; empty, or that one alone: there is only one."""
+    """Each cluster of the site, its own included; empty or one if there is only one."""
 
 
 class MachineForgotten(msgspec.Struct, frozen=True):
@@ -277,7 +277,7 @@ class MachineForgotten(msgspec.Struct, frozen=True):
 
 
 class UsageLearned(msgspec.Struct, frozen=True):
-    """Counters of a machine, as the directory has them, even if the machine is gone."""
+    """Counters of a machine in the directory, even if the machine has left."""
 
     machine: str
     rows: tuple[LedgerRow, ...]
@@ -290,13 +290,13 @@ class UsageForgotten(msgspec.Struct, frozen=True):
 
 
 class LauncherAttached(msgspec.Struct, frozen=True):
-    """Node: a launcher answers. `alive` run now, (attempt, wall time of their start) each."""
+    """Node: a launcher is connected. `alive` are (attempt, wall time of start) that run."""
 
     alive: tuple[tuple[AttemptId, float], ...]
 
 
 class LauncherLost(msgspec.Struct, frozen=True):
-    """Node: the launcher went away; its tasks may still run."""
+    """Node: the launcher is not connected any more; its tasks may still run."""
 
 
 class AttemptStarted(msgspec.Struct, frozen=True):
@@ -321,7 +321,7 @@ class AttemptExited(msgspec.Struct, frozen=True):
 
 
 class AttemptsSampled(msgspec.Struct, frozen=True):
-    """Node: use so far of the attempts that run."""
+    """Node: the usage of running attempts."""
 
     samples: tuple[tuple[AttemptId, Usage], ...]
 
@@ -339,9 +339,9 @@ class LoadMeasured(msgspec.Struct, frozen=True):
     load_average: float
     """Over one minute, as the kernel counts it."""
     foreign_load: float
-    """The part of it that is not of our tasks."""
+    """The part of it that is not caused by tasks of iriai."""
     keyboard_idle_s: float | None = None
-    """Since someone last used a terminal of the machine; None: that cannot be seen."""
+    """Time since a terminal of the machine was used; None if that cannot be measured."""
 
 
 LauncherEvent = (
@@ -353,4 +353,4 @@ LauncherEvent = (
     | PrologFailed
     | LoadMeasured
 )
-"""What concerns the node alone: its launcher and its sensors."""
+"""Events for the node alone: from its launcher and its sensors."""

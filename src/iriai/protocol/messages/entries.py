@@ -11,28 +11,28 @@ import msgspec
 from iriai.model.bounds import Count, Document, KeyBytes, Name, Span
 
 CLUSTER = ""
-"""The owner of what is about no machine: configuration, roster, and the trust in all others."""
+"""The owner of documents about no machine: configuration, roster, trust in all other homes."""
 
 
 class EntryKind(StrEnum):
     """The subject of an entry."""
 
     MEMBER = "member"
-    """That the machine is there, or leaves; a `members.Member`."""
+    """The state of the machine, a `members.Member`."""
     CERTIFICATE = "certificate"
-    """What the machine's signatures are verified with; signed by the authority within."""
+    """The machine's certificate, which verifies its signatures; the authority signed it."""
     AD = "ad"
-    """What the machine offers, a ClassAd."""
+    """The machine's ClassAd."""
     LEDGER = "ledger"
-    """What the machine did for each account; a `ledger.LedgerBatch`."""
+    """The machine's counters for each account, a `ledger.LedgerBatch`."""
     CONFIGURATION = "configuration"
-    """The cluster's configuration, by an operator."""
+    """The cluster's configuration, signed by an operator."""
     ROSTER = "roster"
-    """Who the operators are, and with whom the authority's key lies; the authority signed it."""
+    """The roster of operators and named members, signed by the authority."""
     EJECT = "eject"
-    """That nobody talks to the machine any more, by an operator."""
+    """The ejection of the machine, signed by an operator."""
     TRUST = "trust"
-    """For which users the machine's home speaks on others, by an operator."""
+    """The users for whom the machine's home speaks on others, signed by an operator."""
 
 
 BY_OPERATORS = frozenset(
@@ -58,7 +58,7 @@ class Stamp(NamedTuple):
 
 
 class DigestRow(msgspec.Struct, frozen=True, array_like=True):
-    """One entry in a digest: which it is, and how late."""
+    """An entry in a digest: its key and version."""
 
     machine: Name
     kind: EntryKind
@@ -69,7 +69,7 @@ class DigestRow(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def key(self) -> EntryKey:
-        """Whose and what it is."""
+        """The key of the entry."""
         return EntryKey(self.machine, self.kind)
 
     @property
@@ -85,11 +85,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """The owner, or whom an operator's document is about; `CLUSTER` where that is all of it."""
     kind: EntryKind
     cluster: Name
-    """The authority that the owner belongs to."""
+    """The cluster of the owner's authority."""
     incarnation: Count
     version: Count
     lifetime_s: Span
-    """How long after it was published it counts, by the clock of whoever holds it."""
+    """How long after its publication it is valid, by the clock of the holder."""
     body: Document
     signature: KeyBytes
     """The owner's. Of an operator's document, which has its signature inside, the digest that
@@ -97,35 +97,35 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def key(self) -> EntryKey:
-        """Whose and what it is."""
+        """The key of the entry."""
         return EntryKey(self.machine, self.kind)
 
     @property
     def stamp(self) -> Stamp:
-        """How late it is."""
+        """The version of the entry."""
         return Stamp(self.incarnation, self.version)
 
     @property
     def row(self) -> DigestRow:
-        """As a digest names it."""
+        """The row of the entry in a digest."""
         decides = self.signature if self.kind in BY_OPERATORS else sha256(self.body).digest()
         mark = int.from_bytes(decides[:4], "big")
         return DigestRow(self.machine, self.kind, self.incarnation, self.version, mark)
 
 
 class Carried(msgspec.Struct, frozen=True, array_like=True):
-    """An entry on its way."""
+    """An entry in a message, with its age."""
 
     entry: Entry
     age_s: Span
-    """Since it was published, as far as those who carried it know."""
+    """Time since its publication, as measured by those who passed it on."""
 
 
 class Signer(Protocol):
-    """This machine's key."""
+    """Signs with this machine's key."""
 
     def sign(self, content: bytes) -> bytes:
-        """The signature of `content`."""
+        """Return the signature of `content`."""
         ...
 
 
@@ -133,19 +133,19 @@ class Verifier(Protocol):
     """Verifies signatures by the known keys of others."""
 
     def introduce(self, machine: str, certificate: bytes) -> str:
-        """Learn a machine's key from its certificate; says why not, or nothing."""
+        """Learn a machine's key from its certificate; return why that failed, or nothing."""
         ...
 
     def knows(self, machine: str) -> bool:
-        """Whether the machine's key was learned."""
+        """Return whether the machine's key is known."""
         ...
 
     def verify(self, machine: str, content: bytes, signature: bytes) -> bool:
-        """Whether the machine signed `content`."""
+        """Return whether the machine signed `content`."""
         ...
 
     def is_ejected(self, machine: str) -> bool:
-        """Whether operators threw the machine out: not all may have heard of it yet."""
+        """Return whether the machine is ejected; other machines may not know it yet."""
         ...
 
     def check_document(self, document: Entry) -> str:
@@ -158,7 +158,7 @@ class Verifier(Protocol):
 
 
 OUTLIVES_ITS_MACHINE = BY_OPERATORS | {EntryKind.MEMBER, EntryKind.CERTIFICATE, EntryKind.LEDGER}
-"""Kinds that are kept when their machine has left: that it did, and what it counted."""
+"""Kinds that are kept when their machine has left."""
 
 _CONTEXT = b"iriai entry 1\0"
 """Before everything that is signed: no signature for another purpose can be taken for one of an
@@ -167,7 +167,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def signed_content(entry: Entry) -> bytes:
-    """What the signature of an entry is of: all the rest of it."""
+    """Return the signed bytes of an entry: all but its signature."""
     return _CONTEXT + _encode(
         (
             entry.machine,

@@ -17,16 +17,16 @@ from iriai.protocol.messages.entries import Carried, DigestRow
 
 
 class Doubt(msgspec.Struct, frozen=True, array_like=True):
-    """Someone does not believe that a machine is there; void for a later incarnation of it."""
+    """A doubt that a machine is online; void for a later incarnation of it."""
 
     machine: Name
     incarnation: Count
     is_dead: bool
-    """It had its time to answer."""
+    """Whether its time to answer is over."""
     by: Name
-    """Who doubts: the more independent ones do, the less time it has."""
+    """The doubting machine: the more machines doubt, the less time the doubted one has."""
     signature: KeyBytes = b""
-    """Of `by`. None where it is told to the doubted machine, which answers whoever asks."""
+    """The signature of `by`; empty in messages to the doubted machine, which answers any doubt."""
 
 
 class News(msgspec.Struct, frozen=True, array_like=True):
@@ -58,14 +58,14 @@ class ProbeFor(msgspec.Struct, frozen=True):
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True):
-    """To `Probe` at once, to `ProbeFor` when the machine answered: it is there."""
+    """Answer to `Probe` at once, to `ProbeFor` when the machine answered: it is online."""
 
     number: Count
     news: News = News()
 
 
 class ProbeMissed(msgspec.Struct, frozen=True):
-    """To `ProbeFor`: no answer so far. The asker learns from it that its own network works."""
+    """Answer to `ProbeFor`: no answer so far. It shows the asker that its own network works."""
 
     number: Count
     news: News = News()
@@ -92,26 +92,26 @@ class Counteroffer(msgspec.Struct, frozen=True):
     """
 
     checksum: Bits
-    """Of what the sender will hold when it has got what it wants."""
+    """The checksum of the sender's table with the wanted entries."""
     lately: Annotated[tuple[DigestRow, ...], Many] = ()
-    """What it learned lately and the other did not name."""
+    """Rows that the sender learned lately and the receiver did not name."""
     wanted: Annotated[tuple[DigestRow, ...], Many] = ()
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Send me these. Answered with `Entries`, as many messages as it takes."""
+    """Request for entries. Answered with one or more `Entries`."""
 
     rows: Annotated[tuple[DigestRow, ...], Many]
 
 
 class Entries(msgspec.Struct, frozen=True):
-    """What the other lacks, or is to know at once. Each is verified, and kept where it is later."""
+    """Entries that the receiver lacks. It verifies each, and stores those that are later."""
 
     entries: Annotated[tuple[Carried, ...], Many]
 
 
 class Outline(msgspec.Struct, frozen=True):
-    """What I hold, as a checksum for each bucket of keys. Answered with `Detail`."""
+    """The sender's table as a checksum for each bucket of keys. Answered with `Detail`."""
 
     checksums: Annotated[tuple[Bits, ...], Many]
 
@@ -123,7 +123,7 @@ class Detail(msgspec.Struct, frozen=True):
     """
 
     buckets: Annotated[tuple[Count, ...], Many]
-    """Those that are told in full."""
+    """The buckets whose rows are given in full."""
     rows: Annotated[tuple[DigestRow, ...], Many]
 
 

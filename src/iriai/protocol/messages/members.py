@@ -11,33 +11,33 @@ from iriai.model.bounds import Count, Many, Name, Weight, Word
 
 
 class MemberState(StrEnum):
-    """What a machine takes another for. Of these only the owner itself says `alive` and `left`."""
+    """The state that a machine assigns to another. Only the owner publishes `alive` and `left`."""
 
     ALIVE = "alive"
     SUSPECT = "suspect"
-    """It did not answer; it has some seconds to say that it is there."""
+    """It did not answer, and has some seconds to refute the suspicion."""
     DEAD = "dead"
-    """It did not say so. No job is ever ended for that: leases decide (spec 002, section 3)."""
+    """It did not refute it. No job is ended for that: leases decide (spec 002, section 3)."""
     LEFT = "left"
-    """It said that it goes."""
+    """It announced that it leaves."""
 
 
 class Member(msgspec.Struct, frozen=True):
-    """One machine; all but the state is what it said of itself, signed."""
+    """A machine as it published itself, but for the state."""
 
     name: Name
     incarnation: Count
-    """Raised by the machine alone; what others suspect of an earlier one is void."""
+    """Raised by the machine alone; suspicions of an earlier incarnation are void."""
     state: MemberState
     cluster: Name
     addresses: Annotated[tuple[Name, ...], Many] = ()
-    """Where it listens, `host:port` each, the best first; none of an outward-only one."""
+    """Its addresses, `host:port` each, the best first; none if it is outward-only."""
     is_outward_only: bool = False
-    """Whether it can only connect outwards; it is then reached through others, never broker."""
+    """Whether it accepts no connections; it is then reached through relays and never broker."""
     parts: Annotated[tuple[Name, ...], Many] = ("node", "home", "broker")
-    """Of it; see `effects.Part`."""
+    """Its parts; see `effects.Part`."""
     steadiness: Weight = 0.5
-    """How much of the time it is on and reachable, 0 to 1: the weight it has as a broker."""
+    """The fraction of the time that it is online, 0 to 1: its weight as a candidate."""
     instance: Word = ""
     """Random, of its state directory, with its boot: two machines with one name, or a copy of a
     state directory that was started elsewhere, are told apart by it."""
@@ -53,5 +53,5 @@ class Member(msgspec.Struct, frozen=True):
 
     @property
     def is_present(self) -> bool:
-        """Whether it takes part, by what is known: alive, or only suspected not to be."""
+        """Whether it is alive or suspect."""
         return self.state in {MemberState.ALIVE, MemberState.SUSPECT}

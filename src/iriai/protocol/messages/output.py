@@ -14,7 +14,7 @@ PIECE_BYTES = 64 << 10
 
 
 class AskOutput(msgspec.Struct, frozen=True):
-    """Home to node: what has this attempt printed after so many bytes? Answered with `Output`."""
+    """Home to node: request for an attempt's output from an offset. Answered with `Output`."""
 
     attempt: AttemptId
     kind: Word
@@ -31,7 +31,7 @@ class Output(msgspec.Struct, frozen=True):
     """Of the first byte of `content`."""
     content: Content
     is_complete: bool
-    """Whether the attempt is over, and this is the end of what it printed."""
+    """Whether the attempt is over, and this is the end of its output."""
 
 
 ToOutput = AskOutput | Output

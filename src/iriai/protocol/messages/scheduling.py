@@ -39,17 +39,17 @@ from iriai.protocol.messages.rpc import ToInquiry
 
 
 class Capability(NamedTuple):
-    """A node's word that it will take one claim; minted by the node, accepted once."""
+    """A node's promise to accept one claim, once."""
 
     incarnation: Count
     version: Count
-    """Of the node's state when it was minted."""
+    """The version of the node's state when it was issued."""
     slot: Count
     random: Bits
 
 
 class Running(msgspec.Struct, frozen=True):
-    """A claim as a broker needs to know it."""
+    """The data of a claim that a broker needs."""
 
     attempt: AttemptId
     account: Account
@@ -61,7 +61,7 @@ class Running(msgspec.Struct, frozen=True):
     charge_so_far_s: Amount
     urgency: Urgency
     capability: Capability | None
-    """The one it was granted for; None where the node does not remember."""
+    """The capability it was granted for; None if the node does not remember."""
 
 
 class Charging(msgspec.Struct, frozen=True):
@@ -77,21 +77,21 @@ class Charging(msgspec.Struct, frozen=True):
 
 
 class TurnedAway(NamedTuple):
-    """Of `Idle`: a claim was refused because of whose it was."""
+    """A refused claim in `Idle`: the machine runs no tasks of its user."""
 
     capability: Capability
     home: Name
     user: Name
     words: Words
-    """Why, for people."""
+    """The reason, for people."""
 
 
 class FailedAtOnce(msgspec.Struct, frozen=True):
-    """Of an attempt that ended: its own failure, so soon that it did hardly run."""
+    """An attempt that failed by itself soon after its start."""
 
     attempt: AttemptId
     exit_code: Code | None
-    """None: a signal ended it."""
+    """None if a signal ended it."""
 
 
 class Idle(msgspec.Struct, frozen=True):
@@ -105,7 +105,7 @@ class Idle(msgspec.Struct, frozen=True):
     version: Count
     capacity: Resources
     capabilities: Annotated[tuple[Capability, ...], Many]
-    """New ones; `whole`: all that are outstanding."""
+    """New ones; if `whole`, all outstanding ones."""
     spent: Annotated[tuple[Capability, ...], Many]
     """Those that came back since the last report, whether a claim was granted for them or not, and
     whether they were still good or not: no match is under way with them any more."""
@@ -113,25 +113,25 @@ class Idle(msgspec.Struct, frozen=True):
     ended: Annotated[tuple[AttemptId, ...], Many]
     whole: bool
     unavailable: Reason | None
-    """Why nothing can be started there now; None: it can."""
+    """Why nothing can be started there now; None if something can."""
     speed: Speed = 1.0
     """Of the machine, relative to others; charges are multiplied by it."""
     load: Weight = 0.0
     """The machine's load average (over one minute)."""
     foreign_load: Weight = 0.0
-    """The part of it that is not of our tasks."""
+    """The part of it that is not caused by tasks of iriai."""
     is_load_known: bool = False
     """Whether the load was ever measured."""
     lost: Annotated[tuple[AttemptId, ...], Many] = ()
-    """Those of `ended` that were lost at once, for no reason that the node knows of."""
+    """Those of `ended` that were lost at once for an unknown reason."""
     refused: Annotated[tuple[AttemptId, ...], Many] = ()
     """Those of `ended` that never started."""
     charging: Charging | None = None
-    """`whole`: what use costs on this machine. None: nothing is said of it."""
+    """If `whole`, the charging rule of this machine; else None."""
     ad: MachineAd | None = None
-    """`whole`: what the machine says of itself, and its owner of whom it serves."""
+    """If `whole`, the ad of the machine with its owner's requirements."""
     keyboard_idle_s: Seconds | None = None
-    """Since someone last used the machine's terminals; None: not measured."""
+    """Time since a terminal of the machine was used; None if it is not measured."""
     turned_away: Annotated[tuple[TurnedAway, ...], Many] = ()
     """Of `spent`: those refused because the machine does not run tasks of that user and home."""
     ahead: Annotated[tuple[Capability, ...], Many] = ()
@@ -168,10 +168,10 @@ class Want(msgspec.Struct, frozen=True):
     limit_s: Limit | None
     urgency: Urgency
     waited_s: Amount
-    """As the home counts it."""
+    """Time waited, as the home counts it."""
     count: Count
     grace_s: Grace = 0.0
-    """How much longer than its limit an attempt may take to end."""
+    """The time beyond its limit that an attempt may take to end."""
     front: Count = 0
     """How many of the tasks wait again after an attempt: they go to the head of their account's
     queue."""
@@ -183,13 +183,13 @@ class Want(msgspec.Struct, frozen=True):
     stamp: Count = 0
     """Rises with each change; a broker acknowledges it and ignores an older one."""
     requirements: Expression = ""
-    """What must hold of a machine (docs/spec/007); empty: nothing."""
+    """The required expression (docs/spec/007); empty if there is none."""
     rank: Expression = ""
-    """What machines are liked best; larger is better."""
+    """The preference among machines; larger is better."""
     group: Name = ""
     """The group that it was submitted under, where its account here has another."""
     user: Name = ""
-    """As whom its tasks run; empty: the user of its account."""
+    """The user that its tasks run as; empty for the user of its account."""
     only_on: Annotated[tuple[Name, ...], Many] = ()
     """The machines that can be handed what their client passed (a terminal, standard input);
     empty: nothing was passed, or all can."""
@@ -200,7 +200,7 @@ class Withdraw(msgspec.Struct, frozen=True):
 
     job: JobId
     stamp: Count = 0
-    """As that of a want."""
+    """The stamp, as in `Want`."""
 
 
 class Wants(msgspec.Struct, frozen=True):
@@ -222,7 +222,7 @@ class Match(msgspec.Struct, frozen=True):
     machine: Name
     capability: Capability
     until_s: Seconds
-    """How long the broker keeps the place free for it."""
+    """How long the broker reserves the place."""
     broker: Name = ""
     """Of another cluster, which is told if the match is declined; empty: the home's own."""
 
@@ -289,7 +289,7 @@ class Accepted(msgspec.Struct, frozen=True):
     attempt: AttemptId
     machine: Name
     is_ahead: bool = False
-    """It waits there for a place; it starts as soon as that is free, or is refused soon."""
+    """Whether it waits there for a place, and starts or is refused soon."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -311,7 +311,7 @@ class End(msgspec.Struct, frozen=True):
     """Node to home: the attempt ended. Repeated until `Acknowledge`."""
 
     result: AttemptResult
-    """As the home will store it."""
+    """The result that the home stores."""
 
     @property
     def attempt(self) -> AttemptId:
@@ -333,7 +333,7 @@ class Renew(msgspec.Struct, frozen=True):
 
     machine: Name
     asked_steady_s: Seconds
-    """The node's clock. It means nothing to the home, which repeats it."""
+    """The node's clock, which the home only repeats."""
     unconfirmed: Annotated[tuple[AttemptId, ...], Many] = ()
     """Claims that do not start before the home has confirmed that it still wants them."""
 
@@ -343,13 +343,13 @@ class Renewed(msgspec.Struct, frozen=True):
 
     home: Name
     asked_steady_s: Seconds
-    """As the node said it."""
+    """The value in `Renew`."""
     confirmed: Annotated[tuple[AttemptId, ...], Many] = ()
     """Those of the unconfirmed that the home waits for; for others it sends `Stop`."""
 
 
 class AskBroker(msgspec.Struct, frozen=True):
-    """Any machine to one that may be the broker: who is? Answered with `BrokerIs`."""
+    """Any machine to a candidate: which machine is the broker? Answered with `BrokerIs`."""
 
 
 class BrokerIs(msgspec.Struct, frozen=True):
@@ -382,11 +382,11 @@ class Quiet(msgspec.Struct, frozen=True):
 
 
 class Vacancy(msgspec.Struct, frozen=True, array_like=True):
-    """Machines with about as much free as each other."""
+    """Machines with similar free resources."""
 
     machines: Count
     free: Resources
-    """On all of them together."""
+    """The sum over the machines."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -403,7 +403,7 @@ class Summary(msgspec.Struct, frozen=True):
     largest: Annotated[tuple[Resources, ...], Many]
     """Capacities: each machine of the cluster has no more than one of these."""
     waiting: Count
-    """Tasks that it could not serve, and may pass on."""
+    """Tasks that it cannot start and may forward."""
 
 
 class Forward(msgspec.Struct, frozen=True):
@@ -420,9 +420,9 @@ class Forward(msgspec.Struct, frozen=True):
     cluster: Name
     """The sender's."""
     hops: Count
-    """How often it was passed on, this time included."""
+    """How often it was forwarded, this time included."""
     want: Want
-    """As the home told it; `count` is how many are passed on."""
+    """The home's want; `count` is the number of forwarded tasks."""
 
 
 class Returned(msgspec.Struct, frozen=True):
@@ -434,7 +434,7 @@ class Returned(msgspec.Struct, frozen=True):
     """That of the `Forward`."""
     count: Count
     reason: Reason | None = None
-    """Why none of them ever will be there, as far as that can be told."""
+    """Why none of them can ever start there, if that is known."""
 
 
 ToBroker = Idle | Counted | Want | Withdraw | Wants | Decline | Explain
@@ -445,7 +445,7 @@ ToNode = Run | Stop | Acknowledge | Renewed | Quiet | Charging
 JobMessage = ToBroker | ToHome | ToNode
 """Between node, home and broker."""
 BetweenClusters = Summary | Forward | Returned
-"""Between brokers of several clusters; see broker.abroad."""
+"""Between brokers of several clusters; see `broker.federation`."""
 ToSuccession = AskBroker | BrokerIs | Heard
-"""To what in each machine knows which is the broker; see protocol.succession."""
+"""To the election of each machine; see `protocol.election`."""
 Message = JobMessage | BetweenClusters | ToSuccession | PeerMessage | ToInquiry | ToOutput
