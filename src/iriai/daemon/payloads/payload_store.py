@@ -12,10 +12,10 @@ from iriai.policy.service.connection_limits import Allowance
 
 
 class PassedDescriptors:
-    """Held by job number."""
+    """Descriptors that clients passed, by job number."""
 
     def __init__(self, each_max: int = 0) -> None:
-        """`each_max` is how many of one user's may be held, of jobs that were submitted here."""
+        """`each_max`: how many may be held for one user, of jobs that were submitted here."""
         self.per_user = Allowance("descriptors_per_user", "terminals and inputs open", each_max)
         self._held: dict[int, list[int]] = {}
         self._users: dict[int, str] = {}
@@ -32,7 +32,7 @@ class PassedDescriptors:
             self.per_user.add(user, len(descriptors))
 
     def pop(self, number: int) -> list[int]:
-        """What came with a job; whoever takes it closes it."""
+        """Remove and return the descriptors of a job; the caller closes them."""
         descriptors = self._held.pop(number, [])
         user = self._users.pop(number, "") if descriptors else ""
         if user:
@@ -40,11 +40,11 @@ class PassedDescriptors:
         return descriptors
 
     def copy(self, number: int) -> list[int]:
-        """Copies of what came with a job, for another machine, which may yet refuse the job."""
+        """Return copies of a job's descriptors, for another machine, which may refuse the job."""
         return [os.dup(descriptor) for descriptor in self._held.get(number, ())]
 
     def drop(self, number: int) -> None:
-        """The job has ended; nobody needs them."""
+        """Close the descriptors of a job."""
         close_descriptors(self.pop(number))
 
 
@@ -55,7 +55,7 @@ CACHE_BYTES_MAX = 4 << 20
 
 
 def digest_of(content: bytes) -> str:
-    """What a text is known by; empty for the empty one."""
+    """Return the digest of a text; empty for an empty text."""
     return blake2b(content, digest_size=DIGEST_BYTES).hexdigest() if content else ""
 
 
@@ -66,11 +66,11 @@ class PayloadStore:
         self._read = read
         self._cache: OrderedDict[str, bytes] = OrderedDict()
         self.known: Container[str] = self._cache.keys()
-        """Digests of texts that the store has and that are at hand."""
+        """Digests of stored texts that are in memory."""
         self._bytes = 0
 
     def add(self, content: bytes) -> tuple[str, bool]:
-        """The digest of `content`, and whether it is new here: then the store must get it."""
+        """Return the digest of `content`, and whether it is new: then it has to be stored."""
         if not content:
             return "", False
         digest = digest_of(content)
@@ -81,7 +81,7 @@ class PayloadStore:
         return digest, True
 
     def get(self, digest: str) -> bytes:
-        """The content; empty for the empty digest."""
+        """Return the content of a digest; empty for the empty digest."""
         if not digest:
             return b""
         content = self._cache.get(digest)
@@ -91,7 +91,7 @@ class PayloadStore:
         return content
 
     def drop(self, digests: Iterable[str]) -> None:
-        """The store may lose these: who brings one again has it stored again."""
+        """Forget texts that the store may delete: one that is added again is stored again."""
         for digest in digests:
             content = self._cache.pop(digest, None)
             if content is not None:

@@ -25,21 +25,22 @@ class RemotePayloads:
         self._engine = engine
         self._texts: dict[str, dict[str, bytes]] = {}
         self._bytes: Counter[str] = Counter()
-        """What each sender's come to."""
+        """Size of each sender's texts."""
         self._fresh: dict[str, dict[str, None]] = {}
-        """That came since some of the same sender were last dropped."""
+        """Texts of each sender since some of it were last dropped."""
 
     def get(self, digest: str) -> bytes:
-        """A text; raises KeyError."""
+        """Return a text; raise KeyError if it is unknown."""
         for texts in self._texts.values():
             if digest in texts:
                 return texts[digest]
         raise KeyError(digest)
 
     def receive(self, sender: str, texts: tuple[tuple[str, bytes], ...], *, forget: bool) -> None:
-        """These came; with `forget` the sender counts on none that came before.
+        """Keep texts; with `forget` the sender relies on none that came before.
 
-        Raises `OutOfPlace` where a text is not what it is called, or there are too many.
+        Raises:
+            OutOfPlace: a text does not match its digest, or there are too many.
         """
         if any(digest_of(text) != digest for digest, text in texts):
             raise OutOfPlace("a text that does not match its digest")
@@ -61,9 +62,9 @@ class RemotePayloads:
             raise OutOfPlace(f"more than {most >> 20} MiB of texts")
 
     def forget(self, sender: str) -> None:
-        """Keep of a sender's texts those of claims, and those that come from here on.
+        """Drop a sender's texts except those of claims, and those that arrive from now on.
 
-        Within a turn, since before it the node has not seen what arrived just now.
+        Within a turn, because before it the node has not seen the latest messages.
         """
         if sender not in self._texts:
             return

@@ -32,26 +32,26 @@ from iriai.wire.requests import AnswerBody, Failure
 
 
 class Answerable(Protocol):
-    """Someone who asked, here or over a link."""
+    """A request to answer, of a client here or over a link."""
 
     def answer(self, body: AnswerBody) -> None:
-        """It is done."""
+        """Answer with success."""
 
     def fail(self, problem: Problem) -> None:
-        """It is not."""
+        """Answer with a failure."""
 
 
 class _Waiting(NamedTuple):
     asked: Answerable
     undo: Callable[[], None] | None
-    """Takes back what was asked; None where that cannot be."""
+    """Undoes the request; None: it cannot be undone."""
 
 
 class DeferredReplies:
-    """Requests that changed something which is not durable yet.
+    """Requests whose changes are not durable yet.
 
-    Nobody is left without an answer because the disk is full: what can be taken back is, and the
-    others hear that theirs takes effect when there is room.
+    Each is answered even if the disk is full: a request that can be undone is undone and refused;
+    for any other the answer is that it takes effect once there is room.
     """
 
     def __init__(self, engine: Engine, writer: Writer) -> None:
@@ -61,7 +61,7 @@ class DeferredReplies:
         self._keys = count()
 
     def check(self) -> None:
-        """Raise `Refused` while nothing can be stored."""
+        """Raise `Refused` if nothing can be stored now."""
         failure = self._writer.failure
         if failure is not None:
             raise _refusal(failure)
@@ -80,7 +80,7 @@ class DeferredReplies:
         self._engine.after_this_turn(stored)
 
     def refuse(self, _now: Instant) -> None:
-        """Tell those who wait that nothing can be stored, if that is still so. As a request."""
+        """Fail the waiting requests if nothing can be stored still. Called as a request."""
         failure = self._writer.failure
         if failure is None:
             return
@@ -106,52 +106,52 @@ def _delay(failure: StoreFailure) -> Refused:
 
 
 TURN_S = 0.005
-"""Of serving within one turn of the engine. Longer: fewer turns, and less work in all; shorter:
-others are heard sooner."""
+"""Time for requests within one turn of the engine. Longer: fewer turns, and less work in all;
+shorter: other events are handled sooner."""
 TURN_ALONE_S = 0.03
-"""The same where one user alone was served for `ALONE_S`: who submits many jobs at once has them
-begun in fewer turns, each with one batch for the store and one pass of the broker."""
+"""The same if one user alone was served for `ALONE_S`: many submissions then take fewer turns, each
+with one batch for the store and one pass of the broker."""
 ALONE_S = 2.0
 SLICE_S = 0.002
-"""What a user gets before the next, if there are several."""
+"""Time for one user before the next."""
 OPERATOR_WEIGHT = 4.0
-"""Operators get so many times the share of a user: they may have to end what others do."""
+"""Operators get so many times the share of a user: they may have to end others' work."""
 
 
 class Served(Protocol):
-    """A client with something to do."""
+    """A client with requests."""
 
     @property
     def user(self) -> str:
-        """Whose it is."""
+        """The client's user."""
 
     @property
     def is_operator(self) -> bool:
-        """Whether no rate holds for it."""
+        """Whether it is an operator's, which has no rate limit."""
 
     @property
     def has_work(self) -> bool:
-        """Whether there is something to do."""
+        """Whether a request can be handled now."""
 
     def work(self, until_s: float, requests_max: int, now: Instant) -> int:
-        """Do some, until `until_s` (of `perf_counter`); returns how many requests were begun.
+        """Handle requests until `until_s` (of `perf_counter`); return how many were begun.
 
         A large one counts as several, so there may be more than `requests_max`.
         """
 
     def rest(self) -> None:
-        """All is done: it may ask for more."""
+        """Read on: all requests are handled."""
 
     def pause(self) -> None:
-        """It is to ask for nothing more until it rests."""
+        """Read nothing more until `rest`."""
 
 
 class ServiceTurns:
-    """Requests of all clients, carried out in fair turns of their users.
+    """Handles requests of all clients in fair turns of their users.
 
-    Each turn of the engine serves for a few milliseconds, users in the order of what they have had
-    so far (`policy.service.held_jobs`). What remains waits for the next turn, between which others
-    are heard; who has asked for more than was served is not read from meanwhile.
+    Each turn of the engine handles requests for a few milliseconds, those of the users with the
+    least service so far first (`policy.service.held_jobs`). The rest waits for the next turn; until
+    then nothing is read from clients with waiting requests.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class ServiceTurns:
         self._clock = clock
         self._turns = FairTurns()
         self._ready: dict[str, deque[Served]] = {}
-        """Who has something to do, by user; those who wait for tokens as well."""
+        """Clients with requests, by user; also those that wait for tokens."""
         self._buckets: TokenBuckets[str] = TokenBuckets(
             Rate(limits.requests_per_s, limits.requests_burst)
         )
@@ -172,14 +172,14 @@ class ServiceTurns:
         """Users who wait for tokens."""
         self._is_due = False
         self._last = ""
-        """Who was served last."""
+        """The user served last."""
         self._shared_s = clock()
         """The time of the last change of users."""
         self.slowed: dict[str, int] = {}
-        """How often each user had to wait since they asked too fast."""
+        """How often each user had to wait because of too many requests."""
 
     def ready(self, client: Served) -> None:
-        """`client` has something to do; not called again before it rests."""
+        """Add a client with requests; not called again before its `rest`."""
         waiting = self._ready.get(client.user)
         if waiting is None:
             self._ready[client.user] = deque((client,))
@@ -214,7 +214,7 @@ class ServiceTurns:
             self._is_due = False
 
     def _slice(self, user: str, began_s: float, until_s: float, now: Instant) -> float:
-        """Serve a user for a while; returns when it was over."""
+        """Serve a user until `until_s`; return the time afterwards."""
         waiting = self._ready[user]
         client = waiting.popleft()
         now_s = now.steady_s
@@ -238,7 +238,7 @@ class ServiceTurns:
         return over_s
 
     def _wait_for_tokens(self, user: str, wait_s: float) -> None:
-        """Serve `user` again when there are some."""
+        """Serve `user` again when there are tokens."""
         self._turns.leave(user)
         self._aside[user] = None
         self.slowed[user] = self.slowed.get(user, 0) + 1
@@ -250,15 +250,15 @@ class ServiceTurns:
 log = logging.getLogger(__name__)
 
 ACCEPTED_MAX = 64
-"""Connections that are taken before whoever is connected is heard again."""
+"""Connections accepted at a time, before the open ones are served again."""
 RESTS = 4.0
-"""Where someone was turned away, nobody is taken for so many times as long as that took: it costs
-a fifth of a processor at most, and others who connect wait a few milliseconds more."""
+"""After a refusal nothing is accepted for so many times as long as it took: refusals then cost a
+fifth of a processor at most, and other connections wait a few milliseconds more."""
 REST_MAX_S = 0.05
 WAIT_MIN_S = 0.02
-"""Between two looks at those who came too fast."""
+"""The least time between two attempts to serve delayed connections."""
 WORDS_KEPT = 64
-"""What users were told last who were turned away: the same again and again."""
+"""Encoded refusals that are kept, because they repeat."""
 
 
 class Arrivals:
@@ -273,7 +273,7 @@ class Arrivals:
         serve: Callable[[socket.socket, Caller], None],
         clock: Callable[[], float] = perf_counter,
     ) -> None:
-        """`serve` takes a connection that has been counted in `room`."""
+        """`serve` takes a connection that was counted in `room`."""
         self._clock = clock
         self._engine = engine
         self._identify = identify
@@ -285,12 +285,12 @@ class Arrivals:
         self._waiting: dict[str, deque[tuple[socket.socket, Caller]]] = {}
         self._refusals: dict[tuple[str, str], bytes] = {}
         self.turned_away: dict[str, int] = {}
-        """How often each user was, for whichever limit."""
+        """How often each user was refused, by any limit."""
         self.slowed: dict[str, int] = {}
-        """How many connections of each user had to wait since they came too fast."""
+        """How many connections of each user were delayed because of their rate."""
 
     def accept(self, listener: socket.socket) -> float:
-        """Take the connections that wait at `listener`; returns how long to take no more (s)."""
+        """Accept the waiting connections; return how long to accept no more (s)."""
         now_s, began_s, are_welcome = self._engine.steady_s(), self._clock(), True
         for _ in range(ACCEPTED_MAX):
             try:
@@ -301,7 +301,7 @@ class Arrivals:
         return 0.0 if are_welcome else min(REST_MAX_S, RESTS * (self._clock() - began_s))
 
     def _admit(self, connection: socket.socket, now_s: float) -> bool:
-        """Serve it, now or later; False: it was turned away."""
+        """Serve a connection, now or later; return False if it was refused."""
         try:
             caller = self._identify(connection)
         except Problem as problem:
@@ -318,7 +318,7 @@ class Arrivals:
         return True
 
     def close(self) -> None:
-        """Turn away those who wait."""
+        """Close the delayed connections."""
         for user, waiting in self._waiting.items():
             for connection, _ in waiting:
                 CLOSING.close_connection(connection)
@@ -326,7 +326,7 @@ class Arrivals:
         self._waiting.clear()
 
     def _wait(self, connection: socket.socket, caller: Caller, now_s: float) -> None:
-        """Serve it when its user has not come so fast any more; until then nothing is read."""
+        """Serve a connection once its user's rate allows it; until then nothing is read from it."""
         user = caller.person.name
         self.slowed[user] = self.slowed.get(user, 0) + 1
         waiting = self._waiting.get(user)
@@ -357,7 +357,7 @@ class Arrivals:
         try:
             connection.send(self._refuse(user, problem))
         except OSError:
-            pass  # it left before it was told
+            pass  # it disconnected before the refusal
         finally:
             CLOSING.close_connection(connection)
 

@@ -36,7 +36,7 @@ class TlsStream:
         on_frames: Callable[[list[bytes]], None],
         on_close: Callable[[str], None],
     ) -> None:
-        """`on_secure` gets the peer's certificate (DER), or None where it has shown none."""
+        """`on_secure` gets the peer's certificate (DER), or None without one."""
         self.descriptors: list[int] = []
         """None travel over a network."""
         self.is_at_fault = False
@@ -64,7 +64,7 @@ class TlsStream:
         self._is_server = is_server
 
     def begin(self) -> None:
-        """Shake hands."""
+        """Start the TLS handshake."""
         self._pipe.listen(self._received, self._closed)
         if not self._is_server:
             self._shake_hands()
@@ -85,16 +85,16 @@ class TlsStream:
 
     @property
     def unsent_bytes(self) -> int:
-        """What the peer has not taken yet, where the connection is a socket's."""
+        """Bytes that the peer has not read yet; 0 for a circuit."""
         return self._pipe.unsent_bytes if isinstance(self._pipe, SocketStream) else 0
 
     def drains_to(self, on_drained: Callable[[], None]) -> None:
-        """Have `on_drained` called whenever all that waited has been sent."""
+        """Call `on_drained` whenever everything has been sent."""
         if isinstance(self._pipe, SocketStream):
             self._pipe.drains_to(on_drained)
 
     def pause(self) -> None:
-        """Read no more until `resume`; a circuit's bytes come with those of its link."""
+        """Read nothing more until `resume`; without effect on a circuit."""
         if isinstance(self._pipe, SocketStream):
             self._pipe.pause()
 
@@ -104,41 +104,41 @@ class TlsStream:
             self._pipe.resume()
 
     def allow(self, frame_bytes_max: int) -> None:
-        """The peer may send frames of this size from here on."""
+        """Accept frames of up to this size from now on."""
         self._frames.bytes_max = frame_bytes_max
 
     def bound(self, hold: Callable[[int], str]) -> None:
-        """`hold` is told how much of a frame is there whose rest is to come; says why not so much.
+        """Limit incomplete frames: `hold` gets their bytes, and returns why they are too many.
 
-        That closes the connection.
+        Then the connection is closed; empty: they are not.
         """
         self._hold = hold
 
     @property
     def has_spoken(self) -> bool:
-        """Whether anything has come."""
+        """Whether anything was received."""
         return self._unproved_bytes > 0
 
     def admit(self) -> None:
-        """Both ends have agreed what the connection is for: it may stay."""
+        """Let the connection stay: both ends have agreed on its purpose."""
         self._deadline.cancel()
         on_admitted, self.on_admitted = self.on_admitted, lambda: None
         on_admitted()
 
     def trust(self, frame_bytes_max: int) -> None:
-        """The peer was found good: it may take its time, and send frames of this size."""
+        """Let an authenticated peer stay, and accept frames of this size."""
         self.allow(frame_bytes_max)
         self.admit()
 
     def redirect(
         self, on_frames: Callable[[list[bytes]], None], on_close: Callable[[str], None]
     ) -> None:
-        """Tell others from now on."""
+        """Replace both listeners."""
         self._on_frames = on_frames
         self._on_close = on_close
 
     def write(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
-        """Send frames; only once the connection is secure."""
+        """Send frames; only after the handshake."""
         if descriptors:
             raise ValueError("descriptors cannot be passed over a network")
         if self.is_closed:
@@ -149,7 +149,7 @@ class TlsStream:
         self._flush()
 
     def read_out(self) -> None:
-        """Take in everything that has arrived."""
+        """Handle everything that has arrived."""
         self._pipe.read_out()
 
     def close(self, reason: str) -> None:
@@ -182,7 +182,7 @@ class TlsStream:
         self._on_secure(self._tls.getpeercert(binary_form=True))
 
     def _read(self) -> None:
-        """Decrypt what has come, in order; whoever is told may close or redirect meanwhile."""
+        """Decrypt and pass on what has arrived; a listener may close or redirect meanwhile."""
         while not self.is_closed:
             try:
                 plain = self._tls.read(_RECORD_BYTES)
@@ -208,7 +208,7 @@ class TlsStream:
         self._flush()
 
     def _may_hold(self) -> bool:
-        """Tell how much of a frame is there; closes the connection where that is too much."""
+        """Return whether the incomplete frame is allowed; close the connection if not."""
         self._held_bytes = self._frames.held_bytes
         why_not = self._hold(self._held_bytes)
         if why_not:
@@ -232,7 +232,7 @@ FrameStream = FramedStream | TlsStream
 
 
 def error_text(error: ssl.SSLError) -> str:
-    """What went wrong, for people."""
+    """Return the error for people."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not good: {error.verify_message}"
     reason = (error.reason or str(error)).lower().replace("_", " ")
