@@ -92,7 +92,14 @@ class _Source:
             if kind is None:
                 continue
             code = _argument(call, kind.place) or kind.default
-            found = list(_texts(code, function, module.tree))
+            trees = [module.tree]
+            if function is not None:  # other modules may pass the code to it
+                trees += [
+                    each.tree
+                    for each in self.modules.values()
+                    if each.imports.get(function.name) == (module.name, function.name)
+                ]
+            found = [text for tree in trees for text in _texts(code, function, tree)]
             if not found and not _is_passed_on(code):
                 raise AssertionError(f"{module.name}:{call.lineno}: its code cannot be read")
             message, hint = (
