@@ -1,7 +1,7 @@
 """The sections of `iriai.toml` as frozen objects: what each value does, its range, its default.
 
-A key stands here once: its name, or the `name=` of its field, is that of the file; its type says
-what it may be; the text below it what it does. Units stand in the names.
+Each key is declared once: its name (or the `name=` of its field) is the name in the file, its type
+defines the permitted values, and the text below it the effect. Names end in units.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from iriai.model.resources import CPUS, GPUS, MEMORY
 from iriai.model.units import parse_size
 
 WEIGHT_MAX = 1e6
-"""A charge stays a finite number over years."""
+"""Keeps charges finite over years."""
 DAY_S = 86_400.0
 
 Cpus = Annotated[int, Meta(ge=1, le=65_536)]
-"""More than any machine has; room for tests that pretend."""
+"""More than any machine has."""
 Amount = Annotated[
     int, ValueFormat("a whole number, or a size such as '16G',", parse_size), Meta(ge=0, le=2**53)
 ]
@@ -55,7 +55,7 @@ Weight = Annotated[float, Meta(ge=0, le=WEIGHT_MAX)]
 UserId = Annotated[int, Meta(ge=0, le=2**32 - 2)]
 """A user id; the next number means `no user` to the kernel."""
 HookSeconds = Annotated[float, DURATION, Meta(gt=0, le=DAY_S)]
-"""A prolog that needs a day is something else."""
+"""No prolog needs more than a day."""
 
 
 class MachineSection(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ class MachineSection(msgspec.Struct, frozen=True):
 
 
 class GroupSection(msgspec.Struct, frozen=True):
-    """`[groups.NAME]`: one group and what its members may expect."""
+    """`[groups.NAME]`: one group, its right and those of its members."""
 
     right: Right = 1.0
     """The group's part relative to other groups: 2 is twice as much as 1. Above 0."""
@@ -138,7 +138,7 @@ class GroupSection(msgspec.Struct, frozen=True):
 
 
 class OrderSection(msgspec.Struct, frozen=True):
-    """`[order]`: who is next."""
+    """`[order]`: the order in which accounts are served."""
 
     name: Name = "lottery"
     """The rule of the draw. An unknown name is answered with all there are, plug-ins included."""
@@ -185,22 +185,22 @@ class OrderSection(msgspec.Struct, frozen=True):
 
 
 class JobSection(msgspec.Struct, frozen=True):
-    """`[jobs]`: what holds for a job that does not say otherwise, and bounds on what it may say."""
+    """`[jobs]`: defaults for jobs, and bounds on their requests."""
 
     time_limit_s: Seconds | None = None
     """Wall time of a task whose job names none. None: no limit; such jobs never fill a gap that
     was promised to someone."""
     kill_grace_s: Annotated[float, DURATION, Meta(ge=0, le=3600)] = 10.0
-    """Between the request to end (SIGTERM) and SIGKILL, 0 to 3600. Longer: more time to save work;
+    """Time between SIGTERM and SIGKILL, 0 to 3600. Longer: more time to save work;
     shorter: resources are free sooner."""
     end_slack_s: Annotated[float, DURATION, Meta(ge=0, le=600)] = 5.0
-    """Added to each time limit where starts are planned, 0 to 600: between the grant and the start
-    of the clock lie a commit and a spawn, between the last process and word of it another commit.
-    Longer: promises hold on slower machines; shorter: gaps are filled more tightly."""
+    """Added to each time limit when starts are planned, 0 to 600: a commit and a spawn come before
+    the limit begins, another commit after the last process ends. Longer: promises hold on slower
+    machines; shorter: gaps are filled more tightly."""
     lease_s: Seconds = DEFAULT_LEASE_S
-    """How long a task on another machine goes on while the machine that the job was submitted on
-    cannot be heard. Longer: work survives longer breaks; shorter: work of a dead machine is
-    repeated sooner."""
+    """How long a task on another machine goes on without contact to the machine where the job was
+    submitted. Longer: work survives longer breaks; shorter: work of a dead machine is repeated
+    sooner."""
     max_array: Annotated[int, Meta(ge=1, le=100_000_000)] = 1_000_000
     """Tasks of one array, at most. Larger: more memory in one submission."""
     processes: Annotated[int, Meta(ge=1, le=4_194_304)] = 4096
@@ -217,19 +217,19 @@ class JobSection(msgspec.Struct, frozen=True):
 
 
 class ClusterSection(msgspec.Struct, frozen=True):
-    """`[cluster]`: how this machine is reached by others of its cluster; nothing without one."""
+    """`[cluster]`: how other machines of the cluster reach this one; unused without a cluster."""
 
     listen: Address = "0.0.0.0:6174"
-    """Where it takes connections of other machines."""
+    """Address and port where it accepts connections of other machines."""
     address: Address | None = None
-    """What it tells others of where it is. None: its full host name, and the port of `listen`."""
+    """The address that it publishes. None: its full host name, and the port of `listen`."""
     outward_only: bool = False
-    """Whether nobody can connect to it: then it listens nowhere, keeps links open to two others,
-    and is reached through them. It is never the broker."""
+    """Whether other machines cannot connect to it: then it does not listen, keeps links open to two
+    others, and is reached through them. It is never the broker."""
     silence_s: Annotated[float, DURATION, Meta(ge=0.5, le=60)] = SILENCE_S
-    """After which a machine that should have answered is taken for away, back ends of this host
-    among them, and a broker for gone; the same on all. Longer: more work waits for a machine that
-    is stopped; shorter: a busy one is taken for away."""
+    """Time without an answer after which a machine is considered offline: members, the broker, and
+    back ends of this host; the same on all. Longer: more work waits for a machine that is stopped;
+    shorter: a busy one is considered offline."""
     broker: HomeName | None = None
     """The machine that is the cluster's broker, always; the same on all. None: it is elected."""
     name: HomeName | None = None
@@ -238,34 +238,35 @@ class ClusterSection(msgspec.Struct, frozen=True):
 
 
 class GossipSection(msgspec.Struct, frozen=True):
-    """`[gossip]`: how what machines publish spreads; the same on all of a cluster."""
+    """`[gossip]`: how published entries spread; the same on all machines of a cluster."""
 
     period_s: Annotated[float, Meta(ge=0.1, le=60)] = 1.0
-    """Between two exchanges that a machine begins, 0.1 to 60. Longer: fewer bytes, later news."""
+    """Seconds between two exchanges that a machine begins, 0.1 to 60. Longer: fewer bytes, more
+    delay."""
 
 
 class IdentitySection(msgspec.Struct, frozen=True):
-    """`[identity]`: who may run here, under which account."""
+    """`[identity]`: which users may run tasks here, under which account."""
 
     minimum_uid: UserId = 1000
-    """Users below run nothing here. 1000 is where people begin; 0 lets root run tasks as well,
-    for a machine that has nobody else."""
+    """Users with a smaller id cannot run tasks here. Ids of people begin at 1000; 0 lets root run
+    tasks as well, for a machine without other users."""
     name_accounts: bool | None = None
     """Whether `--account` may name another's account. None: only where the state directory is one
     user's own."""
     operators: Name = "iriai"
-    """The Unix group whose members see and change everybody's jobs. Root always does."""
+    """The Unix group whose members may see and change the jobs of all users, as root may."""
     default_group: Name | None = None
-    """The group of a job that names none. None: the first group of the file that names the user,
+    """The group of a job that names none. None: the first group in the file that lists the user,
     else the user's primary Unix group."""
 
 
 class UsersSection(msgspec.Struct, frozen=True):
-    """`[users]`: as whom tasks that were submitted on other machines run here."""
+    """`[users]`: Unix users for tasks that were submitted on other machines."""
 
     guest: Name | None = None
-    """Who runs tasks of users that this machine does not know. None: such tasks are refused. A
-    guest should own nothing: whoever has a job anywhere in the cluster becomes it here."""
+    """The Unix user for tasks of users unknown on this machine. None: such tasks are refused. A
+    guest should own nothing: any user of the cluster can run tasks as it here."""
 
 
 class Sections(msgspec.Struct, frozen=True):
