@@ -72,7 +72,7 @@ _work: Any = None
 def _keep_work() -> None:
     global _work
     clients = import_module("iriai.daemon.server.connections")
-    _work, clients.Connection.work = clients.Connection.work, _unsliced
+    _work, clients.ClientSession.work = clients.ClientSession.work, _unsliced
 
 
 def _without_bounds_of_links() -> None:
