@@ -142,7 +142,7 @@ def test_a_record_that_nobody_asked_to_keep(monkeypatch, kind):
         keep(self, [record for record in records if not isinstance(record, kind)])
 
     monkeypatch.setattr(StoreModel, "write", write)
-    expect("claims|replay|counters|in order|stored")
+    expect("claims|replay|counters|in order|not kept")
 
 
 def test_a_job_whose_state_is_not_in_its_events(monkeypatch):

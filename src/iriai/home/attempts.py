@@ -57,19 +57,19 @@ class NodeSessions:
         capability: Capability,
         now_s: float,
     ) -> None:
-        """A match was bound: the attempt is to run."""
+        """Send the run of an attempt whose task was bound to a match."""
         if machine != self._home:
             self.leases.begin(machine, attempt, job.spec, now_s)
         self._run(attempt, job, machine, capability)
 
     def stop(self, job: JobState, indices: frozenset[int]) -> None:
-        """Tasks that run were cancelled: these, or all where none is named."""
+        """Stop running tasks that were cancelled: `indices`, or all if it is empty."""
         for index, task in job.tasks.items():
             if not indices or index in indices:
                 self._stop_if_cancelled(self._attempt(job, index, task), job)
 
     def ended(self, attempt: AttemptId, machine: str) -> None:
-        """The end of an attempt is known; it is still that of its task."""
+        """End the lease of the current attempt of a task."""
         self.leases.end(machine, attempt)
 
     def acknowledge(self, attempt: AttemptId, machine: str) -> None:
@@ -77,7 +77,7 @@ class NodeSessions:
         self._send(machine, Acknowledge(attempt))
 
     def current(self, attempt: AttemptId) -> JobState | None:
-        """The job, where this is the attempt of its task that holds a claim."""
+        """Return the job if this attempt of its task holds a claim, else None."""
         job = self._jobs.get(attempt.number)
         if job is None or attempt.home != self._home:
             return None
@@ -87,7 +87,7 @@ class NodeSessions:
         return job
 
     def reported(self, attempt: AttemptId, machine: str) -> JobState | None:
-        """A node says that it has an attempt; None: it is over here, and is to end there."""
+        """Return the job of an attempt that a node reports; None: it is over and is stopped."""
         job = self.current(attempt)
         if job is not None:
             self._stop_if_cancelled(attempt, job)
@@ -113,13 +113,13 @@ class NodeSessions:
                     self.leases.begin(task.machine, attempt, job.spec, now_s)
 
     def reached(self, machine: str) -> None:
-        """A machine can be reached again: what was said to it may be lost."""
+        """Send again what a machine that can be reached again may not have received."""
         for attempt in self.leases.of(machine):
             job = self._jobs[attempt.number]
             self._ask_again(attempt, job, job.tasks[attempt.index])
 
     def renew(self, renew: Renew, now_s: float) -> None:
-        """A machine asks: its leases count from now."""
+        """Renew the leases of a machine that asked; they count from now."""
         machine = renew.machine
         self.leases.answer(machine, now_s)
         confirmed = tuple(a for a in renew.unconfirmed if self.reported(a, machine) is not None)
@@ -166,7 +166,7 @@ class NodeSessions:
 
 
 class Attempts:
-    """Lives as long as the home."""
+    """The attempts in progress, from the match to the end."""
 
     def __init__(
         self,
@@ -188,9 +188,9 @@ class Attempts:
         """What machines do beside what they say."""
         self.incidents = Incidents()
         self._ahead: dict[AttemptId, str] = {}
-        """The machines at which attempts wait that were handed out ahead, as those last said."""
+        """The machine of each attempt whose claim was granted ahead, as reported last."""
         self._begun_wall_s: dict[AttemptId, float] = {}
-        """When the attempts that run began; after a restart their nodes say it again."""
+        """The start of each running attempt; after a restart their nodes report it again."""
 
     def started_wall_s(self, attempt: AttemptId) -> float | None:
         """Return when the process of a running attempt began; None: it is not known to run."""
@@ -201,7 +201,7 @@ class Attempts:
         return waits_for_place(self._ahead[attempt]) if attempt in self._ahead else None
 
     def begin(self, job: JobState, match: Match, now: Instant) -> None:
-        """The first task of a job that waits is to run where it was matched."""
+        """Start the first waiting task of a job on the machine of the match."""
         index, machine = job.first_waiting(), match.machine
         attempt = AttemptId(self._home, job.number, index, job.next_attempt(index))
         self._requests.bound(attempt, machine, match.capability, is_own=not match.broker)
@@ -227,7 +227,7 @@ class Attempts:
             self._ahead.pop(accepted.attempt, None)
 
     def refused(self, refusal: Refusal, _now: Instant) -> None:
-        """The node does not run it: the task waits again."""
+        """Queue the task again: the node refused its claim."""
         job = self.nodes.current(refusal.attempt)
         if job is not None and self._may_report(refusal.reason.machine, refusal.attempt):
             self.stats.refused(refusal.reason)
@@ -235,7 +235,7 @@ class Attempts:
             self._end(job, refusal.attempt, *refused, refusal=refusal.reason)
 
     def begun(self, begun: Begun, _now: Instant) -> None:
-        """The process runs."""
+        """Note that the process of an attempt started."""
         if not self._may_report(begun.machine, begun.attempt):
             return
         job = self.nodes.reported(begun.attempt, begun.machine)
@@ -263,23 +263,23 @@ class Attempts:
         self._end(job, end.attempt, result.cause, result.exit_code, result.signal)
 
     def renew(self, renew: Renew, now: Instant) -> None:
-        """A node asks for the leases of what it has from here."""
+        """Renew the leases of the attempts that a node has from this home."""
         own = tuple(a for a in renew.unconfirmed if self._may_report(renew.machine, a))
         self.nodes.renew(replace(renew, unconfirmed=own), now.steady_s)
 
     def link_up(self, event: LinkUp, _now: Instant) -> None:
-        """A machine can be reached again."""
+        """Resume the exchange with a machine that can be reached again."""
         self.nodes.reached(event.machine)
 
     def give_up_unheard(self, now: Instant) -> None:
-        """Attempts that nothing was heard of for longer than their lease are over."""
+        """End, as lost, the attempts whose lease expired without contact."""
         for machine, attempt in self.nodes.leases.over(now.steady_s):
             job = self._jobs[attempt.number]
             self._effects.append(Persist(lost_result(attempt, machine, job.spec, now.wall_s)))
             self._end(job, attempt, EndCause.LOST, None, None)
 
     def _may_report(self, machine: str, attempt: AttemptId) -> bool:
-        """Whether news of an attempt come from where it is; of one that is over none count."""
+        """Return whether the machine may report on the attempt: it has it, or that is over."""
         job = self.nodes.current(attempt)
         if job is None or job.tasks[attempt.index].machine == machine:
             return True

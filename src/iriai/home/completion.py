@@ -155,13 +155,13 @@ class Completion:
         self.dependents.add(job.number, job.open_after)
 
     def task_ended(self, job: JobState, index: int, cause: EndCause) -> None:
-        """A task of a job has ended, which may be its last."""
+        """Notify the jobs that depend on a task that ended."""
         if job.number in self.dependents:
             self.dependents.ended(job.number, index, cause)
             self._notify_dependents(job)
 
     def withdrawn(self, job: JobState) -> None:
-        """Tasks of a job were cancelled; those that ran will end."""
+        """Notify dependent jobs after tasks were cancelled, and finish the job if none runs."""
         self._notify_dependents(job)
         self.finish_if_over(job)
 
@@ -193,7 +193,7 @@ class Completion:
         self._log.finished(job)
 
     def _notify_dependents(self, job: JobState) -> None:
-        """Tasks of a job have ended: of those that wait for it some may be due."""
+        """Mark the jobs as due that depend on ended tasks of a job."""
         number = job.number
         if number not in self.dependents:
             return
@@ -204,7 +204,7 @@ class Completion:
             self.dependents.cannot_complete(number, job.spoilt_by)
 
     def _resolve(self, settled: DependentJob) -> None:
-        """Tell one job how something ended that it waits for, if it still does."""
+        """Resolve one dependency of a job, if the job still has it."""
         number, dependency, cause = settled
         job = self._jobs.get(number)
         if job is None or dependency not in job.open_after:

@@ -72,14 +72,14 @@ class Home:
         self._next_number = next_number
         self.requests = RequestPublisher(name, self.jobs, beside)
         self._effects: list[Effect] = []
-        """What is asked for, in order; its parts add to it."""
+        """The effects since the last drain, in order; the parts of the home append to it."""
         self._log = EventLog(self.jobs)
         self._completion = Completion(self.jobs, self.requests, self._log, self._effects)
         self._attempts = Attempts(
             name, self.jobs, self.requests, self._log, self._completion, self._effects
         )
         self.stats = self._attempts.stats
-        """What machines do beside what they say."""
+        """Statistics of what machines do, beside what they report."""
         self._nodes = self._attempts.nodes
         self._alarm = Timer(Part.HOME)
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
@@ -113,10 +113,10 @@ class Home:
         now: Instant,
         ended: Ends = NONE_ENDED,
     ) -> JobId:
-        """Accept a job. Its id may be told once the record that this leaves behind is durable.
+        """Accept a job. Its id may be sent once the record of its acceptance is durable.
 
-        `ended`: how those ended that `unknown_ends` named. Raises `NotFound` or `Refused` where it
-        waits for what is not there, or what can never be.
+        `ended` has the ends of the dependencies that `unknown_ends` returned. Raises `NotFound` if
+        a dependency does not exist, `Refused` if one can never hold.
         """
         met = self._known().dependencies_met(spec.after, ended) if spec.after else ()
         number = self._next_number
@@ -133,14 +133,14 @@ class Home:
         return [each for each in after if known.end_of(each) is None]
 
     def would_wait_for(self, after: tuple[Dependency, ...], ended: Ends) -> list[Reason]:
-        """Return what of `after` has not ended; raise as `submit` would."""
+        """Return the reasons to wait for `after`, as far as it has not ended; raise as `submit`."""
         met = dict(self._known().dependencies_met(after, ended))
         return explain_open(tuple(each for each in after if each not in met), self.jobs)
 
     def alter(
         self, number: int, wanted: Alteration, by: str, ended: Ends = NONE_ENDED
     ) -> Altered | None:
-        """Change what the waiting tasks of a job ask for; None: nothing was different.
+        """Change what the waiting tasks of a job ask for; return None if nothing differs.
 
         `ended`, and what is raised: as in `submit`; `Refused` also where no task waits, or the job
         would wait for itself.
@@ -159,9 +159,9 @@ class Home:
         return change
 
     def cancel(self, number: int, indices: tuple[int, ...], by: str) -> int:
-        """Withdraw what waits and stop what runs; all tasks, where none is named.
+        """Withdraw waiting tasks and stop running ones: `indices`, or all tasks if it is empty.
 
-        Returns how many tasks it concerned. Raises `NotFound` where the job is not here.
+        Return the number of tasks concerned; raise `NotFound` if the job is not here.
         """
         job = self.job(number)
         concerned = tuple(index for index in indices if job.has_index(index))
@@ -194,7 +194,7 @@ class Home:
         return job.waiting
 
     def job(self, number: int) -> JobState:
-        """A job that has not finished; raises `NotFound`."""
+        """Return a job that has not finished; raise `NotFound` if there is none."""
         job = self.jobs.get(number)
         if job is None:
             missing = JobId(self.name, number)
@@ -211,9 +211,9 @@ class Home:
         return job is not None and machine in ("", job.tasks[attempt.index].machine)
 
     def unsettled_on(self, machine: str) -> list[JobId]:
-        """The jobs with attempts on a machine that are not settled.
+        """Return the jobs with unsettled attempts on a machine.
 
-        Looks at everything: not for each turn.
+        This goes over all jobs, so it is too slow for each turn.
         """
         return [
             JobId(self.name, number)
@@ -227,12 +227,12 @@ class Home:
     # --- messages --------------------------------------------------------------------------------
 
     def handle(self, event: HomeEvent, now: Instant) -> list[Effect]:
-        """Take one message in; the effects that cannot wait for `end_turn`."""
+        """Handle one message; return the effects that cannot wait for `end_turn`."""
         self._handlers[type(event)](event, now)
         return self._drain_effects()
 
     def end_turn(self, now: Instant) -> list[Effect]:
-        """After the events of one instant: post wants that changed other than by matches."""
+        """After the events of one instant, send the requests that changed other than by matches."""
         if self._completion.dependents.due:
             self._completion.notify_due()
         if self.requests.are_due:

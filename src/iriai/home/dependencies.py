@@ -46,12 +46,12 @@ class Dependents:
         return number in self._of
 
     def add(self, number: int, dependencies: Iterable[Dependency]) -> None:
-        """The job `number` waits for these."""
+        """Add dependencies of the job `number`."""
         for each in dependencies:
             self._of.setdefault(each.number, {}).setdefault(each, {})[number] = None
 
     def drop(self, number: int, dependencies: Iterable[Dependency]) -> None:
-        """The job `number` does not wait for these any more."""
+        """Remove dependencies of the job `number`."""
         for each in dependencies:
             of_job = self._of.get(each.number, {})
             waiting = of_job.get(each)
@@ -69,17 +69,17 @@ class Dependents:
         return list(dict.fromkeys(found))
 
     def tasks(self, number: int) -> list[int]:
-        """The tasks of a job that someone waits for."""
+        """Return the tasks of a job on which other jobs depend."""
         tasks = (each.task for each in self._of.get(number, ()))
         return list(dict.fromkeys(task for task in tasks if task is not None))
 
     def ended(self, number: int, task: int | None, cause: EndCause) -> None:
-        """A job or a task of it has ended: whoever waits for that is due."""
+        """Make the jobs due that depend on an ended job, or on an ended task of it."""
         for each in [each for each in self._of.get(number, ()) if each.task == task]:
             self._make_due(each, cause)
 
     def cannot_complete(self, number: int, cause: EndCause) -> None:
-        """A task ended so that the job as a whole will not have completed, whatever comes."""
+        """Make the jobs due that require a job to complete which no longer can."""
         for each in [each for each in self._of.get(number, ()) if each.task is None]:
             if each.condition is Condition.OK:
                 self._make_due(each, cause)
@@ -91,7 +91,7 @@ class Dependents:
             del self._of[dependency.number]
 
     def pop(self, count: int) -> list[DependentJob]:
-        """The next `count` that are due; some of them may not wait any more."""
+        """Return the next `count` due jobs; some of them may no longer wait."""
         taken: list[DependentJob] = []
         while self.due and len(taken) < count:
             dependency, cause, waiting = self.due[0]
@@ -103,7 +103,7 @@ class Dependents:
         return taken
 
     def restore(self, jobs: Mapping[int, JobState], ended: Ends) -> None:
-        """After a restart: who waits for whom, and who was still to be told of an end."""
+        """Rebuild the index after a restart, and make jobs due that were not yet notified."""
         for job in jobs.values():
             self.add(job.number, job.open_after)
         for number, index in self.targets():
@@ -117,7 +117,7 @@ class Dependents:
                 self.cannot_complete(number, here.spoilt_by)
 
     def check(self, jobs: Mapping[int, JobState]) -> None:
-        """Raise where someone waits for what will never be told."""
+        """Raise if a job waits for an end of which it will never be notified."""
         for number, of_job in self._of.items():
             assert number in jobs, f"someone waits for job {number}, which has ended"
             for each, waiting in of_job.items():

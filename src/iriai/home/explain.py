@@ -14,7 +14,7 @@ EXPLAINED_MAX = 10
 
 
 def explain_here(home: str, job: JobState, jobs: Mapping[int, JobState]) -> list[Reason]:
-    """The rules of the home that hold the job back; what to change first comes first."""
+    """Return the reasons in the home that hold the job back; the one to remove first is first."""
     reasons = []
     if job.held:
         release = f"iriai release {JobId(home, job.number)}"
@@ -33,7 +33,7 @@ def waits_for_place(machine: str) -> Reason:
 
 
 def explain_open(open_after: tuple[Dependency, ...], jobs: Mapping[int, JobState]) -> list[Reason]:
-    """The first dependencies that are not met."""
+    """Return reasons for the first dependencies that are not met."""
     return [_open(each, jobs.get(each.number)) for each in open_after[:EXPLAINED_MAX]]
 
 

@@ -185,7 +185,7 @@ class JobState:
 
     @property
     def spoilt_by(self) -> EndCause | None:
-        """The worst cause of its ends so far; None: all that have ended completed."""
+        """Return the worst cause of its ends so far; None: all ended tasks completed."""
         if self.worst is None or self.worst.cause is EndCause.COMPLETED:
             return None
         return self.worst.cause
@@ -209,11 +209,11 @@ class JobState:
         return index <= last and (index - first) % step == 0
 
     def first_waiting(self) -> int:
-        """The index of the task that starts next: those that wait again come first."""
+        """Return the index of the task that starts next: requeued ones come first."""
         return self._requeued[0] if self._requeued else self._next_index
 
     def next_attempt(self, index: int) -> int:
-        """The number that the next attempt of a waiting task gets."""
+        """Return the number of the next attempt of a waiting task."""
         task = self.tasks.get(index)
         return task.attempt + 1 if task else 1
 
@@ -231,7 +231,7 @@ class JobState:
     # --- changes, as they happen -----------------------------------------------------------------
 
     def attempted(self, index: int, attempt: int, machine: str) -> None:
-        """The first waiting task got an attempt."""
+        """Claim the first waiting task for an attempt."""
         assert index == self.first_waiting(), f"{index} is not the first that waits"
         self.listing = None
         state = next_state(TaskState.QUEUED, TaskEvent.ATTEMPT)
@@ -246,7 +246,7 @@ class JobState:
         self.promised_wall_s = None
 
     def started(self, index: int, attempt: int) -> None:
-        """An attempt's process runs."""
+        """Mark an attempt as running."""
         self.listing = None
         task = self.tasks[index]
         assert task.attempt == attempt
@@ -255,9 +255,9 @@ class JobState:
     def ended(
         self, index: int, attempt: int, cause: EndCause, exit_code: int | None, signal: int | None
     ) -> EndCause | None:
-        """An attempt ended; its task has, too, or waits again.
+        """End an attempt, and its task unless that is requeued.
 
-        Returns how the task ended; None: it waits again.
+        Return the cause of the task's end; None: it was requeued.
         """
         self.listing = None
         task = self.tasks[index]
@@ -277,9 +277,9 @@ class JobState:
         return cause
 
     def cancelled(self, indices: tuple[int, ...]) -> int:
-        """Tasks were cancelled (all, where none is named): those that wait end, others will.
+        """Cancel tasks (all if `indices` is empty): end those that wait, mark those that run.
 
-        The job has each of them. Returns how many tasks it concerned.
+        The job has each of them. Return the number of tasks concerned.
         """
         self.listing = None
         stopped = 0
@@ -296,12 +296,12 @@ class JobState:
         self.open_after = tuple(each for each in self.open_after if each not in met)
 
     def dependency_failed(self) -> None:
-        """Something that the job waits for ended otherwise: what waits of the job is cancelled."""
+        """Cancel the waiting tasks, because a dependency can never hold."""
         self.open_after = ()
         self._cancel_waiting(())
 
     def change(self, now: Alteration) -> None:
-        """Tasks that are started from now on ask for something else."""
+        """Apply an alteration to tasks that start from now on."""
         before = self.spec
         for task in self.tasks.values():
             if task.state is not TaskState.QUEUED and task.spec is None:
@@ -400,7 +400,7 @@ class JobState:
     # --- the cursor ------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Move to the next task that was never handed out nor cancelled."""
+        """Move to the next task that was neither handed out nor cancelled."""
         if self._cursor is None:
             self._cursor = task_indices(self.spec.array)
             for _ in range(self._handed_out + 1):
@@ -420,7 +420,7 @@ class JobState:
         return self._skipped is not None and index in self._skipped
 
     def _cancel_waiting(self, indices: tuple[int, ...]) -> int:
-        """Tasks that wait, all where none is named, end cancelled; returns how many."""
+        """Cancel waiting tasks, all if `indices` is empty; return how many."""
         withdrawn = self._withdraw(indices)
         if withdrawn:
             self._count(TaskEnd(EndCause.CANCELLED, None, None), withdrawn)

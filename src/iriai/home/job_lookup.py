@@ -68,7 +68,7 @@ class JobLookup(NamedTuple):
     def alteration(
         self, job: JobState, wanted: Alteration, by: str, ended: Ends
     ) -> tuple[Altered, EndsMet] | None:
-        """The change that `wanted` comes to; None: nothing is different."""
+        """Return the change that `wanted` makes to the job; None: nothing differs."""
         if not job.waiting:
             raise Refused(
                 "nothing-waits",
@@ -84,7 +84,7 @@ class JobLookup(NamedTuple):
 
 
 def check_possible(dependency: Dependency, cause: EndCause) -> None:
-    """Raise `Refused` where an end with this cause is not what is waited for, and cannot become."""
+    """Raise `Refused` if an end with this cause can never meet the dependency."""
     if dependency.condition.holds(cause):
         return
     raise Refused(
@@ -97,7 +97,7 @@ def check_possible(dependency: Dependency, cause: EndCause) -> None:
 def check_no_cycle(
     jobs: Mapping[int, JobState], home: str, number: int, after: tuple[Dependency, ...]
 ) -> None:
-    """Raise `Refused` where job `number` would wait for itself, and say by which way."""
+    """Raise `Refused`, with the cycle, if job `number` would wait for itself."""
     came_from = {each.number: number for each in after}
     queue = deque(came_from)
     while queue and number not in came_from and len(came_from) <= SEARCHED_MAX:

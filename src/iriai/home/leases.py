@@ -71,11 +71,11 @@ class MachineStats:
         self._arrays: dict[int, _Times] = {}
 
     def refused(self, reason: Reason) -> None:
-        """A machine refused a claim."""
+        """Count a claim that a machine refused."""
         self.refusals[reason.rule] = self.refusals.get(reason.rule, 0) + 1
 
     def ended(self, result: AttemptResult, spec: JobSpec) -> None:
-        """An attempt ended."""
+        """Count an attempt that ended."""
         ends = self._ends.setdefault(result.machine, deque(maxlen=ENDS_KEPT))
         ends.append((result, spec.resources.memory_bytes))
         if spec.is_array and result.cause is EndCause.COMPLETED:
@@ -158,7 +158,7 @@ def patience_s(spec: JobSpec) -> float:
 def lost_result(
     attempt: AttemptId, machine: str, spec: JobSpec, now_wall_s: float
 ) -> AttemptResult:
-    """The row of an attempt that was not heard of for the time of its lease."""
+    """Return the result of an attempt whose lease expired without contact."""
     message = f"{machine} had no contact for the time of its lease, {lease_of(spec):g} s"
     ended = (now_wall_s, now_wall_s, 0.0, 0.0)
     return AttemptResult(attempt, machine, EndCause.LOST, None, None, Usage(), *ended, message)
@@ -180,7 +180,7 @@ class _Machine:
 
 
 class Leases:
-    """By machine. The work is one step for each attempt, and a look at a machine once a lease."""
+    """The leases by machine. Each attempt costs one step, each machine one check per lease."""
 
     def __init__(self) -> None:
         self._machines: dict[str, _Machine] = {}
@@ -204,13 +204,13 @@ class Leases:
                 del self._machines[machine]
 
     def answer(self, machine: str, now_s: float) -> None:
-        """The machine asked for renewal, and is answered now."""
+        """Note that the machine's request for renewal is answered now."""
         known = self._machines.get(machine)
         if known is not None:
             known.answered_s = now_s
 
     def of(self, machine: str) -> Iterable[AttemptId]:
-        """The attempts there whose end is not known."""
+        """Return the attempts on a machine whose end is not known."""
         known = self._machines.get(machine)
         return tuple(known.attempts) if known else ()
 
@@ -231,7 +231,7 @@ class Leases:
         return None
 
     def over(self, now_s: float) -> list[tuple[str, AttemptId]]:
-        """The attempts that are over by now, with their machine; each is named until its `end`."""
+        """Return (machine, attempt) of each expired lease; each is returned until its `end`."""
         found: list[tuple[str, AttemptId]] = []
         while (check_s := self.next_s) is not None and check_s <= now_s:
             _, name = heappop(self._checks)

@@ -50,7 +50,7 @@ class RequestPublisher:
     # --- what is due -----------------------------------------------------------------------------
 
     def changed(self, number: int) -> None:
-        """The ready tasks of a job are others than the broker knows."""
+        """Make the request of a job due, because its ready tasks changed."""
         self._due[number] = None
 
     def resend(self) -> None:
@@ -137,7 +137,7 @@ class RequestPublisher:
     def bound(
         self, attempt: AttemptId, machine: str, capability: Capability, *, is_own: bool
     ) -> None:
-        """A match took a task: the broker knows of one less, if it is the own one's (`is_own`)."""
+        """Note that a match took a task; `is_own`: this cluster's broker made it and knows."""
         number = attempt.number
         if is_own:
             self._counts[number] = self._counts.get(number, 0) - 1
@@ -153,7 +153,7 @@ class RequestPublisher:
         return self._bound.get((machine, capability))
 
     def forget(self, number: int) -> None:
-        """The job has finished; what the broker still knows of it is taken back in `drain`."""
+        """Forget a finished job; `drain` withdraws what the broker still knows of it."""
         if not self._counts.get(number):
             self._counts.pop(number, None)
             self._stamps.pop(number, None)

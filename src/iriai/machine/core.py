@@ -190,11 +190,11 @@ class Machine:
         return self._election.cluster if self._election is not None else ""
 
     def follow(self, machine: str) -> None:
-        """From now on its broker is that machine's."""
+        """Use the broker of that machine from now on."""
         self._broker_at = machine
 
     def begin(self, now: Instant) -> None:
-        """After construction from a store: the home asks again for what it does not know."""
+        """Begin after construction from a store: the home asks for attempts of unknown state."""
         self._now_s = now.steady_s
         if self._election is not None:
             self._sync(now)
@@ -202,7 +202,7 @@ class Machine:
             self._route(self._home.rejoin(now))
 
     def handle(self, event: MachineEvent, now: Instant) -> None:
-        """Take one event in; `end_turn` ends the turn."""
+        """Handle one event; `end_turn` ends the turn."""
         self._now_s = now.steady_s
         if isinstance(event, Delivered):
             self._delivered(event, now)
@@ -223,7 +223,7 @@ class Machine:
             self._route(self.node.handle(event, now))
 
     def _others_changed(self, event: LinkUp | LinkDown | PeersChanged, now: Instant) -> None:
-        """Another machine can be reached, or not any more, or came, or went."""
+        """Handle a change of a link or of the set of peers."""
         succession = self._election
         if isinstance(event, PeersChanged):
             if succession is not None:
@@ -246,10 +246,10 @@ class Machine:
         return self.home.submit(spec, payloads, now)
 
     def forget(self, machine: str, now: Instant) -> None:
-        """A machine that ran tasks of this home is gone for good.
+        """Forget a machine that ran tasks of this home and will not return.
 
-        Raises `Refused` while it is there, or attempts on it are not settled: what it would tell
-        of these is still waited for.
+        Raise `Refused` while it is online, or attempts on it are not settled: their results are
+        still awaited.
         """
         jobs = self.home.unsettled_on(machine)
         if jobs:
@@ -266,14 +266,14 @@ class Machine:
             self._broker.forget_machine(machine, now)
 
     def _forgotten(self, machine: str, now: Instant) -> None:
-        """The directory keeps nothing of a machine: nor do the parts, but for jobs it still has."""
+        """Forget a machine that left the directory, apart from jobs that it still has."""
         if self._broker is not None:
             self._broker.member_forgotten(machine, now)
         if self._home is not None:
             self._home.stats.forget(machine)
 
     def end_turn(self, now: Instant) -> Turn:
-        """Deliver, decide, record: the turn's records and what must wait for them."""
+        """Deliver, decide, record; return the turn's records and the effects that wait for them."""
         self._now_s = now.steady_s
         if self._broker_at != self.name:
             self._resend(now)
@@ -350,7 +350,7 @@ class Machine:
     # --- the broker, here or elsewhere -----------------------------------------------------------
 
     def _delivered(self, event: Delivered, now: Instant) -> None:
-        """A message of another machine."""
+        """Handle a message of another machine."""
         sender, part, message = event.sender, event.part, event.message
         if isinstance(message, _BETWEEN_CLUSTERS):
             if self._broker is None:
@@ -369,7 +369,7 @@ class Machine:
             self._route(self._dispatch(part, message, now))
 
     def _is_of_peer_cluster(self, sender: str, message: Message) -> bool:
-        """Whether a machine of another cluster, to which the broker spoke, says who is broker."""
+        """Return whether a machine of another cluster corrects who is its broker."""
         if self._broker is None or not isinstance(message, BrokerIs):
             return False
         return self._broker.federation.peers.corrected(sender, message.broker)
@@ -388,7 +388,7 @@ class Machine:
             self._is_of_term(message.term)
 
     def _sync(self, now: Instant) -> None:
-        """Have a broker where it is this machine's turn, and follow whoever it is."""
+        """Start or stop this machine's broker as elected, and follow the elected one."""
         succession = self._election
         assert succession is not None
         if not succession.is_broker:
@@ -422,7 +422,7 @@ class Machine:
         return broker
 
     def _learn(self, machine: str, rows: tuple[LedgerRow, ...], now: Instant) -> None:
-        """Store a machine's counters here too: every machine may be broker some day."""
+        """Store a machine's counters: every machine may become the broker."""
         known = self._usage.setdefault(machine, {})
         known.update((row.account, row) for row in rows)
         if self._broker is not None:
@@ -435,16 +435,16 @@ class Machine:
             self._broker.usage_forgotten(machine)
 
     def _is_of_term(self, term: float) -> None:
-        """The broker is of this term; of another one than it was told in, it knows nothing.
+        """Send everything again if the broker is of another term than the last complete report.
 
-        Where no term was known when it was told, it may not have been the broker then.
+        A report sent while no term was known may have gone to a machine that was not the broker.
         """
         if term and term != self._term:
             self._term = term
             self._resend_all()
 
     def _resend_all(self) -> None:
-        """The broker is new, or what this machine said to it may be lost."""
+        """Send everything again: the broker is new, or may not have received it."""
         self._retransmission.begin(self._now_s)
         if self._node is not None:
             self._node.resend_report()
@@ -452,7 +452,7 @@ class Machine:
             self._home.resend_requests()
 
     def _woken(self, event: Wake, now: Instant) -> None:
-        """The alarm of what lies between the parts and the broker; `end_turn` sees to posts."""
+        """Handle the alarm of the election; `end_turn` sends messages again."""
         self._alarm_s = None
         if self._beat_s is not None and self._beat_s <= now.steady_s:
             self._beat_s = None
@@ -479,7 +479,7 @@ class Machine:
             self._sync(now)
 
     def _set_alarm(self) -> None:
-        """Set one alarm for the succession's beat and the next repetition."""
+        """Set one alarm for the election's next event and the next retransmission."""
         if self._broker_at == self.name and self._beat_s is None:
             return
         due_s = inf if self._beat_s is None else self._beat_s
@@ -531,7 +531,7 @@ class Machine:
                 turn.outward.append(effect)
 
     def _post(self, send: Send) -> None:
-        """To a part of this machine at once, to others when the turn's records are durable."""
+        """Deliver to a part of this machine, or queue for another until the records are durable."""
         part = send.part
         machine = send.machine or (self._broker_at if part is _BROKER else self.name)
         if machine == self.name:

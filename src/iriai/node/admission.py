@@ -25,10 +25,10 @@ from iriai.protocol.messages.scheduling import Capability, Run, TurnedAway
 
 
 class RequirementsCheck:
-    """Asks both requirements.
+    """Evaluates the requirements of jobs and of the machine's owner.
 
-    Brokers match by what they heard last. Here the machine's own values are asked, of HTCondor's
-    library, which is loaded by the first job or owner that requires something.
+    Brokers match by the values reported last. Here HTCondor's library evaluates the machine's
+    current values; it is loaded by the first job or owner that requires something.
     """
 
     def __init__(self, settings: NodeSettings, load: Load) -> None:
@@ -89,7 +89,7 @@ class Granted(NamedTuple):
 
 
 class Admission:
-    """Says yes, or no with the reason; never "wait"."""
+    """Grants a claim, or refuses it with the reason; it never defers."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class Admission:
         return self._short_of(spec.resources, self._calendar.free, "free")
 
     def _lacks_behind(self, spec: JobSpec) -> Reason | None:
-        """Why a task may not wait here for what runs: one may for each that does, at most."""
+        """Return why a claim cannot be granted ahead: at most one is for each running task."""
         if spec.exclusive or spec.resources.gpus:
             had = "it needs the whole machine" if spec.exclusive else "it needs a GPU"
             return Reason(Rule.MACHINE_BUSY, "a task that can be prefetched", had, self._machine)

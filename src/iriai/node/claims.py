@@ -58,7 +58,7 @@ class LeaseRenewal:
         """When a home must be asked next; None: none must."""
 
     def add(self, held: HeldClaim, now_s: float) -> None:
-        """A claim with a lease; without a beginning of it, the home is asked at once."""
+        """Add a claim with a lease; if the lease has not begun, the home is asked at once."""
         lease_s = held.claim.lease_s
         assert lease_s is not None
         began_s = held.leased_steady_s
@@ -72,7 +72,7 @@ class LeaseRenewal:
         self._plan()
 
     def remove(self, attempt: AttemptId) -> None:
-        """The attempt is over."""
+        """Remove an attempt that is over."""
         home = self._homes.get(attempt.home)
         if home is not None and home.held.pop(attempt, None) is not None and not home.held:
             del self._homes[attempt.home]
@@ -84,7 +84,7 @@ class LeaseRenewal:
         return list(known.held.values()) if known else []
 
     def ask_soon(self, home: str, now_s: float) -> None:
-        """The home can be reached again: what was asked may be lost."""
+        """Ask a home that can be reached again now: earlier requests may be lost."""
         known = self._homes.get(home)
         if known is not None:
             known.next_ask_s = min(known.next_ask_s, now_s)
@@ -108,9 +108,9 @@ class LeaseRenewal:
         return asks
 
     def answered(self, renewed: Renewed, now_s: float) -> list[HeldClaim] | None:
-        """Take an answer in; returns the claims that it confirmed, which may start now.
+        """Handle an answer; return the claims that it confirmed, which may start now.
 
-        None: it is the answer to nothing that was asked.
+        Return None if it answers no request of this node.
         """
         home = self._homes.get(renewed.home)
         asked_s = renewed.asked_steady_s
@@ -133,15 +133,15 @@ class LeaseRenewal:
         return confirmed
 
     def answers(self) -> Iterator[tuple[str, float]]:
-        """The latest ask of each home that was answered."""
+        """Yield each home with the time of its latest answered request."""
         for name, home in self._homes.items():
             if home.answered_s is not None:
                 yield name, home.answered_s
 
     def lapsed(self, now_s: float) -> list[HeldClaim]:
-        """Claims whose start was never ordered, and whose lease has gone by.
+        """Return the expired claims whose start was never ordered.
 
-        Where it was, only the launcher can tell whether it runs, and ends it in time.
+        Of the others only the launcher knows whether they run, and it ends them in time.
         """
         return [
             held
@@ -152,7 +152,7 @@ class LeaseRenewal:
 
 
 class Claims:
-    """By attempt, in the order in which they were granted; each until its end is acknowledged."""
+    """The claims by attempt, in the order of the grants, until their ends are acknowledged."""
 
     def __init__(self, settings: NodeSettings) -> None:
         self._settings = settings
@@ -160,7 +160,7 @@ class Claims:
         self.leases = LeaseRenewal(settings.machine)
         self._held: dict[AttemptId, HeldClaim] = {}
         self._waiting: dict[AttemptId, HeldClaim] = {}
-        """Granted ahead: they hold nothing yet. In the order in which they came."""
+        """The claims granted ahead, which hold nothing yet, in the order of arrival."""
         self._free_gpu_ids = list(range(settings.capacity.gpus))
 
     def restore(self, claims: Iterable[Claim], now: Instant) -> None:
@@ -184,7 +184,7 @@ class Claims:
         return list(self._held.values())
 
     def running(self) -> list[AttemptId]:
-        """The attempts that hold a claim, in the order in which it was granted."""
+        """Return the attempts that hold a claim, in the order of the grants."""
         return [attempt for attempt, held in self._held.items() if held.end is None]
 
     def live(self, now_s: float) -> list[AttemptId]:
@@ -209,9 +209,9 @@ class Claims:
     def grant(
         self, run: Run, minted_s: float, now: Instant, *, is_ahead: bool = False
     ) -> HeldClaim:
-        """A claim for what was asked, with a capability of that moment; the caller has judged it.
+        """Grant the claim of an admitted run; `minted_s` is the time of its capability.
 
-        Its lease begins at once, unless the capability is too old to say that its home wants it.
+        Its lease begins at once, unless the capability is too old to prove that its home wants it.
         """
         settings, lease_s = self._settings, run.lease_s
         held = HeldClaim(
@@ -265,7 +265,7 @@ class Claims:
 
     @property
     def followable(self) -> Resources:
-        """What claims hold that nobody waits for yet."""
+        """Return the resources of running claims for which no claim granted ahead waits."""
         claimed = self._settings.capacity.minus(self.calendar.free)
         for held in self._waiting.values():
             claimed = claimed.minus(held.claim.resources)
@@ -287,7 +287,7 @@ class Claims:
     # --- what ends -------------------------------------------------------------------------------
 
     def free(self, claim: Claim) -> None:
-        """The attempt is over: nothing of the machine is its any more."""
+        """Release the resources of an attempt that is over."""
         if self._waiting.pop(claim.attempt, None) is None:
             self.calendar.remove(claim.attempt)
         self.leases.remove(claim.attempt)
@@ -298,7 +298,7 @@ class Claims:
         )
 
     def drop(self, attempt: AttemptId) -> None:
-        """Nobody will ask for this attempt any more."""
+        """Forget an attempt."""
         del self._held[attempt]
 
     def check(self) -> None:

@@ -140,20 +140,20 @@ class Node:
         }
 
     def _refuse_waiting(self) -> None:
-        """Give back what was handed out ahead: its homes' word for it is with the old daemon."""
+        """Refuse the claims that were granted ahead before a restart of the daemon."""
         for held in self._claims.waiting:
             had = "the daemon of the machine restarted before they did"
             found = Reason(Rule.MACHINE_BUSY, "tasks before it to end", had, self.settings.machine)
             self._refuse_held(held, found)
 
     def handle(self, event: NodeEvent, now: Instant) -> list[Effect]:
-        """Take one event in; the effects that cannot wait for `end_turn`."""
+        """Handle one event; return the effects that cannot wait for `end_turn`."""
         self._handlers[type(event)](event, now)
         self._is_idle = False
         return self._drain_effects()
 
     def end_turn(self, now: Instant) -> list[Effect]:
-        """After the events of one instant: tell the broker what is idle and what was counted."""
+        """After the events of one instant, report free resources and counters to the broker."""
         if self._is_idle:
             return []
         self._is_idle = True
@@ -178,7 +178,7 @@ class Node:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether nothing was heard or asked for since the node was settled."""
+        """Return whether nothing happened since the last `end_turn`."""
         return self._is_idle
 
     def drain(self, reason: str, by: str, now: Instant) -> None:
@@ -189,7 +189,7 @@ class Node:
         self._report.is_due = True
 
     def resume(self, by: str, now: Instant) -> bool:
-        """Start tasks again; False: nothing kept it from that."""
+        """Start tasks again; return False if the machine was not drained."""
         if self.drained is None:
             return False
         self._is_idle = False
@@ -209,7 +209,7 @@ class Node:
         return self._availability.has_launcher
 
     def rules_changed(self) -> None:
-        """Tasks of users that were turned away may be run now, or the other way round."""
+        """Report that the rules changed which decide whose tasks are run."""
         self._is_idle = False
         self._report.rules += 1
         self._report.is_due = True
@@ -220,7 +220,7 @@ class Node:
         self._report.restart()
 
     def running(self) -> list[AttemptId]:
-        """The attempts that hold a claim, in the order in which it was granted."""
+        """Return the attempts that hold a claim, in the order of the grants."""
         return self._claims.running()
 
     def live(self, now: Instant) -> list[AttemptId]:
@@ -271,7 +271,7 @@ class Node:
         return self._availability.reason()
 
     def _run_again(self, run: Run, held: HeldClaim, now: Instant) -> None:
-        """A home asks again for an attempt that has its claim."""
+        """Handle a repeated `Run` for an attempt that has its claim."""
         held.spec = run.spec
         if held.end is not None or held.started_wall_s is not None or held.claim.is_ahead:
             self._resend(held)
@@ -279,7 +279,7 @@ class Node:
             self._launch(held, now)
 
     def _resend(self, held: HeldClaim) -> None:
-        """Send again what its home may not have received."""
+        """Send the last message about an attempt again, which its home may not have received."""
         attempt = held.claim.attempt
         if held.end is not None:
             self._send_home(held.end)
@@ -303,12 +303,12 @@ class Node:
             )
 
     def _free(self, claim: Claim) -> None:
-        """The attempt is over: nothing of the machine is its any more."""
+        """Release the resources of an attempt that is over."""
         self._claims.free(claim)
         self._report.ended(claim.attempt)
 
     def _see_to_waiting(self, now: Instant) -> None:
-        """What was granted ahead takes its place where there is one, or is given back."""
+        """Start claims granted ahead that fit now, and refuse those that waited too long."""
         reason = self.unavailable()
         for held in self._claims.waiting:
             if reason is not None:
@@ -339,7 +339,7 @@ class Node:
             self._drop(message.attempt)
 
     def _drop(self, attempt: AttemptId) -> None:
-        """Nobody will ask for this attempt any more."""
+        """Forget an attempt whose end is acknowledged, or which never started."""
         self._claims.drop(attempt)
         self._effects.append(Persist(ClaimsDropped((attempt,))))
         self._effects.append(ForgetAttempt(attempt))
@@ -422,7 +422,7 @@ class Node:
         self._send_home(Refusal(attempt, reason))
 
     def _prolog_failed(self, event: PrologFailed, now: Instant) -> None:
-        """Something is wrong with the machine, as its own administrator tests it."""
+        """Drain the machine whose prolog failed, and refuse the attempt."""
         held = self._claims.get(event.attempt)
         if held is None:
             self._effects.append(ForgetAttempt(event.attempt))
@@ -509,7 +509,7 @@ class Node:
             self._sample()
 
     def _sample(self) -> None:
-        """Have what runs read, to charge it."""
+        """Have the use of running attempts read, to charge it."""
         if len(self.calendar) and self.has_launcher:
             self._effects.append(SampleAttempts())
 

@@ -1,4 +1,4 @@
-"""A claim that this node granted, and the state of its attempt."""
+"""Metering of claims: each claim with its attempt's state, its charges, and the counters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from iriai.protocol.messages.scheduling import Capability, Charging, End, Runnin
 
 
 class UsageCounters:
-    """One counter of use and one mean run time for each account."""
+    """A usage counter and a mean run time for each account."""
 
     def __init__(self, fading: Decay, rows: Iterable[LedgerRow]) -> None:
         self._fading = fading
@@ -52,7 +52,7 @@ class UsageCounters:
         return tuple(self._row(account) for account in self._counters)
 
     def drain_changed(self) -> tuple[LedgerRow, ...]:
-        """The rows that changed since the last call."""
+        """Return the rows that changed since the last call."""
         if not self._changed:
             return ()
         rows = tuple(self._row(account) for account in self._changed if account in self._counters)
@@ -91,22 +91,22 @@ class Meter:
         return msgspec.convert(self._rule, Charging, from_attributes=True)
 
     def charge_by(self, told: Charging, _now: Instant) -> None:
-        """From now on use costs what the cluster says.
+        """Use the prices that the broker sent from now on.
 
-        What a running attempt was charged stays; the rest is what its whole run costs now, less
-        that.
+        A running attempt keeps its charges so far; the next one is the new price of its whole run,
+        less these.
         """
         self._rule = ChargeRule.of(told)
 
     def started(self, held: HeldClaim) -> None:
-        """The attempt's process runs: off-peak time before its start does not count."""
+        """Start metering a claim: off-peak time before its start does not count."""
         assert held.started_steady_s is not None
         held.quiet_mark_s = self._offpeak.so_far_s(held.started_steady_s)
 
     def read(self, held: HeldClaim, ran_s: float, cpu_s: float, now: Instant) -> None:
-        """The attempt has run so long and used so much in all: count what was not counted yet.
+        """Charge what an attempt used since the last reading; `ran_s` and `cpu_s` are totals.
 
-        What was used since the last reading is off-peak in the part of the time that was.
+        The use is off-peak in the proportion in which the time since then was.
         """
         whole_s = charge(
             held.claim.resources,
@@ -126,7 +126,7 @@ class Meter:
             self._ledger.add(held.claim.account, more_s, now.wall_s, advance_s)
 
     def _offpeak_part(self, held: HeldClaim, ran_s: float, now: Instant) -> float:
-        """How much of the stretch since the last reading was off-peak, 0 to 1; it is noted down."""
+        """Return, and note, the off-peak part (0 to 1) of the time since the last reading."""
         so_far_s = self._offpeak.so_far_s(now.steady_s)
         stretch_s = max(0.0, ran_s - total_s(held.factors))
         quiet_s = min(stretch_s, max(0.0, so_far_s - held.quiet_mark_s))
@@ -176,7 +176,7 @@ class HeldClaim:
 
     @staticmethod
     def restored(claim: Claim, now: Instant, end_slack_s: float = END_SLACK_S) -> HeldClaim:
-        """As the store has it; what the launcher knows comes later."""
+        """Return a claim restored from the store; the launcher reports its state later."""
         age_s = max(0.0, now.wall_s - claim.granted_wall_s)
         return HeldClaim(
             claim,
@@ -200,12 +200,12 @@ class HeldClaim:
         return lease_s is not None and began_s is not None and now_s >= began_s + lease_s
 
     def renew(self, asked_s: float, now_s: float) -> None:
-        """The home answered what was asked then; a lease that is over stays over."""
+        """Renew the lease as of `asked_s`; a lease that is over stays over."""
         if not self.is_lease_over(now_s):
             self.leased_steady_s = max(asked_s, self.leased_steady_s or asked_s)
 
     def has_lapsed(self, now_s: float) -> bool:
-        """Whether its lease is over, or it was never confirmed for as long; never without one."""
+        """Return whether its lease is over, or was not confirmed for as long; False without one."""
         if self.claim.lease_s is None:
             return False
         if self.is_confirmed:
@@ -218,7 +218,7 @@ class HeldClaim:
         self.started_steady_s = now.steady_s - max(0.0, now.wall_s - started_wall_s)
 
     def stay_left_s(self, now: Instant) -> float | None:
-        """From now until its place is free for sure; None: open."""
+        """Return the time until its resources are certainly free; None: no limit."""
         stay_s = longest_stay_s(self.claim.limit_s, self.claim.grace_s, self.end_slack_s)
         if stay_s is None:
             return None
@@ -248,7 +248,7 @@ class HeldClaim:
         return self.end
 
     def lost(self, now: Instant) -> AttemptExited:
-        """Its end, where nobody can tell how it ended."""
+        """Return its end as lost, if nobody knows how it ended."""
         return self.over(
             EndCause.LOST,
             "the launcher does not know it: the machine was restarted, or its journal is lost",
@@ -296,7 +296,7 @@ class HeldClaim:
         )
 
     def as_charged(self) -> Claim:
-        """The claim as it is stored: with what was charged so far."""
+        """Return the claim as it is stored, with the charges so far."""
         return replace(
             self.claim,
             charged_s=self.charged_s,

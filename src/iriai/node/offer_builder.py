@@ -52,7 +52,7 @@ class Load:
     def measured(
         self, average: float, foreign: float, keyboard_idle_s: float | None = None
     ) -> bool:
-        """A new measurement; whether it is worth telling."""
+        """Take a new measurement; return whether it is to be reported."""
         is_news = self._idled(keyboard_idle_s)
         was_known, was_above = self.is_known, self._is_above
         self.average, self.foreign, self.is_known = average, foreign, True
@@ -65,7 +65,7 @@ class Load:
         return True
 
     def _idled(self, idle_s: float | None) -> bool:
-        """Someone used the machine, or nobody did; whether that is worth telling."""
+        """Take the time since the last input; return whether it is to be reported."""
         self.keyboard_idle_s = idle_s
         if idle_s is None:
             return False
@@ -114,13 +114,13 @@ class LauncherBackoff(Backoff):
         self._message = ""
 
     def failed(self, message: str, now_s: float) -> None:
-        """Something could not be started; several at once count as one."""
+        """Count a failed start; several at once count as one."""
         if self._begin(self._failures, now_s):
             self._failures += 1
             self._message = message
 
     def succeeded(self) -> None:
-        """Something was started."""
+        """Forget the failures after a start."""
         self._failures = 0
 
     def reason(self) -> Reason | None:
@@ -191,7 +191,7 @@ class Capabilities:
         return tuple(self._outstanding.values())
 
     def mint(self, wanted: int, version: int, now_s: float) -> tuple[Capability, ...]:
-        """New ones until `wanted` are outstanding."""
+        """Return new ones, so many that `wanted` are outstanding."""
         minted = []
         for _ in range(min(wanted, OUTSTANDING_MAX) - len(self._outstanding)):
             slot = self._next_slot
@@ -210,7 +210,7 @@ class Capabilities:
         return self._minted_s.pop(capability.slot)
 
     def void(self) -> tuple[Capability, ...]:
-        """From now on none is good that was given out so far; returns them."""
+        """Invalidate all outstanding capabilities and return them."""
         voided = self.outstanding()
         self._outstanding.clear()
         self._minted_s.clear()
@@ -223,7 +223,7 @@ so that it is enough for some hundred tasks that begin within each second."""
 
 
 class OfferBuilder:
-    """The next report, as far as it is known."""
+    """Collects the content of the next report."""
 
     def __init__(
         self,
@@ -242,9 +242,9 @@ class OfferBuilder:
         self.is_due = True
         """Whether something changed that a broker must know."""
         self.is_whole = True
-        """Whether the broker is new, so that it must be told all."""
+        """True if the next report must be complete, because the broker is new."""
         self.rules = 0
-        """How often it became another whose tasks are run."""
+        """The number of changes of the rules that decide whose tasks are run."""
         self._began: list[AttemptId] = []
         self._waiting: list[AttemptId] = []
         self._ended: list[AttemptId] = []
@@ -260,17 +260,17 @@ class OfferBuilder:
         self.is_due = self.is_whole = True
 
     def began(self, attempt: AttemptId) -> None:
-        """A claim was granted."""
+        """Note a granted claim."""
         self._began.append(attempt)
         self.is_due = True
 
     def waits(self, attempt: AttemptId) -> None:
-        """A claim was granted ahead."""
+        """Note a claim granted ahead."""
         self._waiting.append(attempt)
         self.is_due = True
 
     def ended(self, attempt: AttemptId) -> None:
-        """A claim is over."""
+        """Note a claim that is over."""
         self._ended.append(attempt)
         self.is_due = True
 
@@ -287,7 +287,7 @@ class OfferBuilder:
         self._refused.append(attempt)
 
     def spent(self, capability: Capability) -> None:
-        """A capability came back."""
+        """Note a capability that came back."""
         self._spent.append(capability)
         self.is_due = True
 
@@ -305,7 +305,7 @@ class OfferBuilder:
         return bool(self._charged)
 
     def counted(self, rows: tuple[LedgerRow, ...]) -> Counted:
-        """The counters that changed (of a whole report: all), and what running attempts cost."""
+        """Return the changed counters (all, in a complete report) and the charges of attempts."""
         charged, self._charged = self._charged, {}
         return Counted(self._settings.machine, rows, tuple(charged.items()))
 
@@ -319,7 +319,7 @@ class OfferBuilder:
         charging: Charging,
         now_s: float,
     ) -> Idle:
-        """The report; `live` hold a claim, `running` describes one of them (None: it is over).
+        """Return the report; `live` hold a claim, `running` describes one of them (None: over).
 
         `waiting` are those of `live` that were granted ahead.
         """
