@@ -5,8 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from iriai.broker.core import Broker
+from iriai.broker.intake.reports import NodeReports
 from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.state.placement import Placement
 from iriai.broker.state.reserved_heads import ReservedHeads
@@ -250,13 +252,12 @@ def test_a_broker_that_leaves_something_out(monkeypatch):
 
 
 def test_a_broker_that_does_not_hear_of_ends(monkeypatch):
-    whole = Broker._idle
+    whole = NodeReports.receive
 
-    def idle(self, message, now):
-        fields = {name: getattr(message, name) for name in message.__struct_fields__}
-        whole(self, type(message)(**(fields | {"ended": ()})), now)
+    def receive(self, idle, now):
+        return whole(self, replace(idle, ended=()), now)
 
-    monkeypatch.setattr(Broker, "_idle", idle)
+    monkeypatch.setattr(NodeReports, "receive", receive)
     expect("claims that the broker knows|add up|exceed")
 
 
