@@ -36,14 +36,11 @@ def ended_of(connection: sqlite3.Connection, jobs: list[StoredJob]) -> dict[_Tar
         number, task = target
         if task is None and number in unfinished:
             continue
-        row = connection.execute(*_question(number, task)).fetchone()
+        query, values = (_JOB, (number,)) if task is None else (_TASK, target)
+        row = connection.execute(query, values).fetchone()
         if row is not None and row[0] is not None:
             found[target] = EndCause(row[0])
     return found
-
-
-def _question(number: int, task: int | None) -> tuple[str, tuple[int, ...]]:
-    return (_JOB, (number,)) if task is None else (_TASK, (number, task))
 
 
 _JOB = str(select(schema.jobs.c.cause).where(schema.jobs.c.number == 0).compile(dialect=DIALECT))

@@ -113,8 +113,11 @@ class Directory:
         """Handle a message, or the alarm if it is None; `end_turn` returns the effects."""
         if message is None:
             self._alarm_s = inf
-        elif self._is_within_limits(sender, now):
+        elif self._allowance.takes(sender, now.steady_s):
             self._receive(sender, message, now)
+        else:
+            words = f"over {MESSAGES_A_PERIOD_MAX} messages a period to the directory; dropped"
+            self._incidents.note("flood", sender, words)
         self._poll_timers(now)
 
     def changed(
@@ -252,13 +255,6 @@ class Directory:
         self._effects.append(Send(machine, Part.DIRECTORY, message))
 
     # --- time ------------------------------------------------------------------------------------
-
-    def _is_within_limits(self, sender: str, now: Instant) -> bool:
-        if self._allowance.takes(sender, now.steady_s):
-            return True
-        words = f"over {MESSAGES_A_PERIOD_MAX} messages a period to the directory; dropped"
-        self._incidents.note("flood", sender, words)
-        return False
 
     def _poll_timers(self, now: Instant) -> None:
         self._table.expire(now)

@@ -133,10 +133,13 @@ class Membership:
         self._notice_sleep(now)
         if message is None:
             self._alarm_s = inf
-        elif self._is_within_limits(sender, now):
+        elif self._allowance.takes(sender, now.steady_s):
             for doubt in message.news.doubts:
                 self._receive_suspicion(sender, doubt, now)
             self._receive(sender, message, now)
+        else:
+            words = f"over {MESSAGES_A_PERIOD_MAX} messages a period to the membership; dropped"
+            self._incidents.note("flood", sender, words)
         self._poll_timers(now)
         return self._taken(now)
 
@@ -299,13 +302,6 @@ class Membership:
         return 1 + len(self._round)
 
     # --- messages --------------------------------------------------------------------------------
-
-    def _is_within_limits(self, sender: str, now: Instant) -> bool:
-        if self._allowance.takes(sender, now.steady_s):
-            return True
-        words = f"over {MESSAGES_A_PERIOD_MAX} messages a period to the membership; dropped"
-        self._incidents.note("flood", sender, words)
-        return False
 
     def _receive(self, sender: str, message: ToMembership, now: Instant) -> None:
         match message:
