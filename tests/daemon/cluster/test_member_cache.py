@@ -101,7 +101,7 @@ def test_many_changes_are_one_write_and_one_that_failed_is_made_again(monkeypatc
 
     async def body() -> None:
         files, members = OnDisk(), {}
-        kept = MemberCache("ran", files, AtOnce(), members)
+        kept = MemberCache("ran", files, AtOnce(), lambda: dict(members))
         for number in range(100):
             members[str(number)] = member(f"m{number:02}")
             kept.changed()

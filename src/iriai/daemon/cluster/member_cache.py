@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from iriai.daemon.loop.engine import Engine
@@ -47,9 +47,13 @@ class MemberCache:
     """Stores known members in the cluster's files."""
 
     def __init__(
-        self, name: str, files: ClusterFiles, engine: Engine, members: Mapping[str, Member]
+        self,
+        name: str,
+        files: ClusterFiles,
+        engine: Engine,
+        members: Callable[[], Mapping[str, Member]],
     ) -> None:
-        """`members` is a live view of all known members, by name."""
+        """`members` returns all known members by name, as they are when it is called."""
         self._name = name
         self._files = files
         self._engine = engine
@@ -86,7 +90,7 @@ class MemberCache:
 
     def _wanted(self) -> list[SeedMember]:
         """Return the members to write; this sorts all members."""
-        return members_to_keep(self._name, self._members.values(), self._kept)
+        return members_to_keep(self._name, self._members().values(), self._kept)
 
     def _written(self, seeds: list[SeedMember], result: asyncio.Future[None]) -> None:
         try:

@@ -135,7 +135,7 @@ class ClusterNetwork:
             seeds=[each.name for each in cluster.seeds if each.addresses],
             directory=self._gossip,
         )
-        self._kept = MemberCache(identity.name, cluster.files, engine, self.peers.members)
+        self._kept = MemberCache(identity.name, cluster.files, engine, lambda: self.peers.members)
         spool, waits_for = settings.paths.spool, engine.machine.home.waits_for
         self._output = OutputServer(engine, spool, self.mesh.send)
         self.copies = OutputFetcher(spool, self.mesh.send, waits_for, self._is_far)
