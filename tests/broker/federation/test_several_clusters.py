@@ -169,7 +169,7 @@ def test_more_than_one_turn_passes_on_goes_in_the_next():
 
 
 def test_of_so_many_jobs_it_is_known_who_returned_them(monkeypatch):
-    monkeypatch.setattr(forwarding, "SHUNNED_MAX", 2)
+    monkeypatch.setattr(forwarding, "REFUSALS_MAX", 2)
     core = broker(EAST)
     unfit = Reason(Rule.REQUIREMENTS, "Speed > 2", "none there")
     for number in (1, 2, 3):

@@ -1,7 +1,7 @@
 """The broker's exchange with brokers of other clusters (docs/spec/008, section 6).
 
-It tells them what is free, passes on what none of its own machines can start now, and starts what
-they pass on. Without other clusters it does nothing.
+It reports free capacity, forwards tasks that none of its own machines can start now, and starts
+tasks that others forward. Without other clusters it does nothing.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ class Federation:
         self.peers = PeerClusters(machine)
         self._state = state
         self._rng = rng
-        self._rng_of_decisions: DecisionRng | None = None
+        self._decision_rng: DecisionRng | None = None
         self._forwarder = Forwarder(machine, self.peers)
         self._forwarded = ForwardedJobs(machine)
         self.must_pass = False
-        """Whether something waits, or not any more, that the last pass did not know."""
+        """Whether the waiting tasks changed since the last pass."""
         self._may_choose = False
-        """Whether something is different since it was last looked what may be passed on."""
+        """Whether anything changed since tasks to forward were last chosen."""
 
-    def peers_changed(self, own: str, neighbours: Iterable[ClusterPeer]) -> None:
-        """These clusters are there; `own` is the name of this broker's."""
-        self.peers.peers_changed(own, neighbours)
-        if self.peers.known and self._rng_of_decisions is None:
-            self._rng_of_decisions = DecisionRng(self._rng)
+    def peers_changed(self, own: str, peers: Iterable[ClusterPeer]) -> None:
+        """Take the clusters of the site; `own` is the name of this broker's."""
+        self.peers.peers_changed(own, peers)
+        if self.peers.known and self._decision_rng is None:
+            self._decision_rng = DecisionRng(self._rng)
 
-    # --- what other brokers say ------------------------------------------------------------------
+    # --- messages of other brokers ---------------------------------------------------------------
 
     def receive(self, message: BetweenClusters, now: Instant) -> None:
-        """A message of another cluster's broker."""
+        """Handle a message of another cluster's broker."""
         self._may_choose = True
         match message:
             case Summary():
                 self.peers.took(message, now.steady_s)
             case Forward():
-                self._come(message, now.steady_s)
+                self._receive_forward(message, now.steady_s)
             case Returned():
                 self.must_pass |= self._forwarder.returned(message, self._state, now.steady_s)
 
-    def _come(self, forward: Forward, now_s: float) -> None:
+    def _receive_forward(self, forward: Forward, now_s: float) -> None:
         self.peers.received_forward(forward.broker)
         want = forward.want
         is_known = want.job in self._state.queues.entries or self._forwarder.has(want.job)
@@ -74,7 +74,7 @@ class Federation:
     # --- what becomes of jobs --------------------------------------------------------------------
 
     def waits_here(self, want: Want, queued: int) -> int:
-        """The home told a want; how many of its tasks wait here, of which `queued` did before."""
+        """Return how many tasks of a request wait here, of which `queued` did before."""
         job = want.job
         if job in self._forwarded.open:  # its home is of this cluster now
             self._forwarded.answer(job)
@@ -85,27 +85,27 @@ class Federation:
         )
 
     def forget(self, job: JobId) -> None:
-        """The job is wanted no more."""
+        """Forget a job that was withdrawn."""
         self._forwarder.forget(job)
         self._forwarded.forget(job)
 
     def forget_home(self, home: str) -> None:
-        """Forget the forwarded tasks of a home that is gone."""
+        """Forget the forwarded tasks of a home that is offline."""
         for job in self._forwarder.jobs_of(home) + self._forwarded.jobs_of(home):
             self.forget(job)
 
     def is_over(self, entry: QueuedJob) -> bool:
-        """Return whether an unsuccessful match was of a forwarded job that is no longer open."""
+        """Return whether a failed match was of a forwarded job that is no longer open."""
         return is_guest(entry.want) and entry.want.job not in self._forwarded.open
 
     # --- after a pass ----------------------------------------------------------------------------
 
     def passed(self) -> None:
-        """Allow a new choice after a pass: other tasks may wait, in another order."""
+        """Allow a new choice of tasks to forward after a pass, which may have changed the queue."""
         self._may_choose = True
 
     def end_turn(self, now: Instant, *, is_calm: bool) -> list[Effect]:
-        """What other brokers are told; `is_calm`: nothing that waits here could start here now."""
+        """Return the messages to other brokers; `is_calm`: no waiting task could start here now."""
         effects: list[Effect] = []
         sends: list[Send]
         if self._forwarder.next_s <= now.steady_s:
@@ -113,21 +113,16 @@ class Federation:
             effects += sends
             self.must_pass |= has_come_back
         self._may_choose |= self._forwarder.retry_s <= now.steady_s
-        if (
-            is_calm
-            and self._rng_of_decisions is not None
-            and self._may_choose
-            and not self.must_pass
-        ):
-            self._rng_of_decisions.begin()
+        if is_calm and self._decision_rng is not None and self._may_choose and not self.must_pass:
+            self._decision_rng.begin()
             sends, self._may_choose = self._forwarder.choose(
-                self._state, self._forwarded, self._rng_of_decisions, now
+                self._state, self._forwarded, self._decision_rng, now
             )
-            self._rng_of_decisions.decided(len(sends))
+            self._decision_rng.decided(len(sends))
             effects += sends
         if is_calm and not self.must_pass:
             self._send_back()
-        if self._forwarded.unsaid:
+        if self._forwarded.unsent:
             effects += self._forwarded.drain()
         if self.peers.known and is_calm:
             effects += self.peers.summaries_due(self._state, now.steady_s)
@@ -135,14 +130,14 @@ class Federation:
 
     @property
     def next_s(self) -> float:
-        """Return when it wants to be woken."""
+        """Return when something is due next."""
         next_s = min(self._forwarder.next_s, self._forwarder.retry_s)
         if self.peers.known:
             next_s = min(next_s, self.peers.next_s(self._state))
         return next_s
 
     def _send_back(self) -> None:
-        """Guests that were not started, and could not be passed on, are returned."""
+        """Return guests that were not started and could not be forwarded."""
         queues = self._state.queues
         for job, guest in list(self._forwarded.open.items()):
             entry = queues.entries.get(job)
@@ -150,7 +145,7 @@ class Federation:
                 guest.returned += entry.count
                 guest.reason = None if entry.kind.is_possible else _unfit(entry)
                 self._state.queues.remove(job)
-                self.must_pass = True  # what it stood before may have a place kept now
+                self.must_pass = True  # a place may be kept for a task behind it now
             if not self._forwarder.has(job):
                 self._forwarded.answer(job)
 
@@ -195,7 +190,7 @@ class Federation:
 
 
 def _unfit(entry: QueuedJob) -> Reason:
-    """None of the machines here will ever take it."""
+    """Return why no machine here will ever run its tasks."""
     requirements = entry.want.requirements
     if requirements:
         return Reason(Rule.REQUIREMENTS, requirements, "no machine there will ever match")

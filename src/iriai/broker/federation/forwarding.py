@@ -1,8 +1,8 @@
 """Forwarding of tasks to other clusters if no machine of this one can start them now.
 
-A task that was passed on waits here no more until it is returned, or its home says that it was
-started: at every moment one broker looks for its place. Where nobody answers it comes back by
-itself. An unanswered forward costs a delay; a job queued at two brokers costs one declined match.
+A forwarded task does not wait here until it is returned, or its home reports that it started: at
+every moment one broker schedules it. Without an answer it comes back by itself. An unanswered
+forward costs a delay; a job queued at two brokers costs one declined match.
 """
 
 from __future__ import annotations
@@ -26,25 +26,23 @@ from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Forward, Returned, Want
 
 HOPS_MAX = 2
-"""A summary that was wrong sends a task once more; what is wrong twice goes back, rather than
-around."""
+"""A task that a wrong summary misled is forwarded once more; after two it goes back, not around."""
 RESEND_S = 1.0
-"""What is not answered for so long is said again, to whoever is the broker there by now."""
+"""A forward without an answer for so long is sent again, to the present broker."""
 GIVE_UP_S = 10.0
-"""What is not answered for so long comes back; also, what was answered and of which the home says
-nothing: as long as a match lasts."""
+"""Tasks without an answer for so long come back; also those that were answered, but of which the
+home reports nothing: as long as a match lasts."""
 TASKS_MAX = 256
-"""Passed on in one turn."""
+"""Tasks forwarded in one turn."""
 LOOKS_MAX = 1_000
-"""Jobs that are looked at in one turn, and at most so many that none of the own machines could ever
-run."""
+"""Jobs that are considered in one turn, and at most so many that no machine here could ever run."""
 BUSY_S = 5.0
-"""A cluster that returned a job's tasks is left alone with it for so long: others were faster."""
+"""A cluster that returned a job's tasks, as others were faster, gets none of it for so long."""
 UNFIT_S = 300.0
-"""Likewise, where it said that no machine there will ever take them."""
-SHUNNED_MAX = 4_000
-"""Jobs of which it is remembered who returned them; those that were returned first are forgotten.
-That costs a message in vain: as many as an answer is remembered for at the other end."""
+"""Likewise, if no machine there will ever run them."""
+REFUSALS_MAX = 4_000
+"""Jobs whose returns are remembered, as many as answers are at the other end; the oldest are
+forgotten, which costs a message in vain."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +66,7 @@ class ForwardedBatch:
 
     @property
     def next_s(self) -> float:
-        """Return when it is to be said again, or comes back."""
+        """Return when it is sent again, or comes back."""
         if self.is_answered:
             return self.until_s
         return min(self.until_s, self.sent_s + RESEND_S)
@@ -77,21 +75,21 @@ class ForwardedBatch:
 class Forwarder:
     """Forwards tasks to other clusters. Times are those of the steady clock."""
 
-    def __init__(self, machine: str, neighbours: PeerClusters) -> None:
+    def __init__(self, machine: str, peers: PeerClusters) -> None:
         self._machine = machine
-        self._peers = neighbours
+        self._peers = peers
         self._of_jobs: dict[JobId, dict[int, ForwardedBatch]] = {}
         """By number."""
         self._jobs: dict[int, JobId] = {}
-        self._shunned: dict[JobId, dict[str, tuple[float, Reason | None]]] = {}
-        """Clusters that returned a job's tasks: until when they are left alone, and why."""
+        self._refused_by: dict[JobId, dict[str, tuple[float, Reason | None]]] = {}
+        """Clusters that returned a job's tasks: until when they get none of it, and why."""
         self._number = 0
         self.next_s = inf
-        """When `review` may have something to do, or earlier."""
+        """When `review` is due, or earlier."""
         self.retry_s = inf
         """When a cluster with room may be asked again by a job that it returned."""
 
-    # --- what is known ---------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------
 
     def has(self, job: JobId) -> bool:
         """Return whether tasks of it are with other clusters."""
@@ -108,15 +106,15 @@ class Forwarder:
 
     def why_not(self, job: JobId, cluster: str) -> Reason | None:
         """Return why a cluster returned the job's tasks, if it said so."""
-        shunned = self._shunned.get(job, {}).get(cluster)
-        return None if shunned is None else shunned[1]
+        refused = self._refused_by.get(job, {}).get(cluster)
+        return None if refused is None else refused[1]
 
-    # --- what becomes of it ----------------------------------------------------------------------
+    # --- answers ---------------------------------------------------------------------------------
 
     def wanted(self, job: JobId, count: int, queued: int) -> int:
-        """The home says that `count` tasks are ready; how many of them wait here.
+        """Return how many of the `count` ready tasks of a job wait here; `queued` did before.
 
-        `queued` did before. If there are fewer now, those that were passed on have been started.
+        If fewer are ready than waited here and elsewhere, forwarded ones have started.
         """
         there = [passed for passed in self._of_jobs.get(job, {}).values() if not passed.is_copy]
         there.sort(key=lambda passed: not passed.is_answered)  # what is not may be returned yet
@@ -137,10 +135,10 @@ class Forwarder:
             del self._jobs[number]
         if not self._jobs:
             self.next_s = inf
-        self._shunned.pop(job, None)
+        self._refused_by.pop(job, None)
 
     def returned(self, message: Returned, state: BrokerState, now_s: float) -> bool:
-        """An answer: what was not started waits here again; whether anything does."""
+        """Take an answer; return whether tasks wait here again."""
         job = self._jobs.get(message.number)
         if job is None:
             return False
@@ -151,8 +149,8 @@ class Forwarder:
         passed.until_s = now_s + GIVE_UP_S
         count = max(0, message.count)
         if count:
-            shun_s = BUSY_S if message.reason is None else UNFIT_S
-            self._avoid(job, passed.cluster, now_s + shun_s, message.reason)
+            avoid_s = BUSY_S if message.reason is None else UNFIT_S
+            self._avoid(job, passed.cluster, now_s + avoid_s, message.reason)
             other = self._peers.known.get(passed.cluster)
             if other is not None and message.reason is None:
                 other.lacks(passed.entry.want.resources)
@@ -162,11 +160,11 @@ class Forwarder:
         return count > 0
 
     def _avoid(self, job: JobId, cluster: str, until_s: float, reason: Reason | None) -> None:
-        shunned = self._shunned.pop(job, {})  # it is the last to be forgotten now
-        shunned[cluster] = (until_s, reason)
-        self._shunned[job] = shunned
-        if len(self._shunned) > SHUNNED_MAX:
-            del self._shunned[next(iter(self._shunned))]
+        refused = self._refused_by.pop(job, {})  # it is the last to be forgotten now
+        refused[cluster] = (until_s, reason)
+        self._refused_by[job] = refused
+        if len(self._refused_by) > REFUSALS_MAX:
+            del self._refused_by[next(iter(self._refused_by))]
 
     def review(self, state: BrokerState, now_s: float) -> tuple[list[Send], bool]:
         """Return what is to be sent again, and whether tasks came back."""
@@ -175,7 +173,7 @@ class Forwarder:
             if passed.until_s <= now_s:
                 other = self._peers.known.get(passed.cluster)
                 if other is not None and not passed.is_answered:
-                    other.capacities.clear()  # nobody is there, for all that is known
+                    other.capacities.clear()  # its broker seems to be offline
                 self._give_back(passed, passed.count, state)
                 self._drop(passed)
                 has_come_back = True
@@ -208,7 +206,7 @@ class Forwarder:
     # --- passing on ------------------------------------------------------------------------------
 
     def choose(
-        self, state: BrokerState, guests: ForwardedJobs, dice: Random, now: Instant
+        self, state: BrokerState, guests: ForwardedJobs, rng: Random, now: Instant
     ) -> tuple[list[Send], bool]:
         """After a pass: what waits is passed on to where there is room, in the order of the draw.
 
@@ -220,11 +218,11 @@ class Forwarder:
             return [], False
         sends: list[Send] = []
         left = TASKS_MAX
-        waiting = chain(in_order(state, dice, now), _aside(state))
+        waiting = chain(in_order(state, rng, now), _aside(state))
         for entry in islice(waiting, LOOKS_MAX):
-            for other, count in self._split(entry, left, state, guests, dice, now.steady_s):
+            for other, count in self._split(entry, left, state, guests, rng, now.steady_s):
                 left -= count
-                sends += self._pass_on(entry, other, count, state, guests, now)
+                sends += self._forward(entry, other, count, state, guests, now)
             if left <= 0 or not any(other.capacities for other in self._peers.known.values()):
                 break
         return sends, left <= 0
@@ -240,7 +238,7 @@ class Forwarder:
         count_max: int,
         state: BrokerState,
         guests: ForwardedJobs,
-        dice: Random,
+        rng: Random,
         now_s: float,
     ) -> list[tuple[PeerCluster, int]]:
         """How many of its tasks go where."""
@@ -252,7 +250,7 @@ class Forwarder:
             return []
         if _is_head(state, job):
             count = 1 if entry.count == 1 else min(count, entry.count - 1)
-        shares = proportional(fits, count, dice)
+        shares = proportional(fits, count, rng)
         return [(other, share) for other, share in zip(others, shares, strict=True) if share]
 
     def _open_to(self, entry: QueuedJob, guests: ForwardedJobs, now_s: float) -> list[PeerCluster]:
@@ -266,19 +264,19 @@ class Forwarder:
             if guest is None or guest.forward.hops >= HOPS_MAX:
                 return []
             origin = guest.forward.cluster
-        shunned = self._shunned.get(job, {})
+        refused = self._refused_by.get(job, {})
         there = self.clusters_of(job)
         others = []
         for other in self._peers.known.values():
             if other.capacities and other.cluster != origin and other.cluster not in there:
-                until_s, _ = shunned.get(other.cluster, (-inf, None))
+                until_s, _ = refused.get(other.cluster, (-inf, None))
                 if until_s <= now_s:
                     others.append(other)
                 elif other.fits(entry.want.resources):
                     self.retry_s = min(self.retry_s, until_s)
         return others
 
-    def _pass_on(
+    def _forward(
         self,
         entry: QueuedJob,
         other: PeerCluster,
@@ -316,22 +314,22 @@ class Forwarder:
         return [Send(self._peers.summary(other), Part.BROKER, passed.forward)]
 
 
-def proportional(fits: list[int], count: int, dice: Random) -> list[int]:
-    """`count`, above 0, in proportion to `fits`, whose sum is no less; the rest is thrown for.
+def proportional(fits: list[int], count: int, rng: Random) -> list[int]:
+    """Divide `count`, above 0, in proportion to `fits`, whose sum is no less; draw for the rest.
 
-    So that many brokers that see the same rooms do not all choose the largest.
+    So many brokers that see the same free capacity do not all choose the largest.
     """
     total = sum(fits)
     shares = [fit * count // total for fit in fits]
     for _ in range(count - sum(shares)):
         left = [fit - share for fit, share in zip(fits, shares, strict=True)]
         ends = list(accumulate(left))
-        shares[bisect_right(ends, int(dice.random() * ends[-1]))] += 1
+        shares[bisect_right(ends, int(rng.random() * ends[-1]))] += 1
     return shares
 
 
 def forwarded_want(want: Want, entry: QueuedJob, count: int, now: Instant) -> Want:
-    """The want as another broker is told it."""
+    """Return the request as it is sent to another broker."""
     waited_s = max(want.waited_s, now.steady_s - entry.precedence.queued_at_s)
     return Want(**(unpromised(want) | {"waited_s": waited_s, "count": count}))
 
@@ -341,7 +339,7 @@ def _is_head(state: BrokerState, job: JobId) -> bool:
 
 
 def _aside(state: BrokerState) -> Iterator[QueuedJob]:
-    """What none of the own machines could ever run; lines may end while this goes on."""
+    """Yield entries that no machine here could ever run; lines may end meanwhile."""
     kinds = [kind for kind in state.queues.classes if not kind.is_possible]
     places = (place for kind in kinds for line in kind.lines for place in line.heap)
     for job in [precedence.job for precedence in islice(places, LOOKS_MAX)]:

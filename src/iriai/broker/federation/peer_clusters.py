@@ -1,7 +1,7 @@
 """The state of other clusters, and the reports to them (docs/spec/008, section 6).
 
-Of each it has who speaks for it and its last summary, less what was passed on there since: a copy
-that is counted down sends nobody twice to the same place.
+For each it keeps the broker and the last summary, less the tasks forwarded there since, so that
+no two tasks are sent to the same place.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ class RemoteCapacity:
 
 
 TELL_S = 30.0
-"""Between two summaries to a cluster for which nothing changed. Passing on makes this uncritical:
-what a summary was wrong about comes back within a moment."""
+"""Between two summaries to a cluster for which nothing changed. Errors cost little: tasks forwarded
+by a wrong summary come back within a moment."""
 STALE_S = 3 * TELL_S
-"""Who says nothing for so long, three summaries, has no room, and may have another broker."""
+"""A cluster that is silent for three summaries counts as full, and may have another broker."""
 NEWS_S = 1.0
 """Between two rounds of summaries to clusters that wait, because something has become free here."""
 NEWS_MAX = 4
-"""Clusters in such a round, where fewer machines are free: of a hundred that wait for one machine
-all but one would ask in vain. Each in its turn."""
+"""Clusters in such a round, if fewer machines are free: of a hundred that wait for one machine all
+but one would ask in vain. Rounds take turns."""
 WAITS_S = 5.0
 """Between two summaries to one cluster because of work that waits here: in a queue that is emptied
 and filled many times a second that is no news."""
@@ -82,9 +82,9 @@ class PeerCluster:
         """Whether it has more than it can serve."""
         self.last_contact_s = -inf
         self.knows_free = False
-        """Whether it was told that something is free, and has not tried to make use of it yet."""
+        """Whether it knows of free machines here, and has forwarded nothing since."""
         self.knows_waiting = False
-        """Whether it was told last that something waits."""
+        """Whether the last summary to it reported waiting tasks."""
 
     def address_first(self) -> None:
         """Take its first candidate for its broker, which gets a summary next."""
@@ -118,18 +118,18 @@ class PeerClusters:
     def __init__(self, machine: str) -> None:
         self._machine = machine
         self.own = ""
-        """The name of this broker's."""
+        """The name of this broker's cluster."""
         self.known: dict[str, PeerCluster] = {}
         """By name, all but its own."""
-        self._spoken: dict[str, str] = {}
-        """By machine: the cluster that it was spoken to for."""
+        self._addressed: dict[str, str] = {}
+        """The cluster for which each machine was addressed."""
         self._news_s = -inf
-        """When the next round of news may be told."""
+        """When the next round of news may be sent."""
 
     # --- who they are ----------------------------------------------------------------------------
 
     def peers_changed(self, own: str, neighbours: Iterable[ClusterPeer]) -> None:
-        """These clusters are there; `own` is the name of this broker's."""
+        """Take the clusters of the site; `own` is the name of this broker's."""
         self.own = own
         before, self.known = self.known, {}
         for neighbour in neighbours:
@@ -145,11 +145,14 @@ class PeerClusters:
                 if is_gone or not other.broker:
                     other.address_first()
             self.known[other.cluster] = other
-        self._spoken = {m: name for m, name in self._spoken.items() if name in self.known}
+        self._addressed = {m: name for m, name in self._addressed.items() if name in self.known}
 
     def corrected(self, sender: str, broker: str) -> bool:
-        """Somebody who was spoken to names the broker of its cluster; False: nobody was."""
-        other = self.known.get(self._spoken.get(sender, ""))
+        """Take the name of a cluster's broker from a machine that was addressed as such.
+
+        Returns whether the machine was addressed.
+        """
+        other = self.known.get(self._addressed.get(sender, ""))
         if other is None:
             return False
         if sender == other.broker and broker != sender:
@@ -158,19 +161,19 @@ class PeerClusters:
         return True
 
     def summary(self, other: PeerCluster) -> str:
-        """Whom to speak to: from now on it may say who else is the broker."""
-        self._spoken[other.broker] = other.cluster
+        """Return the machine to address as broker; from now on it may correct that."""
+        self._addressed[other.broker] = other.cluster
         return other.broker
 
-    # --- what they have --------------------------------------------------------------------------
+    # --- their reports ---------------------------------------------------------------------------
 
     def took(self, summary: Summary, now_s: float) -> None:
-        """A cluster says what it has; whoever says so speaks for it."""
+        """Take a cluster's summary; its sender is its broker."""
         other = self.known.get(summary.cluster)
         if other is None:
             return
         other.broker = summary.broker
-        self._spoken[summary.broker] = summary.cluster
+        self._addressed[summary.broker] = summary.cluster
         other.capacities = [
             RemoteCapacity(vacancy) for vacancy in summary.vacancies[:VACANCIES_MAX]
         ]
@@ -181,12 +184,12 @@ class PeerClusters:
             other.knows_free = False
 
     def received_forward(self, broker: str) -> None:
-        """A broker passed something on: it has counted down what it was told."""
-        other = self.known.get(self._spoken.get(broker, ""))
+        """Note that a broker forwarded tasks: it has used up what it knew to be free."""
+        other = self.known.get(self._addressed.get(broker, ""))
         if other is not None:
             other.knows_free = False
 
-    # --- what they are told ----------------------------------------------------------------------
+    # --- reports to them -------------------------------------------------------------------------
 
     def summaries_due(self, state: BrokerState, now_s: float) -> list[Send]:
         """Return the summaries that are due, and count them as sent."""
@@ -194,9 +197,7 @@ class PeerClusters:
         due = [other for other in self.known.values() if self._due_s(other, waiting) <= now_s]
         if free and self._news_s <= now_s:
             eager = [
-                each
-                for each in self.known.values()
-                if _would_like_to_know(each) and each not in due
+                each for each in self.known.values() if _awaits_capacity(each) and each not in due
             ]
             eager.sort(key=lambda other: other.last_summary_s)
             due += eager[: max(NEWS_MAX, free)]
@@ -217,7 +218,7 @@ class PeerClusters:
         """Return when one is due next."""
         waiting = state.queues.ready
         next_s = min((self._due_s(other, waiting) for other in self.known.values()), default=inf)
-        if _free_machines(state) and any(map(_would_like_to_know, self.known.values())):
+        if _free_machines(state) and any(map(_awaits_capacity, self.known.values())):
             next_s = min(next_s, self._news_s)
         return next_s
 
@@ -228,8 +229,8 @@ class PeerClusters:
         return other.last_summary_s + (WAITS_S if is_news else TELL_S)
 
 
-def _would_like_to_know(other: PeerCluster) -> bool:
-    """Return whether it is news to a cluster that something is free."""
+def _awaits_capacity(other: PeerCluster) -> bool:
+    """Return whether a cluster has waiting tasks and does not know of free machines here."""
     return other.is_waiting and not other.knows_free and bool(other.broker)
 
 
@@ -239,7 +240,7 @@ def _free_machines(state: BrokerState) -> int:
 
 
 def vacancies_of(state: BrokerState) -> tuple[Vacancy, ...]:
-    """Return what is free and not kept: machines with about as many free cpus together."""
+    """Return what is free and not reserved, by groups of machines with about as many free CPUs."""
     alike: dict[tuple[int, bool], tuple[int, Resources]] = {}
     for view in state.pool.open.with_capacity(Resources(1)):
         if view.name in state.reserved:

@@ -68,7 +68,7 @@ class Sessions:
         self._wants.clear()
         return sends
 
-    # --- who is awaited -----------------------------------------------------------------------
+    # --- who is awaited --------------------------------------------------------------------------
 
     def begin(self, peers: Iterable[BrokerCandidate], now_s: float) -> None:
         """Await reports of these peers: the broker is new."""

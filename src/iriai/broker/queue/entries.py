@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class ForwardedRequest(Want, frozen=True):
-    """The want of a job that another broker passed on. It never becomes a reserved head."""
+    """The request of a job that another broker forwarded. It never becomes a reserved head."""
 
 
 def is_guest(want: Want) -> bool:
-    """Return whether another broker passed it on."""
+    """Return whether another broker forwarded it."""
     return isinstance(want, ForwardedRequest)
 
 
@@ -35,7 +35,7 @@ class Eligibility(NamedTuple):
     """Machines that do not run tasks of this user and home, as they said."""
 
     def admit(self, machine: str) -> bool:
-        """Return whether that machine is within them."""
+        """Return whether tasks may run on that machine."""
         return machine not in self.turned_away and (not self.only or machine in self.only)
 
 
@@ -54,7 +54,7 @@ class TaskClassKey(NamedTuple):
     demand: DemandKey | None = None
     """The requirements between it and machines beside room; None: there are none."""
     bounds: Eligibility | None = None
-    """Machines that are out of the question whatever they have; None: none is."""
+    """The machines on which it may not run, whatever they have free; None: it may on all."""
     is_guest: bool = False
     """True if another cluster's broker forwarded it: no place is kept for it."""
 
@@ -88,11 +88,11 @@ class TaskClass:
 
     @property
     def is_choosy(self) -> bool:
-        """Return whether room is not all that decides where it may run."""
+        """Return whether free resources alone do not decide where it may run."""
         return self.demand is not None or self.key.bounds is not None
 
     def may_run_on(self, machine: str) -> bool:
-        """Return whether job and machine both say that it may run there now, if there is room."""
+        """Return whether job and machine permit it to run there now, if there is room."""
         bounds = self.key.bounds
         return (bounds is None or bounds.admit(machine)) and (
             self.demand is None or self.demand.admits(machine)
@@ -100,7 +100,7 @@ class TaskClass:
 
 
 class Precedence(NamedTuple):
-    """Order within an account: what waits again, urgency, time waited, id. Smaller comes first."""
+    """Order within an account: tasks run before, urgency, time waited, id. Smaller comes first."""
 
     not_front: bool
     less_urgent: float
@@ -138,7 +138,7 @@ class QueuedJob:
 
     @property
     def kind(self) -> TaskClass:
-        """Equal for tasks that fit alike."""
+        """Return the class of its tasks."""
         return self.line.kind
 
     @property
@@ -156,7 +156,7 @@ class ShapesPresent:
         self.mask: Mask = 0
 
     def include(self, line: SubQueue) -> None:
-        """The line is there."""
+        """Add the shape of a line."""
         self.mask |= line.bit
 
 
@@ -181,7 +181,7 @@ class Queue:
     """Whether passes went by in which nothing of it was looked at."""
 
     def enter(self, line: SubQueue) -> None:
-        """The line contends."""
+        """Enter a line that contends."""
         self.order.add(line.first, line)
         self._refresh_first()
         position = line.kind.position
@@ -191,7 +191,7 @@ class Queue:
             self.mask |= line.bit
 
     def leave(self, line: SubQueue) -> None:
-        """The line contends no more."""
+        """Remove a line that contends no more."""
         self.order.remove(line.first)
         self._refresh_first()
         position = line.kind.position
@@ -201,13 +201,13 @@ class Queue:
             self.mask ^= line.bit
 
     def move(self, line: SubQueue, first: Precedence) -> None:
-        """A line that contends has another first entry."""
+        """Move a line that contends to the place of its new first entry."""
         self.order.remove(line.first)
         self.order.add(first, line)
         self._refresh_first()
 
     def of(self, mask: Mask) -> Iterator[SubQueue]:
-        """Contending lines of these shapes, in order; nothing may change meanwhile."""
+        """Yield contending lines of these shapes, in order; no line may change meanwhile."""
         for block in self.order.blocks:
             if not block.summary.mask & mask:
                 continue

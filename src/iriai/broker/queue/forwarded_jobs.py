@@ -1,6 +1,6 @@
 """Tasks forwarded by other clusters: started, forwarded again, or returned.
 
-They wait for nothing here: what a pass does not start goes back, so that whoever passed it on tries
+They do not queue here: tasks that a pass does not start are returned, so that the sender tries
 elsewhere, and no task waits at two brokers. In draws they contend as any others do.
 """
 
@@ -19,22 +19,22 @@ from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Forward, Returned, Want
 
 GUESTS_MAX = 1_000
-"""Jobs of other clusters at a time. More is a flood, and goes back at once."""
+"""Forwarded jobs at a time; more are returned at once."""
 ANSWERED_MAX = 4_000
-"""Answers that are remembered, to be repeated where they were lost: more than come within the ten
-seconds for which one is asked again."""
+"""Answers that are kept to be repeated where they were lost: more than there are in the ten seconds
+for which a sender repeats."""
 
 
 def unpromised(want: Want) -> dict[str, Any]:
-    """The fields of a want for another broker than its home's own.
+    """Return the fields of a request for a broker other than its home's own.
 
-    No place is kept for it there, and it passes nobody because it ran before.
+    There, no place is kept for it, and tasks that ran before have no precedence.
     """
     return asdict(want) | {"front": 0, "promised_in_s": None, "promised_machine": ""}
 
 
 def guest_want(want: Want, account: Account) -> ForwardedRequest:
-    """As it was passed on, in the name of `account`."""
+    """Return the request of a forwarded job, counted for `account`."""
     return ForwardedRequest(**(unpromised(want) | {"account": account}))
 
 
@@ -56,18 +56,18 @@ class ForwardedJobs:
         self._machine = machine
         self.open: dict[JobId, ForwardedJob] = {}
         self._answered: OrderedDict[tuple[str, int], Returned] = OrderedDict()
-        self.unsaid: list[Send] = []
-        """What is to be sent."""
+        self.unsent: list[Send] = []
+        """The answers to send."""
 
     def receive(self, forward: Forward, *, is_known: bool) -> bool:
-        """Return whether its tasks are to contend; else it is answered, or will be.
+        """Return whether its tasks are to contend; else it has an answer, or will have one.
 
-        `is_known`: the job waits here already, or was passed on from here.
+        `is_known`: the job waits here already, or was forwarded from here.
         """
         job, key = forward.want.job, (forward.broker, forward.number)
         answer = self._answered.get(key)
         if answer is not None:
-            self.unsaid.append(Send(forward.broker, Part.BROKER, answer))
+            self.unsent.append(Send(forward.broker, Part.BROKER, answer))
             return False
         guest = self.open.get(job)
         if guest is not None and (guest.forward.broker, guest.forward.number) == key:
@@ -79,12 +79,12 @@ class ForwardedJobs:
         return True
 
     def answer(self, job: JobId) -> None:
-        """Nothing of the job is open any more: say what was not started."""
+        """Answer the sender with the tasks that were not started."""
         guest = self.open.pop(job)
         self._answer(guest, guest.returned)
 
     def forget(self, job: JobId) -> None:
-        """Nobody waits for an answer."""
+        """Forget a job for which no answer is expected any more."""
         self.open.pop(job, None)
 
     def jobs_of(self, home: str) -> list[JobId]:
@@ -93,12 +93,12 @@ class ForwardedJobs:
 
     def drain(self) -> list[Send]:
         """Return the answers since the last call, and forget them."""
-        said, self.unsaid = self.unsaid, []
-        return said
+        answers, self.unsent = self.unsent, []
+        return answers
 
     def _answer(self, guest: ForwardedJob, count: int) -> None:
         answer = Returned(self._machine, guest.forward.number, count, guest.reason)
         self._answered[guest.forward.broker, guest.forward.number] = answer
         if len(self._answered) > ANSWERED_MAX:
             self._answered.popitem(last=False)
-        self.unsaid.append(Send(guest.forward.broker, Part.BROKER, answer))
+        self.unsent.append(Send(guest.forward.broker, Part.BROKER, answer))

@@ -28,12 +28,12 @@ class BlockSummary(Protocol[Included_contra]):
     """Common properties of the items of a block; without arguments, those of an empty block.
 
     A block knows a summary of its items, such as the shapes that are in it, or the most that a
-    machine of it has free. So the first of thousands of items that fits is found without looking at
-    all.
+    machine of it has free. So the first of thousands of items that fits is found without a search
+    of all.
     """
 
     def include(self, item: Included_contra, /) -> None:
-        """The item is in the block, as it is now."""
+        """Take in an item of the block as it is now."""
 
 
 AnySummary = TypeVar("AnySummary", bound=BlockSummary[Any])
@@ -53,7 +53,7 @@ class SortedBlock(Generic[OrderKey, Each, AnySummary]):
         self.summarize()
 
     def summarize(self) -> None:
-        """See what is there: a summary keeps what has left or shrunk until then."""
+        """Make the summary anew: until then it includes items that have left or shrunk."""
         summary = self._empty()
         for item in self.items:
             summary.include(item)
@@ -78,11 +78,11 @@ class BlockedSortedList(Generic[OrderKey, Each, AnySummary]):
             yield from block.items
 
     def first(self) -> Each:
-        """The item with the smallest key; there is one."""
+        """Return the item with the smallest key; there is one."""
         return self.blocks[0].items[0]
 
     def add(self, key: OrderKey, item: Each) -> None:
-        """Put an item in its place."""
+        """Insert an item by its key."""
         if not self.blocks:
             self.blocks.append(SortedBlock([key], [item], self._empty))
             self._lasts.append(key)
@@ -99,7 +99,7 @@ class BlockedSortedList(Generic[OrderKey, Each, AnySummary]):
             self._lasts[number] = block.keys[-1]
 
     def remove(self, key: OrderKey) -> None:
-        """Take out the item with that key, which is there."""
+        """Remove the item with that key, which is present."""
         number = bisect_left(self._lasts, key)
         block = self.blocks[number]
         position = bisect_left(block.keys, key)
@@ -112,11 +112,11 @@ class BlockedSortedList(Generic[OrderKey, Each, AnySummary]):
             del self._lasts[number]
 
     def grew(self, key: OrderKey, item: Each) -> None:
-        """The item with that key has more now."""
+        """Update the summary for the item with that key, which has more now."""
         self.blocks[bisect_left(self._lasts, key)].summary.include(item)
 
     def move_only(self, key: OrderKey) -> None:
-        """The only item has this key now; alone, there is no order to keep."""
+        """Give the only item a new key; alone, it needs no new place."""
         block = self.blocks[0]
         block.keys[0] = self._lasts[0] = key
         block.summary.include(block.items[0])
@@ -132,13 +132,13 @@ class BlockedSortedList(Generic[OrderKey, Each, AnySummary]):
 
 
 BITS = 4
-"""The number of leading bits that tell amounts apart: all below 16, then eight bins an octave.
-Fewer: more tasks are looked at in vain; more: more shapes, longer masks."""
+"""The leading bits of an amount that a bin keeps: all below 16, then eight bins an octave. Fewer:
+more vain comparisons; more: more shapes, longer masks."""
 OPEN_STAY_BIN = 1 << 20
 """The bin of a stay without end; more than the bin of any time."""
 SPARE_SHAPES_MAX = 1024
-"""So many shapes of which nothing waits keep their bits: what was asked for is asked for again, and
-a known shape costs less than a new one. More would make masks longer than they need be."""
+"""Shapes without waiting tasks that keep their bits: requests repeat, and a known shape costs less
+than a new one. More: longer masks."""
 
 Mask = int
 """A bit for each shape."""
@@ -157,7 +157,7 @@ class SizeBins(NamedTuple):
 
 
 def bin_of(amount: int) -> int:
-    """The bin of an amount; it never falls as amounts rise. Less than nothing: below all."""
+    """Return the bin of an amount, which never falls as amounts rise; -1 for a negative one."""
     if amount < 0:
         return -1
     excess = amount.bit_length() - BITS
@@ -165,7 +165,7 @@ def bin_of(amount: int) -> int:
 
 
 def bins_of(resources: Resources, stay_s: float | None, together: int) -> SizeBins:
-    """The bins of what takes `resources` for `stay_s` (None: open), or of a room that has them."""
+    """Return the bins of a claim of `resources` for `stay_s` (None: open), or of a room."""
     memory_bytes, gpus = resources.memory_bytes, resources.gpus
     return SizeBins(  # of most there is nothing, whose bin is 0
         bin_of(resources.cpus),
@@ -184,16 +184,16 @@ class ShapeIndex:
         self._bins: list[SizeBins] = []
         """By position."""
         self._users: list[int] = []
-        """By position: how many kinds are of that shape."""
+        """The number of classes of each shape, by position."""
         self._spare: dict[int, None] = {}
         """Positions of shapes without a kind, the longest unused first."""
         self._masks: tuple[dict[int, Mask], ...] = tuple({} for _ in SizeBins._fields)
         """For each dimension, by bin."""
         self._up_to: tuple[dict[int, Mask], ...] = tuple({} for _ in SizeBins._fields)
-        """The same of all bins up to one, as far as anybody asked."""
+        """The union of the masks of all bins up to one, for bounds that were asked for."""
 
     def acquire(self, bins: SizeBins) -> int:
-        """The position of the shape with these bins, for one kind more."""
+        """Return the position of the shape with these bins, and count one class more of it."""
         position = self._positions.get(bins)
         if position is None:
             position = self._new_position()
@@ -206,13 +206,13 @@ class ShapeIndex:
         return position
 
     def release(self, position: int) -> None:
-        """A kind of that shape is gone."""
+        """Count one class of that shape less."""
         self._users[position] -= 1
         if not self._users[position]:
             self._spare[position] = None
 
     def fitting(self, room: SizeBins) -> Mask:
-        """The shapes that may fit in a room."""
+        """Return the shapes that may fit in a room."""
         mask = -1
         for bound, masks, up_to in zip(room, self._masks, self._up_to, strict=True):
             known = up_to.get(bound)
@@ -240,7 +240,7 @@ class ShapeIndex:
         return position
 
     def _mark(self, bins: SizeBins, bit: Mask) -> None:
-        """Put the bit in, or take it out again."""
+        """Set the bit in the masks of its bins, or clear it."""
         for amount, masks in zip(bins, self._masks, strict=True):
             left = masks.get(amount, 0) ^ bit
             if left:

@@ -60,9 +60,9 @@ class SchedulingPass:
     anything changed meanwhile, another pass takes its place.
     """
 
-    def __init__(self, state: BrokerState, dice: DecisionRng, now: Instant) -> None:
+    def __init__(self, state: BrokerState, rng: DecisionRng, now: Instant) -> None:
         self._state = state
-        self._rng_of_decisions = dice
+        self._decision_rng = rng
         self._now = now
         self._order = state.settings.order
         self._placement = state.placement
@@ -98,7 +98,7 @@ class SchedulingPass:
     def _begin(self) -> None:
         state = self._state
         self._has_begun = True
-        self._rng_of_decisions.begin()
+        self._decision_rng.begin()
         state.tick(self._now.wall_s)
         self._placement.begin(self._now.steady_s)
         self._place_heads()
@@ -144,7 +144,7 @@ class SchedulingPass:
             drawing = self._contest()
             if drawing is None:
                 break
-            account = drawing.draw(self._rng_of_decisions)
+            account = drawing.draw(self._decision_rng)
             seat = seats[account]
             entry = self._next_of(seat.queue) if self._may_start(seat.queue) else None
             if entry is None or not self._may_run_more(entry):
@@ -196,7 +196,7 @@ class SchedulingPass:
         if entry is seat.entry:
             return True
         ratio = self._contention.renew(seat, entry)
-        return ratio >= 1.0 or self._rng_of_decisions.random() < ratio
+        return ratio >= 1.0 or self._decision_rng.random() < ratio
 
     def _leave_out(self, seat: ContenderState, capped: QueuedJob | None) -> None:
         """Leave the account out for the rest of this pass."""
@@ -399,7 +399,7 @@ class SchedulingPass:
             return
         reserved = self._heads.reserve(entry, self._now.steady_s)
         if reserved is not None:
-            self._rng_of_decisions.decided()
+            self._decision_rng.decided()
             self._placement.shrank(reserved)
 
     def _start(self, entry: QueuedJob, view: MachineView) -> None:
@@ -407,7 +407,7 @@ class SchedulingPass:
         head = self._heads.by_machine.get(view.name)
         if head is not None:
             head.filled(kept_for(entry.kind, view), entry.stay_s, now_s)
-        self._rng_of_decisions.decided()
+        self._decision_rng.decided()
         key = self._state.start(entry, view, now_s)
         self._decisions.append(Decision(entry, view, key))
         self._placement.shrank(view)

@@ -46,7 +46,7 @@ class BrokerState:
         state = BrokerState(settings, standings)
         state.add_machine(MachineView("ume", Resources(100), mints=False), now.steady_s)
         state.put(want, now.steady_s)                   # a job arrives; `remove` withdraws it
-        outcome = Pass(state, dice, now).run()          # at each moment at which anything changed
+        outcome = Pass(state, rng, now).run()          # at each moment at which anything changed
         for entry, view, key in outcome.decisions:      # these start now; keep (view, key)
             ...
         state.end(view, key)                            # such a task has ended
