@@ -79,7 +79,7 @@ class Prefetcher:
         """Return whether someone might be chosen for a place."""
         return bool(self._places and self._state.queues.entries)
 
-    def run(self, rng: DecisionRng, now: Instant) -> PassResult:
+    def run(self, decision_rng: DecisionRng, now: Instant) -> PassResult:
         """After a pass, so that nothing which waits could start: who comes next at each place.
 
         For each one is chosen, once. It is left when it has taken as long as a turn's passes may;
@@ -98,30 +98,32 @@ class Prefetcher:
             elif view.ahead_capabilities and view.is_available and self._is_nobodys(view):
                 work -= 1 + len(state.contention.contenders)
                 del self._places[attempt]
-                decision = self._decide(place, rng, now)
+                decision = self._decide(place, decision_rng, now)
                 if decision is not None:
                     decisions.append(decision)
         return PassResult(decisions, state.heads.drain_promises())
 
-    def _decide(self, place: PrefetchSlot, rng: DecisionRng, now: Instant) -> Decision | None:
+    def _decide(
+        self, place: PrefetchSlot, decision_rng: DecisionRng, now: Instant
+    ) -> Decision | None:
         """Send the next there if it is short; if it does not fit keep a place, as a pass would.
 
         Otherwise what fits would go before it for ever: there is no free place while all that fits
         is handed out ahead.
         """
         state, now_s = self._state, now.steady_s
-        entry = self._next(place, rng, now)
+        entry = self._next(place, decision_rng, now)
         if entry is None:
             return None
         if not self._fits(entry.kind, place):
             reserved = state.heads.reserve(entry, now_s)
             if reserved is not None:
-                rng.decided()
+                decision_rng.decided()
                 state.placement.shrank(reserved)
             return None
         if not self._is_short(entry.want.account, entry.want.limit_s):
             return None
-        rng.decided()
+        decision_rng.decided()
         return Decision(entry, place.view, state.start_ahead(entry, place.view, now_s))
 
     def _is_short(self, account: Account, limit_s: float | None) -> bool:
@@ -139,16 +141,18 @@ class Prefetcher:
 
     # --- who is next -----------------------------------------------------------------------------
 
-    def _next(self, place: PrefetchSlot, rng: DecisionRng, now: Instant) -> QueuedJob | None:
+    def _next(
+        self, place: PrefetchSlot, decision_rng: DecisionRng, now: Instant
+    ) -> QueuedJob | None:
         """What would start if the place were free, by the order; None: nothing would."""
         kept = {head.job for head in self._state.reserved.values()}
         shared = self._state.queues.shared
         if shared is not None:
             return self._first(shared, place, kept)
-        return self._drawn(place, kept, rng, now)
+        return self._drawn(place, kept, decision_rng, now)
 
     def _drawn(
-        self, place: PrefetchSlot, kept: set[JobId], rng: DecisionRng, now: Instant
+        self, place: PrefetchSlot, kept: set[JobId], decision_rng: DecisionRng, now: Instant
     ) -> QueuedJob | None:
         """The next of an account that is drawn from those of which something would fit there.
 
@@ -169,8 +173,8 @@ class Prefetcher:
         contenders = within or others
         if not contenders:
             return None
-        rng.begin()
-        account = state.settings.order.drawing(contenders, draws.groups).draw(rng)
+        decision_rng.begin()
+        account = state.settings.order.drawing(contenders, draws.groups).draw(decision_rng)
         return draws.contenders[account].entry
 
     def _first(self, queue: Queue, place: PrefetchSlot, kept: set[JobId]) -> QueuedJob | None:

@@ -67,14 +67,14 @@ class PlanDriver:
         wake_s: object = getattr(self._source.policy, "wake_s", None)
         return float(wake_s) if isinstance(wake_s, int | float) and isfinite(wake_s) else None
 
-    def run(self, rng: DecisionRng, now: Instant) -> PassResult:
+    def run(self, decision_rng: DecisionRng, now: Instant) -> PassResult:
         """Decide what starts, and where; the claims are made in the view of the machines."""
         outcome = PassResult([], [])
         self.mistake = None
-        rng.begin()
+        decision_rng.begin()
         self._state.tick(now.wall_s)
         try:
-            self._follow(rng, now, outcome)
+            self._follow(decision_rng, now, outcome)
         except PolicyError as mistake:
             self.mistake = mistake
         except Exception as error:
@@ -82,7 +82,7 @@ class PlanDriver:
                 raise
             self.mistake = PolicyError.of(self._source.path, error)
         self._state.pool.nothing_left()
-        rng.decided(len(outcome.decisions) + len(outcome.promises))
+        decision_rng.decided(len(outcome.decisions) + len(outcome.promises))
         return outcome
 
     def explain(self, job: JobId, reasons: list[Reason], now: Instant) -> list[Reason]:
@@ -98,8 +98,8 @@ class PlanDriver:
             main = Reason(Rule.POLICY, "the policy to start it", "it has not started it yet")
         return [main, *(reason for reason in reasons if reason.rule is not Rule.STARTING)]
 
-    def _follow(self, rng: DecisionRng, now: Instant, outcome: PassResult) -> None:
-        view = _View(self._state, self.promised, rng, now)
+    def _follow(self, decision_rng: DecisionRng, now: Instant, outcome: PassResult) -> None:
+        view = _View(self._state, self.promised, decision_rng, now)
         decisions: Iterable[object] = self._source.policy.plan(view, now)
         for number, decision in enumerate(decisions):
             if number == DECISIONS_MAX:
@@ -185,12 +185,12 @@ class _View:
         self,
         state: BrokerState,
         promised: dict[JobId, PlannedStart],
-        rng: DecisionRng,
+        decision_rng: DecisionRng,
         now: Instant,
     ) -> None:
         self._state = state
         self._promised = promised
-        self._decision_rng = rng
+        self._decision_rng = decision_rng
         self._now = now
         self.machines: tuple[PlannedMachine, ...] = tuple(
             _Machine(state.machines[name], now.steady_s)

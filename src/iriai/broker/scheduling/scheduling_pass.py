@@ -60,9 +60,9 @@ class SchedulingPass:
     anything changed meanwhile, another pass takes its place.
     """
 
-    def __init__(self, state: BrokerState, rng: DecisionRng, now: Instant) -> None:
+    def __init__(self, state: BrokerState, decision_rng: DecisionRng, now: Instant) -> None:
         self._state = state
-        self._decision_rng = rng
+        self._decision_rng = decision_rng
         self._now = now
         self._order = state.settings.order
         self._placement = state.placement
