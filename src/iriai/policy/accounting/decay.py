@@ -45,15 +45,15 @@ class ChargeRule:
 
     @staticmethod
     def of(stated: object) -> ChargeRule:
-        """The rule that the configuration states, or a message, in attributes of the same names."""
+        """Return the rule of a configuration or message, from its attributes of the same names."""
         return msgspec.convert(stated, ChargeRule, from_attributes=True)
 
     def rate(self, claimed: Resources) -> float:
-        """What a second of a claim costs whose cpus are busy, at speed 1 and without urgency."""
+        """Return the cost of a second of a claim with busy CPUs, at speed 1 and without urgency."""
         return max(1.0, self.idle_weight) * claimed.cpus + self.rate_beside_cpus(claimed)
 
     def rate_beside_cpus(self, claimed: Resources) -> float:
-        """What a second costs whatever is done in it: all but the cpus."""
+        """Return the cost of a second of all claimed resources but the CPUs."""
         gibibytes = claimed.memory_bytes / _GIBIBYTE
         rate = self.gpu_weight * claimed.gpus + self.memory_weight * gibibytes
         for name, amount in claimed.named:
@@ -71,7 +71,7 @@ def charge(
     urgency: float = 1.0,
     is_offpeak: bool = False,
 ) -> float:
-    """Charged seconds for one stretch of one attempt (a slice of 10 s, or what is left at its end).
+    """Return the charge for one stretch of one attempt (10 s, or less at its end).
 
     `ran_s` is the length of the stretch without suspended time, which is not charged; `cpu_s` is
     the CPU time used in it. `speed` is the machine's, relative to 1.
@@ -122,11 +122,11 @@ class DecayedUsage:
 
     @property
     def epoch_wall_s(self) -> float:
-        """When the epoch began, in seconds since 1970."""
+        """Return when the epoch began, in seconds since 1970."""
         return self.epoch * self.half_life_s
 
     def charged(self, charge_s: float, wall_s: float) -> DecayedUsage:
-        """With a charge of `charge_s` at `wall_s`; before the epoch counts as at its begin.
+        """Return usage with a charge at `wall_s`; a time before the epoch counts as its begin.
 
         Raises:
             ValueError: the charge is negative or not finite; a counter never falls.
@@ -139,11 +139,11 @@ class DecayedUsage:
         return DecayedUsage(self.half_life_s, epoch, counter)
 
     def at(self, wall_s: float) -> float:
-        """Decayed usage in charged seconds, read at `wall_s`; before the epoch as at its begin."""
+        """Return decayed usage in charged seconds at `wall_s`, or at the epoch if that is later."""
         return self.counter * math.exp2(-self._half_lives_since(self.epoch, wall_s))
 
     def merged(self, other: DecayedUsage) -> DecayedUsage:
-        """Of two copies of one counter the later one, which is the larger.
+        """Return the later of two copies of one counter, which is the larger.
 
         Raises:
             ValueError: the half-lives differ.
@@ -155,13 +155,13 @@ class DecayedUsage:
         return mine if mine.counter >= theirs.counter else theirs
 
     def plus(self, other: DecayedUsage) -> DecayedUsage:
-        """What both hold together, under one half-life."""
+        """Return the sum of two counters of one half-life."""
         epoch = max(self.epoch, other.epoch)
         mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
         return DecayedUsage(self.half_life_s, epoch, mine.counter + theirs.counter)
 
     def beyond(self, other: DecayedUsage) -> DecayedUsage:
-        """What it holds more than another, under one half-life; nothing where that is more."""
+        """Return the excess over another counter of one half-life; 0 where that is larger."""
         epoch = max(self.epoch, other.epoch)
         mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
         left = max(0.0, mine.counter - theirs.counter)
@@ -187,38 +187,38 @@ class Counter(Protocol):
     """Charges of one machine for one account; it falls by time alone."""
 
     def charged(self, charge_s: float, advance_s: float, wall_s: float) -> Self:
-        """With a charge at `wall_s`, of which urgency is `advance_s`."""
+        """Return the counter with a charge at `wall_s`, of which `advance_s` is for urgency."""
 
     def at(self, wall_s: float) -> float:
-        """What counts of it at `wall_s`, in charged seconds."""
+        """Return its usage at `wall_s`, in charged seconds."""
 
     def advance_at(self, wall_s: float) -> float:
-        """The part of it that was paid for urgency."""
+        """Return the part of its usage that was paid for urgency."""
 
     def merged(self, other: Self) -> Self:
-        """Of two copies of one counter the later."""
+        """Return the later of two copies of one counter."""
 
     def plus(self, other: Self) -> Self:
-        """What both hold together."""
+        """Return the sum of two counters."""
 
     def beyond(self, other: Self) -> Self:
-        """What it holds more than another."""
+        """Return the excess over another counter."""
 
     def row(self, account: Account, times: RunTimes) -> LedgerRow:
-        """As it is stored and published."""
+        """Return the row in which it is stored and published."""
 
 
 class UseSum(Protocol[Key_contra]):
     """The sum of many counters."""
 
     def merge(self, key: Key_contra, row: LedgerRow) -> None:
-        """A counter's copy; of two the later one stays."""
+        """Take a copy of a counter; the later of two stays."""
 
     def drop(self, key: Key_contra) -> None:
-        """A counter counts no more, where there is one."""
+        """Remove a counter, if there is one."""
 
     def at(self, wall_s: float) -> float:
-        """The sum at `wall_s`, in charged seconds."""
+        """Return the sum at `wall_s`, in charged seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,26 +338,26 @@ class Decay:
 
     @property
     def span_s(self) -> float:
-        """The time in which use loses much of its weight."""
+        """Return the time in which use loses much of its weight."""
         return self.half_life_s
 
     @property
     def counting_s(self) -> float:
-        """How many seconds of steady use count at most, however long it goes on."""
+        """Return the usage that steady use converges to, in seconds of it."""
         return self.half_life_s / math.log(2.0)
 
     def epoch(self, wall_s: float) -> int:
-        """Counters of an epoch can be compared as of any moment in it."""
+        """Return the epoch of a time; counters of one epoch are comparable at any time in it."""
         return math.floor(wall_s / self.half_life_s)
 
     def counter(self) -> Counter:
-        """One that holds nothing."""
+        """Return an empty counter."""
         return DecayedCounter(DecayedUsage(self.half_life_s), DecayedUsage(self.half_life_s))
 
     def restored(self, row: LedgerRow) -> Counter:
-        """A stored or published counter."""
+        """Return the counter of a stored or published row."""
         return DecayedCounter.restored(self.half_life_s, row)
 
     def sum(self, _keys: type[Key]) -> UseSum[Key]:
-        """Of many counters, by keys of this type."""
+        """Return an empty sum of counters with keys of this type."""
         return DecayedSum[Key](self.half_life_s)

@@ -1,4 +1,4 @@
-"""Which rule makes past use count less."""
+"""The decay rule of a configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from iriai.policy.accounting.decay import Decay
 
 
 def decay_of(section: OrderSection) -> Decay:
-    """The rule that the configuration states: a half-life, or a window as in paper 000."""
+    """Return the configured rule: a half-life, or a window as in paper 000."""
     if section.window_s is None:
         return Decay(section.half_life_s)
     from iriai.policy.accounting.sliding_window import WindowDecay

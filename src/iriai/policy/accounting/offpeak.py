@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 LOAD_PER_CPU_MAX = 0.5
-"""Off-peak begins where the mean load for each cpu is at most this: half of the room is free."""
+"""Off-peak begins where the mean load for each CPU is at most this: half of the CPUs are free."""
 HYSTERESIS = 0.1
 """Off-peak ends this much above where it began, so that one job does not toggle it."""
 LOAD_MAX_PAPER000 = 1.0
 """Paper 000, section 5.4: its machines have one cpu and run one job of a group at a time."""
 NEWS_AGE_MAX_S = 60.0
-"""Older news counts as peak: a machine cut off must not go on working at half price."""
+"""An older report counts as peak: a machine without connection must not charge half for long."""
 
 
 class OffpeakRule(NamedTuple):
@@ -23,7 +23,7 @@ class OffpeakRule(NamedTuple):
 
     @staticmethod
     def named(name: str) -> OffpeakRule:
-        """That of `[order] offpeak`."""
+        """Return the rule of that name in `[order] offpeak`."""
         return {"load-per-cpu": PER_CPU, "paper000": PAPER000}[name]
 
     def measure(self, load_average: float, cpus: int) -> float:
@@ -31,7 +31,7 @@ class OffpeakRule(NamedTuple):
         return load_average / (cpus if self.is_per_cpu else 1)
 
     def is_offpeak(self, mean: float | None, was_offpeak: bool) -> bool:
-        """By the mean over all machines; none is known: peak."""
+        """Return whether it is off-peak by the mean over all machines; None counts as peak."""
         return mean is not None and mean <= self.bound + (self.hysteresis if was_offpeak else 0.0)
 
 
@@ -42,7 +42,7 @@ PAPER000 = OffpeakRule(False, LOAD_MAX_PAPER000, 0.0)
 
 
 class OffpeakHours:
-    """The amount of off-peak time, by news that hold for `NEWS_AGE_MAX_S` each."""
+    """The amount of off-peak time, by reports that hold for `NEWS_AGE_MAX_S` each."""
 
     def __init__(self) -> None:
         self._before_s = 0.0
@@ -50,15 +50,15 @@ class OffpeakHours:
         self._until_s = 0.0
 
     def set_published(self, is_offpeak: bool, now_s: float) -> None:
-        """What the broker publishes now."""
+        """Take the state that the broker publishes."""
         self._before_s = self.so_far_s(now_s)
         self._since_s = now_s
         self._until_s = now_s + (NEWS_AGE_MAX_S if is_offpeak else 0.0)
 
     def is_offpeak(self, now_s: float) -> bool:
-        """Whether it is off-peak."""
+        """Return whether it is off-peak."""
         return now_s < self._until_s
 
     def so_far_s(self, now_s: float) -> float:
-        """Off-peak seconds until now, since the first news."""
+        """Return the off-peak seconds until now, since the first report."""
         return self._before_s + max(0.0, min(now_s, self._until_s) - self._since_s)

@@ -32,7 +32,7 @@ class Contender(NamedTuple):
     urgency: float
     """`-p` of the account's head task, at least 1."""
     queued_at_s: float
-    """When the head task began to wait; any clock, the same one for all contenders."""
+    """When the head task began to wait, on one clock for all contenders."""
     head: TaskId
     """The task that would run: the account's first by urgency, time waited, id."""
     expected_s: float
@@ -79,19 +79,19 @@ class Order(ABC):
 
     settings: OrderSettings
     is_one_queue: ClassVar[bool] = False
-    """Whether all wait in one queue, whoever they are. The order is then never asked who is next:
-    that is the task that waits again after an attempt, is more urgent, waited longer."""
+    """Whether the tasks of all accounts wait in one queue. Then the order is not used: tasks run
+    before come first, then the more urgent, then those that waited longer."""
 
     usual: ClassVar[Mapping[str, object]] = MappingProxyType({})
-    """Keys of `[order]` whose default is another under this order; of built-in orders alone."""
+    """Keys of `[order]` with another default under this order; only for built-in orders."""
 
     @abstractmethod
     def rates(self, contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:
-        """The probability of each account to be chosen next; they add up to 1 (none: empty)."""
+        """Return the probability of each account to be next; the sum is 1 (empty: none)."""
 
     @abstractmethod
     def choose(self, contenders: Sequence[Contender], groups: Groups, rng: Random) -> Account:
-        """The account whose head task is next, with the probabilities of `rates`.
+        """Return the account whose head task is next, with the probabilities of `rates`.
 
         Linear in the number of contenders, and of `rng` only `random()` is used.
 
@@ -101,10 +101,10 @@ class Order(ABC):
 
     @staticmethod
     def head_chance(contender: Contender) -> float:
-        """What an account's chance is proportional to, of what its head task brings.
+        """Return the factor of an account's chance that depends on its head task.
 
-        By urgency, and against what the task is expected to cost. A broker uses it that finds
-        another task than the one it drew an account with.
+        It is the urgency divided by the expected charge. A broker uses it if another task of a
+        drawn account is to start than the one that the account contended with.
         """
         return contender.urgency / contender.expected_s
 
@@ -114,7 +114,7 @@ class Order(ABC):
 
 
 def chance_by_urgency(contender: Contender) -> float:
-    """A `head_chance` by urgency alone, whatever the task costs."""
+    """Return the urgency: a `head_chance` that does not depend on the task's cost."""
     return contender.urgency
 
 
@@ -156,7 +156,7 @@ class IncrementalDraw:
 
 
 def shares_wanted(contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:
-    """The part of the machines each contender is entitled to: `R / sum R * r / sum r`.
+    """Return each contender's part of the machines by rights: `R / sum R * r / sum r`.
 
     Sums are over the groups with a contender, and over the contenders of the group.
     """

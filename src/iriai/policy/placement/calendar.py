@@ -43,15 +43,15 @@ class CpuLimit(NamedTuple):
 
 
 def is_below(asked_cpus: int, running_cpus: int, limit_cpus: float) -> bool:
-    """Whether so many more are within a limit that may have been rounded."""
+    """Return whether `asked_cpus` more are within a limit that may have been rounded."""
     return running_cpus + asked_cpus <= limit_cpus + ROUNDING_CPUS
 
 
 def within_running_cap(asked_cpus: int, running_cpus: int, cap_cpus: int | None) -> CpuLimit:
-    """Whether an account may start `asked_cpus` more under the running cap; None is no cap.
+    """Return whether an account may start `asked_cpus` more under the running cap; None: no cap.
 
-    A cap is meant literally: a task larger than it never starts, which its home says at
-    submission by asking with nothing running.
+    A task larger than the cap never starts; its home refuses it at submission, by this function
+    with nothing running.
     """
     limit = float("inf") if cap_cpus is None else float(cap_cpus)
     return CpuLimit(running_cpus + asked_cpus <= limit, asked_cpus, running_cpus, limit)
@@ -76,7 +76,7 @@ long as was thought, and there may be room elsewhere."""
 def longest_stay_s(
     limit_s: float | None, grace_s: float, slack_s: float = END_SLACK_S
 ) -> float | None:
-    """How long a claim keeps its place at most; None: there is no end to it."""
+    """Return the longest time that a claim holds its resources; None: without end."""
     return None if limit_s is None else limit_s + grace_s + slack_s
 
 
@@ -93,7 +93,7 @@ class Calendar(Generic[Key]):
     def __init__(self, capacity: Resources) -> None:
         self.capacity = capacity
         self.free = capacity
-        """What no claim holds now."""
+        """The resources that no claim holds now."""
         self._claims: dict[Key, _Claim] = {}
         self._ahead: dict[Key, _Claim] = {}
         """Claims that hold nothing yet: they begin when others end, and count for what comes
@@ -119,7 +119,7 @@ class Calendar(Generic[Key]):
         self.free = self.free.minus(resources)
 
     def remove(self, key: Key) -> bool:
-        """Give back what `key` holds; False where it holds nothing."""
+        """Release the claim of `key`; return False if it has none."""
         claim = self._claims.pop(key, None)
         if claim is None:
             return False
@@ -129,7 +129,7 @@ class Calendar(Generic[Key]):
 
     @property
     def ahead(self) -> Collection[Key]:
-        """The claims that hold nothing yet."""
+        """Return the claims that hold nothing yet."""
         return self._ahead
 
     def add_ahead(self, key: Key, resources: Resources, now_s: float, stay_s: float | None) -> None:
@@ -138,7 +138,7 @@ class Calendar(Generic[Key]):
         self._owed = self._owed.plus(resources)
 
     def remove_ahead(self, key: Key) -> bool:
-        """It holds what it waited for, or never will; False where nothing was claimed for it."""
+        """Remove a claim ahead, granted or not; return False if `key` has none."""
         claim = self._ahead.pop(key, None)
         if claim is None:
             return False
@@ -158,11 +158,11 @@ class Calendar(Generic[Key]):
 
     @property
     def first_end_s(self) -> float:
-        """When the first claim ends; minus infinity where there is none."""
+        """Return when the first claim ends; minus infinity if there is none."""
         return self._ends[0][0] if self._ends else -inf
 
     def earliest(self, resources: Resources, now_s: float, before_s: float = inf) -> Slot | None:
-        """The first moment at which `resources` fit if every claim ends at its end.
+        """Return the first moment at which `resources` fit if every claim ends at its end.
 
         A claim past its end counts as ending now. None: the whole machine is too small, or it is
         later than `before_s`. `spare` also counts every other claim that ends at that same moment.
@@ -198,7 +198,7 @@ class Calendar(Generic[Key]):
         return Slot(start_s, room.minus(resources))
 
     def in_order(self) -> Iterator[tuple[Key, Resources, float]]:
-        """What is claimed and until when, in the order of the ends."""
+        """Yield the claims with their resources and ends, in the order of the ends."""
         for end_s, _, key in self._ends:
             if key in self._claims:
                 yield key, self._claims[key][0], end_s

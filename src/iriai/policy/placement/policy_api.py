@@ -21,7 +21,7 @@ from iriai.model.resources import Resources
 
 
 def anywhere(_machine: str) -> bool:
-    """Of a job that requires nothing, among owners who do not either."""
+    """Return True: the job requires nothing, and neither do owners."""
     return True
 
 
@@ -58,33 +58,33 @@ class PlannedMachine(Protocol):
 
     @property
     def name(self) -> str:
-        """By which decisions name it."""
+        """Return its name, as decisions use it."""
         ...
 
     @property
     def capacity(self) -> Resources:
-        """All that it has."""
+        """Return all its resources."""
         ...
 
     @property
     def free(self) -> Resources:
-        """What no task holds now, or nothing where it takes no tasks now."""
+        """Return what no task holds now; nothing if the machine takes no tasks now."""
         ...
 
     @property
     def ended(self) -> int:
-        """Counts the claims that have ended.
+        """Return the number of claims that have ended.
 
-        A policy that keeps plans sees by it that more may start than it planned with.
+        If it grew, more may start than a policy planned with.
         """
         ...
 
     def claimed(self) -> Iterator[Claimed]:
-        """What runs there, in the order of the ends."""
+        """Yield the running claims, in the order of their ends."""
         ...
 
     def earliest_s(self, resources: Resources) -> float | None:
-        """When `resources` fit at the latest, if nothing else is started; None: never."""
+        """Return when `resources` fit at the latest if nothing else starts; None: never."""
         ...
 
 
@@ -93,11 +93,11 @@ class View(Protocol):
 
     @property
     def machines(self) -> Sequence[PlannedMachine]:
-        """All that are in reach, by name."""
+        """Return all machines that are online, by name."""
         ...
 
     def queue(self) -> Iterator[WaitingJob]:
-        """What waits and could ever run, in the order that the configuration names.
+        """Yield the waiting jobs that could ever run, in the configured order.
 
         Under an order that draws, each step is a draw: an account is drawn, its next job comes, and
         counts as if it ran. The generator stands still while a decision takes effect.
@@ -130,7 +130,7 @@ class Policy(Protocol):
     """What a file for `--policy FILE.py:CLASS` holds; made once, without arguments."""
 
     def plan(self, view: View, now: Instant) -> Iterable[Decision]:
-        """What happens now. Any iterable will do, a generator too."""
+        """Return the decisions for this moment, as any iterable or as a generator."""
         ...
 
 

@@ -9,7 +9,7 @@ from iriai.model.problem import Problem, Refused, Unreachable
 class Allowance:
     """A quota of one limit of `[limits]`.
 
-    Pure and synchronous: whoever drives it says what is taken and given back.
+    Pure and synchronous: the caller reports what is taken and given back.
     """
 
     def __init__(self, key: str, what: str, most: int) -> None:
@@ -22,22 +22,22 @@ class Allowance:
         self._held: dict[str, int] = {}
 
     def held(self, user: str) -> int:
-        """What `user` holds now."""
+        """Return what `user` holds now."""
         return self._held.get(user, 0)
 
     def has_room(self, user: str, amount: int = 1) -> bool:
-        """Whether `user` may take `amount`; where not, that is counted."""
+        """Return whether `user` may take `amount`; count a refusal where not."""
         if self._held.get(user, 0) + amount <= self.most:
             return True
         self.refusals[user] = self.refusals.get(user, 0) + 1
         return False
 
     def add(self, user: str, amount: int = 1) -> None:
-        """`user` holds so much more, whether or not there was room."""
+        """Add `amount` to what `user` holds, whether or not there is room."""
         self._held[user] = self._held.get(user, 0) + amount
 
     def give_back(self, user: str, amount: int = 1) -> None:
-        """`user` holds so much less."""
+        """Subtract `amount` from what `user` holds."""
         left = self._held[user] - amount
         assert left >= 0, f"{user} gives back more {self.what} than they took"
         if left:
@@ -51,7 +51,7 @@ class Allowance:
             raise self.refusal(user)
 
     def refusal(self, user: str) -> Refused:
-        """What is told whoever has no room."""
+        """Return the error for a user without room."""
         name = self.key.removesuffix("_per_user").replace("_", "-")
         return Refused(
             f"too-many-{name}",
@@ -64,8 +64,8 @@ class Allowance:
 class ConnectionLimits:
     """Limits of the connections of one daemon; pure, as all of `policy`.
 
-    Strangers are counted once they have shown who they are: until then they are in the room of the
-    door that they came through (`daemon.net.acceptor`).
+    Connections count here once they are authenticated; until then the acceptor bounds them
+    (`daemon.net.acceptor`).
     """
 
     def __init__(self, limits: LimitsSection) -> None:
@@ -76,10 +76,10 @@ class ConnectionLimits:
         self._for_users = max(1, limits.connections - limits.connections_reserved)
         self._open = 0
         self.refusals: dict[str, int] = {}
-        """How often each user was turned away since there were too many clients in all."""
+        """The number of times that each user was refused because of too many clients in all."""
 
     def enter(self, user: str, *, is_operator: bool) -> Problem | None:
-        """Count one more connection; or why it is turned away, and nothing is counted."""
+        """Count one more connection; return why it is refused instead, or None."""
         if self._open >= (self._most if is_operator else self._for_users):
             self.refusals[user] = self.refusals.get(user, 0) + 1
             return Unreachable(
@@ -95,7 +95,7 @@ class ConnectionLimits:
         return refusal
 
     def become(self, before: str, user: str, *, is_operator: bool) -> Problem | None:
-        """A connection that was counted for `before` is `user`'s; or why it may not be."""
+        """Count a connection of `before` for `user`; return why it is refused instead, or None."""
         refusal = self._refusal(user, is_operator=is_operator)
         if refusal is None:
             self.per_user.give_back(before)
@@ -103,7 +103,7 @@ class ConnectionLimits:
         return refusal
 
     def leave(self, user: str) -> None:
-        """A connection that was counted for `user` is over."""
+        """Count off a connection of `user`."""
         self._open -= 1
         self.per_user.give_back(user)
 

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 
 class FairTurns:
-    """Users with something to do; pure. Times are seconds of work.
+    """The users who wait to be served; pure. Times are seconds of work.
 
     Start-time fair queueing (Goyal, Vin and Cheng, 1996) with costs that are known afterwards:
     each user has a virtual time, which grows by what serving them took, and who has the smallest
-    is next. Who comes back after a pause begins where the others are, so that idling earns
-    nothing.
+    is next. A user who returns after a pause begins where the others are: idling earns nothing.
     """
 
     def __init__(self) -> None:
         self.waiting: dict[str, float] = {}
-        """The virtual time of each user with something to do; for others to look at."""
+        """The virtual time of each user who waits; read only for others."""
         self._resting: dict[str, float] = {}
-        """The same of those who had nothing more to do, and are ahead of `_floor_s` still."""
+        """The virtual time of users who do not wait, and are still ahead of `_floor_s`."""
         self._floor_s = 0.0
-        """The virtual time of whoever was served last."""
+        """The virtual time of the user who was served last."""
 
     def enter(self, user: str) -> None:
-        """`user` has something to do from now on."""
+        """Enter a user who waits from now on."""
         self.waiting[user] = max(self._resting.pop(user, 0.0), self._floor_s)
 
     def leave(self, user: str) -> None:
-        """`user` has nothing to do any more."""
+        """Remove a user who does not wait any more."""
         virtual_s = self.waiting.pop(user)
         if not self.waiting:
             self._resting.clear()  # nobody is there to be ahead of
@@ -33,7 +32,7 @@ class FairTurns:
             self._resting[user] = virtual_s
 
     def next(self) -> str:
-        """Who is to be served; someone has something to do."""
+        """Return the user to serve; there is one who waits."""
         user = min(self.waiting, key=self.waiting.__getitem__)
         if self.waiting[user] > self._floor_s:
             self._floor_s = self.waiting[user]
@@ -45,5 +44,5 @@ class FairTurns:
         return user
 
     def charge(self, user: str, took_s: float, weight: float = 1.0) -> None:
-        """Serving `user`, who has `weight` times the usual share, took so long."""
+        """Charge `user`, who has `weight` times the usual share, for a service of `took_s`."""
         self.waiting[user] += took_s / weight

@@ -13,7 +13,7 @@ from iriai.model.job import JobSpec
 from iriai.model.problem import Refused
 
 JOB_BYTES = 2048
-"""What a job takes beside its texts."""
+"""The memory of a job beside its texts."""
 NO_LIMIT = 1 << 62
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -64,7 +64,7 @@ class _Held(NamedTuple):
     """One job, or several that are alike."""
 
     holdings: tuple[_Holding, ...]
-    """For whom it counts."""
+    """The holdings in which it counts."""
     size_bytes: int
 
 
@@ -74,8 +74,8 @@ _NOTHING = _Holding()
 class HeldJobs:
     """Unfinished jobs of one home.
 
-    A job counts with all that came with it. Environments are often shared, but whether others share
-    one cannot be told any more once the job that brought it has finished.
+    A job counts with all texts that came with it, even if its environment is shared: whether other
+    jobs share one is not known any more once the job that brought it has finished.
     """
 
     def __init__(self, limits: LimitsSection) -> None:
@@ -90,16 +90,16 @@ class HeldJobs:
         if self.is_by_account:
             self.refusals |= self._account_limits.refusals
         self.freed_bytes = 0
-        """Of jobs that have finished so far; it only grows."""
+        """The bytes of jobs that have finished so far; it only grows."""
         self._users: dict[str, _Holding] = {}
-        """Kept once they are made: there are no more than people."""
+        """Never removed: there are no more of them than users."""
         self._accounts: dict[Account, _Holding] = {}
         self._held: dict[int, _Held] = {}
         self._last_asked: tuple[str, Account, int] | None = None
         self._last = _Held((), 0)
 
     def restore(self, number: int, spec: JobSpec, text_bytes: Mapping[str, int]) -> None:
-        """A job was accepted earlier; `text_bytes` are the sizes of stored texts by digest."""
+        """Count a stored job; `text_bytes` are the sizes of stored texts by digest."""
         texts = (spec.environment, spec.script, spec.stdin)
         size_bytes = len(_encode(spec)) + sum(text_bytes.get(digest, 0) for digest in texts)
         self.add(number, spec.user, spec.account, size_bytes)
@@ -116,7 +116,7 @@ class HeldJobs:
         self._account_limits.check(name, holding, size_bytes + JOB_BYTES, user)
 
     def add(self, number: int, user: str, account: Account, size_bytes: int) -> None:
-        """A job of `user` was accepted, counted for `account`."""
+        """Count an accepted job of `user` for `account`."""
         asked = (user, account, size_bytes)
         if asked != self._last_asked:  # jobs of a loop are alike
             self._last_asked = asked
@@ -127,7 +127,7 @@ class HeldJobs:
             holding.bytes += held.size_bytes
 
     def job_finished(self, number: int) -> None:
-        """A job has finished."""
+        """Count off a job that has finished."""
         held = self._held.pop(number, None)
         if held is None:
             return

@@ -14,13 +14,13 @@ class SharedQuota:
     def __init__(self, most: int) -> None:
         self.most = most
         self.held = 0
-        """By all."""
+        """The amount that all users hold."""
         self._of: dict[Hashable, int] = {}
 
     def hold(self, who: Hashable, amount: int) -> bool:
-        """`who` holds so much from here on, 0: nothing; whether it may.
+        """Set the amount that `who` holds, and return whether that is permitted.
 
-        Who may not is expected to give it back.
+        Where it is not, the caller is expected to give it back.
         """
         self.held += amount - self._of.pop(who, 0)
         if not amount:

@@ -13,16 +13,16 @@ from typing import Generic, NamedTuple, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 KEYS_MAX = 4096
-"""Buckets that are kept; the one that was used least lately is forgotten, and full again then."""
+"""Buckets that are kept; the least recently used is dropped, and full when it is used again."""
 
 
 class Rate(NamedTuple):
     """The burst and rate of a bucket."""
 
     per_s: float
-    """What comes in each second."""
+    """The inflow each second."""
     burst: float
-    """What it holds when it is full, as it is at first."""
+    """The capacity; a new bucket is full."""
 
 
 class TokenBucket:
@@ -36,7 +36,7 @@ class TokenBucket:
         self._at_s = now_s
 
     def consume(self, now_s: float, amount: float = 1.0) -> bool:
-        """Take `amount` out where it is there, or leave it all; whether it was there."""
+        """Take `amount` out if there is that much; return whether there was."""
         self._fill(now_s)
         if amount > self._left:
             return False
@@ -44,19 +44,19 @@ class TokenBucket:
         return True
 
     def spend(self, amount: float) -> None:
-        """Take `amount` out, though it be not there: what is missing comes in first.
+        """Take `amount` out even if there is less; the deficit is filled first.
 
-        Right after `available`, which says what is there by now.
+        Call it right after `available`, which updates the content.
         """
         self._left -= amount
 
     def available(self, now_s: float) -> float:
-        """How much there is."""
+        """Return the content at `now_s`."""
         self._fill(now_s)
         return self._left
 
     def wait_s(self, now_s: float, amount: float = 1.0) -> float:
-        """In how many seconds `amount` will be there, if nobody takes anything meanwhile."""
+        """Return the seconds until the bucket holds `amount`, if nothing is taken meanwhile."""
         self._fill(now_s)
         return max(0.0, (amount - self._left) / self._rate.per_s)
 
@@ -78,15 +78,15 @@ class TokenBuckets(Generic[K]):
         return len(self._buckets)
 
     def consume(self, key: K, now_s: float, amount: float = 1.0) -> bool:
-        """Take `amount` out of the bucket of `key` where it is there; whether it was."""
+        """Take `amount` out of the bucket of `key` if it has that much; return whether it had."""
         return self.of(key, now_s).consume(now_s, amount)
 
     def wait_s(self, key: K, now_s: float, amount: float = 1.0) -> float:
-        """In how many seconds `amount` will be in the bucket of `key`."""
+        """Return the seconds until the bucket of `key` holds `amount`."""
         return self.of(key, now_s).wait_s(now_s, amount)
 
     def of(self, key: K, now_s: float) -> TokenBucket:
-        """The bucket of `key`."""
+        """Return the bucket of `key`, a full one where there is none."""
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = TokenBucket(self.rate, now_s)

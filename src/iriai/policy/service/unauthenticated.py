@@ -1,8 +1,8 @@
 """Unauthenticated connections: how many, and which make room for others.
 
-Whoever is there may connect, so room is what is fought for. A new connection gets the place of one
-that had its time: of whoever has the most, first one that has said nothing. So many that come at
-once do not push each other out, and many that stay silent keep nobody out. Pure: moments of the
+Anybody in the network may connect, so places are scarce. A new connection replaces one whose time
+is over, of the source with the most, first one that has sent nothing. So many that come at once do
+not replace each other, and many that stay silent keep no others out. Pure: moments of the
 steady clock are passed in.
 """
 
@@ -16,12 +16,12 @@ from typing import Generic, NamedTuple, TypeVar
 C = TypeVar("C", bound=Hashable)
 
 SILENT_S = 0.5
-"""How long a connection keeps its place without a word: the first is said at once, and is there
-after one way through the network, or two where it was lost."""
+"""The time that a silent connection keeps its place: a peer sends its first message at once, which
+arrives after one network delay, or two if it was lost."""
 SPEAKING_S = 3.0
-"""How long one keeps it that has said something: a slow line and a busy machine take a second."""
+"""The same after its first message: a slow line and a busy machine take a second."""
 NETWORK_BITS = 64
-"""Of an address of IPv6: whoever has one has all of its network."""
+"""The prefix of an IPv6 address that counts as one source: one host may use all of its network."""
 
 
 class Bounds(NamedTuple):
@@ -37,7 +37,7 @@ class _Held(NamedTuple):
 
 
 class UnauthenticatedConnections(Generic[C]):
-    """Unauthenticated connections. `has_spoken` tells whether anything came over one."""
+    """Unauthenticated connections. `has_spoken` returns whether a connection sent anything."""
 
     def __init__(self, bounds: Bounds, has_spoken: Callable[[C], bool]) -> None:
         self.bounds = bounds
@@ -52,12 +52,12 @@ class UnauthenticatedConnections(Generic[C]):
         return iter(self._held)
 
     def enter(self, connection: C, source: str, now_s: float) -> None:
-        """A connection of `source` is here; `who_goes` has found room for it."""
+        """Enter a connection of `source`, for which `who_goes` has found room."""
         self._held[connection] = _Held(source, now_s)
         self._of_source[source] += 1
 
     def leave(self, connection: C) -> None:
-        """It has proved who it is, or is over; nothing, where that was said before."""
+        """Remove a connection that authenticated or ended; ignore one that was removed before."""
         held = self._held.pop(connection, None)
         if held is not None:
             self._of_source[held.source] -= 1
@@ -65,9 +65,9 @@ class UnauthenticatedConnections(Generic[C]):
                 del self._of_source[held.source]
 
     def who_goes(self, source: str, now_s: float) -> tuple[list[C], str]:
-        """(what is to be closed, why no other of `source` can come): one of them is empty.
+        """Return the connections to close, and why `source` may open no other.
 
-        Both are where there is room.
+        At least one of the two is empty; both are if there is room.
         """
         if self._of_source[source] >= self.bounds.of_source:
             words = f"{self.bounds.of_source} of its connections have not authenticated"
@@ -80,11 +80,11 @@ class UnauthenticatedConnections(Generic[C]):
         return ([], words) if first is None else ([first], "")
 
     def _by_number(self) -> list[str]:
-        """The sources, who has the most first."""
+        """Return the sources, those with the most connections first."""
         return [source for source, _ in self._of_source.most_common()]
 
     def _first_to_go(self, sources: list[str], now_s: float) -> C | None:
-        """One that had its time, of the first of these that has one."""
+        """Return a connection whose time is over, of the first source that has one."""
         over: dict[str, C] = {}
         for connection, held in self._held.items():  # the oldest first
             has_spoken = self._has_spoken(connection)
@@ -97,7 +97,7 @@ class UnauthenticatedConnections(Generic[C]):
 
 
 def source_of(address: str) -> str:
-    """Who may be behind an address: the address itself, or of IPv6 its network."""
+    """Return the source of an address: the address itself, or its network for IPv6."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
