@@ -9,7 +9,7 @@ from iriai.config.sections import JobSection
 from iriai.model.records import AttemptResult
 from iriai.model.state import EndCause, TaskState
 from iriai.policy.placement.calendar import END_SLACK_S
-from iriai.protocol.messages.effects import Part
+from iriai.protocol.messages.effects import Part, TerminateAttempt
 from tests.support.virtual import VirtualMachine, Work
 
 GRACE_S = 10.0
@@ -221,7 +221,7 @@ def test_a_launcher_that_shuts_down_evicts_and_nothing_is_lost():
     machine.wait(10.0)
     machine.launcher.refuses = "the launcher is shutting down"
     for attempt in list(machine.launcher.running):
-        machine.launcher.terminate(attempt, EndCause.EVICTED, 0.0, machine.now_s)
+        machine.launcher.order(TerminateAttempt(attempt, EndCause.EVICTED, 0.0), machine.now_s)
     machine.wait(0.0)
     assert [machine.state(job) for job in jobs] == [TaskState.QUEUED] * 5
     machine.launcher.refuses = ""
@@ -355,5 +355,5 @@ def test_nothing_adds_up_where_all_has_finished():
     assert (queues.entries, queues.accounts, list(queues.classes)) == ({}, {}, [])
     assert parts.broker.state.usage._runs == {}
     assert parts.node.claims() == []
-    assert len(parts.node._capabilities) == 4
+    assert len(parts.node._report.capabilities) == 4
     assert len(parts.broker.state.machines["ume"].capabilities) == 4

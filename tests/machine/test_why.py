@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection
 from iriai.model.alteration import Alteration
-from iriai.model.ids import JobId
+from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import Condition, Dependency
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause, TaskState
+from iriai.protocol.messages.effects import TerminateAttempt
 from tests.support.virtual import VirtualMachine
 
 CPUS = 8
@@ -59,8 +60,7 @@ class Waiting:
         others = [dependency.number for dependency in self.machine.job(self.job).open_after]
         for attempt in list(self.machine.launcher.running):
             if attempt.number in others:
-                cause = EndCause.CANCELLED
-                self.machine.launcher.terminate(attempt, cause, 0.0, self.machine.now_s)
+                self.end(attempt)
 
     def enlarge(self) -> None:
         """Another machine in its place, with as much more as the job asks for."""
@@ -70,7 +70,12 @@ class Waiting:
 
     def end_all(self) -> None:
         for attempt in list(self.machine.launcher.running):
-            self.machine.launcher.terminate(attempt, EndCause.CANCELLED, 0.0, self.machine.now_s)
+            self.end(attempt)
+
+    def end(self, attempt: AttemptId) -> None:
+        """Cancel an attempt that runs."""
+        order = TerminateAttempt(attempt, EndCause.CANCELLED, 0.0)
+        self.machine.launcher.order(order, self.machine.now_s)
 
     def lift_cap(self) -> None:
         configuration = self.machine.configuration
@@ -132,7 +137,7 @@ def test_array_throttle(at_once, lifts):
         machine.machine.home.alter(job.number, Alteration(throttle=at_once + 1), "ann")
     else:
         first = next(iter(machine.launcher.running))
-        machine.launcher.terminate(first, EndCause.CANCELLED, 0.0, machine.now_s)
+        machine.launcher.order(TerminateAttempt(first, EndCause.CANCELLED, 0.0), machine.now_s)
     machine.wait(1.0)
     assert len(machine.starts(job)) == at_once + 1
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from iriai.model.problem import NotAllowed, Problem
-from iriai.wire.changes import Alter, Cancel, Hold, Release
+from iriai.wire.changes import Alter, AskStory, Cancel, Hold, Release
 from iriai.wire.codec import decode_reply, request_frame
 from iriai.wire.machines import Drain, Forget, Link, Resume
 from iriai.wire.parts import PARTS_VERSION
@@ -134,7 +134,7 @@ def test_jobs_of_another_by_range_and_pattern(eve: Attacker, attacked: Installat
         for name in names:
             for change in (eves.cancel, eves.hold, eves.release):
                 assert is_refused(change, [name])
-            for ask in (eves.show, eves.why, eves.story, eves.logs):
+            for ask in (eves.show, eves.why, lambda name: eves.ask(AskStory(name)), eves.logs):
                 assert is_refused(ask, name)
             assert is_refused(eves.alter, Alter((name,), cpus=2))
         assert client.show(job) == before
