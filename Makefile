@@ -43,7 +43,7 @@ run: environment
 # one of them.
 check: test-environment
 	$(BIN)/ruff check .
-	$(PYTEST) -q -n $(WORKERS) --dist worksteal -m check
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -q -n $(WORKERS) --dist worksteal -m check
 
 # The second pass is for tests that need the machine for themselves; there may be none (5).
 test: lint

@@ -14,8 +14,10 @@ from tests.support.tiers import CHECKED, TESTS, Guard, tier
 guard = Guard()
 
 # No deadline: a busy machine is no failure. The same examples in every run of `make test`, so that
-# a red run is red again; HYPOTHESIS_PROFILE=search looks for new ones.
+# a red run is red again, and a quarter of them in `make check`; HYPOTHESIS_PROFILE=search looks for
+# new ones.
 settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=25)
 settings.register_profile("search", deadline=None, max_examples=2_000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 

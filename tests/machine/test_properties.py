@@ -6,6 +6,7 @@ counters, (e); promises, (f); reasons, (h). The pretended launcher is the judge 
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from tests.machine.scenario import (
 )
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(room=rooms, story=actions)
 def test_once_troubles_end_every_feasible_job_finishes(room, story):
