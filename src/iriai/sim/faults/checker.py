@@ -286,7 +286,12 @@ class Checker:
 
 
 def _is_node_of(machine: SimulatedMachine, broker: SimulatedMachine) -> bool:
-    """Return True if the machine runs tasks that this broker matches."""
+    """Return True if the machine runs tasks that this broker matches.
+
+    A machine that only connects outwards is elected by nobody: where a cluster has no others, each
+    of its machines follows itself (spec 008, section 6).
+    """
     plan = machine.plan
-    in_cluster = not plan.broker_at and plan.cluster == broker.plan.cluster
+    follows_itself = plan.outward_only and broker.plan.outward_only
+    in_cluster = not plan.broker_at and plan.cluster == broker.plan.cluster and not follows_itself
     return Part.NODE in plan.parts and (in_cluster or plan.broker_at == broker.plan.name)
