@@ -26,6 +26,7 @@ def test_a_group_of_one_gets_its_half_under_the_lottery_alone():
     assert found["lottery"]["small/d"] == pytest.approx(50.0, abs=2.0)
 
 
+@pytest.mark.soak
 def test_a_discount_moves_work_into_the_night_and_others_wait_less():
     night, waits, price = (panel.numbers for panel in offpeak.run((1,)))
     assert night["x 0.5"]["all"] > night["x 1"]["all"] + 10.0
@@ -34,6 +35,7 @@ def test_a_discount_moves_work_into_the_night_and_others_wait_less():
     assert price["x 0.5"]["all"] < 1.0
 
 
+@pytest.mark.soak
 def test_haste_now_and_then_halves_a_wait_and_always_gains_nothing():
     waits, parts = (panel.numbers for panel in urgency.run((1,)))
     assert waits["now and then"]["ann"] < 0.75 * waits["never"]["ann"]

@@ -10,10 +10,13 @@ from tests.sim.cluster import cluster, front, run
 
 pytestmark = pytest.mark.long
 
-SEEDS = range(1, 31)
+seeds = pytest.mark.parametrize(
+    "seeds", [range(1, 11), pytest.param(range(11, 31), marks=pytest.mark.soak)]
+)
 
 
-def test_machines_are_forgotten_in_worlds_of_faults(monkeypatch):
+@seeds
+def test_machines_are_forgotten_in_worlds_of_faults(monkeypatch, seeds):
     """What the invariants of other tests are checked on does happen there."""
     forgotten: list[str] = []
     forget = Broker.forget_machine
@@ -25,11 +28,12 @@ def test_machines_are_forgotten_in_worlds_of_faults(monkeypatch):
         forgotten.extend([machine] * is_known)
 
     monkeypatch.setattr(Broker, "forget_machine", seen)
-    assert [seed for seed in SEEDS if fails(scenario_of(seed))] == []
+    assert [seed for seed in seeds if fails(scenario_of(seed))] == []
     assert forgotten
 
 
-def test_machines_are_forgotten_with_their_entries_in_worlds_of_faults(monkeypatch):
+@seeds
+def test_machines_are_forgotten_with_their_entries_in_worlds_of_faults(monkeypatch, seeds):
     dropped: list[str] = []
     forget = Broker.member_forgotten
 
@@ -40,7 +44,7 @@ def test_machines_are_forgotten_with_their_entries_in_worlds_of_faults(monkeypat
         dropped.extend([machine] * (was_known and machine not in broker.state.machines))
 
     monkeypatch.setattr(Broker, "member_forgotten", seen)
-    assert [seed for seed in SEEDS if fails(scenario_of(seed, is_elected=True))] == []
+    assert [seed for seed in seeds if fails(scenario_of(seed, is_elected=True))] == []
     assert dropped
 
 
