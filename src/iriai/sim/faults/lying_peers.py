@@ -58,11 +58,10 @@ BEGINS_S, ENDS_S = 20.0, 80.0
 ALONE_S = LEAST_FACTOR * MOST_FACTOR
 """Of a period of 1 s: how long one waits that came up again, and suspects what all others took for
 dead before."""
-ANSWERS_END_S = ENDS_S + ALONE_S
-"""When the liar stops to answer for the dead machine."""
 PROBED_S = 30.0
-"""Seconds in which a machine probes each member. One that restarted believes the liar's answers, so
-it suspects the dead machine after them; nobody shares that, since the others took it for dead."""
+"""Seconds in which a machine probes each member at least once."""
+KNOWN_DEAD_S = ENDS_S + PROBED_S + ALONE_S
+"""When all honest machines take the crashed one for dead; the liar answers for it until then."""
 PATIENCE_S = 60.0
 """Seconds after the last lie in which all honest machines see each other as alive."""
 LIES_PER_S = 10
@@ -145,7 +144,7 @@ class _World:
         while peers.now_s < ENDS_S:
             peers.run_until(peers.now_s + CHECK_EACH_S)
             self._check()
-        peers.run_until_true(self._is_known_dead, ANSWERS_END_S + PROBED_S + ALONE_S)
+        peers.run_until_true(self._is_known_dead, KNOWN_DEAD_S)
         self._check_dead()
         peers.crash(LIAR)  # it is ejected, or stops
         found_s = peers.run_until_true(lambda: not self._lost(), peers.now_s + PATIENCE_S)
@@ -266,7 +265,7 @@ class _World:
         if GONE not in self.honest and own is not None and own.machine == GONE:
             answer = Delivered(GONE, Part.MEMBERSHIP, ProbeAnswer(own.number))
             self.peers.arrive(liar, answer)
-        if self.peers.now_s < ANSWERS_END_S:
+        if self.peers.now_s < KNOWN_DEAD_S:
             self.peers.agenda.after(ANSWERS_EACH_S, self._answer)
 
     def _ahead(self, to: str) -> tuple[Part, Any]:
