@@ -4,6 +4,8 @@ import pytest
 
 from tests.policy.stories import CHARGE_S, Room, by_name, order
 
+pytestmark = pytest.mark.long
+
 JOBS = 10_000
 A_POINT = 0.01
 THREE_AND_ONE = {"lab/ann": 1.0, "lab/ben": 1.0, "lab/cleo": 1.0, "shop/dora": 1.0}

@@ -22,6 +22,8 @@ from iriai.policy.draw.order import NO_GROUPS, Contender, shares_wanted
 from iriai.policy.placement.calendar import is_below
 from tests.policy.stories import contender, order
 
+pytestmark = pytest.mark.long
+
 DAY_S = 86400.0
 BURST = 2.0
 
