@@ -67,6 +67,15 @@ _A = TypeVar("_A", bound=ClientAnswer)
 _row = msgspec.msgpack.Decoder(JobRow).decode
 
 
+def local_directories(state: Path | str | None) -> tuple[str, ...]:
+    """Return the state directories in which a daemon is searched; none where a token names one."""
+    option = None if state is None else str(state)
+    is_named = option or os.environ.get(STATE_VARIABLE)
+    if os.environ.get(TOKEN_VARIABLE) and not is_named:
+        return ()
+    return candidate_directories(option, os.environ, os.geteuid())
+
+
 class Client:
     """A connection to a daemon; for one thread at a time, and a context manager.
 
@@ -92,10 +101,8 @@ class Client:
             NotAllowed: this user may not connect.
             UsageProblem: the path is too long for a socket.
         """
-        option = None if state is None else str(state)
-        directories = candidate_directories(option, os.environ, os.geteuid())
-        is_named = option or os.environ.get(STATE_VARIABLE)
-        token = "" if is_named else os.environ.get(TOKEN_VARIABLE, "")
+        directories = local_directories(state)
+        token = "" if directories else os.environ.get(TOKEN_VARIABLE, "")
         return cls(Connection(directories, follow=follow, token=token))
 
     def __enter__(self) -> Client:

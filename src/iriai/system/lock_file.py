@@ -90,13 +90,24 @@ def holder_of(descriptor: int) -> int | None:
 
 
 def adopt_holder(path: str) -> ProcessHandle | None:
-    """Return a handle of the process that holds the lock; None if there is none."""
-    pid = lock_holder(path)
-    process = adopt(pid) if pid else None
-    if process is not None and lock_holder(path) != pid:  # its number was reused
-        os.close(process.descriptor)
+    """Return a handle of the process that holds the lock; None if there is none.
+
+    Raises PermissionError where the file is another user's, who could name any process in it.
+    """
+    descriptor = open_lock(path)
+    if descriptor is None:
         return None
-    return process
+    try:
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it belongs to another user", path)
+        pid = holder_of(descriptor)
+        process = adopt(pid) if pid else None
+        if process is not None and holder_of(descriptor) != pid:  # its number was reused
+            os.close(process.descriptor)
+            return None
+        return process
+    finally:
+        os.close(descriptor)
 
 
 def _check_ours(descriptor: int, path: str) -> None:

@@ -216,6 +216,17 @@ def test_a_process_that_a_lock_names_is_believed_only_with_its_start_and_boot(tm
     assert adopt_holder(path) is None
 
 
+@pytest.mark.root
+def test_a_lock_of_somebody_else_names_no_process(people, tmp_path):
+    """Whoever owns the file could write any process into it."""
+    path = str(tmp_path / "daemon.lock")
+    lock = take_lock(path)
+    os.chown(path, people.eve.uid, people.eve.gid)
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        adopt_holder(path)
+    os.close(lock)
+
+
 def test_a_full_disk_is_named(tmp_path):
     paths = ready(tmp_path)
     os.symlink("/dev/full", f"{tmp_path}/probe")

@@ -67,6 +67,12 @@ class GlobalOptions:
         state = None if self.state is None else str(self.state)
         return state_directory(state, os.environ, os.geteuid())
 
+    def local_directories(self) -> tuple[str, ...]:
+        """Return the state directories that `connect` tries; none where it uses a token."""
+        from iriai.client.client import local_directories
+
+        return local_directories(self.state)
+
     def connect(self, *, follow: bool = True) -> Client:
         """Connect to the daemon; see `Client.connect`."""
         from iriai.client.client import Client

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.client.connection import candidate_directories
 from iriai.model.problem import Unreachable
+
+AWAY_CODES = frozenset({"no-daemon", "daemon-gone", "turned-away"})
+"""Codes of problems that a daemon causes which does not run, or ended before its answer."""
 
 
 def down(
@@ -21,16 +22,19 @@ def down(
     """Stop the daemon and its supervisor; running tasks go on until 'iriai up' adopts them.
 
     Waiting jobs keep waiting, durably. 'down --kill' also ends what an earlier 'down' left running.
+    It works without a daemon too: then it ends the supervisor, which would start one again.
     """
+    directories = options.local_directories()
     try:
-        client = options.connect(follow=False)
+        with options.connect(follow=False) as client:
+            welcome = client.welcome
+            directories = tuple(each for each in directories if each == welcome.state_directory)
+            client.down(kill=kill)
     except Unreachable as problem:
-        if problem.code != "no-daemon" or not kill or not _end_leftover(options):
+        is_away = problem.code in AWAY_CODES or (kill and problem.code == "daemon-silent")
+        if not is_away or not _end_directly(options, directories, kill=kill):
             raise
         return
-    with client:
-        welcome = client.welcome
-        client.down(kill=kill)
     tasks = ", and its tasks were ended" if kill else "; running tasks go on"
     options.print_result(
         {"home": welcome.home, "daemon_pid": welcome.daemon_pid, "killed": kill},
@@ -38,17 +42,19 @@ def down(
     )
 
 
-def _end_leftover(options: GlobalOptions) -> bool:
-    """End the launcher that an earlier `down` left with its tasks; return whether there was one."""
-    from iriai.supervisor.orphaned_launcher import end_launcher
+def _end_directly(options: GlobalOptions, directories: tuple[str, ...], *, kill: bool) -> bool:
+    """End the processes of the first directory that has any; return whether there were any."""
+    from iriai.supervisor.down import end_processes
 
-    named = None if options.state is None else str(options.state)
-    for directory in candidate_directories(named, os.environ, os.geteuid()):
-        pid = end_launcher(directory)
-        if pid is not None:
+    for directory in directories:
+        ended = end_processes(directory, kill=kill)
+        if ended is not None:
+            pids = zip(("supervisor", "daemon", "launcher"), ended, strict=True)
+            parts = ", ".join(f"{part} (process {pid})" for part, pid in pids if pid is not None)
+            tasks = "every task was ended" if kill else "running tasks go on"
             options.print_result(
-                {"home": None, "launcher_pid": pid, "killed": True},
-                f"The launcher that an earlier 'iriai down' left in {directory} has ended.",
+                {"home": None, **ended._asdict(), "killed": kill},
+                f"No daemon answered in {directory}. Ended: {parts}; {tasks}.",
             )
             return True
     return False

@@ -1,0 +1,129 @@
+"""What operators can do while the daemon cannot start, or is killed again and again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from iriai.model.problem import ExitCode
+from tests.endtoend.installation import CALL_WAIT_S, IRIAI, Installation
+from tests.support.waiting import is_gone, until
+
+BROKEN = "[machine]\ncpus = 'many'\n"
+
+
+def owner(iriai: Installation, *words: str) -> subprocess.CompletedProcess[str]:
+    """`iriai WORDS` as the owner of the state directory."""
+    return subprocess.run(
+        [IRIAI, *words],
+        capture_output=True,
+        text=True,
+        env=iriai.environment(),
+        timeout=CALL_WAIT_S,
+        check=False,
+    )
+
+
+def log(iriai: Installation) -> str:
+    """What the supervisor has logged."""
+    return Path(iriai.paths.log_of("supervisor")).read_text()
+
+
+def begin_sleep(iriai: Installation) -> int:
+    """Start a job that would sleep for long; return the process of its task."""
+    note = iriai.work / "pid"
+    with iriai.client() as client:
+        client.submit(
+            iriai.draft(
+                "/bin/sh", "-c", f"echo $$ > {note}.new; mv {note}.new {note}; exec sleep 1000"
+            )
+        )
+    until(note.exists, "the task's begin")
+    return int(note.read_text())
+
+
+def break_daemon(iriai: Installation) -> None:
+    """Let the daemon die and fail at its next starts."""
+    iriai.configure(BROKEN)
+    iriai.kill("daemon")
+    until(lambda: "exit code 2" in log(iriai), "a failed start")
+
+
+def test_down_kill_ends_everything_while_the_daemon_cannot_start(iriai):
+    iriai.start()
+    task = begin_sleep(iriai)
+    supervisor, launcher = iriai.pid("supervisor"), iriai.pid("launcher")
+    break_daemon(iriai)
+    said = owner(iriai, "--json", "down", "--kill")
+    assert said.returncode == ExitCode.DONE, said
+    ended = json.loads(said.stdout)
+    assert (ended["supervisor_pid"], ended["launcher_pid"]) == (supervisor, launcher)
+    iriai.supervisor.wait()
+    assert is_gone(task)
+    assert iriai.processes() == {}
+
+
+def test_down_without_kill_leaves_the_tasks_of_a_daemon_that_cannot_start(iriai):
+    iriai.start()
+    task = begin_sleep(iriai)
+    break_daemon(iriai)
+    said = owner(iriai, "down")
+    assert said.returncode == ExitCode.DONE, said
+    assert "running tasks go on" in said.stdout
+    iriai.supervisor.wait()
+    assert not is_gone(task)
+    iriai.configure("")
+    iriai.start()
+    assert not is_gone(task)
+    assert owner(iriai, "down", "--kill").returncode == ExitCode.DONE
+    assert is_gone(task)
+
+
+def test_down_kill_ends_a_machine_whose_daemon_is_killed_again_and_again(iriai):
+    iriai.start()
+    task = begin_sleep(iriai)
+    over = threading.Event()
+
+    def blows() -> None:
+        while not over.wait(0.01):
+            iriai.kill("daemon")
+
+    killer = threading.Thread(target=blows)
+    killer.start()
+    try:
+        said = owner(iriai, "down", "--kill")
+    finally:
+        over.set()
+        killer.join()
+    assert said.returncode == ExitCode.DONE, said
+    iriai.supervisor.wait()
+    assert is_gone(task)
+    assert iriai.processes() == {}
+
+
+def test_down_kill_ends_a_daemon_that_is_stopped_and_watched_by_nobody(iriai):
+    iriai.start()
+    daemon = iriai.pid("daemon")
+    iriai.supervisor.kill()
+    iriai.supervisor.wait()
+    os.kill(daemon, signal.SIGSTOP)
+    said = owner(iriai, "down", "--kill")
+    assert said.returncode == ExitCode.DONE, said
+    assert iriai.processes() == {}
+
+
+@pytest.mark.root
+def test_another_user_ends_nothing(iriai, people):
+    iriai.start()
+    break_daemon(iriai)
+    said = iriai.call("down", "--kill", person=people.bob)
+    assert said.returncode == ExitCode.NOT_ALLOWED, said
+    assert "belong to another user" in said.stderr
+    assert iriai.pid("supervisor") is not None
+    assert iriai.pid("launcher") is not None
