@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from iriai.protocol.directory import entry_table
+from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.ledger.use_bounds import UseBounds
 from iriai.protocol.membership.doubts import Doubts
 from iriai.protocol.membership.membership import Membership
@@ -45,6 +46,11 @@ def _is_answered_by_all(whole: Any, probes: Any, number: int, sender: str) -> An
     return whole(probes, number, own.machine if is_own else sender)
 
 
+def _forgets_its_certificate(whole: Any, table: Any, *args: Any) -> None:
+    whole(table, *args)
+    table._verifier.known.pop(table._own, None)
+
+
 def _no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entry_table, "AHEAD_S_MAX", 1e15)
 
@@ -65,6 +71,10 @@ LYING: dict[str, tuple[Patch, int]] = {
     "a machine is dead when one says so": (around(Membership, "_suspect", _is_dead_at_once), 1),
     "an incarnation may be ahead of all clocks": (_no_bound, 1),
     "anybody answers a probe": (around(Probes, "answered", _is_answered_by_all), 1),
+    "a machine does not know its own certificate": (
+        around(EntryTable, "put", _forgets_its_certificate),
+        194,
+    ),
     "a machine counts what it says": (instead(UseBounds, "excess", lambda *_: ""), 1),
 }
 """With each a seed that found it when this was written."""

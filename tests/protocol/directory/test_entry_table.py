@@ -69,6 +69,15 @@ class Desk:
 EJECTION = signed_document(SEED, "ume", EntryKind.EJECT, 7, b"stolen")
 
 
+def test_a_machine_that_lost_its_state_verifies_what_it_published_before():
+    desk = Desk(needs_certificates=True)
+    own = entry("own", EntryKind.CERTIFICATE, body=KeyedSigner(SEED, "own").certificate)
+    desk.table.put(own, at(0.0))
+    earlier = entry("own", EntryKind.MEMBER, incarnation=9, body=member("own", 9))
+    assert desk.take(earlier) is MergeResult.NEW
+    assert desk.table.drain_echoes() == [earlier]
+
+
 @pytest.mark.parametrize(
     ("bad", "code"),
     [

@@ -152,6 +152,8 @@ class EntryTable:
     def put(self, entry: Entry, now: Instant, age_s: float = 0.0) -> None:
         """Store a verified entry: this machine's own, or a merged one."""
         key, row = entry.key, entry.row
+        if key == (self._own, EntryKind.CERTIFICATE):  # it verifies what we published earlier
+            self._verifier.introduce(self._own, entry.body)
         held = _Held(entry, row, now.steady_s - age_s)
         if key not in self._held:
             self._machines[key.machine] = self._machines.get(key.machine, 0) + 1
