@@ -7,7 +7,10 @@ experiments count, wherever they lie. `files`. `largest_folder`: the most files 
 `model` aside. `twins`: public class names with more than one home. `modules_with_one_importer`.
 `files_per_submit`: files that run, in all four processes, for one `iriai submit -- sleep 1` at an
 iriai that has run some before. `moves_per_submit`: calls of the daemon from one file to another
-then. `docstrings`: the share of public functions and classes that have one.
+then. `docstrings`: the share of public functions and classes that have one. `driver_lines`: every
+line of `daemon` and `supervisor`; `deciding_lines`: those of its functions that neither await nor
+reach a socket, file, clock or process, by the rule in `harness/driver_lines.py`; `--deciding` lists
+these functions.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from typing import Any
 
 from harness import trace_moves
 from harness.commit import Commit
+from harness.driver_lines import Source, driver_figures, modules_of
 from harness.kept_folder import kept_folder
 from harness.report import finish, machine_facts
 from harness.task_user import task_user
@@ -104,6 +108,7 @@ def layout(root: Path) -> dict[str, object]:
         ),
         "public_names": public,
         "docstrings": round(documented / public, 4),
+        **driver_figures(root),
     }
 
 
@@ -137,9 +142,17 @@ def main() -> None:
     parser.add_argument("base", nargs="?", help="a commit to compare with")
     parser.add_argument("--head", default="HEAD", help="the commit that is measured")
     parser.add_argument("--quick", action="store_true", help="only what the text of HEAD gives")
+    parser.add_argument("--deciding", action="store_true", help="the functions behind that figure")
     given = parser.parse_args()
+    here = Path(__file__).resolve().parent.parent
+    if given.deciding:
+        found = sorted(Source(modules_of(here)).deciding(), key=lambda each: each[2])
+        for name, line, lines in found:
+            print(f"{lines:4} {name} (line {line})")
+        finish({"deciding_lines": sum(lines for _, _, lines in found)})
+        return
     if given.quick:
-        finish({"head": layout(Path(__file__).resolve().parent.parent)})
+        finish({"head": layout(here)})
         return
     task_user()
     figures: dict[str, object] = {}
