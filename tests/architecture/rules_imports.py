@@ -62,14 +62,11 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
 # A process imports what it uses: libraries that cost memory or start-up time, and the packages
 # that may load them. Where a library is not named here anybody may.
 LIBRARIES: Mapping[str, frozenset[str]] = {
-    "alembic": frozenset({"store"}),
     "cryptography": frozenset({"identity"}),
     "classad2": frozenset({"classad"}),
     "matplotlib": frozenset({"sim", "cli"}),
     "numpy": frozenset({"classad", "policy", "daemon"}),  # daemon: to measure, in another process
-    "psutil": frozenset({"daemon", "launcher", "cli"}),
     "rich": frozenset({"cli"}),
-    "sqlalchemy": frozenset({"store"}),
     "typer": frozenset({"cli"}),
     "uvloop": frozenset({"daemon"}),
 }

@@ -15,6 +15,7 @@ FIGURES = {
     "no_head.py": {"figures"},
     "latency.py": {"p50_ms", "p99_ms", "command_p50_ms", "peers"},
     "match.py": {"speedup_over_classad2", "same_answers", "one_machine_changed_ms"},
+    "start.py": {"first_up_s", "up_s", "daemon_rss_mb", "packages", "installed_mb"},
     "footprint.py": {
         "idle_rss_mb",
         "idle_cpu_percent",

@@ -1,103 +1,62 @@
-"""The schema is what the migrations make, and Alembic is not there where it is not needed."""
+"""Numbered migrations bring a database to the schema of this version, each once, or not at all."""
 
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
+from contextlib import closing
 
 import pytest
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import inspect
-from sqlalchemy.exc import OperationalError
 
-from iriai.model.problem import Problem
-from iriai.store import Store, schema, sqlite
-from iriai.store.codec import encode
-from iriai.store.migrate import MIGRATIONS, migrate_here
-from tests.store.records import spec
+from iriai.store import Store, schema
+from iriai.store.reading import HistoryRow
+from tests.store.records import ANN, accepted, finished, result
+
+LATER = (
+    *schema.MIGRATIONS,
+    "ALTER TABLE jobs ADD COLUMN colour TEXT NOT NULL DEFAULT 'none';",
+    "UPDATE jobs SET colour = 'red' WHERE colour = 'none';",
+)
+"""Of an iriai to come."""
 
 
-def test_the_migrations_make_the_tables_of_the_schema(path):
-    with sqlite.migration_engine(path).connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, schema.metadata) == []
+def version_of(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("PRAGMA user_version").fetchone()[0]
 
 
-def test_the_view_has_the_columns_that_queries_name(path):
-    engine = sqlite.reading_engine(path)
-    columns = [each["name"] for each in inspect(engine).get_columns("history")]
-    engine.dispose()
-    assert columns == [each.name for each in schema.history.columns]
-
-
-def test_revisions_are_ascending_numbers_and_the_last_is_the_schema_s():
-    scripts = ScriptDirectory(str(MIGRATIONS))
-    revisions = [each.revision for each in scripts.walk_revisions()][::-1]
-    assert revisions == [f"{number:04}" for number in range(1, len(revisions) + 1)]
-    assert scripts.get_heads() == [schema.REVISION]
-
-
-@pytest.mark.parametrize("is_new", [True, False])
-def test_a_daemon_never_loads_alembic(tmp_path, path, is_new):
-    code = (
-        "import sys; from pathlib import Path; from iriai.store import Store\n"
-        "Store.open(Path(sys.argv[1])).close()\n"
-        "print([name for name in sys.modules if name.startswith('alembic')])\n"
-    )
-    place = tmp_path / "new.db" if is_new else path
-    command = [sys.executable, "-c", code, str(place)]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-def test_a_migration_that_fails_has_not_begun(tmp_path):
+def test_a_new_database_has_had_every_migration(tmp_path, monkeypatch):
+    monkeypatch.setattr(schema, "MIGRATIONS", LATER)
     path = tmp_path / "iriai.db"
-    stumbling_block = sqlite3.connect(path)
-    stumbling_block.execute("CREATE TABLE ledger (is_in_the_way TEXT)")
-    before = list(stumbling_block.iterdump())
-    with pytest.raises(OperationalError, match="already exists"):
-        migrate_here(path)
-    assert list(stumbling_block.iterdump()) == before
-    stumbling_block.close()
+    Store.open(path).close()
+    assert version_of(path) == len(LATER)
 
 
-def test_why_a_database_could_not_be_migrated_is_told(path):
-    older = sqlite.connect(path)
-    older.execute("UPDATE alembic_version SET version_num='0000'")
-    older.close()
-    with pytest.raises(Problem, match="could not be brought to the schema of this version") as told:
-        Store.open(path)
-    assert told.value.code == "state-not-migrated"
-    assert "0000" in told.value.message
+@pytest.mark.parametrize("had", range(1, len(LATER)))
+def test_a_database_gets_the_migrations_that_it_lacks_and_keeps_its_rows(path, monkeypatch, had):
+    with closing(Store.open(path)) as store:
+        store.write([accepted(1, ANN), result(1), finished(1)])
+    for known in (had, len(LATER)):
+        monkeypatch.setattr(schema, "MIGRATIONS", LATER[:known])
+        Store.open(path).close()
+    with closing(Store.open(path)) as store:
+        assert [row.job for row in store.history()] == [1]
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT colour FROM jobs").fetchall() == [("red",)]
+    assert version_of(path) == len(LATER)
 
 
-def test_a_store_of_the_first_schema_keeps_its_history(tmp_path):
-    path = tmp_path / "iriai.db"
-    path.touch(mode=0o600)
-    engine = sqlite.migration_engine(path)
-    config = Config()
-    config.set_main_option("path_separator", "os")
-    config.set_main_option("script_location", str(MIGRATIONS))
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-    engine.dispose()
-    old = sqlite3.connect(path)
-    old.execute(
-        "INSERT INTO jobs VALUES (1, 'lab', 'ann', 'ann', 'job', ?, 1.0, NULL, NULL, NULL)",
-        (encode(spec()),),
-    )
-    old.execute(
-        "INSERT INTO attempts VALUES"
-        " (1, 0, 1, 'ume', 'completed', 0, NULL, 2.0, 0, 0, 0, 1.0, 3.0, 2.0, 2.0, '')"
-    )
-    old.commit()
-    old.close()
-    store = Store.open(path)
-    [row] = store.history()
-    store.close()
-    assert (row.job, row.charge_s, row.factors, row.user_name) == (1, 2.0, (), "ann")
+def test_a_migration_that_fails_has_not_begun(path, monkeypatch):
+    with closing(sqlite3.connect(path)) as connection:
+        before = list(connection.iterdump())
+        monkeypatch.setattr(schema, "MIGRATIONS", (*LATER, "DROP TABLE jobs; DROP TABLE gone;"))
+        with pytest.raises(sqlite3.OperationalError, match="no such table: gone"):
+            Store.open(path)
+        assert list(connection.iterdump()) == before
+    assert version_of(path) == len(schema.MIGRATIONS) - 3
+
+
+def test_the_view_of_the_history_has_the_columns_of_its_rows(path):
+    with closing(sqlite3.connect(path)) as connection:
+        columns = [each[1] for each in connection.execute("PRAGMA table_info(history)")]
+    fields = [name.removeprefix("encoded_") for name in HistoryRow._fields]
+    assert columns == fields

@@ -9,8 +9,6 @@ from random import Random
 import pytest
 
 from iriai.store import Store
-from iriai.store import store as store_module
-from iriai.store.migrate import migrate_here
 from tests.store import workload
 from tests.store.model import Remembered
 from tests.store.power import Acknowledge, Disk, Sync, Write, trace
@@ -71,10 +69,7 @@ def batches_found(directory, states):
 
 
 @pytest.mark.timeout(600)
-def test_nothing_acknowledged_is_lost_and_nothing_is_there_by_half(
-    steps, states, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(store_module, "migrate", migrate_here)
+def test_nothing_acknowledged_is_lost_and_nothing_is_there_by_half(steps, states, tmp_path):
     seen = set()
     for moment, disk in enumerate(cuts(steps)):
         for seed in SEEDS:
@@ -87,9 +82,8 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_there_by_half(
     assert seen == set(range(workload.BATCHES + 1))
 
 
-def test_without_full_syncs_acknowledged_batches_are_lost(states, tmp_path, monkeypatch):
+def test_without_full_syncs_acknowledged_batches_are_lost(states, tmp_path):
     """The judge can see: the same store, told to sync less, is found out."""
-    monkeypatch.setattr(store_module, "migrate", migrate_here)
     lost = 0
     for moment, disk in enumerate(cuts(traced(tmp_path, "NORMAL"))):
         directory = tmp_path / str(moment)

@@ -14,8 +14,6 @@ from random import Random
 from iriai.model.ids import AttemptId
 from iriai.model.records import ClaimsDropped, Incarnated, Snapshot
 from iriai.store import Store, sqlite
-from iriai.store import store as store_module
-from iriai.store.migrate import migrate_here
 from tests.store.records import accepted, claim, counter, event, finished, result
 
 BATCHES = 40
@@ -44,7 +42,6 @@ def batches():
 
 def write_all(directory, synchronous):
     """Make a store, and write all batches to it."""
-    store_module.migrate = migrate_here  # in this process, which is the one that is traced
     sqlite.CHECKPOINT_PAGES = 50  # often, for there is little to write
     acknowledged = os.open(directory / "acknowledged", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     pending = list(enumerate(batches(), start=1))

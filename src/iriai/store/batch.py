@@ -6,28 +6,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any
 
 from msgspec.structs import astuple
-from sqlalchemy import (
-    CTE,
-    ColumnClause,
-    ColumnElement,
-    Float,
-    Integer,
-    LargeBinary,
-    String,
-    Table,
-    bindparam,
-    column,
-    delete,
-    func,
-    literal_column,
-    select,
-    update,
-    values,
-)
-from sqlalchemy.sql import ClauseElement
 
 from iriai.model.records import (
     AttemptResult,
@@ -47,9 +27,7 @@ from iriai.model.records import (
     Snapshot,
 )
 from iriai.model.state import EndCause
-from iriai.store import schema
 from iriai.store.codec import digests_of, drop_history, encode, encode_buckets, encode_factors
-from iriai.store.sqlite import DIALECT, Insert, insert
 
 Row = Sequence[object]
 """Values in the order of the parameters of a statement."""
@@ -62,19 +40,15 @@ prepared; powers of two fill any number with few."""
 class BulkStatement:
     """One statement that takes any number of rows.
 
-    Made from a statement for one row, in which the row stands as one group of parameters.
+    Made from SQL in which `{rows}` stands for them: `INSERT INTO meta VALUES {rows}`.
 
     Each step into SQLite gives up Python's lock, and getting it back from a busy thread costs up
     to a switch interval. One statement for 32 rows instead of 32 for one row makes that bearable,
     and is faster by itself.
     """
 
-    def __init__(self, statement: ClauseElement) -> None:
-        compiled = statement.compile(dialect=DIALECT)
-        self._text = str(compiled)
-        self._width = len(compiled.params)
-        self._group = f"({', '.join('?' * self._width)})"
-        assert self._text.count(self._group) == 1, self._text
+    def __init__(self, text: str) -> None:
+        self._text = text
         self._texts: dict[int, str] = {}
 
     def run(self, cursor: sqlite3.Cursor, rows: Sequence[Row], *, one_by_one: bool = False) -> None:
@@ -86,83 +60,51 @@ class BulkStatement:
         for size in (1,) if one_by_one else CHUNKS:
             while len(rows) - start >= size:
                 chunk = rows[start : start + size]
-                cursor.execute(self._of_size(size), tuple(chain.from_iterable(chunk)))
+                text = self._texts.get(size) or self._of_chunk(chunk)
+                cursor.execute(text, tuple(chain.from_iterable(chunk)))
                 start += size
 
-    def _of_size(self, size: int) -> str:
-        text = self._texts.get(size)
-        if text is None:
-            groups = ", ".join([self._group] * size)
-            text = self._texts[size] = self._text.replace(self._group, groups)
+    def _of_chunk(self, chunk: Sequence[Row]) -> str:
+        group = f"({', '.join('?' * len(chunk[0]))})"
+        text = self._text.replace("{rows}", ", ".join([group] * len(chunk)))
+        self._texts[len(chunk)] = text
         return text
 
 
-def insertion(table: Table) -> BulkStatement:
-    """Insert rows that are not there yet."""
-    return BulkStatement(_insert(table))
-
-
-def insertion_of_missing(table: Table) -> BulkStatement:
-    """Insert rows, but leave those alone that are there."""
-    return BulkStatement(_insert(table).on_conflict_do_nothing())
-
-
-def replacement(table: Table) -> BulkStatement:
-    """Insert rows, or give those that are there their new values."""
-    statement = _insert(table)
-    keys = [column.name for column in table.primary_key]
-    changed = {c.name: statement.excluded[c.name] for c in table.columns if c.name not in keys}
-    return BulkStatement(statement.on_conflict_do_update(index_elements=keys, set_=changed))
-
-
-def _insert(table: Table) -> Insert:
-    return insert(table).values({c.name: bindparam(c.name) for c in table.columns})
-
-
-def deletion_of_claims() -> BulkStatement:
-    """Rows: (attempt)."""
-    dropped = _given_rows("dropped", column("attempt", String))
-    named = select(dropped.c.attempt)
-    return BulkStatement(delete(schema.claims).where(schema.claims.c.attempt.in_(named)))
-
-
-def marking_of_finished() -> BulkStatement:
-    """Rows: (number, wall_s, cause); counts `succeeded`, once for each job."""
-    ended = _given_rows(
-        "ended", column("number", Integer), column("wall_s", Float), column("cause", String)
-    )
-    completed: ColumnElement[str] = literal_column(f"'{EndCause.COMPLETED.value}'")
-    succeeded = select(func.count()).where(
-        schema.attempts.c.job == ended.c.number, schema.attempts.c.cause == completed
-    )
-    return BulkStatement(
-        update(schema.jobs)
-        .where(schema.jobs.c.number == ended.c.number)
-        .values(
-            finished_wall_s=ended.c.wall_s,
-            cause=ended.c.cause,
-            succeeded=succeeded.scalar_subquery(),
-        )
-    )
-
-
-def alteration_of_jobs() -> BulkStatement:
-    """Rows: (number, name, spec) of finished jobs that were altered before they ended."""
-    altered = _given_rows(
-        "altered", column("number", Integer), column("name", String), column("spec", LargeBinary)
-    )
-    return BulkStatement(
-        update(schema.jobs)
-        .where(schema.jobs.c.number == altered.c.number)
-        .values(job_name=altered.c.name, spec=altered.c.spec)
-    )
-
-
-def _given_rows(name: str, *columns: ColumnClause[Any]) -> CTE:
-    """Return a table expression of the rows that the statement is run for."""
-    return values(*columns).data([tuple(bindparam(each.name) for each in columns)]).cte(name)
-
-
+# Values in the order of the columns of each table (`schema`).
+_PAYLOADS = BulkStatement("INSERT INTO payloads VALUES {rows} ON CONFLICT DO NOTHING")
+_PAYLOAD_USES = BulkStatement("INSERT INTO payload_uses VALUES {rows}")
+_NOTICES = BulkStatement("INSERT INTO notices VALUES {rows} ON CONFLICT DO NOTHING")
+_JOBS = BulkStatement("INSERT INTO jobs VALUES {rows}")
+_EVENTS = BulkStatement("INSERT INTO events VALUES {rows}")
+# A second result of one attempt is dropped: the first has been charged.
+_ATTEMPTS = BulkStatement("INSERT INTO attempts VALUES {rows} ON CONFLICT DO NOTHING")
+# Where a claim is as it was nothing is written, unlike by REPLACE.
+_CLAIMS = BulkStatement(
+    "INSERT INTO claims VALUES {rows}"
+    " ON CONFLICT (attempt) DO UPDATE SET claim = excluded.claim WHERE claim != excluded.claim"
+)
+_LEDGER = BulkStatement("REPLACE INTO ledger VALUES {rows}")
+_META = BulkStatement("REPLACE INTO meta VALUES {rows}")
+_DRAIN = "REPLACE INTO drain VALUES (1, ?, ?, ?)"
+_DROPPED = BulkStatement(
+    "WITH dropped (attempt) AS (VALUES {rows})"
+    " DELETE FROM claims WHERE attempt IN (SELECT attempt FROM dropped)"
+)
+# Counts `succeeded`, once for each job.
+_FINISHED = BulkStatement(
+    "WITH ended (number, wall_s, cause) AS (VALUES {rows})"
+    " UPDATE jobs SET finished_wall_s = ended.wall_s, cause = ended.cause, succeeded ="
+    " (SELECT count(*) FROM attempts"
+    f" WHERE attempts.job = ended.number AND attempts.cause = '{EndCause.COMPLETED}')"
+    " FROM ended WHERE jobs.number = ended.number"
+)
+# Of finished jobs that were altered before they ended.
+_ALTERED = BulkStatement(
+    "WITH altered (number, name, spec) AS (VALUES {rows})"
+    " UPDATE jobs SET job_name = altered.name, spec = altered.spec"
+    " FROM altered WHERE jobs.number = altered.number"
+)
 _DELETE_EARLIER_EVENTS = "DELETE FROM events WHERE job = ? AND sequence < ?"
 _DELETE_NOTICE = "DELETE FROM notices WHERE job = ?"
 _DELETE_DRAIN = "DELETE FROM drain"
@@ -266,65 +208,48 @@ _content_of: Callable[[Row], bytes] = itemgetter(1)
 _spec_of: Callable[[Row], bytes] = itemgetter(5)
 
 
-class BatchWriter:
-    """The prepared statements, and the order they go in."""
+def write_batch(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
+    """Execute `batch` within the transaction of `cursor`."""
+    _write_payloads(cursor, batch.payloads)
+    _PAYLOAD_USES.run(cursor, batch.payload_uses)
+    are_large = sum(map(len, map(_spec_of, batch.jobs))) > 16 * BOUND_BYTES_MAX
+    _JOBS.run(cursor, batch.jobs, one_by_one=are_large)
+    _EVENTS.run(cursor, batch.events)
+    if batch.snapshots:
+        cursor.executemany(_DELETE_EARLIER_EVENTS, batch.snapshots)
+    # Attempts first: marking a job finished counts those that succeeded.
+    _ATTEMPTS.run(cursor, batch.attempts)
+    _FINISHED.run(cursor, batch.finished)
+    _ALTERED.run(cursor, batch.altered)
+    _write_claims(cursor, batch.claims)
+    _LEDGER.run(cursor, list(batch.ledger.values()))
+    _META.run(cursor, list(batch.meta.items()))
+    _write_notices(cursor, batch.notices)
+    for record in batch.history:
+        drop_history(cursor, record)
+    match batch.drain:
+        case Drained(reason, by, since_wall_s):
+            cursor.execute(_DRAIN, (reason, by, since_wall_s))
+        case Resumed():
+            cursor.execute(_DELETE_DRAIN)
 
-    def __init__(self) -> None:
-        self._payloads = insertion_of_missing(schema.payloads)
-        self._payload_uses = insertion(schema.payload_uses)
-        self._notices = insertion_of_missing(schema.notices)
-        self._jobs = insertion(schema.jobs)
-        self._events = insertion(schema.events)
-        # A second result of one attempt is dropped: the first has been charged.
-        self._attempts = insertion_of_missing(schema.attempts)
-        self._finished = marking_of_finished()
-        self._altered = alteration_of_jobs()
-        self._claims = replacement(schema.claims)
-        self._dropped = deletion_of_claims()
-        self._ledger = replacement(schema.ledger)
-        self._meta = replacement(schema.meta)
-        self._drain = replacement(schema.drain)
 
-    def write(self, cursor: sqlite3.Cursor, batch: WriteSet) -> None:
-        """Execute `batch` within the transaction of `cursor`."""
-        self._write_payloads(cursor, batch.payloads)
-        self._payload_uses.run(cursor, batch.payload_uses)
-        are_large = sum(map(len, map(_spec_of, batch.jobs))) > 16 * BOUND_BYTES_MAX
-        self._jobs.run(cursor, batch.jobs, one_by_one=are_large)
-        self._events.run(cursor, batch.events)
-        if batch.snapshots:
-            cursor.executemany(_DELETE_EARLIER_EVENTS, batch.snapshots)
-        # Attempts first: marking a job finished counts those that succeeded.
-        self._attempts.run(cursor, batch.attempts)
-        self._finished.run(cursor, batch.finished)
-        self._altered.run(cursor, batch.altered)
-        self._write_claims(cursor, batch.claims)
-        self._ledger.run(cursor, list(batch.ledger.values()))
-        self._meta.run(cursor, list(batch.meta.items()))
-        self._write_notices(cursor, batch.notices)
-        for record in batch.history:
-            drop_history(cursor, record)
-        match batch.drain:
-            case Drained(reason, by, since_wall_s):
-                self._drain.run(cursor, [(1, reason, by, since_wall_s)])
-            case Resumed():
-                cursor.execute(_DELETE_DRAIN)
+def _write_payloads(cursor: sqlite3.Cursor, payloads: list[Row]) -> None:
+    _PAYLOADS.run(cursor, payloads)
+    if sum(map(len, map(_content_of, payloads))) > BOUND_BYTES_MAX:
+        # A statement keeps what it was given last: now nothing, for keys that are there.
+        _PAYLOADS.run(cursor, [(digest, b"") for digest, _ in payloads])
 
-    def _write_payloads(self, cursor: sqlite3.Cursor, payloads: list[Row]) -> None:
-        self._payloads.run(cursor, payloads)
-        if sum(map(len, map(_content_of, payloads))) > BOUND_BYTES_MAX:
-            # A statement keeps what it was given last: now nothing, for keys that are there.
-            self._payloads.run(cursor, [(digest, b"") for digest, _ in payloads])
 
-    def _write_notices(self, cursor: sqlite3.Cursor, notices: dict[int, bool]) -> None:
-        self._notices.run(cursor, [(number,) for number, is_due in notices.items() if is_due])
-        told = [(number,) for number, is_due in notices.items() if not is_due]
-        if told:
-            cursor.executemany(_DELETE_NOTICE, told)
+def _write_notices(cursor: sqlite3.Cursor, notices: dict[int, bool]) -> None:
+    _NOTICES.run(cursor, [(number,) for number, is_due in notices.items() if is_due])
+    told = [(number,) for number, is_due in notices.items() if not is_due]
+    if told:
+        cursor.executemany(_DELETE_NOTICE, told)
 
-    def _write_claims(self, cursor: sqlite3.Cursor, claims: dict[str, bytes | None]) -> None:
-        kept: Sequence[Row] = [item for item in claims.items() if item[1] is not None]
-        self._claims.run(cursor, kept)
-        if len(kept) < len(claims):
-            dropped = [(attempt,) for attempt, claim in claims.items() if claim is None]
-            self._dropped.run(cursor, dropped)
+
+def _write_claims(cursor: sqlite3.Cursor, claims: dict[str, bytes | None]) -> None:
+    kept: Sequence[Row] = [item for item in claims.items() if item[1] is not None]
+    _CLAIMS.run(cursor, kept)
+    if len(kept) < len(claims):
+        _DROPPED.run(cursor, [(attempt,) for attempt, claim in claims.items() if claim is None])

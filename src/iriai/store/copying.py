@@ -7,11 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import func, select
-
-from iriai.model.problem import NotFound, Refused
+from iriai.model.problem import NotFound
 from iriai.store import schema, sqlite
-from iriai.store.loading import INCARNATION, LAST_NUMBER, single, text
+from iriai.store.loading import INCARNATION, LAST_NUMBER, single
 from iriai.store.sqlite import damaged, translated
 
 INCARNATIONS_APART = 1_000_000
@@ -22,7 +20,7 @@ since the copy was made, at one each second for eleven days."""
 class Contents(NamedTuple):
     """The contents of a database, for people and for checks."""
 
-    schema: str
+    schema: int
     next_number: int
     unfinished_jobs: int
     finished_jobs: int
@@ -37,29 +35,20 @@ def copy_database(source: Path, target: Path) -> Contents:
     if not source.exists():
         raise NotFound("no-state", f"there is no {source}", "start iriai there first")
     with translated(source), closing(sqlite.connect(source)) as connection:
-        if not sqlite.is_ours(connection):
-            raise Refused("state-foreign", f"{source} is not a database of iriai")
+        version = schema.usable_version(connection, source)
         connection.execute("VACUUM INTO ?", (str(target),))
     with translated(target), closing(sqlite.connect(target)) as connection:
-        return _contents(connection)
+        return _contents(connection, version)
 
 
 def check_copy(path: Path) -> Contents:
     """Return the contents of a copy; raise a `Problem` if it is damaged or of a newer iriai."""
     with translated(path), closing(sqlite.connect(path)) as connection:
-        if not sqlite.is_ours(connection):
-            raise Refused("state-foreign", f"{path} is not a database of iriai")
-        revision = sqlite.revision(connection)
-        if not revision or revision > schema.REVISION:
-            raise Refused(
-                "state-newer",
-                f"it is of a newer iriai (schema {revision}, this one knows {schema.REVISION})",
-                "use that version",
-            )
+        version = schema.usable_version(connection, path)
         (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if verdict != "ok":
             raise damaged(path, str(verdict))
-        return _contents(connection)
+        return _contents(connection, version)
 
 
 def start_as_new(path: Path, next_number: int) -> None:
@@ -75,16 +64,15 @@ def start_as_new(path: Path, next_number: int) -> None:
         connection.execute("COMMIT")
 
 
-def _contents(connection: sqlite3.Connection) -> Contents:
+def _contents(connection: sqlite3.Connection, version: int) -> Contents:
     return Contents(
-        sqlite.revision(connection),
+        version,
         single(connection, LAST_NUMBER, 0) + 1,
         single(connection, _UNFINISHED, 0),
         single(connection, _FINISHED, 0),
     )
 
 
-_ENDED = schema.jobs.c.finished_wall_s
-_UNFINISHED = text(select(func.count()).select_from(schema.jobs).where(_ENDED.is_(None)))
-_FINISHED = text(select(func.count()).select_from(schema.jobs).where(_ENDED.is_not(None)))
-_SET = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)"
+_UNFINISHED = "SELECT count(*) FROM jobs WHERE finished_wall_s IS NULL"
+_FINISHED = "SELECT count(*) FROM jobs WHERE finished_wall_s IS NOT NULL"
+_SET = "REPLACE INTO meta VALUES (?, ?)"

@@ -10,17 +10,13 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import func, select
-from sqlalchemy.sql import ClauseElement
 
 from iriai.model.ids import Account
 from iriai.model.job import JobSpec
 from iriai.model.records import Drained, JobEvent, LedgerRow
 from iriai.model.snapshot import StoredJob, StoredState, waited_for
 from iriai.model.state import EndCause
-from iriai.store import schema
 from iriai.store.codec import decode_buckets, decode_change, decode_claim, decode_spec
-from iriai.store.sqlite import DIALECT
 
 _Target = tuple[int, int | None]
 
@@ -43,13 +39,10 @@ def ended_of(connection: sqlite3.Connection, jobs: list[StoredJob]) -> dict[_Tar
     return found
 
 
-_JOB = str(select(schema.jobs.c.cause).where(schema.jobs.c.number == 0).compile(dialect=DIALECT))
-_TASK = str(
-    select(schema.attempts.c.cause)
-    .where(schema.attempts.c.job == 0, schema.attempts.c.task_index == 0)
-    .order_by(schema.attempts.c.attempt.desc())
-    .compile(dialect=DIALECT)
-)
+_JOB = "SELECT cause FROM jobs WHERE number = ?"
+_TASK = """
+SELECT cause FROM attempts WHERE job = ? AND task_index = ? ORDER BY attempt DESC LIMIT 1
+"""
 
 
 _SHARED = (
@@ -142,38 +135,20 @@ def single(connection: sqlite3.Connection, query: str, otherwise: int) -> int:
     return otherwise if row is None or row[0] is None else int(row[0])
 
 
-def text(query: ClauseElement) -> str:
-    """Return `query` as SQL text with its values."""
-    return str(query.compile(dialect=DIALECT, compile_kwargs={"literal_binds": True}))
-
-
-_UNFINISHED = schema.jobs.c.finished_wall_s.is_(None)
-INCARNATION = text(select(schema.meta.c.value).where(schema.meta.c.name == "incarnation"))
-LAST_NUMBER = text(
-    select(
-        func.max(
-            func.coalesce(select(func.max(schema.jobs.c.number)).scalar_subquery(), 0),
-            func.coalesce(
-                select(schema.meta.c.value)
-                .where(schema.meta.c.name == "last_number")
-                .scalar_subquery(),
-                0,
-            ),
-        )
-    )
+INCARNATION = "SELECT value FROM meta WHERE name = 'incarnation'"
+LAST_NUMBER = """
+SELECT max(
+    coalesce((SELECT max(number) FROM jobs), 0),
+    coalesce((SELECT value FROM meta WHERE name = 'last_number'), 0)
 )
-_JOBS = text(
-    select(schema.jobs.c.number, schema.jobs.c.spec, schema.jobs.c.submitted_wall_s)
-    .where(_UNFINISHED)
-    .order_by(schema.jobs.c.number)
-)
-_EVENTS = text(
-    select(schema.events)
-    .where(schema.events.c.job.in_(select(schema.jobs.c.number).where(_UNFINISHED)))
-    .order_by(schema.events.c.job, schema.events.c.sequence)
-)
-_CLAIMS = text(select(schema.claims.c.claim).order_by(schema.claims.c.attempt))
-_LEDGER = text(
-    select(schema.ledger).order_by(schema.ledger.c.group_name, schema.ledger.c.user_name)
-)
-_DRAIN = text(select(schema.drain.c.reason, schema.drain.c.by_whom, schema.drain.c.since_wall_s))
+"""
+_JOBS = """
+SELECT number, spec, submitted_wall_s FROM jobs WHERE finished_wall_s IS NULL ORDER BY number
+"""
+_EVENTS = """
+SELECT job, sequence, wall_s, change, story FROM events
+WHERE job IN (SELECT number FROM jobs WHERE finished_wall_s IS NULL) ORDER BY job, sequence
+"""
+_CLAIMS = "SELECT claim FROM claims ORDER BY attempt"
+_LEDGER = "SELECT * FROM ledger ORDER BY group_name, user_name"
+_DRAIN = "SELECT reason, by_whom, since_wall_s FROM drain"

@@ -7,18 +7,21 @@ attempts about a second: the latter belongs into a thread.
 
 from __future__ import annotations
 
+import sqlite3
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Table, func, select
 
 from iriai.model.charge_factors import Factors
 from iriai.model.job import JobSpec
 from iriai.model.problem import NotFound
 from iriai.model.records import JobEvent
-from iriai.model.state import EndCause
-from iriai.store import schema, usage_queries
+from iriai.model.state import ATTEMPT_ONLY, EndCause
 from iriai.store.codec import (
     HISTORY_FROM_MS,
     LAST_NUMBER,
@@ -27,7 +30,7 @@ from iriai.store.codec import (
     decode_spec,
     digests_of,
 )
-from iriai.store.sqlite import matches, reading_engine, translated
+from iriai.store.sqlite import connect, translated
 
 LISTED_MAX = 1000
 """The default length of a listing: more than a person reads."""
@@ -98,12 +101,30 @@ class HistoryRow(NamedTuple):
         return decode_factors(self.encoded_factors)
 
 
+class UsageTotal(NamedTuple):
+    """Usage of one account, or of one job of it. All attempts count, repeated ones too."""
+
+    group: str
+    user: str
+    job: int | None
+    job_name: str
+    """Empty if the sum is over an account."""
+    tasks: int
+    """Tasks that have ended with an attempt."""
+    failed: int
+    """Those of `tasks` that did not complete."""
+    cpu_s: float
+    elapsed_s: float
+    charge_s: float
+    memory_peak_bytes: int
+    """The highest of any attempt."""
+    waited_s: float
+    """Mean over `tasks`, from submission to the start of the attempt that ended the task."""
+
+
 EVERYTHING = Selection()
 
 T = TypeVar("T")
-
-
-_JOB_COLUMNS = [schema.jobs.c[name] for name in JobRecord.__struct_fields__]
 
 
 class Reader:
@@ -111,89 +132,71 @@ class Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._engine = reading_engine(path)
+        self._idle: deque[sqlite3.Connection] = deque()
+        """Connections that no thread uses at present."""
 
     def finished_jobs(
         self, selection: Selection = EVERYTHING, limit: int = LISTED_MAX
     ) -> list[JobRecord]:
         """Return jobs whose last task has ended, the latest first."""
-        ended = schema.jobs.c.finished_wall_s
-        query = select(*_JOB_COLUMNS).where(
-            ended.is_not(None), *_conditions(selection, schema.jobs, schema.jobs.c.number, ended)
+        of_jobs = msgspec.structs.replace(selection, task_index=None)
+        where, values = _where(of_jobs, {"job": "number", "ended": "finished_wall_s"})
+        return self._jobs(
+            f"{where} AND finished_wall_s IS NOT NULL"
+            " ORDER BY finished_wall_s DESC, number DESC LIMIT :limit",
+            limit=limit,
+            **values,
         )
-        latest_first = query.order_by(ended.desc(), schema.jobs.c.number.desc()).limit(limit)
-        return self._jobs(latest_first)
 
     def job(self, number: int) -> JobRecord | None:
         """Return the job of this number, finished or not; None if there is none."""
-        query = select(*_JOB_COLUMNS).where(schema.jobs.c.number == number)
-        return next(iter(self._jobs(query)), None)
+        return next(iter(self._jobs("WHERE number = :number", number=number)), None)
 
     def events(self, number: int) -> list[JobEvent]:
         """Return the events of a job in order, except those replaced by a snapshot."""
-        events = schema.events
-        query = select(events).where(events.c.job == number).order_by(events.c.sequence)
-        rows = self._rows(query, tuple[int, int, float, bytes, str])
+        rows = self._rows(_EVENTS, tuple[int, int, float, bytes, str], number=number)
         return [JobEvent(*row[:3], decode_change(row[3]), row[4]) for row in rows]
 
     def history(
         self, selection: Selection = EVERYTHING, limit: int = LISTED_MAX
     ) -> list[HistoryRow]:
         """Return attempts, the latest first."""
-        history = schema.history
-        query = select(history).where(
-            *_conditions(selection, history, history.c.job, history.c.ended_wall_s)
-        )
-        if selection.task_index is not None:
-            query = query.where(history.c.task_index == selection.task_index)
-        latest_first = query.order_by(
-            history.c.ended_wall_s.desc(), history.c.task_index.desc(), history.c.attempt.desc()
-        ).limit(limit)
-        return self._rows(latest_first, HistoryRow)
+        where, values = _where(selection, _ATTEMPT_COLUMNS)
+        query = f"SELECT * FROM history {where} {_LATEST_FIRST}"
+        return self._rows(query, HistoryRow, limit=limit, **values)
 
     def last_attempts(self, number: int, after_index: int, limit: int) -> list[HistoryRow]:
         """Return the last attempt of each task above `after_index`, by index."""
-        history, attempts = schema.history, schema.attempts.alias()
-        last = (
-            select(func.max(attempts.c.attempt))
-            .where(attempts.c.job == number, attempts.c.task_index == history.c.task_index)
-            .scalar_subquery()
+        return self._rows(
+            _LAST_ATTEMPTS, HistoryRow, number=number, after_index=after_index, limit=limit
         )
-        query = select(history).where(
-            history.c.job == number,
-            history.c.task_index > after_index,
-            history.c.attempt == last,
-        )
-        return self._rows(query.order_by(history.c.task_index).limit(limit), HistoryRow)
 
-    def usage(
-        self, selection: Selection = EVERYTHING, by_job: bool = False
-    ) -> list[usage_queries.UsageTotal]:
+    def usage(self, selection: Selection = EVERYTHING, by_job: bool = False) -> list[UsageTotal]:
         """Return sums over attempts for each account or each job, the largest charge first."""
-        history = schema.history
-        query = usage_queries.usage_query(by_job).where(
-            *_conditions(selection, history, history.c.job, history.c.ended_wall_s)
+        where, values = _where(selection, _ATTEMPT_COLUMNS)
+        keys = "group_name, user_name, job, job_name" if by_job else "group_name, user_name"
+        shown = keys if by_job else f"{keys}, NULL, ''"
+        query = (
+            f"SELECT {shown}, {_SUMS} FROM history {where}"
+            f" GROUP BY {keys} ORDER BY sum(charge_s) DESC, {keys}"
         )
-        return self._rows(query, usage_queries.UsageTotal)
+        return self._rows(query, UsageTotal, **values)
 
     def causes(self, number: int) -> dict[EndCause, int]:
         """Return the number of ended tasks of a job by cause, of those that had an attempt."""
-        return dict(self._rows(usage_queries.causes_query(number), tuple[EndCause, int]))
+        return dict(self._rows(_CAUSES, tuple[EndCause, int], number=number))
 
     def payload(self, digest: str) -> bytes:
         """Return the text stored under `digest`. Raises `NotFound`."""
-        payloads = schema.payloads
-        query = select(payloads.c.content).where(payloads.c.digest == digest)
-        rows = self._rows(query, tuple[bytes])
+        query = "SELECT content FROM payloads WHERE digest = :digest"
+        rows = self._rows(query, tuple[bytes], digest=digest)
         if not rows:
             raise NotFound("no-payload", f"no text is stored under '{digest}'")
         return rows[0][0]
 
     def payload_sizes(self) -> dict[str, int]:
         """Return the size of each stored text in bytes, by digest."""
-        payloads = schema.payloads
-        query = select(payloads.c.digest, func.length(payloads.c.content))
-        return dict(self._rows(query, tuple[str, int]))
+        return dict(self._rows("SELECT digest, length(content) FROM payloads", tuple[str, int]))
 
     def expired(
         self, until_wall_s: float | None, keep: int | None, limit: int
@@ -202,24 +205,16 @@ class Reader:
 
         Those that ended before `until_wall_s`, and those beyond the latest `keep`; at most `limit`.
         """
-        jobs = schema.jobs
-        ended = jobs.c.finished_wall_s
-        told = jobs.c.number.not_in(select(schema.notices.c.job))
-        query = select(jobs.c.number, jobs.c.spec).where(ended.is_not(None), told)
         excess = 0 if keep is None else self._finished_count() - keep
         if excess > 0:
-            limit = min(limit, excess)
+            until_wall_s, limit = inf, min(limit, excess)
         elif until_wall_s is None:
             return {}
-        else:
-            query = query.where(ended < until_wall_s)
-        oldest = query.order_by(ended, jobs.c.number).limit(limit)
-        rows = self._rows(oldest, tuple[int, bytes])
+        rows = self._rows(_EXPIRED, tuple[int, bytes], until=until_wall_s, limit=limit)
         return {number: digests_of(decode_spec(spec)) for number, spec in rows}
 
     def _finished_count(self) -> int:
-        ended = schema.jobs.c.finished_wall_s
-        query = select(func.count()).select_from(schema.jobs).where(ended.is_not(None))
+        query = "SELECT count(*) FROM jobs WHERE finished_wall_s IS NOT NULL"
         return self._rows(query, tuple[int])[0][0]
 
     def history_from_wall_s(self) -> float | None:
@@ -232,54 +227,101 @@ class Reader:
         return self._meta(LAST_NUMBER) or 0
 
     def _meta(self, name: str) -> int | None:
-        query = select(schema.meta.c.value).where(schema.meta.c.name == name)
-        rows = self._rows(query, tuple[int])
+        rows = self._rows("SELECT value FROM meta WHERE name = :name", tuple[int], name=name)
         return rows[0][0] if rows else None
 
     def notices(self) -> list[int]:
         """Return the finished jobs whose users have yet to be notified."""
-        query = select(schema.notices.c.job).order_by(schema.notices.c.job)
-        return [number for (number,) in self._rows(query, tuple[int])]
+        rows = self._rows("SELECT job FROM notices ORDER BY job", tuple[int])
+        return [number for (number,) in rows]
 
     def close(self) -> None:
         """Close the connections for reading."""
-        self._engine.dispose()
+        while self._idle:
+            self._idle.pop().close()
 
-    def _jobs(self, query: Select[*tuple[object, ...]]) -> list[JobRecord]:
-        """Return the jobs of a query for `_JOB_COLUMNS`."""
+    def _jobs(self, clauses: str, **values: object) -> list[JobRecord]:
+        """Return the jobs that `clauses` select."""
         rows = self._rows(
-            query, tuple[int, bytes, float, float | None, EndCause | None, int | None]
+            f"SELECT {_JOB_COLUMNS} FROM jobs {clauses}",
+            tuple[int, bytes, float, float | None, EndCause | None, int | None],
+            **values,
         )
         return [JobRecord(row[0], decode_spec(row[1]), *row[2:]) for row in rows]
 
-    def _rows(self, query: Select[*tuple[object, ...]], kind: type[T]) -> list[T]:
-        with translated(self.path), self._engine.connect() as connection:
-            rows = [tuple(row) for row in connection.execute(query)]
+    def _rows(self, query: str, kind: type[T], **values: object) -> list[T]:
+        with translated(self.path), self._lent() as connection:
+            rows = connection.execute(query, values).fetchall()
         return msgspec.convert(rows, list[kind])  # type: ignore[valid-type]
 
+    @contextmanager
+    def _lent(self) -> Iterator[sqlite3.Connection]:
+        """A connection that no other thread uses meanwhile."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = connect(self.path, read_only=True)
+        try:
+            yield connection
+        finally:
+            self._idle.append(connection)
 
-def _conditions(
-    selection: Selection,
-    table: Table,
-    number: ColumnElement[int],
-    ended: ColumnElement[float],
-) -> list[ColumnElement[bool]]:
-    """Return `selection` as conditions on `table`."""
-    conditions = [
-        column == wanted
-        for column, wanted in (
-            (table.c.owner, selection.owner),
-            (table.c.group_name, selection.group),
-            (table.c.user_name, selection.user),
-            (number, selection.job),
-            (table.c.cause, selection.cause),
-        )
-        if wanted is not None
-    ]
-    if selection.name is not None:
-        conditions.append(matches(table.c.job_name, selection.name))
-    if selection.since_wall_s is not None:
-        conditions.append(ended >= selection.since_wall_s)
-    if selection.until_wall_s is not None:
-        conditions.append(ended < selection.until_wall_s)
-    return conditions
+
+_JOB_COLUMNS = ", ".join(JobRecord.__struct_fields__)
+_CONDITIONS = {
+    "owner": "owner = :owner",
+    "group": "group_name = :group",
+    "user": "user_name = :user",
+    "name": "matches(job_name, :name)",
+    "job": "{job} = :job",
+    "task_index": "{task_index} = :task_index",
+    "cause": "cause = :cause",
+    "since_wall_s": "{ended} >= :since_wall_s",
+    "until_wall_s": "{ended} < :until_wall_s",
+}
+"""What a field of a selection demands, if it is not None."""
+_ATTEMPT_COLUMNS = {"job": "job", "task_index": "task_index", "ended": "ended_wall_s"}
+
+
+def _where(selection: Selection, columns: Mapping[str, str]) -> tuple[str, dict[str, object]]:
+    """Return `selection` as a condition on rows with these columns, and its parameters."""
+    given = msgspec.structs.asdict(selection)
+    values = {name: value for name, value in given.items() if value is not None}
+    conditions = [_CONDITIONS[name].format(**columns) for name in values]
+    return " AND ".join(["WHERE true", *conditions]), values
+
+
+_EVENTS = """
+SELECT job, sequence, wall_s, change, story FROM events WHERE job = :number ORDER BY sequence
+"""
+_LATEST_FIRST = "ORDER BY ended_wall_s DESC, task_index DESC, attempt DESC LIMIT :limit"
+_LAST_ATTEMPTS = """
+SELECT * FROM history WHERE job = :number AND task_index > :after_index AND attempt = (
+    SELECT max(attempt) FROM attempts
+    WHERE attempts.job = :number AND attempts.task_index = history.task_index
+) ORDER BY task_index LIMIT :limit
+"""
+_IS_LAST = f"""
+cause NOT IN ({", ".join(f"'{cause}'" for cause in ATTEMPT_ONLY)})
+AND NOT (cause = '{EndCause.LOST}' AND EXISTS (
+    SELECT 1 FROM attempts AS later WHERE later.job = history.job
+    AND later.task_index = history.task_index AND later.attempt > history.attempt
+))
+"""
+"""That an attempt ended its task: no other one followed."""
+_SUMS = f"""
+count(*) FILTER (WHERE {_IS_LAST}),
+count(*) FILTER (WHERE cause != '{EndCause.COMPLETED}' AND {_IS_LAST}),
+sum(cpu_s), sum(elapsed_s), sum(charge_s), max(memory_peak_bytes),
+coalesce(avg(started_wall_s - submitted_wall_s) FILTER (WHERE {_IS_LAST}), 0.0)
+"""
+"""The columns of `UsageTotal` behind its names."""
+_CAUSES = f"""
+SELECT cause, count(*) FROM history WHERE job = :number AND {_IS_LAST}
+GROUP BY cause ORDER BY cause
+"""
+_EXPIRED = """
+SELECT number, spec FROM jobs
+WHERE finished_wall_s < :until AND number NOT IN (SELECT job FROM notices)
+ORDER BY finished_wall_s, number LIMIT :limit
+"""

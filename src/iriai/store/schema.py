@@ -1,183 +1,175 @@
-"""The tables of the store, as the newest migration leaves them.
+"""The tables of the store as SQL, and the numbered migrations that lead to them.
 
-Migrations are written out in full and never import this module: they describe the past, this the
-present. A test holds the two together.
+`PRAGMA user_version` holds how many migrations a database has had.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+import sqlite3
+from pathlib import Path
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Float,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-)
-from sqlalchemy.types import TypeEngine
+from iriai.model.problem import Refused
+from iriai.store import sqlite
 
-REVISION = "0005"
-"""The newest migration. Revisions are numbers, so that a newer one is known as newer."""
+_FIRST = """
+-- Single numbers: `incarnation` of the node; `last_number`, the highest job number that may have
+-- been given out, where no job of it is left; `history_from_ms`, the latest end of a deleted job.
+CREATE TABLE meta (
+    name TEXT NOT NULL PRIMARY KEY,
+    value INTEGER NOT NULL
+) WITHOUT ROWID;
 
-metadata = MetaData()
-T = TypeVar("T")
+-- Environments, scripts, standard input: long or secret texts, once each.
+CREATE TABLE payloads (
+    digest TEXT NOT NULL PRIMARY KEY,
+    content BLOB NOT NULL
+);
 
-RowNumber = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite keys a table by its row number only where the type is called exactly INTEGER."""
+-- The jobs that need each payload; a payload is deleted with the last of them.
+CREATE TABLE payload_uses (
+    digest TEXT NOT NULL,
+    job INTEGER NOT NULL,
+    PRIMARY KEY (digest, job)
+) WITHOUT ROWID;
+
+-- One row for each submission. `group_name` and `user_name` are the account, `owner` the Unix user;
+-- the last three columns are empty until the last task has ended. `succeeded` counts tasks.
+CREATE TABLE jobs (
+    number INTEGER NOT NULL PRIMARY KEY,
+    group_name TEXT NOT NULL,
+    user_name TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    job_name TEXT NOT NULL,
+    spec BLOB NOT NULL,
+    submitted_wall_s REAL NOT NULL,
+    finished_wall_s REAL,
+    cause TEXT,
+    succeeded INTEGER
+);
+
+-- Serves both what is loaded at start (those that are empty) and listings, newest first.
+CREATE INDEX jobs_by_finish ON jobs (finished_wall_s);
+
+-- The events of each job; their replay is its state.
+CREATE TABLE events (
+    job INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    wall_s REAL NOT NULL,
+    change BLOB NOT NULL,
+    story TEXT NOT NULL,
+    PRIMARY KEY (job, sequence)
+) WITHOUT ROWID;
+
+-- What paper 000 (section 5.1) keeps of each execution, and what else is asked about later.
+-- `factors`: what charges were multiplied by, as JSON: [[factor, seconds], ...]; empty where all of
+-- it was at peak.
+CREATE TABLE attempts (
+    job INTEGER NOT NULL,
+    task_index INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    machine TEXT NOT NULL,
+    cause TEXT NOT NULL,
+    exit_code INTEGER,
+    signal INTEGER,
+    cpu_s REAL NOT NULL,
+    memory_peak_bytes INTEGER NOT NULL,
+    read_bytes INTEGER NOT NULL,
+    written_bytes INTEGER NOT NULL,
+    started_wall_s REAL NOT NULL,
+    ended_wall_s REAL NOT NULL,
+    elapsed_s REAL NOT NULL,
+    charge_s REAL NOT NULL,
+    message TEXT NOT NULL,
+    factors TEXT,
+    PRIMARY KEY (job, task_index, attempt)
+) WITHOUT ROWID;
+
+-- For sums over a period, which would read the whole history without it.
+CREATE INDEX attempts_by_end ON attempts (ended_wall_s);
+
+-- Each attempt with the names of its job.
+CREATE VIEW history AS
+SELECT attempts.*, jobs.group_name, jobs.user_name, jobs.owner, jobs.job_name, jobs.submitted_wall_s
+FROM attempts JOIN jobs ON jobs.number = attempts.job;
+
+-- Claims that the node has granted and must keep, by the id of the attempt.
+CREATE TABLE claims (
+    attempt TEXT NOT NULL PRIMARY KEY,
+    claim BLOB NOT NULL
+) WITHOUT ROWID;
+
+-- The node's counters of each account.
+CREATE TABLE ledger (
+    group_name TEXT NOT NULL,
+    user_name TEXT NOT NULL,
+    counter REAL NOT NULL,
+    epoch_wall_s REAL NOT NULL,
+    runs INTEGER NOT NULL,
+    run_s REAL NOT NULL,
+    advance REAL NOT NULL,
+    bucket_s REAL NOT NULL,
+    buckets TEXT,
+    PRIMARY KEY (group_name, user_name)
+) WITHOUT ROWID;
+
+-- One row (`id` 1) while the node is drained.
+CREATE TABLE drain (
+    id INTEGER NOT NULL PRIMARY KEY,
+    reason TEXT NOT NULL,
+    by_whom TEXT NOT NULL,
+    since_wall_s REAL NOT NULL
+);
+
+-- Finished jobs whose users have yet to be notified.
+CREATE TABLE notices (
+    job INTEGER NOT NULL PRIMARY KEY
+);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
+"""The SQL that makes version n of version n - 1. Append; one that was released never changes."""
 
 
-def _column(name: str, kind: type[TypeEngine[T]]) -> Column[T]:
-    return Column(name, kind, nullable=False)
+def usable_version(connection: sqlite3.Connection, path: Path) -> int:
+    """Return how many migrations the database at `path` has had.
+
+    Raises:
+        Problem: it is not ours, damaged, or of a newer iriai.
+    """
+    if not sqlite.is_ours(connection):
+        raise foreign(path)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if not version:
+        raise sqlite.damaged(path, "it does not name its schema")
+    if version > len(MIGRATIONS):
+        raise Refused(
+            "state-newer",
+            f"{path} is of a newer iriai (schema {version}, this one knows {len(MIGRATIONS)})",
+            "use that version, or another state directory",
+        )
+    return int(version)
 
 
-meta = Table(
-    "meta",
-    metadata,
-    Column("name", String, primary_key=True, nullable=False),
-    _column("value", BigInteger),
-    sqlite_with_rowid=False,
-)
-"""Single numbers: `incarnation` of the node; `last_number`, the highest job number that may have
-been given out, where no job of it is left; `history_from_ms`, the latest end of a deleted job."""
+def foreign(path: Path) -> Refused:
+    """Return the refusal of a file that is no database of ours."""
+    return Refused(
+        "state-foreign",
+        f"{path} is not a database of iriai",
+        "move it away, or use another state directory",
+    )
 
-payloads = Table(
-    "payloads",
-    metadata,
-    Column("digest", String, primary_key=True, nullable=False),
-    _column("content", LargeBinary),
-)
-"""Environments, scripts, standard input: long or secret texts, once each."""
 
-jobs = Table(
-    "jobs",
-    metadata,
-    Column("number", RowNumber, primary_key=True, autoincrement=False),
-    _column("group_name", String),
-    _column("user_name", String),
-    _column("owner", String),
-    _column("job_name", String),
-    _column("spec", LargeBinary),
-    _column("submitted_wall_s", Float),
-    Column("finished_wall_s", Float),
-    Column("cause", String),
-    Column("succeeded", Integer),
-)
-"""One row for each submission. `group_name` and `user_name` are the account, `owner` the Unix user;
-the last three columns are empty until the last task has ended. `succeeded` counts tasks."""
-
-# Serves both what is loaded at start (those that are empty) and listings, newest first.
-Index("jobs_by_finish", jobs.c.finished_wall_s)
-
-events = Table(
-    "events",
-    metadata,
-    _column("job", BigInteger),
-    _column("sequence", Integer),
-    _column("wall_s", Float),
-    _column("change", LargeBinary),
-    _column("story", String),
-    PrimaryKeyConstraint("job", "sequence"),
-    sqlite_with_rowid=False,
-)
-"""The events of each job; their replay is its state."""
-
-attempts = Table(
-    "attempts",
-    metadata,
-    _column("job", BigInteger),
-    _column("task_index", Integer),
-    _column("attempt", Integer),
-    _column("machine", String),
-    _column("cause", String),
-    Column("exit_code", Integer),
-    Column("signal", Integer),
-    _column("cpu_s", Float),
-    _column("memory_peak_bytes", BigInteger),
-    _column("read_bytes", BigInteger),
-    _column("written_bytes", BigInteger),
-    _column("started_wall_s", Float),
-    _column("ended_wall_s", Float),
-    _column("elapsed_s", Float),
-    _column("charge_s", Float),
-    _column("message", String),
-    Column("factors", String),
-    PrimaryKeyConstraint("job", "task_index", "attempt"),
-    sqlite_with_rowid=False,
-)
-"""What paper 000 (section 5.1) keeps of each execution, and what else is asked about later.
-
-`factors`: what charges were multiplied by, as JSON: [[factor, seconds], ...]; empty where all of it
-was at peak."""
-
-# For sums over a period, which would read the whole history without it.
-Index("attempts_by_end", attempts.c.ended_wall_s)
-
-claims = Table(
-    "claims",
-    metadata,
-    Column("attempt", String, primary_key=True, nullable=False),
-    _column("claim", LargeBinary),
-    sqlite_with_rowid=False,
-)
-"""Claims that the node has granted and must keep, by the id of the attempt."""
-
-ledger = Table(
-    "ledger",
-    metadata,
-    _column("group_name", String),
-    _column("user_name", String),
-    _column("counter", Float),
-    _column("epoch_wall_s", Float),
-    _column("runs", BigInteger),
-    _column("run_s", Float),
-    Column("advance", Float, nullable=False, server_default="0"),
-    Column("bucket_s", Float, nullable=False, server_default="0"),
-    Column("buckets", String),
-    PrimaryKeyConstraint("group_name", "user_name"),
-    sqlite_with_rowid=False,
-)
-"""The node's counters of each account."""
-
-drain = Table(
-    "drain",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    _column("reason", String),
-    _column("by_whom", String),
-    _column("since_wall_s", Float),
-)
-"""One row (`id` 1) while the node is drained."""
-
-notices = Table(
-    "notices",
-    metadata,
-    Column("job", RowNumber, primary_key=True, autoincrement=False),
-)
-"""Finished jobs whose users have yet to be notified."""
-
-payload_uses = Table(
-    "payload_uses",
-    metadata,
-    _column("digest", String),
-    _column("job", BigInteger),
-    PrimaryKeyConstraint("digest", "job"),
-    sqlite_with_rowid=False,
-)
-"""The jobs that need each payload; a payload is deleted with the last of them."""
-
-_JOB_COLUMNS = ("group_name", "user_name", "owner", "job_name", "submitted_wall_s")
-
-# A table of its own MetaData: a view is read like a table, but never created as one.
-history = Table(
-    "history",
-    MetaData(),
-    *(Column(column.name, column.type) for column in attempts.columns),
-    *(Column(name, jobs.c[name].type) for name in _JOB_COLUMNS),
-)
-"""A view: each attempt with the names of its job."""
+def migrate(connection: sqlite3.Connection, version: int) -> None:
+    """Run the migrations after `version`: all of them, or none where one raises sqlite3.Error."""
+    missing = "".join(MIGRATIONS[version:])
+    if not missing:
+        return
+    try:
+        connection.executescript(
+            f"BEGIN IMMEDIATE;{missing}PRAGMA user_version={len(MIGRATIONS)};COMMIT;"
+        )
+    except sqlite3.Error:
+        # SQLite has rolled back some failures by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

@@ -1,29 +1,11 @@
-"""SQLite: opening, recognising and writing a database.
-
-A store on another database replaces this module; the others speak SQLAlchemy.
-"""
+"""SQLite: opening, recognising and writing a database."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-
-from sqlalchemy import (
-    Boolean,
-    ColumnElement,
-    Engine,
-    NullPool,
-    QueuePool,
-    create_engine,
-    event,
-    func,
-)
-from sqlalchemy.dialects.sqlite import Insert, insert
-from sqlalchemy.dialects.sqlite import dialect as _dialect
-from sqlalchemy.engine import Connection as EngineConnection
-from sqlalchemy.exc import DBAPIError
 
 from iriai.model.name_pattern import fits
 from iriai.model.problem import Problem
@@ -69,15 +51,14 @@ def translated(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (sqlite3.Error, DBAPIError) as error:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        failure = _failure_of(cause, path)
+    except sqlite3.Error as error:
+        failure = _failure_of(error, path)
         if failure is None:
             raise
         raise failure from error
 
 
-def _failure_of(error: BaseException | None, path: Path) -> StoreFailure | None:
+def _failure_of(error: sqlite3.Error, path: Path) -> StoreFailure | None:
     """Return the failure that `error` means to a person; None if it is an internal error."""
     code = getattr(error, "sqlite_errorcode", 0) & _BASIC_CODE
     if code in _DAMAGE:
@@ -106,11 +87,8 @@ def _failure_of(error: BaseException | None, path: Path) -> StoreFailure | None:
     return None
 
 
-__all__ = ["Insert", "insert"]  # besides what is defined here
-
 APPLICATION_ID = 0x69726961
 """`iria`, in the header of each database of ours: what `file` shows, and how we know our own."""
-DIALECT = _dialect(paramstyle="qmark")
 
 OLDEST_VERSION = (3, 33, 0)
 """Of August 2020: earlier ones cannot update many rows from a list of values."""
@@ -172,12 +150,11 @@ def give_back_pages(connection: sqlite3.Connection) -> bool:
     return bool(left < free and excess > count)
 
 
-def let_pages_go(path: Path) -> None:
-    """Enable incremental vacuum in a new database."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        # Something has to be written in the same connection, or it is forgotten.
-        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+def make_ours(connection: sqlite3.Connection) -> None:
+    """Make a new database ours, and one that gives pages back."""
+    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+    # Something has to be written in the same connection, or the setting is forgotten.
+    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
 
 
 def missing_pages(connection: sqlite3.Connection, path: Path) -> int:
@@ -191,39 +168,3 @@ def is_ours(connection: sqlite3.Connection) -> bool:
     """Return whether the database has iriai's application id."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     return bool(application == APPLICATION_ID)
-
-
-def revision(connection: sqlite3.Connection) -> str:
-    """Return the schema's revision as Alembic stores it; empty if there is none."""
-    kept = connection.execute("SELECT 1 FROM sqlite_master WHERE name='alembic_version'")
-    if kept.fetchone() is None:
-        return ""
-    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    return str(row[0]) if row else ""
-
-
-def reading_engine(path: Path) -> Engine:
-    """Return the engine of queries, which see what was committed before they began."""
-    return create_engine(
-        "sqlite://",
-        creator=lambda: connect(path, read_only=True),
-        poolclass=QueuePool,
-        pool_size=1,
-    )
-
-
-def matches(column: ColumnElement[str], pattern: str) -> ColumnElement[bool]:
-    """Return the condition that `column` fits a shell pattern, by the rule for jobs in memory."""
-    return func.matches(column, pattern, type_=Boolean)
-
-
-def migration_engine(path: Path) -> Engine:
-    """Return the engine of Alembic, whose changes of the schema are one transaction too."""
-    engine = create_engine("sqlite://", creator=lambda: connect(path), poolclass=NullPool)
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: EngineConnection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-        connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
-
-    return engine

@@ -6,14 +6,14 @@ import os
 import sqlite3
 import stat
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from iriai.model.problem import NotAllowed, NotFound, Problem, Refused
 from iriai.model.records import Record
 from iriai.model.snapshot import StoredState
 from iriai.store import loading, schema, sqlite
-from iriai.store.batch import BatchWriter, WriteSet
-from iriai.store.migrate import migrate
+from iriai.store.batch import WriteSet, write_batch
 from iriai.store.reading import Reader
 from iriai.store.sqlite import damaged, translated
 from iriai.system.atomic_files import sync_directory
@@ -70,7 +70,7 @@ def _check_file(path: Path, *, create: bool) -> None:
         raise damaged(path, "it is empty")  # we never leave one so; SQLite would start afresh
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
-            raise _foreign(path)
+            raise schema.foreign(path)
 
 
 def _make_database(path: Path) -> None:
@@ -88,13 +88,19 @@ def _make_database(path: Path) -> None:
         if os.geteuid() == 0:
             owner = path.parent.stat()
             os.fchown(descriptor, owner.st_uid, owner.st_gid)
-        sqlite.let_pages_go(fresh)
-        migrate(fresh)
+        fill_new_database(fresh)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
     fresh.rename(path)
     sync_directory(path.parent)
+
+
+def fill_new_database(path: Path) -> None:
+    """Make the empty file at `path` a database of this version's schema."""
+    with closing(sqlite.connect(path)) as connection:
+        sqlite.make_ours(connection)
+        schema.migrate(connection, 0)
 
 
 def _check_access(path: Path) -> None:
@@ -111,10 +117,7 @@ def _check_access(path: Path) -> None:
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite.connect(path)
     try:
-        if _is_outdated(connection, path):
-            connection.close()
-            migrate(path)
-            connection = sqlite.connect(path)
+        schema.migrate(connection, schema.usable_version(connection, path))
         sqlite.prepare_for_writing(connection)
         sqlite.checkpoint(connection)
         if missing := sqlite.missing_pages(connection, path):
@@ -123,30 +126,6 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _is_outdated(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return whether migrations must run first. Raises a `Problem` if the schema is unusable."""
-    if not sqlite.is_ours(connection):
-        raise _foreign(path)
-    revision = sqlite.revision(connection)
-    if not revision:
-        raise damaged(path, "it does not name its schema")
-    if revision > schema.REVISION:
-        raise Refused(
-            "state-newer",
-            f"{path} is of a newer iriai (schema {revision}, this one knows {schema.REVISION})",
-            "use that version, or another state directory",
-        )
-    return revision < schema.REVISION
-
-
-def _foreign(path: Path) -> Problem:
-    return Refused(
-        "state-foreign",
-        f"{path} is not a database of iriai",
-        "move it away, or use another state directory",
-    )
 
 
 def _unreachable(path: Path, error: OSError) -> Problem:
@@ -167,7 +146,6 @@ class Store(Reader):
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         super().__init__(path)
         self._connection = connection
-        self._statements = BatchWriter()
 
     @classmethod
     def open(cls, path: Path, create: bool = True) -> Store:
@@ -195,7 +173,7 @@ class Store(Reader):
         with translated(self.path):
             cursor.execute("BEGIN IMMEDIATE")
             try:
-                self._statements.write(cursor, batch)
+                write_batch(cursor, batch)
                 cursor.execute("COMMIT")
             except BaseException:
                 # SQLite has rolled back some failures by itself.

@@ -8,7 +8,7 @@ import pytest
 
 from iriai.cli.framework.registry import COMMANDS
 
-NEVER = ("asyncio", "rich", "sqlalchemy", "alembic", "uvloop", "psutil", "iriai.daemon")
+NEVER = ("asyncio", "rich", "sqlite3", "uvloop", "iriai.daemon")
 """What `run` does not load: each costs more than the command itself."""
 
 LOADED = """

@@ -110,11 +110,12 @@ def test_a_newer_version_is_refused(tmp_path):
 
 
 def test_a_directory_of_the_version_before_is_refused_and_left_as_it_is(tmp_path):
-    before = '{"version": 1, "home": "ume", "daemon_user": "iriai"}\n'
+    version = STATE_VERSION - 1
+    before = f'{{"version": {version}, "home": "ume", "daemon_user": "iriai"}}\n'
     (tmp_path / "state.json").write_text(before)
     problem = refusal(ready, tmp_path)
     assert problem.code == "older-state"
-    assert f"version 1 of the directory; this one knows {STATE_VERSION}" in problem.message
+    assert f"version {version} of the directory; this one knows {STATE_VERSION}" in problem.message
     assert "iriai down" in problem.hint
     assert (tmp_path / "state.json").read_text() == before
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]

@@ -20,6 +20,7 @@ from iriai.daemon.startup.state_directory import (
 )
 from iriai.daemon.storage import restore as restore_module
 from iriai.daemon.storage.backup import back_up
+from iriai.daemon.storage.backup_archive import FORMAT
 from iriai.daemon.storage.restore import NUMBER_MAX, restore
 from iriai.model.problem import NotFound, Problem, Refused, UsageProblem
 from iriai.model.records import Incarnated
@@ -189,12 +190,12 @@ def test_damage_is_noticed_wherever_it_is(file: Path, there: Path):
 
 
 def test_one_of_a_newer_version_is_refused(file: Path, there: Path):
-    changed(file, format=2, novelty=True)
+    changed(file, format=FORMAT + 1, novelty=True)
     assert refusal(file, there).code == "backup-newer"
 
 
 def test_one_of_the_version_before_is_refused(file: Path, there: Path):
-    changed(file, format=0)
+    changed(file, format=FORMAT - 1)
     problem = refusal(file, there)
     assert problem.code == "backup-older"
     assert "restore it with the version that wrote it" in problem.hint
@@ -202,7 +203,7 @@ def test_one_of_the_version_before_is_refused(file: Path, there: Path):
 
 def test_one_with_a_newer_schema_is_refused(home: Path, tmp_path: Path, there: Path, monkeypatch):
     file = tmp_path / "newer"
-    monkeypatch.setattr("iriai.store.schema.REVISION", "9999")
+    monkeypatch.setattr("iriai.store.schema.MIGRATIONS", ("",) * 9999)
     newer = tmp_path / "home"
     newer.mkdir()
     for each in ("state.json", "iriai.toml"):
@@ -211,8 +212,7 @@ def test_one_with_a_newer_schema_is_refused(home: Path, tmp_path: Path, there: P
     database = newer / "store" / "iriai.db"
     database.write_bytes((home / "store" / "iriai.db").read_bytes())
     with closing(sqlite3.connect(database)) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-        connection.commit()
+        connection.execute("PRAGMA user_version=9999")
     back_up(str(newer), file, force=False)
     monkeypatch.undo()
     problem = refusal(file, there)

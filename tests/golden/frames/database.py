@@ -25,8 +25,7 @@ from iriai.model.records import (
 )
 from iriai.model.snapshot import StoredState
 from iriai.store import Store
-from iriai.store.migrate import migrate_here
-from iriai.store.sqlite import let_pages_go
+from iriai.store.store import fill_new_database
 from tests.golden.frames.samples import value_of
 
 WRITTEN = (
@@ -90,8 +89,7 @@ def _database() -> Iterator[Path]:
     with TemporaryDirectory() as directory:
         path = Path(directory, "iriai.db")
         path.touch(mode=0o600)
-        let_pages_go(path)
-        migrate_here(path)
+        fill_new_database(path)
         yield path
 
 

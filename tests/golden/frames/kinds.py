@@ -19,7 +19,6 @@ INSIDE = (
     "iriai.model.home_trust",
     "iriai.model.snapshot",
     "iriai.store.reading",
-    "iriai.store.migrations.",
     "iriai.broker.",
     "iriai.daemon.startup.hardware",
     "iriai.daemon.tasks.notifications",

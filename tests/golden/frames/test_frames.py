@@ -6,6 +6,7 @@ that is new, and for a format that changes on purpose; docs/architecture.md says
 
 from __future__ import annotations
 
+import re
 import typing
 
 import pytest
@@ -85,9 +86,8 @@ def test_tables_rows_and_choices_are_what_they_were(name: str):
 
 
 def test_every_table_has_a_row():
-    assert {table for table, _ in golden_rows()} == set(schema.metadata.tables) | {
-        "alembic_version"
-    }
+    tables = re.findall("^CREATE TABLE (\\w+)", "".join(schema.MIGRATIONS), re.MULTILINE)
+    assert {table for table, _ in golden_rows()} == set(tables)
 
 
 def test_rows_that_were_written_then_are_loaded_as_what_they_said():

@@ -22,7 +22,7 @@ VERSIONS = {
     "messages-between-parts": parts.PARTS_VERSION,
     "sealed-to-keys": sealed_secrets.SEAL_VERSION,
     "state-directory": state_directory.STATE_VERSION,
-    "store": schema.REVISION,
+    "store": len(schema.MIGRATIONS),
 }
 
 

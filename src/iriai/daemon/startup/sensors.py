@@ -6,8 +6,6 @@ import importlib
 import os
 from pathlib import Path
 
-import psutil
-
 _NVIDIA_CARDS = Path("/proc/driver/nvidia/gpus")
 _MEMORY_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
@@ -23,7 +21,7 @@ def cpus() -> int:
 
 def memory_bytes() -> int:
     """Return the machine's memory, or the container's limit (bytes)."""
-    least = int(psutil.virtual_memory().total)
+    least = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for path in _MEMORY_LIMITS:
         try:
             text = path.read_text().strip()

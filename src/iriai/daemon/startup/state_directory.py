@@ -31,8 +31,8 @@ from iriai.system.privileges import (
     unreachable_ancestor,
 )
 
-STATE_VERSION = 2
-"""Raised with every change that an older daemon would misread. 2: the parts of the machine."""
+STATE_VERSION = 3
+"""Raised with every change that an older daemon would misread. 3: the store numbers its schema."""
 HARMLESS_FILES = ("iriai.toml", "state.json", "state.json.new", "lost+found", "nodes")
 """What may lie in a directory that is to become a state directory; else it is someone's."""
 TOKEN_BYTES = 16

@@ -19,7 +19,7 @@ from iriai.model.bounds import decoded
 from iriai.model.paths import DATABASE_NAME
 from iriai.model.problem import NotAllowed, NotFound, Refused
 
-FORMAT = 1
+FORMAT = 2
 """Raised with every change that an older iriai would misread."""
 MANIFEST = "manifest.json"
 IDENTITY = "state.json"
@@ -40,7 +40,8 @@ class Manifest(msgspec.Struct, frozen=True):
     iriai: str
     """The version that made it."""
     home: str
-    schema: str
+    schema: int
+    """How many migrations its database has had."""
     made_wall_s: float
     next_number: int
     """The first job number that had not been given out."""

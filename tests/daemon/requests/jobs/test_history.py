@@ -6,15 +6,11 @@ from iriai.daemon.requests.jobs.history import JobHistory
 from iriai.model.problem import NotFound
 from iriai.model.records import HistoryDropped
 from iriai.store import Store
-from iriai.store.migrate import migrate_here
 from tests.store.records import accepted, finished, result
 
 
 def test_a_job_that_was_looked_at_is_missed_as_soon_as_it_is_deleted(tmp_path):
-    path = tmp_path / "iriai.db"
-    path.touch(mode=0o600)
-    migrate_here(path)
-    store = Store.open(path)
+    store = Store.open(tmp_path / "iriai.db")
     ends_of_round = []
     past = JobHistory("ume", str(tmp_path), store, ends_of_round.append)
     store.write([accepted(1), result(1), finished(1)])

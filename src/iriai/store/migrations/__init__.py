@@ -1,1 +1,0 @@
-"""Revisions of the schema in order, run by `store.migrate`."""
