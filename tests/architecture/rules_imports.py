@@ -45,6 +45,8 @@ TABLE: Mapping[str, frozenset[str]] = {
 # does not need them must not pay for loading them.
 INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.machine.up": frozenset({"supervisor", "daemon"}),
+    "iriai.cli.machine.status": frozenset({"supervisor"}),
+    "iriai.cli.machine.without_daemon": frozenset({"supervisor"}),
     "iriai.cli.machine.down": frozenset({"supervisor", "daemon"}),
     "iriai.cli.machine.backup": frozenset({"daemon"}),
     "iriai.cli.machine.restore": frozenset({"daemon"}),

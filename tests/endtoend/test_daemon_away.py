@@ -127,3 +127,53 @@ def test_another_user_ends_nothing(iriai, people):
     assert "belong to another user" in said.stderr
     assert iriai.pid("supervisor") is not None
     assert iriai.pid("launcher") is not None
+
+
+def test_status_says_since_when_and_why_the_daemon_is_away(iriai):
+    iriai.start()
+    break_daemon(iriai)
+    said = owner(iriai, "status")
+    assert said.returncode == ExitCode.UNREACHABLE, said
+    assert said.stdout == ""
+    assert "is away since" in said.stderr
+    assert "with exit code 2" in said.stderr
+    assert "machine.cpus" in said.stderr  # the last line of its log
+    assert f"the supervisor (process {iriai.pid('supervisor')}) starts it again" in said.stderr
+    document = json.loads(owner(iriai, "--json", "status").stdout)
+    assert document["error"]["code"] == "no-daemon"
+    outage = document["outage"]
+    assert (outage["exit_code"], outage["signal"]) == (2, "")
+    assert outage["failures"] >= 1
+    assert "machine.cpus" in outage["last_line"]
+    assert outage["supervisor_pid"] == iriai.pid("supervisor")
+
+
+def test_status_tells_what_follows_an_outage(iriai):
+    iriai.start()
+    break_daemon(iriai)
+    iriai.supervisor.kill()
+    iriai.supervisor.wait()
+    said = owner(iriai, "status")
+    assert said.returncode == ExitCode.UNREACHABLE
+    assert "its supervisor has ended too" in said.stderr
+    iriai.configure("")
+    iriai.start()
+    until(lambda: not Path(iriai.paths.outage).exists(), "the end of the record")
+    assert owner(iriai, "status").returncode == ExitCode.DONE
+    assert owner(iriai, "down", "--kill").returncode == ExitCode.DONE
+    said = owner(iriai, "status")
+    assert said.returncode == ExitCode.UNREACHABLE
+    assert "no daemon is running" in said.stderr
+
+
+@pytest.mark.root
+def test_status_tells_other_users_why_a_database_keeps_the_daemon_away(iriai):
+    iriai.start()
+    os.chown(iriai.paths.database, 0, 0)
+    os.chmod(iriai.paths.database, 0o600)
+    iriai.kill("daemon")
+    until(lambda: "daemon cannot start" in log(iriai), "a failed start")
+    said = iriai.call("status")
+    assert said.returncode == ExitCode.UNREACHABLE, said
+    assert "1 start failed" in said.stderr
+    assert "starts it again" in said.stderr

@@ -87,6 +87,11 @@ class StatePaths(NamedTuple):
         """The file in which `part` says why it ended, where it ended on purpose."""
         return f"{self.directory}/{part}.end"
 
+    @property
+    def outage(self) -> str:
+        """The file in which the supervisor records since when no daemon serves, and why."""
+        return f"{self.directory}/outage.json"
+
     def log_of(self, part: str) -> str:
         """The log file of `part`."""
         return f"{self.log}/{part}.log"

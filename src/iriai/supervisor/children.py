@@ -15,6 +15,18 @@ _LAST_WORDS_BYTES = 4096
 _LINE_LENGTH_MAX = 300
 
 
+def last_line_in(log: str) -> str:
+    """Return the last line of a log that is not blank; empty if there is none, or no access."""
+    try:
+        with Path(log).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS_BYTES))
+            lines = file.read(_LAST_WORDS_BYTES).decode(errors="replace").split("\n")
+    except OSError:
+        return ""
+    words = [line.strip() for line in lines if line.strip()]
+    return words[-1][:_LINE_LENGTH_MAX] if words else ""
+
+
 class Child:
     """Launcher or daemon: how to start it, and its current process."""
 
@@ -54,14 +66,7 @@ class Child:
 
     def last_line(self) -> str:
         """Return the last line of its log that is not blank, or "none"."""
-        try:
-            with Path(self.log).open("rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS_BYTES))
-                lines = file.read().decode(errors="replace").split("\n")
-        except OSError:
-            return "none"
-        words = [line.strip() for line in lines if line.strip()]
-        return words[-1][:_LINE_LENGTH_MAX] if words else "none"
+        return last_line_in(self.log) or "none"
 
     def clear_marks(self) -> None:
         """Remove the marks by which an earlier process showed that it worked."""

@@ -25,6 +25,7 @@ from iriai.model.problem import ExitCode, Problem
 from iriai.model.units import line_of
 from iriai.supervisor.children import Child, DaemonChild, LauncherChild
 from iriai.supervisor.log_rotation import LOOK_S, LogRotation
+from iriai.supervisor.outage import OutageRecord
 from iriai.supervisor.restart_backoff import DELAY_MAX_S
 from iriai.system.exit_report import ExitReport, announce, ending_of, open_ending
 from iriai.system.lock_file import LockHeld, adopt_holder, lock_holder, take_lock
@@ -62,6 +63,7 @@ class Supervisor:
         if plan.launcher:
             self._parts.insert(0, LauncherChild(plan.launcher, plan.paths))
         self._logs = LogRotation(plan.paths, plan.daemon_uid)
+        self._outage = OutageRecord(plan.paths)
         self._logs_at_s = 0.0
         """When logs are checked again, on the steady clock."""
         self._report: ExitReport | None = None
@@ -84,11 +86,19 @@ class Supervisor:
             if self._report is None:
                 self._wait(now_s)
                 self._reap(time.monotonic())
+                self._note_recovery()
         if self._report.exit_code != ExitCode.DONE:
             self._end_what_is_new()
-        elif not self._report.kill:
+            return self._report
+        self._outage.over()
+        if not self._report.kill:
             self._log("the launcher and its tasks go on", on_terminal=True)
         return self._report
+
+    def _note_recovery(self) -> None:
+        """End the outage once a daemon serves; checked as often as this supervisor wakes."""
+        if self._outage.is_open and self._daemon.process and self._daemon.left_a_mark():
+            self._outage.over()
 
     def _start(self, part: Child, now_s: float) -> None:
         try:
@@ -100,6 +110,8 @@ class Supervisor:
             line = f"{part.name} cannot be started: {error}; next try in {DELAY_MAX_S:.0f} s"
             self._log(line, on_terminal=True)
             part.due_s = now_s + DELAY_MAX_S
+            if part is self._daemon:
+                self._outage.failed(None, DELAY_MAX_S, has_served=False)
 
     def _catch_signals(self) -> None:
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
@@ -179,6 +191,7 @@ class Supervisor:
             line = f"daemon cannot start: {report.problem()}; next try in {DELAY_MAX_S:.0f} s"
             self._log(line, on_terminal=True)
             daemon.due_s = time.monotonic() + DELAY_MAX_S
+            self._outage.failed(code, DELAY_MAX_S, has_served=daemon.left_a_mark())
         else:
             self._report = report
 
@@ -199,6 +212,8 @@ class Supervisor:
         line = f"{part.name} died ({how}) after {lived_s:.1f} s; next start in {delay_s:.1f} s"
         self._log(line, on_terminal=True)
         part.due_s = now_s + delay_s
+        if part is self._daemon:
+            self._outage.failed(code, delay_s, has_served=part.left_a_mark())
 
     def _is_new(self, part: Child) -> bool:
         """Return whether neither `part` nor the daemon ever worked."""

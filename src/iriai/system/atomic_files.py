@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +44,29 @@ def read_file(path: Path) -> bytes:
     return content
 
 
+def read_trusted(path: Path, bytes_max: int) -> bytes | None:
+    """Return the content of a file that nobody but root and the caller can have written.
+
+    Returns None if there is no such file. Raises OSError where another user could have written it,
+    it is no regular file, has more than `bytes_max` bytes, or cannot be read.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022 or found.st_nlink != 1:
+            raise PermissionError(errno.EPERM, "another user can have written it", str(path))
+        content = file.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise OSError(errno.EFBIG, f"it has more than {bytes_max} bytes", str(path))
+    return content
+
+
 def replace_file(path: Path, content: bytes, owner: Owner | None = None) -> None:
     """Write as `write_whole` does; `owner` defaults to the owner of the old file.
 
@@ -57,13 +82,15 @@ def replace_file(path: Path, content: bytes, owner: Owner | None = None) -> None
         raise _unwritable(path, error) from None
 
 
-def write_whole(path: Path, content: bytes, owner: Owner | None = None) -> None:
+def write_whole(
+    path: Path, content: bytes, owner: Owner | None = None, mode: int = PRIVATE_FILE_MODE
+) -> None:
     """Replace the content of `path`, durably and atomically.
 
     Raises OSError; then the old content stays.
     """
     fresh = path.with_name(path.name + FRESH)
-    _write(fresh, content, owner)
+    _write(fresh, content, owner, mode)
     fresh.replace(path)
     sync_directory(path.parent)
 
@@ -113,11 +140,13 @@ def whole_directory(
         raise
 
 
-def _write(path: Path, content: bytes, owner: Owner | None) -> None:
+def _write(path: Path, content: bytes, owner: Owner | None, mode: int = PRIVATE_FILE_MODE) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, PRIVATE_FILE_MODE), "wb") as file:
         file.write(content)
         file.flush()
+        if mode != PRIVATE_FILE_MODE:
+            os.fchmod(file.fileno(), mode)
         if owner is not None:
             os.fchown(file.fileno(), *owner)
         os.fsync(file.fileno())

@@ -137,11 +137,16 @@ def owner_text() -> bytes:
 
 
 def owner_in(descriptor: int) -> int | None:
-    """Return the process that wrote into the lock, if it still runs; else None.
+    """Return the process that wrote into the lock, if it still runs; else None."""
+    return live_owner(os.pread(descriptor, TEXT_BYTES, 0))
+
+
+def live_owner(text: bytes) -> int | None:
+    """Return the process that wrote `owner_text`, if it still runs; else None.
 
     The number alone is no proof: it may be another process by now.
     """
-    words = os.pread(descriptor, TEXT_BYTES, 0).split()
+    words = text[:TEXT_BYTES].split()
     if len(words) != 3 or not (words[0].isdigit() and words[1].isdigit()):
         return None
     pid, ticks = int(words[0]), int(words[1])

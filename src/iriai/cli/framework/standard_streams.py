@@ -39,10 +39,14 @@ def plain(value: object) -> object:
 def complain(problem: Problem, *, as_json: bool) -> None:
     """Report a problem: one line on standard error, or one document on standard output."""
     if as_json:
-        error = {"code": problem.code, "message": problem.message, "hint": problem.hint}
-        print_document({"error": error})
+        print_document({"error": error_document(problem)})
         return
     print(f"iriai: {printable(str(problem))}", file=sys.stderr)
+
+
+def error_document(problem: Problem) -> dict[str, str]:
+    """Return a problem as it stands in documents, under `error`."""
+    return {"code": problem.code, "message": problem.message, "hint": problem.hint}
 
 
 def remark(text: str) -> None:

@@ -7,10 +7,8 @@ from typing import Annotated
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.machine.without_daemon import AWAY_CODES
 from iriai.model.problem import Unreachable
-
-AWAY_CODES = frozenset({"no-daemon", "daemon-gone", "turned-away"})
-"""Codes of problems that a daemon causes which does not run, or ended before its answer."""
 
 
 def down(

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.standard_streams import print_document
+from iriai.cli.framework.standard_streams import error_document, print_document
 from iriai.cli.framework.table import amount_text, count_text, print_pairs, size_text, span_text
+from iriai.cli.machine.without_daemon import AWAY_CODES, outage_in
+from iriai.model.problem import Unreachable
 from iriai.wire.machines import LinkRow, MemberRow
 from iriai.wire.reports import ClusterSight, LimitedRow, Status, StatusReport
 
+if TYPE_CHECKING:
+    from iriai.supervisor.outage import Outage
 
-def status(options: GlobalOptions) -> None:
-    """Show the state of the machine: its processes, what is free, what waits, what is wrong."""
-    report = options.ask(Status(), follow=False)
+
+def status(options: GlobalOptions) -> int | None:
+    """Show the state of the machine: its processes, what is free, what waits, what is wrong.
+
+    While the daemon is away: since when, why, and when the next one starts.
+    """
+    try:
+        report = options.ask(Status(), follow=False)
+    except Unreachable as problem:
+        if problem.code not in AWAY_CODES:
+            raise
+        outage = outage_in(options.local_directories())
+        if outage is None:
+            raise
+        return _report_outage(options, *outage)
     if options.as_json:
         print_document(report)
-        return
+        return None
     print_pairs(
         [
             ("machine", f"{report.home}, up {span_text(report.up_s)}, iriai {report.version}"),
@@ -33,6 +51,17 @@ def status(options: GlobalOptions) -> None:
             ("trouble", "\n".join(report.trouble)),
         ]
     )
+    return None
+
+
+def _report_outage(
+    options: GlobalOptions, outage: Outage, problem: Unreachable, last_line: str
+) -> int:
+    if not options.as_json:
+        raise problem
+    document = outage._asdict() | {"last_line": last_line}
+    print_document({"error": error_document(problem), "outage": document})
+    return problem.exit_code
 
 
 def _cluster(report: StatusReport) -> list[tuple[str, str]]:
