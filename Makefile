@@ -75,16 +75,16 @@ clean:
 
 # Compiled before, since the environment may hold a copy.
 environment: $(PROGRAM)
-	@$(FOUND) scripts/set_up.py --extra plots
+	@$(FOUND) scripts/set_up.py --extra classads --extra plots
 
 bench-environment: $(PROGRAM)
-	@$(FOUND) scripts/set_up.py --extra plots --packages benchmarks/debian-packages.txt
+	@$(FOUND) scripts/set_up.py --extra classads --extra plots --packages benchmarks/debian-packages.txt
 
 test-environment: $(PROGRAM)
-	@$(FOUND) scripts/set_up.py --extra plots --extra dev --extra docs --packages tests/debian-packages.txt
+	@$(FOUND) scripts/set_up.py --extra classads --extra plots --extra dev --extra docs --packages tests/debian-packages.txt
 
 docs-environment: $(PROGRAM)
-	@$(FOUND) scripts/set_up.py --extra plots --extra docs
+	@$(FOUND) scripts/set_up.py --extra classads --extra plots --extra docs
 
 # Installing compiles the C program; this does so again when its source has changed. Without a
 # compiler there is none, which is no error.

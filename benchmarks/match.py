@@ -5,6 +5,9 @@ users. Ours: every requirement against every machine, what owners require includ
 the set of machines that match; nothing is remembered from one run to the next. The library: pairs
 of a sample, its ads made and parsed beforehand, by `ClassAd.symmetricMatch`. Both take turns within
 a run; times are of the processor. The answers of the sample must be the same.
+
+`one_requirement_ms`: one requirement against all machines, by columns, and by groups of machines of
+which it sees the same, each group asked of the library once: of what a machine is, and of its load.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ from typing import NamedTuple
 import classad2
 from harness.report import Figure, finish, machine_facts, median, progress
 
+from iriai.classad.constraint import condition
+from iriai.classad.expression import parse_expression
+from iriai.classad.reference_evaluator import evaluate, holds
 from iriai.classad.volatile_attributes import clock_attributes, load_attributes
 from iriai.model.ad import MachineAd, Value, job_attributes, machine_ad
 from iriai.model.ids import Account
@@ -147,6 +153,35 @@ def library_ads(pool: Pool) -> tuple[list[classad2.ClassAd], list[classad2.Class
     return machines, jobs
 
 
+STATIC_TEXT = 'Arch == "X86_64" && Memory >= 16384 && OpSysAndVer =!= "Debian12"'
+LOAD_TEXT = "LoadAvg - CondorLoadAvg < 0.3 && KeyboardIdle > 900"
+
+
+def one_requirement_ms(matches: Matches, text: str) -> dict[str, float]:
+    """Time one requirement on all machines in both ways, which must agree."""
+    wanted, job, rows = condition(text), {"mytype": "Job"}, range(matches.rows)
+    began = time.process_time()
+    _, admits = matches.judge(wanted, job, None)
+    columns_s = time.process_time() - began
+    began = time.process_time()
+    expression = parse_expression(text, "a benchmark")
+    keys = [each.key for each in expression.attributes()]
+    known: dict[tuple[Value | None, ...], bool] = {}
+    grouped = bytearray(matches.rows)
+    for row in rows:
+        ad = matches.ad(f"node{row}")
+        seen = tuple([ad.get(key) for key in keys])
+        if seen not in known:
+            group = {key: value for key, value in zip(keys, seen, strict=True) if value is not None}
+            known[seen] = holds(evaluate(expression, job, group))
+        grouped[row] = known[seen]
+    groups_s = time.process_time() - began
+    # The owners' requirements are in both answers of columns, and in neither of groups.
+    if any(admits[row] and not grouped[row] for row in rows):
+        raise RuntimeError(f"columns and groups differ on {text}")
+    return {"columns": columns_s * 1e3, "groups": groups_s * 1e3, "count": len(known)}
+
+
 class Run(NamedTuple):
     """One run."""
 
@@ -158,6 +193,8 @@ class Run(NamedTuple):
     change_ms: float
     """To look at all requirements again after one machine told its load."""
     is_same: bool
+    static: dict[str, float]
+    load: dict[str, float]
 
 
 def measure(pool: Pool) -> Run:
@@ -180,7 +217,9 @@ def measure(pool: Pool) -> Run:
     )
     pairs = len(pool.machines) * len(pool.jobs)
     library_us = library_s * 1e6 / (len(machines) * len(jobs))
-    return Run(put_s, ours_s * 1e6 / pairs, library_us, _changes(matches, pool), is_same)
+    static, load = (one_requirement_ms(matches, text) for text in (STATIC_TEXT, LOAD_TEXT))
+    changes_ms = _changes(matches, pool)
+    return Run(put_s, ours_s * 1e6 / pairs, library_us, changes_ms, is_same, static, load)
 
 
 def _changes(matches: Matches, pool: Pool) -> float:
@@ -222,6 +261,14 @@ def main() -> None:
             "classad2_us_per_pair": median([run.library_us for run in runs], 2),
             "put_us_per_machine": median([run.put_s * 1e6 / given.machines for run in runs]),
             "one_machine_changed_ms": median([run.change_ms for run in runs], 2),
+            "one_requirement_ms": {
+                "of_what_a_machine_is": {
+                    key: median([run.static[key] for run in runs]) for key in runs[0].static
+                },
+                "of_its_load": {
+                    key: median([run.load[key] for run in runs]) for key in runs[0].load
+                },
+            },
             "settings": {
                 "machines": given.machines,
                 "requirements": given.requirements,

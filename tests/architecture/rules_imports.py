@@ -56,8 +56,9 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.cluster.operator": frozenset({"identity"}),
     "iriai.cli.cluster.join": frozenset({"daemon", "identity"}),
     "iriai.cli.cluster.operator_session": frozenset({"identity"}),
+    "iriai.cli.machine.doctor": frozenset({"system.extras"}),
     "iriai.cli.simulate.options": frozenset({"plugins"}),
-    "iriai.cli.simulate.simulate": frozenset({"sim", "plugins"}),
+    "iriai.cli.simulate.simulate": frozenset({"sim", "plugins", "system.extras"}),
     "iriai.cli.simulate.faults": frozenset({"sim"}),
 }
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from iriai.system.extras import EXTRAS
 from tests.architecture import (
     rules_form,
     rules_imports,
@@ -67,7 +68,9 @@ def test_the_rules_see_the_product():
 
 def test_every_library_of_the_product_is_declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    requirements = project["dependencies"] + project["optional-dependencies"]["plots"]
+    requirements = list(project["dependencies"])
+    for extra in EXTRAS:
+        requirements += project["optional-dependencies"][extra]
     declared = {re.split(r"[<>=~!\[ ;]", each, maxsplit=1)[0].lower() for each in requirements}
     declared |= {module for name, module in IMPORTED_AS.items() if name in declared}
     violations = rules_imports.undeclared_libraries(product_modules(), declared)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
+import pytest
+
+from iriai.broker.scheduling.explain import never_runs
+from iriai.classad.installation import why_unusable
 from iriai.model.ad import MachineAd, machine_ad
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
@@ -189,3 +195,35 @@ def test_demands_are_forgotten_with_their_last_job():
     room.broker.state.queues.remove(job(1))
     room.broker.state.queues.remove(job(2))
     assert known._demands == {}
+
+
+@pytest.fixture
+def without_library(monkeypatch):
+    """As where the extra `classads` is not installed."""
+    monkeypatch.setitem(sys.modules, "classad2", None)
+    monkeypatch.delitem(sys.modules, "iriai.classad.reference_evaluator", raising=False)
+    why_unusable.cache_clear()
+    yield "classad2 is not installed: pip install 'iriai[classads]'"
+    why_unusable.cache_clear()
+
+
+def test_a_broker_without_the_library_leaves_what_it_cannot_read_and_says_why(without_library):
+    room = Room()
+    room.comes("ken", Arch="X86_64")
+    assert matched(room.tell(want(1, requirements='Arch == "X86_64"'))) == []
+    assert matched(room.tell(want(2, rank="Mips"))) == [job(2)]
+    needed = "a broker that can read requirements"
+    assert room.why(1) == [(Rule.REQUIREMENTS, needed, without_library, "")]
+    reasons = never_runs(room.broker.state, want(3, requirements="Cpus > 1"))
+    assert [each.had for each in reasons] == [without_library]
+
+
+def test_a_broker_without_the_library_gives_nothing_to_an_owner_whom_it_cannot_read(
+    without_library,
+):
+    room = Room()
+    room.comes("ken", 'TARGET.Owner == "ann"', "TARGET.JobPrio")
+    assert matched(room.tell(want(1, "ann"))) == []
+    [(rule, _, had, machine)] = room.why()
+    assert (rule, had, machine) == (Rule.OWNER_POLICY, without_library, "ken")
+    assert where(room.comes("ume", rank="TARGET.JobPrio")) == ["ume"]

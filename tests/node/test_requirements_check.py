@@ -76,3 +76,9 @@ def test_somebody_at_the_terminals_is_told_at_once_and_their_absence_in_steps():
         if not told or node.idle.keyboard_idle_s != told[-1]:
             told.append(node.idle.keyboard_idle_s)
     assert told == [10.0, 60.0, 130.0, 200.0, 1000.0, 5.0]
+
+
+def test_without_the_library_a_broker_s_word_for_a_job_is_taken(monkeypatch):
+    monkeypatch.setattr("iriai.node.admission.why_unusable", lambda: "it is not installed")
+    node = LoneNode(cpus=4, ad=machine_ad(STATIC))
+    assert type(node.run(1, requirements='Arch == "ARM"').home[0]) is Accepted

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from iriai.classad.bindings import values_of
 from iriai.classad.constraint import Constraint, condition
+from iriai.classad.installation import why_unusable
 from iriai.classad.volatile_attributes import clock_attributes, load_attributes
 from iriai.model.ad import (
     Value,
@@ -28,7 +29,8 @@ class RequirementsCheck:
     """Evaluates the requirements of jobs and of the machine's owner.
 
     Brokers match by the values reported last. Here HTCondor's library evaluates the machine's
-    current values; it is loaded by the first job or owner that requires something.
+    current values; it is loaded by the first job or owner that requires something. Where it is not
+    installed there is no owner's requirement, and a broker's word for a job's is taken.
     """
 
     def __init__(self, settings: NodeSettings, load: Load) -> None:
@@ -53,6 +55,8 @@ class RequirementsCheck:
             rule = Rule.REQUIREMENTS if wanted.problem else Rule.OWNER_POLICY
             return Reason(rule, "readable requirements", problem, self._machine)
         if not (wanted.keys or self._owners.keys or spec.requirements or self.ad.requirements):
+            return None
+        if why_unusable():
             return None
         machine = self.attributes(wall_s)
         job = job_attributes(

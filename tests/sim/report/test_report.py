@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import base64
-import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from iriai.model.problem import Refused, UsageProblem
-from iriai.sim.report.plots import need_matplotlib
+from iriai.model.problem import UsageProblem
 from iriai.sim.report.report import write_report
 from iriai.sim.runs.cases import compared, run_cases
 from iriai.sim.runs.document import document, encoded
@@ -82,9 +80,3 @@ def test_a_report_over_a_file_is_refused(tmp_path):
     log, made, simulations = simulated("easy", jobs=10)
     with pytest.raises(UsageProblem, match="is not a directory"):
         write_report(tmp_path / "file", log, made, simulations)
-
-
-def test_without_matplotlib_a_report_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("iriai.sim.report.plots.find_spec", lambda _: None)
-    with pytest.raises(Refused, match=re.escape("pip install 'iriai[plots]'")):
-        need_matplotlib()

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from iriai.broker.queue.entries import QueuedJob
+from iriai.classad.installation import why_unusable
 from iriai.model.ad import MachineAd
 from iriai.model.backoff import Backoff
 from iriai.model.ids import Account, AttemptId, JobId
@@ -334,9 +335,18 @@ class MachineView:
     def advertised(self, idle: Idle) -> None:
         """Take what a machine reports beside its claims."""
         self.version = idle.version
-        self.unavailable = idle.unavailable
+        self.unavailable = idle.unavailable or self._unreadable
         self.load, self.foreign_load = idle.load, idle.foreign_load
         self.keyboard_idle_s = idle.keyboard_idle_s
+
+    @property
+    def _unreadable(self) -> Reason | None:
+        """Return why this broker cannot read the owner's requirements; None: it can."""
+        problem = why_unusable() if self.ad.requirements else ""
+        if not problem:
+            return None
+        needed = "a broker that can read the owner's requirements"
+        return Reason(Rule.OWNER_POLICY, needed, problem, self.name)
 
     def forget(self, capability: Capability) -> None:
         """Remove a capability that was used."""

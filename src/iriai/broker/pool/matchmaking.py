@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.pool.pool import MachinePool
 from iriai.classad.constraint import condition
+from iriai.classad.installation import why_unusable
 from iriai.classad.volatile_attributes import load_attributes
 from iriai.model.ad import MachineAd, Value, capacity_attributes, job_attributes, machine_ad
 from iriai.protocol.messages.scheduling import TurnedAway, Want
@@ -168,6 +169,8 @@ class Matchmaking:
         has_any = want.requirements or want.rank
         if not has_any and (self.matches is None or not self.matches.has_policies):
             return None
+        if why_unusable():
+            return None
         keys = self.begin().significant | mentioned(want.requirements) | mentioned(want.rank)
         from iriai.policy.matching.job_requirements import DemandKey
 
@@ -177,10 +180,14 @@ class Matchmaking:
             want.requirements, want.rank, tuple(each for each in traits if each[0] in keys)
         )
 
+    def problem_of(self, want: Want) -> str:
+        """Return why a want's requirements cannot be judged here; empty: they can, or are none."""
+        return why_unusable() if want.requirements else ""
+
     def put(self, view: MachineView) -> bool:
         """Enter a machine; return whether owners look at other attributes of jobs than before."""
         if self.matches is None:
-            if not (view.ad.requirements or view.ad.rank):
+            if not (view.ad.requirements or view.ad.rank) or why_unusable():
                 return False
             self.begin()
             return True

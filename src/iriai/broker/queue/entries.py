@@ -33,9 +33,13 @@ class Eligibility(NamedTuple):
     """These; empty: any."""
     turned_away: frozenset[str] = frozenset()
     """Machines that do not run tasks of this user and home, as they said."""
+    unreadable: str = ""
+    """Why this broker cannot read their requirements, so that they run nowhere; empty: it can."""
 
     def admit(self, machine: str) -> bool:
         """Return whether tasks may run on that machine."""
+        if self.unreadable:
+            return False
         return machine not in self.turned_away and (not self.only or machine in self.only)
 
 

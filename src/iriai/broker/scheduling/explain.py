@@ -142,6 +142,8 @@ def _out_of_question(state: BrokerState, entry: QueuedJob, view: MachineView) ->
     """Return why it does not run on a machine that has the room, or may have."""
     kind, want = entry.kind, entry.want
     bounds, demand = kind.key.bounds, kind.demand
+    if bounds is not None and bounds.unreadable:
+        return [_unreadable(bounds.unreadable)]
     if bounds is not None and bounds.only and view.name not in bounds.only:
         where = " or ".join(bounds.only)
         had = (
@@ -186,6 +188,9 @@ def evidence_against(
 
 def never_runs(state: BrokerState, want: Want) -> list[Reason]:
     """Return what no large enough machine will ever meet, by machine; empty: one may."""
+    problem = state.matching.problem_of(want)
+    if problem:
+        return [_unreadable(problem)]
     key = state.matching.key(want)
     if key is None:
         return []
@@ -198,6 +203,10 @@ def never_runs(state: BrokerState, want: Want) -> list[Reason]:
         return [mismatches(state, demand, view)[0] for view in able]
     finally:
         demand.leave()
+
+
+def _unreadable(problem: str) -> Reason:
+    return Reason(Rule.REQUIREMENTS, "a broker that can read requirements", problem)
 
 
 def why_unavailable(view: MachineView, now: Instant) -> Reason | None:

@@ -260,7 +260,9 @@ class AccountQueues:
     def _kind(self, want: Want) -> TaskClass:
         rules = self._rules
         turned_away = rules.turned_away(want)
-        bounds = Eligibility(want.only_on, turned_away) if want.only_on or turned_away else None
+        problem = rules.matching.problem_of(want)
+        is_free = not (want.only_on or turned_away or problem)
+        bounds = None if is_free else Eligibility(want.only_on, turned_away, problem)
         self.are_bounded |= bounds is not None
         key = TaskClassKey(
             want.resources,

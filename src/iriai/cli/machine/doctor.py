@@ -51,6 +51,9 @@ def doctor(
 
 def _measure(directory: str) -> None:
     """Measure in a process of its own, on a machine that does little else."""
+    from iriai.system.extras import need_extra
+
+    need_extra("classads", "measuring the speed")
     words = [sys.executable, "-m", "iriai.daemon.host.speed_benchmark", directory]
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=MEASURE_S_MAX)
     if done.returncode:

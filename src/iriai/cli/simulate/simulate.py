@@ -152,9 +152,9 @@ def _refuse_early(output: OutputOptions, cases: Sequence[Case]) -> None:
             "usage", "--starts is for one simulation", "leave out --compare and --sweep"
         )
     if output.report is not None:
-        from iriai.sim.report.plots import need_matplotlib
+        from iriai.system.extras import need_extra
 
-        need_matplotlib()
+        need_extra("plots", "a report")
 
 
 def _log(words: list[str], given: LogOptions, seed: int) -> Log:

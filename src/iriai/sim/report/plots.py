@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from iriai.model.problem import Refused
 from iriai.sim.report.series import Bar, Series, largest_accounts, mean_waits, waits_by_width
 from iriai.sim.workload.log import Log
 from iriai.sim.workload.record import Record
@@ -41,16 +39,6 @@ class Shown(NamedTuple):
     label: str
     records: Sequence[Record]
     series: Series
-
-
-def need_matplotlib() -> None:
-    """Raise Refused if matplotlib is not installed."""
-    if find_spec("matplotlib") is None:
-        raise Refused(
-            "no-matplotlib",
-            "a report needs matplotlib, which is not installed",
-            "pip install 'iriai[plots]'",
-        )
 
 
 def drawn(draw: Callable[[Figure], None], height_inches: float) -> bytes:

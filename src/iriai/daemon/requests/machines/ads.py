@@ -28,6 +28,7 @@ from iriai.model.instant import Instant
 from iriai.model.problem import NotFound, Unreachable
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
+from iriai.system.extras import need_extra
 from iriai.wire.inquiries import AskMatchFor
 from iriai.wire.machines import AdList, AdRow, AskAds, AskMatch, ClauseRow, MatchRow, MatchTable
 
@@ -123,6 +124,7 @@ class AdHandlers:
     # --- matching --------------------------------------------------------------------------------
 
     def _match(self, asked: RequestContext, body: AskMatch, now: Instant) -> None:
+        need_extra("classads", "to match requirements")
         parse_expression(body.requirements, "the requirements", patterns=True)
         account = self._users.account(asked.caller.person, None, None)
         clusters = self._inquirer.clusters
@@ -141,6 +143,7 @@ class AdHandlers:
 
     def _match_table(self, question: AskMatchFor, now: Instant) -> MatchTable:
         """Answer as the broker."""
+        need_extra("classads", "to match requirements on the broker's machine")
         wanted = parse_expression(question.requirements, "the requirements", patterns=True)
         state = self._engine.machine.broker.state
         matches = state.matching.begin()

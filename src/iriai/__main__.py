@@ -1,0 +1,7 @@
+"""`python -m iriai`: the command, where its program is not on the PATH."""
+
+from __future__ import annotations
+
+from iriai.cli.main import main
+
+main()
