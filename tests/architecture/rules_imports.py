@@ -46,7 +46,7 @@ TABLE: Mapping[str, frozenset[str]] = {
 INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.machine.up": frozenset({"supervisor", "daemon"}),
     "iriai.cli.machine.status": frozenset({"supervisor"}),
-    "iriai.cli.machine.without_daemon": frozenset({"supervisor"}),
+    "iriai.cli.machine.without_daemon": frozenset({"supervisor", "daemon"}),
     "iriai.cli.machine.down": frozenset({"supervisor", "daemon"}),
     "iriai.cli.machine.backup": frozenset({"daemon"}),
     "iriai.cli.machine.restore": frozenset({"daemon"}),

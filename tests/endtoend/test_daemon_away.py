@@ -177,3 +177,105 @@ def test_status_tells_other_users_why_a_database_keeps_the_daemon_away(iriai):
     assert said.returncode == ExitCode.UNREACHABLE, said
     assert "1 start failed" in said.stderr
     assert "starts it again" in said.stderr
+
+
+def row(iriai: Installation) -> dict[str, object]:
+    """The machine in `iriai nodes --json`."""
+    [only] = json.loads(owner(iriai, "--json", "nodes").stdout)["rows"]
+    return only
+
+
+def submit_touch(iriai: Installation, name: str) -> Path:
+    """Submit a job that makes this file."""
+    made = iriai.work / name
+    with iriai.client() as client:
+        client.submit(iriai.draft("/usr/bin/touch", str(made)))
+    return made
+
+
+def test_a_drain_without_a_daemon_holds_from_its_next_start(iriai):
+    iriai.start()
+    task = begin_sleep(iriai)
+    with iriai.client() as client:  # waits until the next daemon could start it
+        waits = iriai.work / "waits"
+        cpus = client.nodes()[0].cpus
+        client.submit(iriai.draft("/usr/bin/touch", str(waits), cpus=cpus))
+    break_daemon(iriai)
+    said = owner(iriai, "--json", "drain", "--reason", "new disk")
+    assert said.returncode == ExitCode.DONE, said
+    assert json.loads(said.stdout)["kept"] is True
+    os.kill(task, signal.SIGKILL)
+    iriai.configure("")
+    assert owner(iriai, "up", "--detach").returncode == ExitCode.DONE
+    until(iriai.runs_tasks, "the next daemon")
+    assert (row(iriai)["state"], "new disk" in str(row(iriai)["reason"])) == ("drained", True)
+    until(lambda: is_gone(task), "the end of the task")
+    assert not waits.exists()
+    assert owner(iriai, "resume").returncode == ExitCode.DONE
+    until(waits.exists, "the job that waited for 'resume'")
+    iriai.kill("daemon")  # what was taken is not taken again
+    until(iriai.runs_tasks, "one more daemon")
+    assert row(iriai)["state"] != "drained"
+
+
+def test_resume_without_a_daemon_holds_from_its_next_start(iriai):
+    iriai.start()
+    assert owner(iriai, "drain", "--reason", "new disk").returncode == ExitCode.DONE
+    made = submit_touch(iriai, "made")
+    break_daemon(iriai)
+    assert "from its next start on" in owner(iriai, "resume").stdout
+    assert not made.exists()
+    iriai.configure("")
+    assert owner(iriai, "up", "--detach").returncode == ExitCode.DONE
+    until(made.exists, "the job that waited for the next daemon")
+
+
+def test_a_drain_holds_though_the_daemon_is_killed_again_and_again(iriai):
+    iriai.start()
+    over = threading.Event()
+
+    def blows() -> None:
+        while not over.wait(0.05):
+            iriai.kill("daemon")
+
+    killer = threading.Thread(target=blows)
+    killer.start()
+    try:
+        said = [owner(iriai, "drain", "--reason", f"disk {each}") for each in range(3)]
+    finally:
+        over.set()
+        killer.join()
+    assert [each.returncode for each in said] == [ExitCode.DONE] * 3, said
+    until(iriai.runs_tasks, "a daemon that stays")
+    assert (row(iriai)["state"], "disk 2" in str(row(iriai)["reason"])) == ("drained", True)
+
+
+def test_a_mangled_drain_keeps_the_daemon_from_starting_until_it_is_said_again(iriai):
+    iriai.start()
+    Path(iriai.paths.drain).write_text("asked\n{")
+    iriai.kill("daemon")
+    until(lambda: "whether the machine is drained is unknown" in log(iriai), "a refused start")
+    said = owner(iriai, "status")
+    assert said.returncode == ExitCode.UNREACHABLE
+    assert "'iriai drain' or 'iriai resume'" in said.stderr
+    assert owner(iriai, "resume").returncode == ExitCode.DONE
+    assert owner(iriai, "up", "--detach").returncode == ExitCode.DONE
+    until(submit_touch(iriai, "made").exists, "a job")
+
+
+@pytest.mark.root
+def test_another_user_drains_nothing_while_the_daemon_is_away(iriai):
+    iriai.start()
+    break_daemon(iriai)
+    said = iriai.call("drain", "--reason", "mine")
+    assert said.returncode == ExitCode.NOT_ALLOWED, said
+    assert "only its owner" in said.stderr
+    assert not Path(iriai.paths.drain).exists()
+
+
+def test_without_a_daemon_only_the_machine_itself_is_drained(iriai):
+    iriai.start()
+    break_daemon(iriai)
+    said = owner(iriai, "drain", "momo", "--reason", "new disk")
+    assert said.returncode == ExitCode.NOT_FOUND, said
+    assert "momo is not the machine" in said.stderr

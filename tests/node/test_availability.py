@@ -41,6 +41,24 @@ def test_a_drained_machine_says_who_and_why_and_refuses():
     assert refusal_rule(node) is Rule.DRAINED
 
 
+def test_what_was_asked_without_a_daemon_is_carried_out_and_stored():
+    node = LoneNode()
+    node.node.take_request("new disk", "ann", WALL_S - 60.0, instant(0.0))
+    [record] = node.settle().records
+    assert (record.reason, record.by) == ("new disk", "ann")
+    assert node.idle.unavailable.rule is Rule.DRAINED
+    node.node.take_request(None, "bob", WALL_S + 1.0, instant(2.0))
+    assert node.settle().records == [Resumed("bob")]
+
+
+@pytest.mark.parametrize("reason", ["old disk", None])
+def test_a_later_drain_stays_whatever_was_asked_before(reason):
+    node = drained()
+    node.node.take_request(reason, "bob", WALL_S - 1.0, instant(1.0))
+    assert node.settle().records == []
+    assert "ann drained it: new disk" in str(node.idle.unavailable)
+
+
 def test_what_runs_goes_on():
     node = LoneNode()
     node.run()

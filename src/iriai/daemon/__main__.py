@@ -17,6 +17,7 @@ from iriai.config.reader import Configuration
 from iriai.daemon.net.descriptor_limit import raise_descriptor_limit
 from iriai.daemon.service import serve
 from iriai.daemon.startup.hardware import capacity, measure
+from iriai.daemon.startup.kept_drain import read_kept_drain
 from iriai.daemon.startup.listener import listen, open_doors
 from iriai.daemon.startup.settings import (
     DaemonSettings,
@@ -87,6 +88,7 @@ def _settle(paths: StatePaths, supervisor_pid: int | None) -> DaemonSettings:
             owner_uid=os.geteuid(),
             table=settings_table(configuration, identity.home, amounts),
             listener=_listen(paths, mode),
+            kept_drain=read_kept_drain(paths),
             ending=ending,
             doors=_doors(configuration) if cluster else (),
             cluster=cluster,

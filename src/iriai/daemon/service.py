@@ -254,6 +254,7 @@ class Service:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._end, 0)
         self._loop.set_exception_handler(self._crashed)
+        self._take_kept_drain()
         self._engine.turn()
         if self._retention is not None:
             self._retention.begin()
@@ -285,6 +286,19 @@ class Service:
             self._inquirer.close()
             self._launcher.close()
             self._close_writer()
+
+    def _take_kept_drain(self) -> None:
+        """Drain or resume in the first turn, as it was asked while no daemon ran."""
+        kept = self._settings.kept_drain
+        if kept is None:
+            return
+
+        def change(now: Instant) -> None:
+            asked = kept.request
+            self._engine.machine.node.take_request(asked.reason, asked.by, asked.asked_wall_s, now)
+            self._engine.after_this_turn(kept.take)
+
+        self._engine.request(change)
 
     def _listen(self) -> None:
         listener = self._settings.listener

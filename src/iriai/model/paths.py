@@ -88,6 +88,11 @@ class StatePaths(NamedTuple):
         return f"{self.directory}/{part}.end"
 
     @property
+    def drain(self) -> str:
+        """The file with a drain or resume that was requested while no daemon ran."""
+        return f"{self.directory}/drain.json"
+
+    @property
     def outage(self) -> str:
         """The file in which the supervisor records since when no daemon serves, and why."""
         return f"{self.directory}/outage.json"

@@ -198,6 +198,15 @@ class Node:
         self._report.is_due = True
         return True
 
+    def take_request(self, reason: str | None, by: str, asked_wall_s: float, now: Instant) -> None:
+        """Drain, or without a reason resume, as was asked earlier; a later drain stays."""
+        if self.drained is not None and self.drained.since_wall_s > asked_wall_s:
+            return
+        if reason is None:
+            self.resume(by, now)
+        else:
+            self.drain(reason, by, now)
+
     @property
     def drained(self) -> Drained | None:
         """Return who drained the machine, and why; None: it is not drained."""

@@ -50,21 +50,29 @@ def read_trusted(path: Path, bytes_max: int) -> bytes | None:
     Returns None if there is no such file. Raises OSError where another user could have written it,
     it is no regular file, has more than `bytes_max` bytes, or cannot be read.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(path, flags)
+        descriptor = open_trusted(path, os.O_RDONLY)
     except FileNotFoundError:
         return None
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
-        if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022 or found.st_nlink != 1:
-            raise PermissionError(errno.EPERM, "another user can have written it", str(path))
         content = file.read(bytes_max + 1)
     if len(content) > bytes_max:
         raise OSError(errno.EFBIG, f"it has more than {bytes_max} bytes", str(path))
     return content
+
+
+def open_trusted(path: Path, flags: int) -> int:
+    """Open a regular file that nobody but root and the caller can have written.
+
+    Raises OSError where that is not so, and where it cannot be opened.
+    """
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    found = os.fstat(descriptor)
+    is_ours = found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
+    if stat.S_ISREG(found.st_mode) and is_ours and found.st_nlink == 1:
+        return descriptor
+    os.close(descriptor)
+    raise PermissionError(errno.EPERM, "another user can have written it", str(path))
 
 
 def replace_file(path: Path, content: bytes, owner: Owner | None = None) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_node
+from iriai.cli.machine.without_daemon import ask_or_keep
 from iriai.model.units import printable
 from iriai.wire.machines import Drain
 
@@ -31,14 +32,18 @@ def drain(
 ) -> None:
     """Keep a machine from starting tasks, until 'iriai resume'. Running tasks go on to their end.
 
-    For operators. The machine stays drained after a restart.
+    For operators. The machine stays drained after a restart. While its daemon is away, the owner of
+    the state directory may drain it: that holds from the next start, before any task starts.
     """
-    with options.connect(follow=False) as client:
-        client.ask(Drain(node, reason))
-        name = node or client.welcome.home
-    options.print_result(
-        {"node": name, "reason": reason}, f"{printable(name)} starts nothing more."
-    )
+    name, is_kept = ask_or_keep(options, Drain(node, reason))
+    document = {"node": name, "reason": reason}
+    if is_kept:
+        options.print_result(
+            document | {"kept": True},
+            f"No daemon runs: {printable(name)} starts nothing more from its next start on.",
+        )
+    else:
+        options.print_result(document, f"{printable(name)} starts nothing more.")
 
 
 app = command_app(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iriai.cli.framework.command import GlobalOptions
 from iriai.cli.framework.table import count_text, date_text, span_text
 from iriai.model.paths import StatePaths
-from iriai.model.problem import Unreachable
+from iriai.model.problem import Problem, Unreachable
+from iriai.wire.machines import Drain, Resume
 
 if TYPE_CHECKING:
+    from iriai.daemon.startup.kept_drain import KeptDrain
     from iriai.supervisor.outage import Outage
 
 AWAY_CODES = frozenset({"no-daemon", "daemon-gone", "turned-away"})
@@ -31,6 +35,48 @@ def outage_in(directories: tuple[str, ...]) -> tuple[Outage, Unreachable, str] |
         if outage is not None:
             last_line = last_line_in(paths.log_of("daemon"))
             return outage, _problem(directory, outage, last_line), last_line
+    return None
+
+
+def ask_or_keep(options: GlobalOptions, request: Drain | Resume) -> tuple[str, bool]:
+    """Have the daemon drain or resume a machine; without one, keep that for its next start.
+
+    Returns the name of the machine, and whether the request is kept.
+    """
+    try:
+        return _ask(options, request), False
+    except Unreachable as problem:
+        if problem.code not in AWAY_CODES:
+            raise
+        kept = _keep(options, request)
+        if kept is None:
+            raise
+    directory, home, kept_drain = kept
+    try:  # A daemon that began to listen meanwhile may not have seen what is kept.
+        _ask(GlobalOptions(Path(directory)), request)
+    except Problem as problem:
+        if problem.code != "not-drained":  # it has seen it, and resumed
+            return home, True
+    kept_drain.take()
+    return home, False
+
+
+def _ask(options: GlobalOptions, request: Drain | Resume) -> str:
+    """Return the name of the machine that the daemon drained or resumed."""
+    with options.connect(follow=False) as client:
+        client.ask(request)
+        return request.node or client.welcome.home
+
+
+def _keep(options: GlobalOptions, request: Drain | Resume) -> tuple[str, str, KeptDrain] | None:
+    """Keep the request in the first state directory; return that, the machine, what is kept."""
+    from iriai.daemon.startup.kept_drain import keep_drain
+
+    reason = request.reason if isinstance(request, Drain) else None
+    for directory in options.local_directories():
+        kept = keep_drain(StatePaths(directory), request.node, reason)
+        if kept is not None:
+            return directory, *kept
     return None
 
 

@@ -16,6 +16,7 @@ from iriai.config.cluster_part import parse_cluster_configuration, with_cluster
 from iriai.config.reader import BadConfiguration, Configuration, parse_configuration
 from iriai.config.values import MEASURED
 from iriai.daemon.startup.hardware import MachineFacts, home_name
+from iriai.daemon.startup.kept_drain import KeptDrain
 from iriai.daemon.startup.owner_expressions import check_expressions
 from iriai.daemon.startup.role import AS_BEFORE, RequestedRole, Role
 from iriai.daemon.startup.state_directory import StateIdentity, prepare, problem_of
@@ -70,6 +71,8 @@ class DaemonSettings:
     """Bound and listening at `paths.daemon_socket`, since after the drop nobody could bind it."""
     ending: int
     """Descriptor of the file that says why this process ended; see `announce_down`."""
+    kept_drain: KeptDrain | None = None
+    """What an operator asked while no daemon ran; read after the listener began to listen."""
     doors: tuple[socket.socket, ...] = ()
     """Where other machines of the cluster connect; bound and listening."""
     cluster: ClusterState | None = None

@@ -133,7 +133,7 @@ def prepare(
     _check_socket_paths(paths)
     try:
         _claim(paths)
-        with _alone(paths.directory):
+        with locked_directory(paths.directory):
             identity = read_identity(paths)
             daemon_user = _daemon_user(paths, identity, user)
             _check_reach(paths, daemon_user)
@@ -159,8 +159,8 @@ def prepare(
 
 
 @contextmanager
-def _alone(directory: str) -> Iterator[None]:
-    """Lock the directory, so that two processes cannot both give it an identity."""
+def locked_directory(directory: str) -> Iterator[None]:
+    """Lock the directory, so that two processes do not both write one of its files."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -9,16 +9,14 @@ from iriai.daemon.net.link import MachineLink
 from iriai.daemon.net.local_links import LocalLinks
 from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.server.request_scheduling import Answerable, DeferredReplies
+from iriai.daemon.startup.kept_drain import check_reason
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.instant import Instant
-from iriai.model.problem import NotFound, Problem, Refused, UsageProblem
+from iriai.model.problem import NotFound, Problem, Refused
 from iriai.wire.exchange import Done
 from iriai.wire.links import Bid, Obeyed
 from iriai.wire.machines import Drain, Resume
 from iriai.wire.requests import AnswerBody
-
-REASON_LENGTH_MAX = 500
-"""Of why a machine is drained: it stands in tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +72,8 @@ class DrainHandlers:
 
     def _change(self, asked: RequestContext, body: Drain | Resume, now: Instant) -> None:
         self._settings.require_operator(asked.caller, "drain or resume machines")
-        if isinstance(body, Drain) and not 0 < len(body.reason) <= REASON_LENGTH_MAX:
-            raise UsageProblem(
-                "bad-reason",
-                "a drain needs a reason, which people read",
-                f"give one with --reason, of at most {REASON_LENGTH_MAX} letters",
-            )
+        if isinstance(body, Drain):
+            check_reason(body.reason)
         name = body.node or self._settings.home
         if name == self._settings.home and self._settings.role.has_node:
             self._change_here(asked, body, asked.caller.person.name, now)
