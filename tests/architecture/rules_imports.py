@@ -12,8 +12,8 @@ from tests.architecture.source import PRODUCT, Module, Violation
 
 CORES = frozenset({"node", "home", "broker"})
 EVERYTHING_FOR_DAEMON = frozenset(
-    {"model", "config", "system", "classad", "policy", "protocol", "machine", "wire", "launcher"}
-    | {"store", "identity", "plugins", "client"}
+    {"model", "config", "system", "classad", "policy", "protocol", "cluster", "machine", "wire"}
+    | {"launcher", "store", "identity", "plugins", "client"}
     | CORES
 )
 
@@ -28,6 +28,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     "node": frozenset({"policy", "protocol", "model", "classad"}),
     "home": frozenset({"protocol", "model"}),
     "broker": frozenset({"policy", "protocol", "model", "config", "classad"}),
+    "cluster": frozenset({"protocol", "policy", "model", "config"}),
     "machine": CORES | {"protocol", "model"},
     "wire": frozenset({"protocol.messages", "system.frames", "model"}),
     "launcher": frozenset({"model", "system"}),
@@ -37,7 +38,8 @@ TABLE: Mapping[str, frozenset[str]] = {
     "client": frozenset({"wire", "system.frames", "model"}),
     "daemon": EVERYTHING_FOR_DAEMON,
     "supervisor": frozenset({"daemon", "protocol.messages", "wire", "system", "model"}),
-    "sim": CORES | {"machine", "policy", "protocol", "plugins", "wire", "model", "config"},
+    "sim": CORES
+    | {"machine", "cluster", "policy", "protocol", "plugins", "wire", "model", "config"},
     "cli": frozenset({"client", "wire", "model", "config"}),
 }
 

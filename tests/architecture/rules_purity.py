@@ -15,7 +15,7 @@ from tests.architecture.source import PRODUCT, Module, Violation, terminal_name
 
 PURE_PACKAGES = frozenset(
     {"model", "config", "classad", "policy", "protocol"}
-    | {"node", "home", "broker", "machine", "wire"}
+    | {"node", "home", "broker", "cluster", "machine", "wire"}
 )
 
 PERMITTED_MODULES = frozenset(

@@ -24,6 +24,7 @@ from iriai.model.problem import Refused
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow, Record
 from iriai.node.core import Node
+from iriai.protocol.delivery.authorization import is_authorized
 from iriai.protocol.delivery.retransmission import Retransmission
 from iriai.protocol.election.election import Election
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
@@ -74,6 +75,10 @@ PartEvent = Message | Wake | LinkUp | LinkDown
 
 # Looked up once: a member of an enumeration costs as much as a call.
 _NODE, _HOME, _BROKER, _SUCCESSION = Part.NODE, Part.HOME, Part.BROKER, Part.SUCCESSION
+_OF_ALL = frozenset({Part.MEMBERSHIP, Part.DIRECTORY, Part.SUCCESSION, Part.INQUIRY})
+"""Any machine may send what these parts handle; what it says of others they check themselves."""
+_OF_ITS_OWN = frozenset({Part.BROKER, Part.OUTPUT})
+"""A machine that is not the broker any more answers who is."""
 _OF_OTHERS = (LinkUp, LinkDown, PeersChanged)
 _OF_SUCCESSION = (AskBroker, BrokerIs, Heard)
 _OF_BROKERS = (Charging, Quiet)
@@ -200,6 +205,13 @@ class Machine:
             self._sync(now)
         if self._home is not None:
             self._route(self._home.rejoin(now))
+
+    def takes(self, sender: str, part: Part, message: Message) -> bool:
+        """Return whether `sender` may send `message` to a part of this machine."""
+        if part in _OF_ALL:
+            return True
+        is_there = part in _OF_ITS_OWN or part in self.parts
+        return is_there and is_authorized(sender, self.name, message)
 
     def handle(self, event: MachineEvent, now: Instant) -> None:
         """Handle one event; `end_turn` ends the turn."""

@@ -31,7 +31,7 @@ from tests.sim.peer_stories import MEANWHILE_S, codes, have_one_table, joined
 
 def publish(world: PeerWorld, name: str, kind: EntryKind, body: bytes) -> None:
     machine = world.machines[name]
-    world.perform(machine, machine.peers.publish(kind, body, now(world, name)))
+    world.perform(machine, machine.member.publish(kind, body, now(world, name)))
 
 
 def now(world: PeerWorld, name: str = "m0"):
@@ -65,7 +65,7 @@ def test_what_is_urgent_is_known_to_all_within_seconds():
     ejection = signed_document(world.seed, "m3", EntryKind.EJECT, 1, b"stolen")
 
     began_s = world.now_s
-    world.perform(machine, machine.peers.submit(ejection, now(world)))
+    world.perform(machine, machine.member.submit(ejection, now(world)))
 
     known_s = world.run_until_true(
         lambda: have(world, "m3", EntryKind.EJECT, ejection.body), began_s + 10.0

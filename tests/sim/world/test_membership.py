@@ -288,7 +288,7 @@ def test_who_says_the_same_again_is_not_told_with_probes():
     world.on_send = lambda machine, send: told.append(send.message)
     m3 = world.machines["m3"]
 
-    world.perform(m3, m3.peers.announce(m3.peers.publisher.member, m3.clock.at(world.now_s)))
+    world.perform(m3, m3.member.announce(m3.peers.publisher.member, m3.clock.at(world.now_s)))
     world.run_until(3 * MEANWHILE_S)
 
     assert have_one_table(world)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from iriai.cluster.member import ClusterMember
+from iriai.cluster.metrics import MEASURE_S
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.cluster.entry_verifier import (
     TrustVerifier,
@@ -23,7 +25,6 @@ from iriai.daemon.cluster.entry_verifier import (
 )
 from iriai.daemon.cluster.incidents import IncidentLog
 from iriai.daemon.cluster.member_cache import MemberCache
-from iriai.daemon.cluster.metrics import MEASURE_S, ClusterMetrics
 from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.cluster.uptime import UptimeRecord
 from iriai.daemon.loop.engine import Engine
@@ -41,16 +42,10 @@ from iriai.model.instant import Instant
 from iriai.model.job import Interaction
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay_rule import decay_of
-from iriai.protocol.delivery.authorization import is_authorized, is_of_cluster
-from iriai.protocol.directory.entry_slices import EntrySlices
-from iriai.protocol.election.site_view import SiteView
-from iriai.protocol.ledger.ledger_sync import PUBLISH_S, LedgerSync
-from iriai.protocol.membership.cluster_core import OF_PEERS, ClusterCore
 from iriai.protocol.messages.effects import (
     Delivered,
+    DocumentReceived,
     Effect,
-    EntriesChanged,
-    MachineForgotten,
     MembersChanged,
     Part,
     PeerBlocked,
@@ -59,11 +54,10 @@ from iriai.protocol.messages.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.messages.entries import BY_OPERATORS, Entry, EntryKey, EntryKind
-from iriai.protocol.messages.gossip import Entries
+from iriai.protocol.messages.entries import EntryKey, EntryKind
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.protocol.messages.output import AskOutput, Output
-from iriai.protocol.messages.scheduling import Begun, Forward, Message, Summary
+from iriai.protocol.messages.scheduling import Begun
 from iriai.system.clock import now as read_clocks
 from iriai.wire.machines import LinkRow, MemberRow
 from iriai.wire.reports import ClusterSight
@@ -112,11 +106,8 @@ class ClusterNetwork:
         inquirer.send = self.send
         self._loop = asyncio.get_running_loop()
         self._alarms: dict[Part, asyncio.TimerHandle] = {}
-        self._publishing: asyncio.TimerHandle | None = None
         self._measuring: asyncio.TimerHandle | None = None
-        self._measures = ClusterMetrics(read_clocks("cluster").steady_s)
-        self._present: dict[str, Member] = {}
-        self._entries = EntrySlices()
+        self._online: set[str] = set()
         identity, trust = cluster.identity, cluster.trust
         self._uptime = UptimeRecord(cluster.files, engine, self._announce)
         rng = Random(secrets.randbits(64))
@@ -125,27 +116,24 @@ class ClusterNetwork:
         passport = Credentials.of(identity, trust)
         self.mesh = self._own_mesh(passport, payloads, texts, rng)
         own = self._own_member(passport.instance)
-        self._site_peers = SiteView(own)
-        self.peers = ClusterCore(
+        now = read_clocks("cluster")
+        self.member = member = ClusterMember(
             own,
-            incarnation=int(read_clocks("cluster").wall_s),
+            now,
+            incarnation=int(now.wall_s),
             signer=identity,
             verifier=TrustVerifier(trust),
             rng=rng,
+            decay=decay_of(settings.configuration.order),
+            counters=self._counters,
+            rate=self._rate(),
             seeds=[each.name for each in cluster.seeds if each.addresses],
             directory=self._gossip,
         )
-        self._kept = MemberCache(identity.name, cluster.files, engine, lambda: self.peers.members)
+        self._kept = MemberCache(identity.name, cluster.files, engine, lambda: member.peers.members)
         spool, waits_for = settings.paths.spool, engine.machine.home.waits_for
         self._output = OutputServer(engine, spool, self.mesh.send)
         self.copies = OutputFetcher(spool, self.mesh.send, waits_for, self._is_far)
-        self._ledger = LedgerSync(
-            identity.name,
-            decay_of(settings.configuration.order),
-            self._counted(),
-            read_clocks("cluster"),
-            rate=self._rate(),
-        )
 
     def _is_far(self, machine: str) -> bool:
         """Return whether a machine's files are on another host."""
@@ -158,12 +146,10 @@ class ClusterNetwork:
         now = read_clocks("cluster")
         self.mesh.acceptor.open(list(self._settings.doors))
         self.mesh.begin()
-        self._perform(self.peers.begin(now), now)
+        self._perform(self.member.begin(now), now)
         der = self._cluster.identity.certificate.der
-        self._perform(self.peers.publish(EntryKind.CERTIFICATE, der, now), now)
+        self._perform(self.member.publish(EntryKind.CERTIFICATE, der, now), now)
         self.spread()
-        self._peers_changed()
-        self._publish_counters()
         self._uptime.begin()
         self._measure_links()
 
@@ -182,24 +168,25 @@ class ClusterNetwork:
         identity = self._cluster.identity
         for kind, _, raw in self._cluster.spread():
             entry = document_entry(identity.cluster, kind, raw, identity.authority)
-            self._perform(self.peers.submit(entry, now), now)
+            self._perform(self.member.submit(entry, now), now)
 
     def leave(self) -> None:
         """Announce that this machine leaves."""
         now = read_clocks("cluster")
-        self._perform(self.peers.leave(now), now)
+        self._perform(self.member.leave(now), now)
 
     def present(self) -> list[Member]:
         """Return the other members that are online, sorted by name."""
-        return sorted(self._present.values(), key=lambda member: member.name)
+        return self.member.present()
 
     def seen(self) -> list[SeenMember]:
         """Return all known members in any state, this machine first."""
         own = self._own_member(self.mesh.instance)
         found = [SeenMember(own, None)]
         now = read_clocks("cluster")
-        for member in self.peers.members.values():
-            carried = self.peers.table.carried(EntryKey(member.name, EntryKind.MEMBER), now)
+        peers = self.member.peers
+        for member in peers.members.values():
+            carried = peers.table.carried(EntryKey(member.name, EntryKind.MEMBER), now)
             ages_s = [carried.age_s] if carried is not None else []
             linked_s = self.mesh.last_contact_ago_s(member.name)
             if linked_s is not None:
@@ -210,7 +197,7 @@ class ClusterNetwork:
     def sight(self) -> ClusterSight:
         """Return the cluster as this machine sees it."""
         states = [seen.member.state for seen in self.seen()]
-        news_s = self._measures.news_s
+        news_s = self.member.metrics.news_s
         offsets = [(s.offset.offset_s, s.machine) for s in self.mesh.states() if s.offset]
         worst_s, farthest = max(offsets, key=lambda each: abs(each[0]), default=(None, ""))
         machine = self._engine.machine
@@ -222,7 +209,7 @@ class ClusterNetwork:
             news_s[0] if news_s else None,
             news_s[1] if news_s else None,
             news_s[1] / self._gossip.period_s if news_s else None,
-            *self._measures.bytes_per_s,
+            *self.member.metrics.bytes_per_s,
             observed.begun,
             dict(observed.refusals),
             worst_s,
@@ -260,7 +247,7 @@ class ClusterNetwork:
 
     def close(self) -> None:
         """End all links."""
-        for alarm in (*self._alarms.values(), self._publishing, self._measuring):
+        for alarm in (*self._alarms.values(), self._measuring):
             if alarm is not None:
                 alarm.cancel()
         self._kept.close()
@@ -271,59 +258,19 @@ class ClusterNetwork:
 
     # --- what comes in ---------------------------------------------------------------------------
 
-    def _takes(self, sender: str, part: Part, message: Message) -> bool:
-        """Return whether `sender` may send `message` to a part of this machine."""
-        if part in OF_PEERS or part in (Part.SUCCESSION, Part.INQUIRY):
-            return True
-        is_there = part in (Part.BROKER, Part.OUTPUT) or part in self._engine.machine.parts
-        return is_there and is_authorized(sender, self._settings.home, message)
-
     def _happened(self, event: MachineEvent) -> None:
-        if isinstance(event, Delivered) and isinstance(event.message, Entries):
-            if not self._entries:
-                self._loop.call_soon(self._receive_entries)
-            self._entries.add(event.sender, event.message.entries)
-        elif isinstance(event, Delivered) and event.part in OF_PEERS:
-            now = read_clocks("cluster")
-            self._perform(self.peers.handle(event, now), now)
-        elif isinstance(event, Delivered) and event.part is Part.INQUIRY:
-            self._inquirer.handle(event)
-        elif isinstance(event, Delivered) and event.part is Part.OUTPUT:
-            self._of_output(event)
-        elif isinstance(event, Delivered):
-            if not self._is_of_its_cluster(event):
-                return
-            if isinstance(event.message, Begun):
-                self._begun(event.message)
-            self._engine.news(event)
-        else:
+        if not isinstance(event, Delivered):
             self._engine.event(event)
+        elif event.part is Part.INQUIRY:
+            self._inquirer.handle(event)
+        elif event.part is Part.OUTPUT:
+            self._of_output(event)
+        else:
+            self._handle(event)
 
-    def _receive_entries(self) -> None:
-        """Handle some received entries; others follow after other events of the loop."""
-        sender, entries = self._entries.pop()
+    def _handle(self, event: Delivered | Wake) -> None:
         now = read_clocks("cluster")
-        delivered = Delivered(sender, Part.DIRECTORY, Entries(entries))
-        self._perform(self.peers.handle(delivered, now), now)
-        if self._entries:
-            self._loop.call_soon(self._receive_entries)
-
-    def _is_of_its_cluster(self, event: Delivered) -> bool:
-        """Return whether the sender of a cluster's message is a member of that cluster.
-
-        Messages of unknown machines are dropped; they are sent again.
-        """
-        if not isinstance(event.message, Summary | Forward):
-            return True
-        member = self._present.get(event.sender)
-        if member is None:
-            return False
-        if is_of_cluster(member.cluster_called, event.message):
-            return True
-        words = f"it is of {member.cluster_called}, but sent a message for {event.message.cluster}"
-        now_s = read_clocks("cluster").steady_s
-        self.mesh.violations.note(event.sender, "not-its-own", words, now_s)
-        return False
+        self._perform(self.member.handle(event, now), now)
 
     def _of_output(self, event: Delivered) -> None:
         message = event.message
@@ -340,12 +287,8 @@ class ClusterNetwork:
         if is_followed and home.waits_for(attempt, begun.machine):
             self.copies.begin(attempt, begun.machine)
 
-    def _wake(self, part: Part) -> None:
-        now = read_clocks("cluster")
-        self._perform(self.peers.handle(Wake(part), now), now)
-
     def _perform(self, effects: list[Effect], now: Instant) -> None:
-        """Perform the effects of membership and directory."""
+        """Perform the effects of this machine's membership in its cluster."""
         sends = [effect for effect in effects if isinstance(effect, Send)]
         if sends:
             self.mesh.send(sends)
@@ -355,39 +298,21 @@ class ClusterNetwork:
                     self._set_alarm(part, steady_s - now.steady_s)
                 case MembersChanged(members):
                     self._members_changed(members)
-                case EntriesChanged(entries, gone):
-                    self._entries_changed(entries, now)
-                    self._member_gone(gone)
+                case DocumentReceived(entry):
+                    self._take_document(document_kind(entry), entry.body, "the directory")
                 case PeerNoticed():
                     self.incidents.note(effect)
                 case PeerBlocked(machine, reason, for_s):
                     self.mesh.block(machine, reason, for_s)
                 case _:
                     pass
-
-    def _entries_changed(self, entries: Iterable[Entry], now: Instant) -> None:
-        self._measure_news(entries, now)
-        for learned in self._ledger.learned(self.peers.aged(entries, now), now):
-            self._engine.event(learned)
-        for notice in self._ledger.drain_incidents():
-            self.incidents.note(notice)
-        for entry in entries:
-            if entry.kind in BY_OPERATORS:
-                self._take_document(document_kind(entry), entry.body, "the directory")
-
-    def _member_gone(self, keys: Iterable[EntryKey]) -> None:
-        """Forget machines and their ledger rows whose entries the directory deleted."""
-        for key in keys:
-            if key.kind is EntryKind.MEMBER:
-                self._engine.event(MachineForgotten(key.machine))
-            if key.kind is EntryKind.LEDGER:
-                for forgotten in self._ledger.forgotten(key.machine):
-                    self._engine.event(forgotten)
-
-    def _measure_news(self, entries: Iterable[Entry], now: Instant) -> None:
-        others = [entry for entry in entries if entry.machine != self.peers.name]
-        ages_s = [carried.age_s for carried in self.peers.aged(others, now)]
-        self._measures.learned(ages_s, now.steady_s)
+        for event in self.member.drain_events():
+            if not isinstance(event, Delivered):
+                self._engine.event(event)
+                continue
+            if isinstance(event.message, Begun):
+                self._begun(event.message)
+            self._engine.news(event)
 
     def _measure_links(self) -> None:
         """Measure the links' traffic, every `MEASURE_S`."""
@@ -395,18 +320,18 @@ class ClusterNetwork:
         states = self.mesh.states()
         sent = sum(state.sent_bytes for state in states)
         received = sum(state.received_bytes for state in states)
-        self._measures.moved(sent, received, now_s)
+        self.member.metrics.moved(sent, received, now_s)
         self._measuring = self._loop.call_later(MEASURE_S, self._measure_links)
 
     def _set_alarm(self, part: Part, delay_s: float) -> None:
         alarm = self._alarms.pop(part, None)
         if alarm is not None:
             alarm.cancel()
-        self._alarms[part] = self._loop.call_later(max(0.0, delay_s), self._wake, part)
+        self._alarms[part] = self._loop.call_later(max(0.0, delay_s), self._handle, Wake(part))
 
     # --- what was counted ------------------------------------------------------------------------
 
-    def _counted(self) -> tuple[LedgerRow, ...]:
+    def _counters(self) -> tuple[LedgerRow, ...]:
         """Return the ledger rows of this machine's node."""
         machine = self._engine.machine
         return machine.node.ledger.rows() if Part.NODE in machine.parts else ()
@@ -416,40 +341,21 @@ class ClusterNetwork:
         machine = self._engine.machine
         return machine.node.rate if Part.NODE in machine.parts else 0.0
 
-    def _publish_counters(self) -> None:
-        """Publish the node's counters every `PUBLISH_S` if they changed; brokers draw with them."""
-        now = read_clocks("cluster")
-        body = self._ledger.body(self._counted(), now, len(self.peers.members) + 1)
-        if body is not None:
-            self._perform(self.peers.publish(EntryKind.LEDGER, body, now), now)
-        self._publishing = self._loop.call_later(PUBLISH_S, self._publish_counters)
-
     # --- who is there ----------------------------------------------------------------------------
 
     def _members_changed(self, members: tuple[Member, ...]) -> None:
         for member in members:
-            before = self._present.pop(member.name, None)
-            if member.is_present:
-                self._present[member.name] = member
-            if (before is None) == member.is_present:
+            if (member.name in self._online) != member.is_present:
+                self._online ^= {member.name}
                 log.info("%s is %s", member.name, member.state)
         self.book.update(members)
-        self._site_peers.update(members)
         self.mesh.members_changed(member.name for member in members if member.is_present)
         self._kept.changed()
-        self._peers_changed()
 
     def _announce(self) -> None:
         """Publish this machine's changed member entry."""
         now = read_clocks("cluster")
-        own = self._own_member(self.mesh.instance)
-        self._perform(self.peers.announce(own, now), now)
-        self._site_peers.update((own,))
-        self._peers_changed()
-
-    def _peers_changed(self) -> None:
-        if self._site_peers.has_news:
-            self._engine.event(self._site_peers.report())
+        self._perform(self.member.announce(self._own_member(self.mesh.instance), now), now)
 
     def _own_mesh(
         self, passport: Credentials, payloads: PayloadStore, texts: RemotePayloads, rng: Random
@@ -457,7 +363,7 @@ class ClusterNetwork:
         section = self._settings.configuration.cluster
         listener = Listener(
             self._happened,
-            self._takes,
+            self._engine.machine.takes,
             lambda sender, told, forget: texts.receive(sender, told, forget=forget),
         )
         return Mesh(

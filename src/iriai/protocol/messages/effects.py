@@ -34,6 +34,10 @@ class Part(StrEnum):
     """The membership protocol; every machine of a cluster has it, and a directory."""
     DIRECTORY = "directory"
     """The exchange of published entries."""
+    ENTRIES = "entries"
+    """Entries that arrived and wait to be verified; it has an alarm, and takes no messages."""
+    LEDGER = "ledger"
+    """The publication of a node's counters; it has an alarm, and takes no messages."""
     SUCCESSION = "succession"
     """The election of the broker; see `protocol.election`."""
     INQUIRY = "inquiry"
@@ -186,6 +190,12 @@ class PeerBlocked(msgspec.Struct, frozen=True):
     for_s: float
 
 
+class DocumentReceived(msgspec.Struct, frozen=True):
+    """Cluster member: a verified document of an operator, to be stored and obeyed."""
+
+    document: Entry
+
+
 class Inquired(msgspec.Struct, frozen=True):
     """Inquiries: a question of another machine, for `Inquiries.answer`."""
 
@@ -220,6 +230,7 @@ Effect = (
     | EntriesChanged
     | PeerNoticed
     | PeerBlocked
+    | DocumentReceived
     | Inquired
     | InquiryOver
 )

@@ -19,7 +19,6 @@ from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.protocol.directory.entry_table import AHEAD_S_MAX
 from iriai.protocol.directory.validation import NUMBER_MAX, member_body
 from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
-from iriai.protocol.ledger.ledger_sync import LedgerSync
 from iriai.protocol.ledger.use_bounds import (
     ADVANCE_FACTOR,
     ADVANCE_SLACK_S,
@@ -29,7 +28,7 @@ from iriai.protocol.ledger.use_bounds import (
 from iriai.protocol.membership.doubts import REFUTED_MAX
 from iriai.protocol.membership.doubts import signed_content as doubt_content
 from iriai.protocol.membership.suspicion import LEAST_FACTOR, MOST_FACTOR
-from iriai.protocol.messages.effects import Delivered, EntriesChanged, Part
+from iriai.protocol.messages.effects import Delivered, Part
 from iriai.protocol.messages.entries import Carried, Entry, EntryKind, signed_content
 from iriai.protocol.messages.gossip import (
     Doubt,
@@ -47,7 +46,7 @@ from iriai.sim.faults.failure import failure_of
 from iriai.sim.faults.lies import altered
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.keyed_signatures import KeyedSigner
-from iriai.sim.world.peer_world import PeerMachine, PeerWorld, Ways
+from iriai.sim.world.peer_world import PeerWorld, Ways
 from iriai.sim.world.rng import Rng
 
 LIAR = "liar"
@@ -91,8 +90,6 @@ class _World:
     def __init__(self, seed: int) -> None:
         self.rng = Rng(seed, "lies")
         self.peers = PeerWorld(seed, Ways(has_relays=True), needs_certificates=True)
-        self.peers.on_entries = self._learned
-        self._ledgers: dict[str, LedgerSync] = {}
         self._signer = KeyedSigner(seed, LIAR)
         self._received: list[ToMembership | ToDirectory] = []
         """Messages of honest machines to the liar."""
@@ -112,19 +109,12 @@ class _World:
     def _add(self, name: str, seeds: list[str]) -> None:
         clock = Clock(self.rng.between(0.0, 1e6), self.rng.between(-30.0, 30.0))
         now = clock.at(self.peers.now_s)
-        self._ledgers[name] = LedgerSync(name, FADING, (), now)
         machine = self.peers.add(
             name, seeds, clock=clock, incarnation=int(now.wall_s), instance=name
         )
         certificate = KeyedSigner(self.peers.seed, name).certificate
-        effects = machine.peers.publish(EntryKind.CERTIFICATE, certificate, now)
+        effects = machine.member.publish(EntryKind.CERTIFICATE, certificate, now)
         self.peers.perform(machine, effects)
-
-    def _learned(self, machine: PeerMachine, changed: EntriesChanged) -> None:
-        now = machine.clock.at(self.peers.now_s)
-        ledger = self._ledgers[machine.name]
-        ledger.learned(machine.peers.aged(changed.entries, now), now)
-        machine.notices += ledger.drain_incidents()
 
     # --- the story -------------------------------------------------------------------------------
 
@@ -199,7 +189,7 @@ class _World:
                 assert entry.incarnation <= limit, words
             suspicions = sum(m.state is MemberState.SUSPECT for m in machine.changes)
             assert suspicions <= SUSPICIONS_MAX, f"{name} suspected others {suspicions} times"
-            used_s = sum(self._ledgers[name].ledger.usage(now.wall_s).values())
+            used_s = sum(machine.member.ledger.ledger.usage(now.wall_s).values())
             assert used_s <= MOST_S, f"{name} believes that {used_s:.0f} s were used"
             for notice in machine.notices:
                 is_lie = notice.code in LIES or notice.code == "refuted-doubts"

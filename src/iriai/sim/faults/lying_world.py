@@ -14,9 +14,8 @@ from iriai.machine.core import Turn
 from iriai.model.ids import AttemptId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
-from iriai.protocol.delivery.authorization import is_authorized
 from iriai.protocol.ledger.use_bounds import TOLERANCE
-from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Send
+from iriai.protocol.messages.effects import Send
 from iriai.sim.faults.actions import Submission
 from iriai.sim.faults.failure import failure_of
 from iriai.sim.faults.lies import altered
@@ -63,17 +62,6 @@ class _LyingWorld:
             machine.launcher.on_end = self._ends
         liar = world.machines[LIAR]
         liar.on_send = self._send
-        arrive = world.network.on_arrival
-
-        def arrives(machine: SimulatedMachine, event: Delivered | LinkUp | LinkDown) -> None:
-            name = machine.plan.name
-            is_let_in = not isinstance(event, Delivered) or is_authorized(
-                event.sender, name, event.message
-            )
-            if is_let_in:
-                arrive(machine, event)
-
-        world.network.on_arrival = arrives
         world.watchers.append(self._check)
 
     def play(self) -> None:

@@ -1,8 +1,8 @@
 """Membership and directory of the product in a world of whole machines.
 
 Machines of the clusters that gossip have a membership and a directory each. Their messages go
-through the world's network and are counted there; `PeersChanged` is made of what the membership of
-each machine says, as its daemon does. They publish what daemons publish: what they are, their
+through the world's network and are counted there; the events for its parts are those that the same
+core gives a daemon (`cluster.member`). They publish what daemons publish: what they are, their
 certificate, and the ledger of their node. Those of other clusters are told by the stand-in
 (`oracle_membership`), and so is who may speak for clusters that do not gossip with one's own.
 
@@ -13,29 +13,26 @@ own, so that what is published again comes spread over the time as it would.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
+from iriai.cluster.member import ForParts
 from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import PACES, REFRESH
-from iriai.protocol.election.site_view import SiteView
 from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
-from iriai.protocol.ledger.ledger_sync import PUBLISH_S, LedgerSync, pace_s
-from iriai.protocol.membership.cluster_core import OF_PEERS
+from iriai.protocol.ledger.ledger_sync import PUBLISH_S, pace_s
 from iriai.protocol.messages.effects import (
     Delivered,
-    EntriesChanged,
     LinkDown,
     LinkUp,
     MachineForgotten,
     Part,
     PeersChanged,
     Send,
+    WakeAt,
 )
 from iriai.protocol.messages.entries import EntryKind
-from iriai.protocol.messages.members import Member
 from iriai.protocol.misbehaviour import Incidents
 from iriai.protocol.sampling import some
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
@@ -68,13 +65,8 @@ class GossipMembers(OracleMembership):
         self._network = network
         self._clusters = clusters
         self._rng = generator(world.seed, "gossip")
-        self._ledgers: dict[str, LedgerSync] = {}
-        self._site_peers: dict[str, SiteView] = {}
-        self._due: dict[str, object] = {}
-        """Of each machine that gossips, which of its rounds of counting goes on."""
         self.peers = PeerWorld(world.seed, agenda=world.agenda, carry=self._carry)
-        self.peers.on_members = self._members_changed
-        self.peers.on_entries = self._entries_changed
+        self.peers.on_event = self._deliver
         network.on_arrival = self._arrives
 
     # --- what happens to machines ----------------------------------------------------------------
@@ -89,8 +81,8 @@ class GossipMembers(OracleMembership):
         table = self._table_of_all()
         for joined in self.peers.machines.values():
             now = joined.clock.at(self._world.now_s)
-            self.peers.perform(joined, joined.peers.adopt(table, now))
-            self._count_within(joined.name, pace_s(len(machines)))
+            self.peers.perform(joined, joined.member.adopt(table, now))
+            self._count_within(joined, pace_s(len(machines)))
         super().gathered()
         for machine in machines:
             self._update(machine)
@@ -111,9 +103,9 @@ class GossipMembers(OracleMembership):
         if self._gossips(machine) and not self._is_gathering:
             name = machine.plan.name
             seeds = some([each for each in self.peers.machines if each != name], SEEDS, self._rng)
-            self._join(machine, seeds=seeds)
+            joined = self._join(machine, seeds=seeds)
             self._update(machine)
-            self._count_within(name, PUBLISH_S)
+            self._count_within(joined, PUBLISH_S)
 
     def machine_down(self, machine: SimulatedMachine) -> None:
         """Take a machine offline; others notice it by missing answers."""
@@ -126,10 +118,16 @@ class GossipMembers(OracleMembership):
 
     def _join(
         self, machine: SimulatedMachine, ago_s: float = 0.0, seeds: Sequence[str] = ()
-    ) -> None:
+    ) -> PeerMachine:
         """Make membership and directory of a machine that came up `ago_s` ago."""
         plan, came_up_s = machine.plan, self._world.now_s - ago_s
         signer = KeyedSigner(self._world.seed, plan.name)
+        rate = machine.core.node.rate if Part.NODE in plan.parts else 0.0
+
+        def counters() -> tuple[LedgerRow, ...]:
+            rows = machine.core.node.ledger.rows() if Part.NODE in plan.parts else ()
+            return tuple({row.account: row for row in (*EARLIER, *rows)}.values())
+
         joined = self.peers.add(
             plan.name,
             seeds,
@@ -140,17 +138,16 @@ class GossipMembers(OracleMembership):
             cluster_name=plan.cluster,
             parts=tuple(map(str, plan.parts)),
             came_up_s=came_up_s,
+            counters=counters,
+            rate=rate,
+            decay=decay_of(plan.configuration.order),
         )
         now = machine.clock.at(came_up_s)
-        fading = decay_of(plan.configuration.order)
-        rate = machine.core.node.rate if Part.NODE in plan.parts else 0.0
-        ledger = LedgerSync(plan.name, fading, EARLIER, now, rate=rate)
-        self._ledgers[plan.name] = ledger
-        self._site_peers[plan.name] = SiteView(joined.peers.publisher.member)
         rows = tuple(map(BatchRow.of, EARLIER))
         batch = batch_body(LedgerBatch(0, now.wall_s, rows, max(1.0, rate)))
         for kind, body in ((EntryKind.CERTIFICATE, signer.certificate), (EntryKind.LEDGER, batch)):
-            self.peers.perform(joined, joined.peers.publish(kind, body, now))
+            self.peers.perform(joined, joined.member.publish(kind, body, now))
+        return joined
 
     # --- messages --------------------------------------------------------------------------------
 
@@ -160,12 +157,13 @@ class GossipMembers(OracleMembership):
             self._network.send(sender, send)
 
     def _arrives(self, machine: SimulatedMachine, event: Delivered | LinkUp | LinkDown) -> None:
-        if isinstance(event, Delivered) and event.part in OF_PEERS:
-            self.peers.arrive(self.peers.machines[machine.plan.name], event)
+        joined = self.peers.machines.get(machine.plan.name)
+        if joined and isinstance(event, Delivered) and event.sender in self.peers.machines:
+            self.peers.arrive(joined, event)
         else:
             self._world.arrive(machine, event)
 
-    # --- what the daemon makes of it -------------------------------------------------------------
+    # --- what its parts learn --------------------------------------------------------------------
 
     def _update_if_scripted(
         self, machine: SimulatedMachine, event: PeersChanged | MachineForgotten
@@ -175,52 +173,24 @@ class GossipMembers(OracleMembership):
         if not self._gossips(machine):
             self._world.arrive(machine, event)
         elif name in self.peers.machines and isinstance(event, PeersChanged):
-            self._world.arrive(machine, self._believed(name))
+            report = self.peers.machines[name].member.site.report()
+            self._world.arrive(machine, self._with_scripted(report))
 
-    def _members_changed(self, joined: PeerMachine, members: tuple[Member, ...]) -> None:
-        machine, site_peers = self._machines[joined.name], self._site_peers[joined.name]
-        site_peers.update(members)
-        is_in = machine.is_up and joined.name in self.peers.machines
-        if is_in and not self._is_gathering and site_peers.has_news:
-            self._world.arrive(machine, self._believed(joined.name))
+    def _deliver(self, joined: PeerMachine, event: ForParts) -> None:
+        """Deliver what a machine's membership in the cluster has for its parts."""
+        machine = self._machines[joined.name]
+        if machine.is_up and not self._is_gathering:
+            if isinstance(event, PeersChanged):
+                event = self._with_scripted(event)
+            self._world.arrive(machine, event)
 
-    def _believed(self, name: str) -> PeersChanged:
-        """Return the peers as the membership of a machine sees them."""
-        report = self._site_peers[name].report()
+    def _with_scripted(self, report: PeersChanged) -> PeersChanged:
+        """Return a report with the clusters that do not gossip."""
         known = {each.cluster for each in report.neighbours}
         beyond = tuple(each for each in self._peer_clusters if each.cluster not in known)
         return PeersChanged(report.peers, (*report.neighbours, *beyond))
 
-    def _entries_changed(self, joined: PeerMachine, changed: EntriesChanged) -> None:
-        if self._is_gathering:
-            return
-        machine, ledger = self._machines[joined.name], self._ledgers[joined.name]
-        now = joined.clock.at(self._world.now_s)
-        learned = ledger.learned(joined.peers.aged(changed.entries, now), now)
-        if machine.is_up:
-            for news in learned:
-                self._world.arrive(machine, news)
-            for key in changed.gone:
-                if key.kind is EntryKind.MEMBER:
-                    self._world.arrive(machine, MachineForgotten(key.machine))
-                if key.kind is EntryKind.LEDGER:
-                    for forgotten in ledger.forgotten(key.machine):
-                        self._world.arrive(machine, forgotten)
-
-    def _count_within(self, name: str, within_s: float) -> None:
-        """Publish the counters of a node each period, from a random moment within `within_s`."""
-        mark = self._due[name] = object()
-        self._agenda.after(self._rng.random() * within_s, partial(self._count, name, mark))
-
-    def _count(self, name: str, mark: object) -> None:
-        machine, joined = self._machines[name], self.peers.machines[name]
-        if self._due[name] is not mark or not machine.is_up:
-            return
-        now = joined.clock.at(self._world.now_s)
-        rows = machine.core.node.ledger.rows() if Part.NODE in machine.plan.parts else ()
-        counted = {row.account: row for row in (*EARLIER, *rows)}
-        count = len(joined.peers.members) + 1
-        body = self._ledgers[name].body(counted.values(), now, count)
-        if body is not None:
-            self.peers.perform(joined, joined.peers.publish(EntryKind.LEDGER, body, now))
-        self._agenda.after(PUBLISH_S, partial(self._count, name, mark))
+    def _count_within(self, joined: PeerMachine, within_s: float) -> None:
+        """Let a machine publish its counters from a random moment within `within_s`."""
+        first_s = joined.clock.steady_s(self._world.now_s + self._rng.random() * within_s)
+        self.peers.perform(joined, [WakeAt(Part.LEDGER, first_s)])

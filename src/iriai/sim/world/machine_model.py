@@ -36,6 +36,7 @@ from iriai.policy.draw.order import OrderSettings
 from iriai.policy.placement.policy_api import PlanSource
 from iriai.protocol.election.election import Election
 from iriai.protocol.messages.effects import (
+    Delivered,
     Effect,
     JobCompleted,
     LauncherEvent,
@@ -257,6 +258,20 @@ class SimulatedMachine:
             self.inbox.extend(events)
 
     # --- time ------------------------------------------------------------------------------------
+
+    def arrive(self, event: MachineEvent) -> None:
+        """Take an event for the next turn, unless its sender may not send it.
+
+        Raises:
+            AssertionError: a message of an honest machine is refused.
+        """
+        if type(event) is Delivered:
+            sender, part, message = event.sender, event.part, event.message
+            if not self.core.takes(sender, part, message):
+                is_lie = sender in self.liars
+                assert is_lie, f"{self.plan.name} refuses a message of {sender}: {message}"
+                return
+        self.inbox.append(event)
 
     def submit(
         self, spec: JobSpec, now_s: float, answer: Callable[[JobId], None] | None = None

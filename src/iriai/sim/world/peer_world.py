@@ -11,13 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from iriai.cluster.member import ClusterMember, ForParts
 from iriai.config.sections import GossipSection
+from iriai.model.records import LedgerRow
+from iriai.policy.accounting.decay import Decay
 from iriai.protocol.membership.cluster_core import ClusterCore
 from iriai.protocol.membership.membership import MembershipSettings
 from iriai.protocol.messages.effects import (
     Delivered,
+    DocumentReceived,
     Effect,
-    EntriesChanged,
     Inquired,
     InquiryOver,
     MembersChanged,
@@ -27,6 +30,7 @@ from iriai.protocol.messages.effects import (
     Wake,
     WakeAt,
 )
+from iriai.protocol.messages.entries import Entry
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.protocol.misbehaviour import Incidents
 from iriai.protocol.rpc.inquiries import Inquiries
@@ -36,6 +40,7 @@ from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
 from iriai.sim.world.rng import Rng, generator
 from iriai.wire.parts import pack, unpack
 
+DECAY = Decay(604_800.0)
 SIGMA = 0.6
 """Of the logarithm of delays: the slowest of twenty takes 2.7 times the median."""
 
@@ -60,7 +65,7 @@ class PeerMachine:
     """A machine of a `PeerWorld`."""
 
     name: str
-    peers: ClusterCore
+    member: ClusterMember
     clock: Clock
     cannot_be_reached: bool
     is_up: bool = True
@@ -72,9 +77,16 @@ class PeerMachine:
     changes: list[Member] = field(default_factory=list)
     """Changes that its membership reported, in order."""
     notices: list[PeerNoticed] = field(default_factory=list)
+    documents: list[Entry] = field(default_factory=list)
+    """Documents of operators that reached it, in order."""
     inquiries: Inquiries = field(default_factory=lambda: Inquiries(1, Incidents()))
     answers: dict[int, bytes | None] = field(default_factory=dict)
     """The answers to its questions, by number; None without one."""
+
+    @property
+    def peers(self) -> ClusterCore:
+        """Its membership and directory."""
+        return self.member.peers
 
     def takes_for(self, other: str) -> MemberState | None:
         """Return the state of another member as this machine sees it; None if unknown."""
@@ -105,10 +117,8 @@ class PeerWorld:
         self.agenda = agenda or EventQueue()
         self._carry = carry
         self.machines: dict[str, PeerMachine] = {}
-        self.on_entries: Callable[[PeerMachine, EntriesChanged], None] | None = None
-        """Called with what each directory learns."""
-        self.on_members: Callable[[PeerMachine, tuple[Member, ...]], None] | None = None
-        """Called with what each membership says."""
+        self.on_event: Callable[[PeerMachine, ForParts], None] | None = None
+        """Called with each event for the parts of a machine."""
         self.on_send: Callable[[PeerMachine, Send], None] | None = None
         """Called with what is sent, whether it arrives or not."""
         self._membership = membership
@@ -142,10 +152,13 @@ class PeerWorld:
         cluster_name: str = "",
         parts: tuple[str, ...] = ("node", "home", "broker"),
         came_up_s: float | None = None,
+        counters: Callable[[], tuple[LedgerRow, ...]] = tuple,
+        rate: float = 1.0,
+        decay: Decay = DECAY,
     ) -> PeerMachine:
         """Add a machine, or restart one without its state.
 
-        `came_up_s`: when, if it was there before now.
+        `came_up_s`: when, if it was there before now. `counters` and `rate` are those of its node.
         """
         self._lives += 1
         clock = clock or Clock()
@@ -160,20 +173,24 @@ class PeerWorld:
             cluster_name=cluster_name,
             parts=parts,
         )
-        peers = ClusterCore(
+        began_s = self.now_s if came_up_s is None else came_up_s
+        core = ClusterMember(
             member,
+            clock.at(began_s),
             incarnation=self._lives if incarnation is None else incarnation,
             signer=KeyedSigner(self.seed, name),
             verifier=KeyedVerifier(self.seed, self._needs_certificates),
             rng=generator(self.seed, f"{name}/{self._lives}"),
+            decay=decay,
+            counters=counters,
+            rate=rate,
             seeds=seeds,
             membership=self._membership,
             directory=self._directory,
         )
-        machine = PeerMachine(name, peers, clock, is_outward_only)
+        machine = PeerMachine(name, core, clock, is_outward_only)
         self.machines[name] = machine
-        began_s = self.now_s if came_up_s is None else came_up_s
-        self.perform(machine, peers.begin(clock.at(began_s)))
+        self.perform(machine, core.begin(clock.at(began_s)))
         return machine
 
     def crash(self, name: str) -> None:
@@ -183,7 +200,7 @@ class PeerWorld:
     def leave(self, name: str) -> None:
         """Let a machine announce that it leaves; it stops after three seconds."""
         machine = self.machines[name]
-        self.perform(machine, machine.peers.leave(machine.clock.at(self.now_s)))
+        self.perform(machine, machine.member.leave(machine.clock.at(self.now_s)))
         self.agenda.after(3.0, partial(setattr, machine, "is_up", False))
 
     def sleep(self, name: str, for_s: float) -> None:
@@ -234,8 +251,6 @@ class PeerWorld:
                 self.agenda.at(at_s, partial(self._alarm, machine, effect.part, at_s))
             elif isinstance(effect, MembersChanged):
                 machine.changes += effect.members
-                if self.on_members is not None:
-                    self.on_members(machine, effect.members)
             elif isinstance(effect, PeerNoticed):
                 machine.notices.append(effect)
             elif isinstance(effect, Inquired):
@@ -244,8 +259,11 @@ class PeerWorld:
             elif isinstance(effect, InquiryOver):
                 assert effect.number not in machine.answers, "a question ended twice"
                 machine.answers[effect.number] = effect.answer
-            elif isinstance(effect, EntriesChanged) and self.on_entries is not None:
-                self.on_entries(machine, effect)
+            elif isinstance(effect, DocumentReceived):
+                machine.documents.append(effect.document)
+        if self.on_event is not None:
+            for event in machine.member.drain_events():
+                self.on_event(machine, event)
 
     # --- within ----------------------------------------------------------------------------------
 
@@ -306,5 +324,5 @@ class PeerWorld:
                 self._alarm(machine, part, at_s)
 
     def _handle(self, machine: PeerMachine, event: Delivered | Wake) -> None:
-        of_part = machine.inquiries if event.part is Part.INQUIRY else machine.peers
+        of_part = machine.inquiries if event.part is Part.INQUIRY else machine.member
         self.perform(machine, of_part.handle(event, machine.clock.at(self.now_s)))

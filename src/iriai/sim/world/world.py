@@ -146,7 +146,7 @@ class World:
 
     def arrive(self, machine: SimulatedMachine, event: MachineEvent) -> None:
         """Deliver an event to a daemon, which handles it with all others of this moment."""
-        machine.inbox.append(event)
+        machine.arrive(event)
         if not machine.is_due:
             self.touch(machine)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iriai.daemon.cluster.metrics import NEWS_KEPT, RATE_OVER_S, SETTLING_S, ClusterMetrics
+from iriai.cluster.metrics import NEWS_KEPT, RATE_OVER_S, SETTLING_S, ClusterMetrics
 
 
 def test_half_of_the_news_and_nearly_all_of_it_is_told_by_its_age():
