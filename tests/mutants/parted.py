@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from iriai.broker.federation import forwarding
-from iriai.broker.queue.forwarded_jobs import ForwardedJob
+from iriai.broker.federation.forwarded_jobs import ForwardedJob
 from iriai.protocol.messages.scheduling import Forward, Summary
 from tests.mutants.mutants import Patch, around, instead, lost_message
 

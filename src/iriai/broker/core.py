@@ -10,7 +10,6 @@ from math import inf
 from random import Random
 from typing import Any
 
-from iriai.broker.federation.federation import Federation
 from iriai.broker.health.failure_attribution import FailureAttribution
 from iriai.broker.intake.reports import JobRequests, NodeReports
 from iriai.broker.intake.sessions import Sessions
@@ -22,6 +21,7 @@ from iriai.broker.scheduling.plan_policy import PlanDriver, planning_of
 from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.scheduling.start_estimates import estimated_starts
 from iriai.broker.state.contention import DecisionRng
+from iriai.broker.state.other_clusters import Federate, OtherClusters
 from iriai.broker.state.state import BrokerSettings, BrokerState
 from iriai.broker.usage.claimed_use import ClaimedUse
 from iriai.broker.usage.offpeak_publisher import OffpeakPublisher
@@ -115,13 +115,22 @@ BrokerEvent = ToBroker | BetweenClusters | Wake | LinkDown | LinkUp
 class Broker:
     """The broker core: matches requests with machines."""
 
-    def __init__(self, settings: BrokerSettings, rng: Random, machine: str = "") -> None:
-        """`machine` is the broker's own; its home and node get no receipts."""
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        rng: Random,
+        machine: str = "",
+        federate: Federate = OtherClusters,
+    ) -> None:
+        """`machine` is the broker's own; its home and node get no receipts.
+
+        `federate` makes its exchange with other clusters.
+        """
         order = settings.configuration.order
         decay, rule = decay_of(order), ChargeRule.of(order)
         self.state = BrokerState(settings, UsageAccounts(decay, rule))
         self.sessions = Sessions(machine)
-        self.federation = Federation(machine, self.state, rng)
+        self.federation = federate(machine, self.state, rng)
         prefetcher = Prefetcher(self.state, machine)
         self._cycle = SchedulingCycle(self.state, prefetcher, rng)
         self.offpeak = OffpeakPublisher(OffpeakRule.named(order.offpeak))

@@ -8,6 +8,8 @@ from functools import partial
 from random import Random
 
 from iriai.broker.core import Broker
+from iriai.broker.federation.federation import Federation
+from iriai.broker.state.other_clusters import OtherClusters
 from iriai.broker.state.state import BrokerSettings
 from iriai.daemon.host.machine_ad import own_ad
 from iriai.daemon.host.user_policy import UserPolicy
@@ -60,8 +62,9 @@ def make_machine(
     order = order_named(configuration.order.name, order_settings, plug_in_orders())
     plan = named_plan(configuration.order.policy)
     broker_settings = BrokerSettings(configuration, order, plan)
-    make_broker = partial(Broker, broker_settings, rng, settings.home)
     is_member = settings.cluster is not None
+    federate = Federation if is_member else OtherClusters
+    make_broker = partial(Broker, broker_settings, rng, settings.home, federate)
     own = (settings.home,) if settings.role.has_node else ()
     home = Home(
         settings.home,

@@ -384,7 +384,7 @@ class Machine:
         """Return whether a machine of another cluster corrects who is its broker."""
         if self._broker is None or not isinstance(message, BrokerIs):
             return False
-        return self._broker.federation.peers.corrected(sender, message.broker)
+        return self._broker.federation.corrected(sender, message.broker)
 
     def _of_election(
         self, sender: str, message: AskBroker | BrokerIs | Heard, now: Instant

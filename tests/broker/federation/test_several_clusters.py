@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from iriai.broker.core import Broker
 from iriai.broker.federation import forwarding
+from iriai.broker.federation.federation import Federation
 from iriai.broker.federation.forwarding import proportional
 from iriai.broker.federation.peer_clusters import RemoteCapacity
 from iriai.broker.state.state import BrokerSettings
@@ -41,7 +42,7 @@ def broker(*neighbours: ClusterPeer) -> Broker:
     """The broker of `west`, on w0, which nobody has told of any machine."""
     configuration = Configuration()
     order = order_named("fifo", OrderSettings(60.0))
-    made = Broker(BrokerSettings(configuration, order), Random(1), "w0")
+    made = Broker(BrokerSettings(configuration, order), Random(1), "w0", Federation)
     made.peers_changed("west", (ClusterPeer("west", ("w0",)), *neighbours))
     return made
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from math import inf
 from random import Random
 
+from iriai.broker.federation.forwarded_jobs import ForwardedJobs, guest_want
 from iriai.broker.federation.forwarding import Forwarder
 from iriai.broker.federation.peer_clusters import PeerCluster, PeerClusters
 from iriai.broker.queue.entries import QueuedJob, is_guest
-from iriai.broker.queue.forwarded_jobs import ForwardedJobs, guest_want
 from iriai.broker.state.contention import DecisionRng
+from iriai.broker.state.other_clusters import OtherClusters
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
@@ -27,19 +28,18 @@ CLUSTERS_TOLD_MAX = 8
 """Clusters whose reasons are listed for a job that does not run there."""
 
 
-class Federation:
+class Federation(OtherClusters):
     """The broker's exchange with brokers of other clusters. Times are those of the steady clock."""
 
     def __init__(self, machine: str, state: BrokerState, rng: Random) -> None:
         """`rng` gives a seed once there are other clusters, not before."""
+        super().__init__(machine, state, rng)
         self.peers = PeerClusters(machine)
         self._state = state
         self._rng = rng
         self._decision_rng: DecisionRng | None = None
         self._forwarder = Forwarder(machine, self.peers)
         self._forwarded = ForwardedJobs(machine)
-        self.must_pass = False
-        """Whether the waiting tasks changed since the last pass."""
         self._may_choose = False
         """Whether anything changed since tasks to forward were last chosen."""
 
@@ -48,6 +48,10 @@ class Federation:
         self.peers.peers_changed(own, peers)
         if self.peers.known and self._decision_rng is None:
             self._decision_rng = DecisionRng(self._rng)
+
+    def corrected(self, sender: str, broker: str) -> bool:
+        """Take the name of a cluster's broker from a machine that was addressed as such."""
+        return self.peers.corrected(sender, broker)
 
     # --- messages of other brokers ---------------------------------------------------------------
 

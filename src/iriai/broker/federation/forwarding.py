@@ -14,9 +14,9 @@ from itertools import accumulate, chain, islice
 from math import inf
 from random import Random
 
+from iriai.broker.federation.forwarded_jobs import ForwardedJobs, unpromised
 from iriai.broker.federation.peer_clusters import PeerCluster, PeerClusters
 from iriai.broker.queue.entries import QueuedJob, is_guest
-from iriai.broker.queue.forwarded_jobs import ForwardedJobs, unpromised
 from iriai.broker.state.queue_order import in_order
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from iriai.broker.federation.federation import Federation
 from iriai.broker.health.failure_attribution import FailureAttribution
 from iriai.broker.intake.sessions import Sessions
 from iriai.broker.pool.machine_view import NO_AD, MachineView
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
 from iriai.broker.scheduling.plan_policy import PlanDriver
+from iriai.broker.state.other_clusters import OtherClusters
 from iriai.broker.state.state import BrokerState
 from iriai.broker.usage.claimed_use import ClaimedUse
 from iriai.broker.usage.offpeak_publisher import OffpeakPublisher
@@ -228,7 +228,7 @@ class JobRequests:
         self,
         state: BrokerState,
         sessions: Sessions,
-        federation: Federation,
+        federation: OtherClusters,
         plan_driver: PlanDriver | None,
     ) -> None:
         self._state = state

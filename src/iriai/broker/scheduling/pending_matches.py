@@ -11,11 +11,11 @@ from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
-from iriai.broker.federation.federation import Federation
 from iriai.broker.pool.machine_view import MATCH_UNTIL_S, RESEND_S, MachineView, Matched
 from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass, is_guest
 from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
 from iriai.broker.state.contention import DecisionRng
+from iriai.broker.state.other_clusters import OtherClusters
 from iriai.broker.state.queue_order import behind
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import Account, AttemptId, JobId
@@ -223,11 +223,11 @@ class Prefetcher:
 class PendingMatches:
     """Pending matches by machine. Times are those of the steady clock."""
 
-    def __init__(self, machine: str, state: BrokerState, abroad: Federation) -> None:
+    def __init__(self, machine: str, state: BrokerState, federation: OtherClusters) -> None:
         """`machine` is the broker's own: what is told to its home is not lost."""
         self._machine = machine
         self._state = state
-        self._federation = abroad
+        self._federation = federation
         self._views: dict[str, MachineView] = {}
         """Machines with matches under way."""
         self._is_told_away = False

@@ -15,6 +15,7 @@ from functools import partial
 from random import Random
 
 from iriai.broker.core import Broker
+from iriai.broker.federation.federation import Federation
 from iriai.broker.state.state import BrokerSettings
 from iriai.config.reader import Configuration
 from iriai.home.core import Home
@@ -217,7 +218,7 @@ class SimulatedMachine:
             home = Home(plan.name, state.next_number, state.jobs, state.ended)
         named = order_named(order.name, OrderSettings(order.usage_floor_s))
         settings = BrokerSettings(configuration, named, plan.policy)
-        make_broker = partial(Broker, settings, broker_rng, plan.name)
+        make_broker = partial(Broker, settings, broker_rng, plan.name, Federation)
         if plan.cluster:
             election = Election(plan.name, plan.cluster)
             return Machine(
