@@ -62,7 +62,7 @@ def _within_the_site(page: Path, source: Path) -> str:
     """The page, with links out of docs/ led to what the site has, or said as a path."""
     up = "../" * (len(page.relative_to(source).parts) - 1)
     text = _TO_THE_ROOT.sub(rf"]({up}\1", page.read_text(encoding="utf-8"))
-    text = text.replace("/README.md)", "/index.md)").replace("```mermaid", "```text")
+    text = text.replace("/README.md)", "/index.md)")
     return _TO_SOURCE.sub(_as_path, text)
 
 

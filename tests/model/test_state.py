@@ -15,15 +15,20 @@ from iriai.model.state import (
     TaskState,
     next_state,
 )
-from tests.support.state_diagram import diagram, table
+from tests.support.state_diagram import PICTURE, diagram, table
 
 SPECIFICATION = Path(__file__).parents[2] / "docs" / "spec" / "001-jobs.md"
 
 
-@pytest.mark.parametrize("make", [diagram, table])
-def test_the_specification_shows_the_table(make):
+def test_the_specification_shows_the_table():
     text = SPECIFICATION.read_text(encoding="utf-8")
-    assert make() in text, f"put this into {SPECIFICATION.name}:\n{make()}"
+    assert table() in text, f"put this into {SPECIFICATION.name}:\n{table()}"
+
+
+def test_the_specification_shows_the_picture_of_the_table():
+    assert f"]({PICTURE.name})" in SPECIFICATION.read_text(encoding="utf-8")
+    message = "run python -m tests.support.state_diagram"
+    assert PICTURE.read_text(encoding="utf-8") == diagram(), message
 
 
 def test_the_specification_names_every_cause_and_state():
