@@ -35,7 +35,7 @@ from iriai.daemon.requests.machines.nodes import NodeTables
 from iriai.daemon.requests.machines.status import StatusHandlers
 from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.server.limited_users import LimitedUsers
-from iriai.daemon.server.request_scheduling import DeferredReplies
+from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.storage.retention import Retention
 from iriai.daemon.tasks.launcher_client import LauncherClient
@@ -116,7 +116,7 @@ class Service:
             self._launcher.on_event = self._sensor.on_event
         self._launcher.on_epilog_failed = self._epilog_failed
         self._history = JobHistory(settings.home, settings.paths.spool, store, self._engine.soon)
-        self._deferred = DeferredReplies(self._engine, self._writer)
+        self._durability = Durability(self._engine, self._writer)
         users = Permissions(settings.configuration, settings.single_uid)
         handlers = self._home(users) if settings.role.has_home else {}
         if not settings.role.has_home:
@@ -148,7 +148,7 @@ class Service:
         submissions = Submissions(settings, users, self._payloads)
         fits = FeasibilityRequests(settings, engine, self._inquirer, feasibility)
         jobs = self._jobs = JobHandlers(
-            settings, engine, submissions, fits, self._descriptors, self._history, self._deferred
+            settings, engine, submissions, fits, self._descriptors, self._history, self._durability
         )
         self._limited.watch(jobs.limits())
         engine.on_job_finished = jobs.job_finished
@@ -203,7 +203,7 @@ class Service:
             self._down,
             now,
         )
-        nodes = DrainHandlers(settings, engine, self._deferred, self._links)
+        nodes = DrainHandlers(settings, engine, self._durability, self._links)
         seen = self._network.seen if self._network is not None else list[SeenMember]
         table = NodeTables(settings, engine, self._links, self._sensor, self._inquirer, seen)
         if self._uplink is not None:
@@ -364,7 +364,7 @@ class Service:
             return
         log.error("the store cannot be written: %s", failure)
         if failure.passing:
-            self._loop.call_soon_threadsafe(self._engine.request, self._deferred.refuse)
+            self._loop.call_soon_threadsafe(self._engine.request, self._durability.refuse)
         else:
             self._loop.call_soon_threadsafe(self._fail, failure)
 

@@ -6,13 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.pending import Pending
 from iriai.model.instant import Instant
 from iriai.model.problem import FAMILIES, Problem, Refused
 from iriai.protocol.messages.effects import (
@@ -62,9 +62,6 @@ class BrokerReply(Generic[T]):
     """Why there is neither."""
 
 
-OnReply = Callable[[BrokerReply[T], Instant], None]
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterReply(Generic[T]):
     """The reply of one other cluster."""
@@ -103,20 +100,11 @@ class ClusterRpc:
         """Return the name of this machine's cluster."""
         return self._engine.machine.cluster
 
-    def ask(
-        self,
-        question: Question,
-        kind: type[T],
-        now: Instant,
-        on_reply: Callable[[list[ClusterReply[T]], Instant], None],
-    ) -> None:
-        """Call `on_reply` once with the reply of each: now if none is asked.
-
-        Else in a later turn, when all have answered or timed out.
-        """
-        others = self._engine.machine.peer_clusters
+    async def ask(self, question: Question, kind: type[T]) -> list[ClusterReply[T]]:
+        """Return the reply of each: once all that are asked have answered, or timed out."""
+        others, now = self._engine.machine.peer_clusters, self._engine.now
         words: dict[str, ClusterReply[T]] = {}
-        asked: list[tuple[str, str]] = []
+        asked: dict[str, Pending[BrokerReply[T]]] = {}
         for number, other in enumerate(others):
             silent_until_s, missing = self._silent.get(other.cluster, (0.0, ""))
             if number >= CLUSTERS_ASKED_MAX:
@@ -124,25 +112,22 @@ class ClusterRpc:
             elif not other.candidates:
                 missing = "none of its machines is online"
             elif silent_until_s <= now.steady_s:
-                asked.append((other.cluster, other.candidates[0]))
+                pending = self._inquirer.ask_at(other.candidates[0], question, kind)
+                asked[other.cluster] = pending
                 continue
             words[other.cluster] = ClusterReply(other.cluster, None, missing)
+        for cluster, pending in asked.items():
+            words[cluster] = self._heard(cluster, await pending)
+        return [words[each.cluster] for each in others]
 
-        def on_one_reply(cluster: str, reply: BrokerReply[T], later: Instant) -> None:
-            missing = reply.problem.message if reply.problem else reply.missing
-            if reply.missing:
-                log.info("cluster %s did not answer a question: %s", cluster, missing)
-                self._silent[cluster] = (later.steady_s + SILENT_S, missing)
-            else:
-                self._silent.pop(cluster, None)
-            words[cluster] = ClusterReply(cluster, reply.answer, missing)
-            if len(words) == len(others):
-                on_reply([words[each.cluster] for each in others], later)
-
-        if not asked:
-            on_reply([words[each.cluster] for each in others], now)
-        for cluster, machine in asked:
-            self._inquirer.ask_at(machine, question, kind, partial(on_one_reply, cluster))
+    def _heard(self, cluster: str, reply: BrokerReply[T]) -> ClusterReply[T]:
+        missing = reply.problem.message if reply.problem else reply.missing
+        if reply.missing:
+            log.info("cluster %s did not answer a question: %s", cluster, missing)
+            self._silent[cluster] = (self._engine.now.steady_s + SILENT_S, missing)
+        else:
+            self._silent.pop(cluster, None)
+        return ClusterReply(cluster, reply.answer, missing)
 
 
 Answerer = Callable[[Any, Instant], Told]
@@ -161,7 +146,7 @@ class BrokerRpc:
         self._engine = engine
         self._incidents = Incidents()
         self._inquiries = Inquiries(INQUIRY_VERSION, self._incidents)
-        self._waiting: dict[int, Callable[[InquiryOver, Instant], None]] = {}
+        self._waiting: dict[int, Callable[[InquiryOver], None]] = {}
         self._loop = asyncio.get_running_loop()
         self._alarm: asyncio.TimerHandle | None = None
 
@@ -170,51 +155,47 @@ class BrokerRpc:
         """Return whether this machine answers itself: it is the broker, or has no links."""
         return Part.BROKER in self._engine.machine.parts or self.send is None
 
-    def ask(self, question: Question, kind: type[T], now: Instant, on_reply: OnReply[T]) -> None:
-        """Ask the broker; call `on_reply` now if the broker is here, else in a later turn."""
+    async def ask(self, question: Question, kind: type[T]) -> BrokerReply[T]:
+        """Ask the broker: at once if it is here."""
         if not self.is_here:
-            broker = self._engine.machine.broker_at
-            self.ask_at(broker, question, kind, on_reply, may_go_on=False)
-            return
+            return await self.ask_at(
+                self._engine.machine.broker_at, question, kind, may_go_on=False
+            )
         try:
-            told = self.answerers[type(question)](question, now)
+            told = self.answerers[type(question)](question, self._engine.now)
         except Problem as problem:
-            on_reply(BrokerReply(problem=problem), now)
-            return
+            return BrokerReply(problem=problem)
         if not isinstance(told, kind):
             raise TypeError(f"{type(told).__name__} is not an answer to {type(question).__name__}")
-        on_reply(BrokerReply(told), now)
+        return BrokerReply(told)
 
     def ask_at(
-        self,
-        broker: str,
-        question: Question,
-        kind: type[T],
-        on_reply: OnReply[T],
-        *,
-        may_go_on: bool = True,
-    ) -> None:
-        """Ask a machine that is taken for a broker; call `on_reply` in a later turn.
+        self, broker: str, question: Question, kind: type[T], *, may_go_on: bool = True
+    ) -> Pending[BrokerReply[T]]:
+        """Ask a machine that is taken for a broker.
 
         If it names another machine as the broker, ask that one, once, if it `may_go_on`.
         """
+        pending: Pending[BrokerReply[T]] = Pending()
 
-        def over(inquiry: InquiryOver, now: Instant) -> None:
+        def over(inquiry: InquiryOver) -> None:
             told, words = _read(inquiry, broker)
             if isinstance(told, kind):
-                on_reply(BrokerReply(told), now)
+                pending.resolve(BrokerReply(told))
             elif may_go_on and isinstance(told, Declined) and told.broker not in ("", broker):
-                self.ask_at(told.broker, question, kind, on_reply, may_go_on=False)
+                other = self.ask_at(told.broker, question, kind, may_go_on=False)
+                other.then(lambda: pending.resolve(other.result()))
             elif isinstance(told, Declined) and told.code not in NO_BROKER:
-                on_reply(BrokerReply(problem=problem_in(told)), now)
+                pending.resolve(BrokerReply(problem=problem_in(told)))
             else:
-                on_reply(BrokerReply(missing=words), now)
+                pending.resolve(BrokerReply(missing=words))
 
         number, effects = self._inquiries.ask(
             broker, encode_question(question), read_clocks("inquiry")
         )
         self._waiting[number] = over
         self._perform(effects)
+        return pending
 
     def handle(self, event: Delivered | Wake) -> None:
         """Handle a message of another machine, or the alarm."""
@@ -242,8 +223,7 @@ class BrokerRpc:
                 self._engine.on_incident(effect)
 
     def _over(self, inquiry: InquiryOver) -> None:
-        over = self._waiting.pop(inquiry.number)
-        self._engine.request(lambda now: over(inquiry, now))
+        self._waiting.pop(inquiry.number)(inquiry)
 
     def _set_alarm(self, wake: WakeAt) -> None:
         self.close()

@@ -11,11 +11,14 @@ import ctypes
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol, TypeVar
 
+from iriai.daemon.loop.pending import Pending
 from iriai.launcher.system.crash_points import crash_point
 from iriai.machine.core import Machine, MachineEvent, Turn
 from iriai.model.instant import Instant
+from iriai.model.problem import Problem
 from iriai.model.reason import Reason
 from iriai.model.records import JobEvent
 from iriai.policy.service.held_jobs import HeldJobs
@@ -206,6 +209,8 @@ class Engine:
         self._launcher = launcher
         self._loop = asyncio.get_running_loop()
         self._home = home
+        self.now = read_clocks(f"{home}:0")
+        """The moment of this turn, or of the last."""
         self._turns = 0
         self._events: list[MachineEvent] = []
         self._requests: list[Callable[[Instant], None]] = []
@@ -240,6 +245,25 @@ class Engine:
         """Perform `action` once all that this turn writes is durable. Only from a request."""
         self._answers.append(action)
 
+    def written(self) -> Pending[None]:
+        """Await until all that this turn writes is durable. Only within a turn."""
+        pending: Pending[None] = Pending(is_immediate=True)
+        self._answers.append(partial(pending.resolve, None))
+        return pending
+
+    def answer_of_thread(self, ask: Callable[[], T]) -> Pending[T]:
+        """Await what `ask` returns, called in a thread."""
+        pending: Pending[T] = Pending()
+
+        def tell(future: asyncio.Future[T]) -> None:
+            try:
+                pending.resolve(future.result())
+            except Problem as problem:
+                pending.fail(problem)
+
+        self.in_thread(ask, tell)
+        return pending
+
     def in_thread(self, ask: Callable[[], T], tell: Callable[[asyncio.Future[T]], None]) -> None:
         """Call `ask` in a thread, and `tell` here with its future: for long queries."""
         self._loop.run_in_executor(None, ask).add_done_callback(tell)
@@ -269,7 +293,7 @@ class Engine:
             self._gathering = None
         self._pace.turned(self._loop.time())
         self._turns += 1
-        now = read_clocks(f"{self._home}:{self._turns}")
+        now = self.now = read_clocks(f"{self._home}:{self._turns}")
         events, self._events = self._events, []
         requests, self._requests = self._requests, []
         self._answers = []

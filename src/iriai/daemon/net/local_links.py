@@ -10,20 +10,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.pending import Pending
 from iriai.daemon.net.link import LOCAL, LinkOwner, MachineLink
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
 from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.startup.state_directory import problem_of
 from iriai.model.ids import JobId
-from iriai.model.instant import Instant
 from iriai.model.problem import FAMILIES, ExitCode, NotAllowed, Problem, Refused, Unreachable
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages.scheduling import Message
 from iriai.system.atomic_files import write_whole
 from iriai.system.clock import now as read_clocks
 from iriai.system.passwd_cache import Person
-from iriai.wire.exchange import Done
 from iriai.wire.links import Bid, Obeyed, OutOfPlace
 from iriai.wire.machines import Drain, Link, Linked, LinkRow, MemberRow, Resume
 from iriai.wire.parts import PARTS_VERSION
@@ -127,7 +126,7 @@ class LocalLinks(LinkOwner):
         self._offline: dict[str, tuple[float, str]] = {}
         """Machines without a link: since when (wall clock), and why."""
         self._refused: dict[str, _RefusedMachine] = {}
-        self._bids: dict[int, tuple[str, RequestContext]] = {}
+        self._bids: dict[int, tuple[str, Pending[None]]] = {}
         self._numbers = count(1)
 
     def handlers(self) -> Handlers:
@@ -174,8 +173,10 @@ class LocalLinks(LinkOwner):
                 found.append(f"a machine ({who}) was refused: {refused.problem}")
         return found
 
-    def pass_on(self, asked: RequestContext, machine: str, body: Drain | Resume) -> None:
-        """Forward an operator's request to another machine, which answers when it is durable there.
+    def pass_on(self, machine: str, body: Drain | Resume, by: str) -> Pending[None]:
+        """Forward the request of the operator `by` to another machine.
+
+        Await the result until it is durable there.
 
         Raises:
             Unreachable: there is no link with the machine.
@@ -188,8 +189,10 @@ class LocalLinks(LinkOwner):
                 "run the command on that machine (use --state)",
             )
         number = next(self._numbers)
-        self._bids[number] = (machine, asked)
-        link.send_frame(Bid(number, body, asked.caller.person.name))
+        pending: Pending[None] = Pending()
+        self._bids[number] = (machine, pending)
+        link.send_frame(Bid(number, body, by))
+        return pending
 
     def forget(self, machine: str) -> None:
         """Remove a machine that will not come back; durable on return."""
@@ -207,11 +210,11 @@ class LocalLinks(LinkOwner):
 
     # --- new links -------------------------------------------------------------------------------
 
-    def _link(self, asked: RequestContext, body: Link, now: Instant) -> None:
+    async def _link(self, asked: RequestContext, body: Link) -> None:
         try:
             self._check(asked, body)
         except Problem as problem:
-            self._note_refusal(asked, body.name, problem, now)
+            self._note_refusal(asked, body.name, problem)
             raise
         self._refused.pop(_calls_itself(body.name), None)
         before = self._links.get(body.name)
@@ -232,16 +235,14 @@ class LocalLinks(LinkOwner):
         log.info("%s is linked (iriai %s)", body.name, body.version)
         self._engine.event(LinkUp(body.name))
 
-    def _note_refusal(
-        self, asked: RequestContext, name: str, problem: Problem, now: Instant
-    ) -> None:
+    def _note_refusal(self, asked: RequestContext, name: str, problem: Problem) -> None:
         """Keep a refusal, under the user's name if the user may have no back end here."""
         caller = asked.caller.person
         is_known = self._may_have_a_back_end(caller)
         who = _calls_itself(name) if is_known else f"a back end of {caller.name}"
         if self._refused.pop(who, None) is None:
             log.warning("%s was refused: %s", who, problem)
-        self._refused[who] = _RefusedMachine(now.wall_s, problem)
+        self._refused[who] = _RefusedMachine(self._engine.now.wall_s, problem)
         if len(self._refused) > REFUSED_MAX:
             del self._refused[next(iter(self._refused))]
 
@@ -299,12 +300,12 @@ class LocalLinks(LinkOwner):
         waiting = self._bids.pop(answer.number, None)
         if waiting is None:
             return
-        _, asked = waiting
+        _, pending = waiting
         if answer.exit_code == 0:
-            asked.answer(Done())
+            pending.resolve(None)
             return
         family = FAMILIES.get(ExitCode(answer.exit_code), Problem)
-        asked.fail(family(answer.code, answer.message, answer.hint))
+        pending.fail(family(answer.code, answer.message, answer.hint))
 
     def link_over(self, link: MachineLink, reason: str) -> None:
         """Note that a machine is offline, and fail the requests that it has not answered."""
@@ -316,8 +317,8 @@ class LocalLinks(LinkOwner):
         self._engine.event(LinkDown(link.machine))
         lost = [number for number, (name, _) in self._bids.items() if name == link.machine]
         for number in lost:
-            _, asked = self._bids.pop(number)
-            asked.fail(
+            _, pending = self._bids.pop(number)
+            pending.fail(
                 Unreachable(
                     "link-lost",
                     f"the link to {link.machine} broke before it answered",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from iriai.config.limits import LimitsSection
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.pending import Checkpoint, Pending, Suspension
 from iriai.daemon.server.request_scheduling import Arrivals, ServiceTurns
 from iriai.daemon.transport.socket_stream import FramedStream, close_descriptors, ignore, unbounded
 from iriai.identity.users.permissions import Caller
@@ -20,7 +20,7 @@ from iriai.model.problem import Problem, Refused, UsageProblem
 from iriai.policy.service.connection_limits import Allowance, ConnectionLimits
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.codec import MalformedMessage, decode_request, number_of, reply_frame
-from iriai.wire.exchange import ClientRequest
+from iriai.wire.exchange import ClientAnswer, ClientRequest
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
     Answer,
@@ -50,40 +50,86 @@ UNSENT_BYTES_MAX = 1 << 20
 """Of answers on one connection: who does not read them is asked nothing more for."""
 
 
-@dataclass(slots=True)
 class RequestContext:
-    """One request of one client, and how to answer it."""
+    """One request of one client, whose handler is carried out step by step."""
 
-    connection: ClientSession
-    number: int
-    caller: Caller
-    descriptors: list[int] = field(default_factory=list)
-    """Descriptors that came with it and were not detached: closed with the answer."""
-    size_bytes: int = 0
-    """As it came."""
-    is_changing: bool = False
-    """Whether the handler has begun to change a core: an internal error then leaves the core in
-    doubt."""
+    __slots__ = (
+        "_fails_alone",
+        "_handling",
+        "caller",
+        "connection",
+        "descriptors",
+        "is_changing",
+        "number",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        connection: ClientSession,
+        number: int,
+        caller: Caller,
+        descriptors: list[int] | None = None,
+        size_bytes: int = 0,
+    ) -> None:
+        self.connection = connection
+        self.number = number
+        self.caller = caller
+        self.descriptors = descriptors or []
+        """Descriptors that came with it and were not detached: closed with the answer."""
+        self.size_bytes = size_bytes
+        """As it came."""
+        self.is_changing = False
+        """Whether the handler has begun to change a core: an internal error then leaves the core in
+        doubt."""
+        self._fails_alone = True
+        self._handling: Handling | None = None
+
+    def begin(self, handling: Handling, *, fails_alone: bool) -> None:
+        """Set what `advance` carries out; see `ClientRequest.fails_alone`."""
+        self._handling = handling
+        self._fails_alone = fails_alone
+
+    def advance(self) -> Suspension | None:
+        """Carry out the handler until it waits; return where. None: it is over, and answered.
+
+        This is the one place where what a handler raises becomes the answer.
+        """
+        if self._handling is None:
+            return None
+        try:
+            suspension: Suspension = self._handling.send(None)
+        except StopIteration as end:
+            if end.value is not None:
+                self.answer(end.value)
+        except Problem as problem:
+            self.fail(problem)
+        except Exception as error:
+            if self.is_changing or not self._fails_alone:
+                raise
+            self.fail(_fault(error))
+        else:
+            return suspension
+        return None
+
+    def resume(self) -> None:
+        """Carry out the handler in a later turn, as the user's other requests are."""
+        self.connection.resume(self)
+
+    def resume_now(self) -> None:
+        """Carry out the handler at once; it touches no core before its next checkpoint."""
+        self.connection.resume_now(self)
+
+    def abandon(self) -> None:
+        """End the handler where it waits: nobody is there to be answered."""
+        handling, self._handling = self._handling, None
+        if handling is not None:
+            handling.close()
 
     def answer(self, body: AnswerBody) -> None:
         """Send the answer."""
         close_descriptors(self.descriptors)
         self.connection.reply(Answer(self.number, body))
-
-    def answer_with(self, make: Callable[[], AnswerBody]) -> None:
-        """Answer with what `make` returns, or with the `Problem` that it raises."""
-        try:
-            body = make()
-        except Problem as problem:
-            self.fail(problem)
-        except Exception as error:  # noqa: BLE001 - it only looked: nobody else is concerned
-            self.fail(_fault(error))
-        else:
-            self.answer(body)
-
-    def go_on(self, steps: Steps) -> None:
-        """Carry out `steps` in later turns, as the user's other requests are."""
-        self.connection.go_on(self, steps)
 
     def notice(self, body: Progress) -> None:
         """Send progress; the answer follows later."""
@@ -103,12 +149,14 @@ class RequestContext:
         return taken
 
 
-Steps = Iterator[None]
-"""Work that takes long, done piece by piece: others are served in between."""
+Handling = Coroutine[Any, Any, ClientAnswer | None]
+"""A handler of one request that has begun; it suspends at `Suspension`."""
 
-Handler = Callable[[RequestContext, Any, Instant], Steps | None]
-"""Answers through its context, now or later; raises a `Problem`, which is answered as a failure.
-What it returns is carried out before the next request of the same connection."""
+Handler = Callable[[RequestContext, Any], Handling]
+"""Returns the answer (None: it has answered and handed the connection over), or raises a `Problem`,
+which is answered as a failure. It awaits nothing but
+`Pending` and `checkpoint`. Up to the first `Pending` it is carried out before the next request of
+the same connection."""
 
 
 Handlers = dict[type[ClientRequest[Any]], Handler]
@@ -138,8 +186,8 @@ class ClientSession:
         """Whether it has sent `Hello`."""
         self._payloads: deque[bytes] = deque()
         """Requests that were not begun yet."""
-        self._steps: deque[tuple[RequestContext, Steps]] = deque()
-        """Steps of requests that were begun; they go first."""
+        self._begun: deque[RequestContext] = deque()
+        """Requests that were begun and can go on; they go first."""
         self._is_ready = False
         self._is_clogged = False
         """Whether the client does not read its answers."""
@@ -225,19 +273,25 @@ class ClientSession:
     @property
     def has_work(self) -> bool:
         """Whether a request can be handled now."""
-        return bool(self._steps or self._payloads) and not self._is_clogged
+        return bool(self._begun or self._payloads) and not self._is_clogged
 
-    def go_on(self, asked: RequestContext, steps: Steps) -> None:
-        """Carry out `steps` before the next request."""
-        self._steps.append((asked, steps))
+    def resume(self, asked: RequestContext) -> None:
+        """Carry out a request that was begun before the next one."""
+        self._begun.append(asked)
         self._ready()
+
+    def resume_now(self, asked: RequestContext) -> None:
+        """Carry out a request that was begun at once, up to its next checkpoint."""
+        self._carry_out(asked, 0.0)
+        if self._begun:
+            self._ready()
 
     def work(self, until_s: float, requests_max: int, now: Instant) -> int:
         """Handle requests until `until_s`; return how many were begun."""
         begun = 0
         while True:
-            if self._steps:
-                self._step(until_s)
+            if self._begun:
+                self._carry_out(self._begun.popleft(), until_s)
             elif self._payloads and begun < requests_max:
                 payload = self._payloads.popleft()
                 begun += 1 + len(payload) // COUNTED_BYTES
@@ -246,23 +300,24 @@ class ClientSession:
                 except MalformedMessage as error:
                     self._malformed(payload, error)
                 else:
-                    self._handle(request, len(payload), now)
+                    self._handle(request, len(payload), until_s)
             else:
                 break
             if perf_counter() >= until_s:
                 break
         return begun
 
-    def _step(self, until_s: float) -> None:
-        """Go on with the first request that takes long."""
-        asked, steps = self._steps.popleft()
-        try:
-            for _ in steps:
-                if perf_counter() >= until_s:
-                    self._steps.appendleft((asked, steps))
-                    return
-        except Problem as problem:
-            asked.fail(problem)
+    def _carry_out(self, asked: RequestContext, until_s: float) -> None:
+        """Carry out a request until it is over or waits, or it is `until_s` at a checkpoint."""
+        while (suspension := asked.advance()) is not None:
+            if isinstance(suspension, Pending):
+                suspension.then(asked.resume_now if suspension.is_immediate else asked.resume)
+                return
+            if not isinstance(suspension, Checkpoint):
+                raise TypeError(f"a handler of requests cannot await {suspension!r}")
+            if perf_counter() >= until_s:
+                self._begun.appendleft(asked)
+                return
 
     def rest(self) -> None:
         """Read on: all requests that can be handled are."""
@@ -300,30 +355,32 @@ class ClientSession:
         else:
             self._stream.resume()
 
-    def _handle(self, request: Request, size_bytes: int, now: Instant) -> None:
+    def _handle(self, request: Request, size_bytes: int, until_s: float) -> None:
         descriptors: list[int] = []
-        wanted = getattr(request.body, "descriptors", 0)
+        body = request.body
+        wanted = getattr(body, "descriptors", 0)
         if wanted:
             descriptors = self._stream.descriptors[:wanted]
             del self._stream.descriptors[:wanted]
         asked = RequestContext(self, request.number, self.caller, descriptors, size_bytes)
-        if len(descriptors) < wanted and not isinstance(self._stream, FramedStream):
-            asked.fail(
-                UsageProblem(
-                    "no-descriptor",
-                    "a terminal or standard input cannot be passed over a network",
-                    "use 'submit', or run the command on that machine",
-                )
-            )
+        try:
+            if len(descriptors) < wanted and not isinstance(self._stream, FramedStream):
+                raise _no_descriptor()
+            if isinstance(body, Hello):
+                self._greet(body)
+            elif not self.is_greeted:
+                raise UsageProblem("no-hello", "the first request must be Hello")
+            handler = self._clients.handler(self, type(body))
+        except Problem as problem:
+            asked.fail(problem)
             return
-        if not self.is_greeted and not isinstance(request.body, Hello):
-            asked.fail(UsageProblem("no-hello", "the first request must be Hello"))
-            return
-        if isinstance(request.body, Hello):
-            self.is_greeted = request.body.version == PROTOCOL_VERSION
-            if self.is_greeted and isinstance(self._stream, FramedStream):
-                self._stream.allow(REQUEST_BYTES_MAX)
-        self._clients.request(asked, request.body, now)
+        asked.begin(handler(asked, body), fails_alone=body.fails_alone)
+        self._carry_out(asked, until_s)
+
+    def _greet(self, body: Hello) -> None:
+        self.is_greeted = body.version == PROTOCOL_VERSION
+        if self.is_greeted and isinstance(self._stream, FramedStream):
+            self._stream.allow(REQUEST_BYTES_MAX)
 
     def _closed(self, reason: str) -> None:
         self.is_gone = True
@@ -456,23 +513,13 @@ class Clients:
                 connection.close(f"it has sent nothing for {self._limits.hello_s:g} s")
         self._watch()
 
-    def request(self, asked: RequestContext, body: RequestBody, now: Instant) -> None:
-        """Handle a request."""
-        try:
-            handler = asked.connection.handlers.get(type(body))
-            if handler is None:
-                words = f"this machine cannot answer that: {self._role}"
-                raise Refused("no-such-part", words, "ask the front end")
-            steps = handler(asked, body, now)
-        except Problem as problem:
-            asked.fail(problem)
-        except Exception as error:
-            if asked.is_changing or not body.fails_alone:
-                raise
-            asked.fail(_fault(error))
-        else:
-            if steps is not None:
-                asked.go_on(_alone(asked, steps) if body.fails_alone else steps)
+    def handler(self, connection: ClientSession, kind: type[RequestBody]) -> Handler:
+        """Return the handler of a request; raise `Refused` if the connection has none."""
+        handler = connection.handlers.get(kind)
+        if handler is None:
+            words = f"this machine cannot answer that: {self._role}"
+            raise Refused("no-such-part", words, "ask the front end")
+        return handler
 
     def unsent(self, connection: ClientSession, more_bytes: int) -> None:
         """Count unsent bytes of answers, or (negative) fewer; close a connection with too many."""
@@ -524,16 +571,12 @@ def _too_long(length: int, bytes_max: int) -> bytes:
     return reply_frame(failure)
 
 
-def _alone(asked: RequestContext, steps: Steps) -> Steps:
-    """Carry out `steps` of a request that may fail alone: an internal error is its answer."""
-    try:
-        yield from steps
-    except Problem:
-        raise
-    except Exception as error:
-        if asked.is_changing:
-            raise
-        asked.fail(_fault(error))
+def _no_descriptor() -> UsageProblem:
+    return UsageProblem(
+        "no-descriptor",
+        "a terminal or standard input cannot be passed over a network",
+        "use 'submit', or run the command on that machine",
+    )
 
 
 def _fault(error: Exception) -> Problem:

@@ -11,12 +11,12 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from itertools import count
 from time import perf_counter
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from iriai.config.limits import LimitsSection
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.pending import Pending
 from iriai.identity.users.permissions import Caller
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused
@@ -28,37 +28,21 @@ from iriai.store.writer import Writer
 from iriai.system.closing import CLOSING
 from iriai.system.internal_errors import guarded
 from iriai.wire.codec import reply_frame
-from iriai.wire.requests import AnswerBody, Failure
+from iriai.wire.requests import Failure
 
 
-class Answerable(Protocol):
-    """A request to answer, of a client here or over a link."""
-
-    def answer(self, body: AnswerBody) -> None:
-        """Answer with success."""
-
-    def fail(self, problem: Problem) -> None:
-        """Answer with a failure."""
-
-
-class _Waiting(NamedTuple):
-    asked: Answerable
-    undo: Callable[[], None] | None
-    """Undoes the request; None: it cannot be undone."""
-
-
-class DeferredReplies:
+class Durability:
     """Requests whose changes are not durable yet.
 
-    Each is answered even if the disk is full: a request that can be undone is undone and refused;
-    for any other the answer is that it takes effect once there is room.
+    Each is answered even if the disk is full: a request that can be undone is refused, and undoes
+    what it did; for any other the answer is that it takes effect once there is room.
     """
 
     def __init__(self, engine: Engine, writer: Writer) -> None:
         self._engine = engine
         self._writer = writer
-        self._waiting: dict[int, _Waiting] = {}
-        self._keys = count()
+        self._waiting: dict[Pending[None], bool] = {}
+        """Whether each can be undone."""
 
     def check(self) -> None:
         """Raise `Refused` if nothing can be stored now."""
@@ -66,18 +50,19 @@ class DeferredReplies:
         if failure is not None:
             raise _refusal(failure)
 
-    def answer(
-        self, asked: Answerable, body: AnswerBody, undo: Callable[[], None] | None = None
-    ) -> None:
-        """Answer once all that this turn writes is durable. Only from a request."""
-        key = next(self._keys)
-        self._waiting[key] = _Waiting(asked, undo)
+    def stored(self, *, is_undone: bool = False) -> Pending[None]:
+        """Await until all that this turn writes is durable. Only within a turn.
 
-        def stored() -> None:
-            if self._waiting.pop(key, None) is not None:
-                asked.answer(body)
+        Raises `Refused` if nothing can be stored. `is_undone`: the caller then undoes what it did.
+        """
+        pending: Pending[None] = Pending(is_immediate=True)
+        self._waiting[pending] = is_undone
+        self._engine.after_this_turn(partial(self._stored, pending))
+        return pending
 
-        self._engine.after_this_turn(stored)
+    def _stored(self, pending: Pending[None]) -> None:
+        if self._waiting.pop(pending, None) is not None:
+            pending.resolve(None)
 
     def refuse(self, _now: Instant) -> None:
         """Fail the waiting requests if nothing can be stored still. Called as a request."""
@@ -85,12 +70,8 @@ class DeferredReplies:
         if failure is None:
             return
         waiting, self._waiting = self._waiting, {}
-        for asked, undo in waiting.values():
-            if undo is None:
-                asked.fail(_delay(failure))
-            else:
-                undo()
-                asked.fail(_refusal(failure))
+        for pending, is_undone in waiting.items():
+            pending.fail(_refusal(failure) if is_undone else _delay(failure))
 
 
 def _refusal(failure: StoreFailure) -> Refused:

@@ -5,18 +5,16 @@ from types import SimpleNamespace
 import pytest
 
 from iriai.daemon.cluster.broker_rpc import BrokerReply
-from iriai.daemon.requests.jobs.feasibility_requests import (
-    ALL_LINES_BYTES_MAX,
-    LINE_BYTES_MAX,
-    FeasibilityRequests,
-)
-from iriai.daemon.server.connections import RequestContext
+from iriai.daemon.loop.pending import Pending
+from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests
+from iriai.daemon.requests.jobs.ordered_requests import OrderedRequests
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.resources import Resources
 from iriai.protocol.messages.scheduling import Want
 from iriai.wire.inquiries import AskFit, Declined, Fit
+from tests.support.handlers import CarriedOut, answer_of
 
 NOW = Instant(1_000.0, 10.0)
 IN_LINE = 2_000
@@ -30,18 +28,19 @@ class Elsewhere:
         self.answerers: dict[type, object] = {}
         self.is_here = False
         self.clusters = SimpleNamespace(exist=False)  # there is one
-        self.hear = []
+        self.questions: list[Pending] = []
         self.asked = []
 
-    def ask(self, question: AskFit, _kind, _now, hear) -> None:
+    async def ask(self, question: AskFit, _kind) -> BrokerReply[Fit]:
         self.asked.append(question.want)
-        self.hear.append(hear)
+        self.questions.append(Pending())
+        return await self.questions[-1]
 
     def answer(self, fit: Fit) -> None:
-        self.hear.pop(0)(BrokerReply(fit), NOW)
+        self.questions.pop(0).resolve(BrokerReply(fit))
 
     def stay_silent(self) -> None:
-        self.hear.pop(0)(BrokerReply(missing="it did not answer"), NOW)
+        self.questions.pop(0).resolve(BrokerReply(missing="it did not answer"))
 
 
 @pytest.fixture
@@ -49,36 +48,37 @@ def broker():
     return Elsewhere()
 
 
+def _questions(broker, check=lambda _want: None) -> FeasibilityRequests:
+    engine = SimpleNamespace(machine=SimpleNamespace(parts=()), now=NOW)
+    return FeasibilityRequests(SimpleNamespace(), engine, broker, SimpleNamespace(check=check))
+
+
 @pytest.fixture
 def questions(broker):
-    engine = SimpleNamespace(machine=SimpleNamespace(parts=()))
-    feasibility = SimpleNamespace(check=lambda _want: None)
-    return FeasibilityRequests(SimpleNamespace(), engine, broker, feasibility)
+    return _questions(broker)
 
 
 class Client:
     """One connection, on which jobs are handed in."""
 
-    def __init__(self, questions: FeasibilityRequests) -> None:
+    def __init__(self, questions: FeasibilityRequests, order: OrderedRequests) -> None:
         self.accepted = []
         self.refused = []
         self._questions = questions
+        self._order = order
 
-    def hand_in(self, name: str, requirements: str, size_bytes: int = 100) -> None:
-        want = _want(requirements)
+    def hand_in(self, name: str, requirements: str) -> None:
+        CarriedOut(self._hand_in(name, requirements))
 
-        def accept(judge, _now) -> None:
-            judge(want)
+    async def _hand_in(self, name: str, requirements: str) -> None:
+        place = await self._order.enter(SimpleNamespace(connection=self, size_bytes=100))
+        try:
+            await self._questions.check(_want(requirements))
             self.accepted.append(name)
-
-        asked = RequestContext(self, 0, SimpleNamespace(), size_bytes=size_bytes)
-        self._questions.judged(asked, (want,), NOW, accept)
-
-    def reply(self, reply) -> None:
-        self.refused.append(reply.code)
-
-    def mistaken(self) -> None:
-        """One request failed."""
+        except Refused as refusal:
+            self.refused.append(refusal.code)
+        finally:
+            self._order.leave(place)
 
 
 def _want(requirements: str) -> Want:
@@ -87,7 +87,7 @@ def _want(requirements: str) -> Want:
 
 
 def test_very_many_jobs_wait_for_one_answer_and_are_taken_in_their_order(questions, broker):
-    client = Client(questions)
+    client = Client(questions, OrderedRequests())
     for number in range(IN_LINE):
         client.hand_in(f"job {number}", "Memory > 1")
     assert client.accepted == []
@@ -97,7 +97,7 @@ def test_very_many_jobs_wait_for_one_answer_and_are_taken_in_their_order(questio
 
 
 def test_each_job_in_line_has_its_own_answer(questions, broker):
-    client = Client(questions)
+    client = Client(questions, OrderedRequests())
     for name in ("Memory > 1", "Memory > 2", "Memory > 3"):
         client.hand_in(name, name)
     broker.answer(Fit())
@@ -108,7 +108,8 @@ def test_each_job_in_line_has_its_own_answer(questions, broker):
 
 
 def test_nothing_overtakes_what_waits_when_the_broker_comes_here(questions, broker):
-    client, other = Client(questions), Client(questions)
+    order = OrderedRequests()
+    client, other = Client(questions, order), Client(questions, order)
     client.hand_in("first", "Memory > 1")
     broker.is_here = True
     client.hand_in("second", "Memory > 2")
@@ -123,40 +124,5 @@ def test_what_is_refused_here_raises_at_once(broker):
         raise Refused("no-machine-large-enough", "no machine has 4 cpus")
 
     broker.is_here = True
-    engine = SimpleNamespace(machine=SimpleNamespace(parts=()))
-    feasibility = SimpleNamespace(check=check)
-    here = FeasibilityRequests(SimpleNamespace(), engine, broker, feasibility)
     with pytest.raises(Refused):
-        Client(here).hand_in("large", "")
-
-
-def test_what_one_client_has_in_line_has_an_end(questions, broker):
-    client, other = Client(questions), Client(questions)
-    for name in ("first", "second"):
-        client.hand_in(name, "Memory > 1", LINE_BYTES_MAX // 2)
-    with pytest.raises(
-        Refused, match="2 submissions and alterations on this connection"
-    ) as refused:
-        client.hand_in("third", "Memory > 1")
-    assert refused.value.code == "too-many-submissions"
-    other.hand_in("of another client", "Memory > 1")  # it has a line of its own
-    broker.answer(Fit())
-    broker.answer(Fit())
-    client.hand_in("third, again", "Memory > 1")
-    assert client.accepted == ["first", "second", "third, again"]
-    assert other.accepted == ["of another client"]
-
-
-def test_what_all_clients_have_in_line_has_an_end(questions, broker):
-    size_bytes = LINE_BYTES_MAX - 1
-    lines = ALL_LINES_BYTES_MAX // size_bytes
-    clients = [Client(questions) for _ in range(lines)]
-    for client in clients:
-        client.hand_in("large", "Memory > 1", size_bytes)
-    with pytest.raises(Refused, match=f"{lines} submissions and alterations of all clients"):
-        Client(questions).hand_in("small", "Memory > 1")
-    for _ in clients:
-        broker.stay_silent()
-    later = Client(questions)
-    later.hand_in("small", "Memory > 1")
-    assert [each.accepted for each in [*clients, later]] == [["large"]] * lines + [["small"]]
+        answer_of(_questions(broker, check).check(_want("")))

@@ -12,7 +12,8 @@ from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.job import JobSpec
 from iriai.protocol.messages.effects import Delivered, Part
 from iriai.protocol.messages.scheduling import Accepted, Begun, Capability, Match
-from iriai.wire.requests import JobDetail, Show
+from iriai.wire.requests import Show
+from tests.support.handlers import answer_of
 from tests.support.told import instant
 
 SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/")
@@ -33,16 +34,15 @@ class Scene:
 
     def message(self) -> str:
         """What is said of its only attempt."""
-        shown: list[JobDetail] = []
         paths = SimpleNamespace(spool="/spool")
         settings = SimpleNamespace(home="ume", paths=paths, configuration=Configuration())
-        engine = SimpleNamespace(machine=self.machine)
+        engine = SimpleNamespace(machine=self.machine, now=instant(2.0))
         past = SimpleNamespace(attempts=lambda *_: [], text_bytes=dict)
         answers = JobHandlers(settings, engine, None, None, None, past, None)
         operator = SimpleNamespace(operator=True)
-        asked = SimpleNamespace(caller=operator, answer=shown.append)
-        answers.handlers()[Show](asked, Show(str(JOB)), instant(2.0))
-        [attempt] = shown[0].attempts
+        asked = SimpleNamespace(caller=operator)
+        detail = answer_of(answers.handlers()[Show](asked, Show(str(JOB))))
+        [attempt] = detail.attempts
         return attempt.message
 
 

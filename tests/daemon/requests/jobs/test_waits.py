@@ -20,20 +20,12 @@ from iriai.protocol.messages.effects import Delivered, Part
 from iriai.protocol.messages.scheduling import Begun, Capability, End, Match
 from iriai.system.passwd_cache import Person
 from iriai.wire.requests import Outcome
+from tests.support.handlers import CarriedOut, answer_of
 
 USER_WAITS_MAX = 1_500_000
 TASKS = ((0, 1, 1),)
 SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/", array=TASKS, is_array=True)
 JOB = JobId("ume", 1)
-
-
-def done(steps):
-    """What comes of `steps`, all at once."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
 
 
 class SlowDisk:
@@ -62,11 +54,11 @@ class Asker:
         self.is_gone = False
         self.told = []
 
-    def answer(self, body) -> None:
-        self.told.append(body.outcomes)
+    async def wait(self, finished) -> None:
+        self.told.append((await finished).outcomes)
 
-    def go_on(self, steps) -> None:
-        done(steps)
+    def abandon(self) -> None:
+        """Nothing goes on for it."""
 
     def leave(self) -> None:
         self.is_gone = True
@@ -101,7 +93,9 @@ class Scene:
     def wait(self, *indices: int, asker: Asker | None = None) -> Asker:
         asker = asker or Asker()
         item = SelectedJobs(JOB, indices)
-        self.engine.request(lambda _now: done(self.waits.add(asker, [item], progress=False)))
+        self.engine.request(
+            lambda _now: CarriedOut(asker.wait(self.waits.finished(asker, [item], progress=False)))
+        )
         self.engine.turn()
         return asker
 
@@ -168,7 +162,12 @@ def test_the_whole_job_is_told_of_when_its_last_end_is_stored():
 
 
 def gather(scene, asker, *selected):
-    return done(scene.waits.gather(asker, [iter(selected)]))
+    return answer_of(scene.waits.gather(asker, [iter(selected)]))
+
+
+def wait_for(scene, asker, selected):
+    gathered = gather(scene, asker, selected)
+    assert not CarriedOut(scene.waits.finished(asker, gathered, progress=False)).is_over
 
 
 def test_what_one_user_waits_for_has_an_end():
@@ -176,7 +175,7 @@ def test_what_one_user_waits_for_has_an_end():
         scene.submit()
         asker, again, other = Asker(), Asker(), Asker("bob")
         most = SelectedJobs(JOB, range(USER_WAITS_MAX - REQUEST_WEIGHT))
-        done(scene.waits.add(asker, gather(scene, asker, most), progress=False))
+        wait_for(scene, asker, most)
         with pytest.raises(Refused, match="ann has 1500000 jobs and tasks") as refused:
             gather(scene, again, SelectedJobs(JOB, (0,)))
         assert "waits_per_user in [limits]" in refused.value.hint
@@ -195,7 +194,7 @@ def test_too_much_is_refused_before_it_is_gathered():
             raise AssertionError("it was not too much")
 
         with pytest.raises(Refused):
-            done(scene.waits.gather(Asker(), [selection()]))
+            answer_of(scene.waits.gather(Asker(), [selection()]))
 
     scene(body)
 
@@ -206,7 +205,7 @@ def test_what_all_clients_wait_for_has_an_end():
         some = SelectedJobs(JOB, range(ALL_WAITS_MAX // 4 - REQUEST_WEIGHT))
         askers = [Asker(name) for name in ("ann", "bob", "eve", "tom")]
         for asker in askers:
-            done(scene.waits.add(asker, gather(scene, asker, some), progress=False))
+            wait_for(scene, asker, some)
         with pytest.raises(Refused, match="5000000 jobs and tasks that all connections"):
             gather(scene, Asker("kim"), SelectedJobs(JOB))
         askers[0].leave()
@@ -225,6 +224,7 @@ def test_nothing_is_kept_of_who_was_told_or_is_gone():
         gone.leave()
         late.leave()
         scene.wait(asker=late)  # its request was under way
+        assert late.told == [()]
         scene.store(scene.disk.written)
         assert [outcome.cause for (outcome,) in told.told] == ["completed", "completed"]
         assert len(told.on_close) == 1

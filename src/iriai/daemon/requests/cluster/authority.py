@@ -57,7 +57,13 @@ class ClusterAuthority:
             return
         of_users = {kind: handlers[kind] for kind in handlers if not kind.is_local}
         self.unauthenticated = UnauthenticatedClients(
-            self._settings, state, clients, self._users, of_users, self._known_members
+            self._settings,
+            self._engine,
+            state,
+            clients,
+            self._users,
+            of_users,
+            self._known_members,
         )
         if self.network is not None:  # newcomers and users elsewhere connect where members do
             self.network.mesh.acceptor.on_anonymous = self.unauthenticated.serve

@@ -12,7 +12,6 @@ import msgspec
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
-from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, Refused, UsageProblem
 from iriai.model.token_text import RANDOM_BYTES, Token, TokenKind
 from iriai.wire.exchange import Done
@@ -81,21 +80,21 @@ class ClusterHandlers:
 
     # --- identity --------------------------------------------------------------------------------
 
-    def _reload_identity(self, asked: RequestContext, body: TakeUpIdentity, now: Instant) -> None:
+    async def _reload_identity(self, asked: RequestContext, body: TakeUpIdentity) -> Done:
         self._require_owner(asked)
         is_member = Path(self._settings.paths.cluster).is_dir()
         if is_member == (self._settings.cluster is not None):
             raise Refused("nothing-to-take-up", "the daemon uses the existing one already")
-        asked.answer(Done())
         log.info("restarts: the machine %s a cluster", "entered" if is_member else "left")
         self._engine.after_this_turn(self._authority.restart)
+        return Done()
 
-    def _leave(self, asked: RequestContext, body: Leave, now: Instant) -> None:
+    async def _leave(self, asked: RequestContext, body: Leave) -> Done:
         self._require_owner(asked)
         log.info("leaves cluster %s", self._cluster().identity.cluster)
         if self._authority.network is not None:
             self._authority.network.leave()
-        asked.answer(Done())
+        return Done()
 
     def _require_owner(self, asked: RequestContext) -> None:
         if asked.caller.person.uid != self._settings.owner_uid:
@@ -105,23 +104,22 @@ class ClusterHandlers:
                 "run the command as its owner",
             )
 
-    def _show(self, asked: RequestContext, body: ShowCluster, now: Instant) -> None:
+    async def _show(self, asked: RequestContext, body: ShowCluster) -> ClusterReport:
         cluster = self._settings.cluster
         if cluster is None:
-            asked.answer(ClusterReport())
-            return
+            return ClusterReport()
         report, network = report_of(cluster), self._authority.network
         if network is not None:
             noticed, proposals = tuple(network.incidents.rows()), tuple(network.proposals())
             report = msgspec.structs.replace(report, noticed=noticed, proposals=proposals)
-        asked.answer(report)
+        return report
 
     # --- tokens ----------------------------------------------------------------------------------
 
-    def _make_token(self, asked: RequestContext, body: MakeToken, now: Instant) -> None:
+    async def _make_token(self, asked: RequestContext, body: MakeToken) -> TokenMade:
         from iriai.identity.storage.join_tokens import IssuedToken, digest_of
 
-        cluster = self._cluster()
+        cluster, now = self._cluster(), self._engine.now
         kind = token_kind(body.kind)
         user = ""
         if kind is TokenKind.JOIN:
@@ -147,7 +145,7 @@ class ClusterHandlers:
         cluster.tokens.add(token, entry, now.wall_s)
         cluster.files.keep_tokens(cluster.tokens)
         name = cluster.identity.cluster
-        asked.answer(TokenMade(token.text, token.id, address, name, ends_s))
+        return TokenMade(token.text, token.id, address, name, ends_s)
 
     def _user_of_token(self, asked: RequestContext, user: str) -> str:
         """Return the user of a new token; raise `NotAllowed` for root, who has none."""
@@ -163,26 +161,27 @@ class ClusterHandlers:
             )
         return name
 
-    def _list_tokens(self, asked: RequestContext, body: ListTokens, now: Instant) -> None:
+    async def _list_tokens(self, asked: RequestContext, body: ListTokens) -> TokenTable:
         cluster, caller = self._cluster(), asked.caller
         entries = [
             entry
             for entry in cluster.tokens.entries()
             if caller.operator or caller.person.name in (entry.made_by, entry.user)
         ]
-        asked.answer(TokenTable(tuple(token_row(entry, now.wall_s) for entry in entries)))
+        now_s = self._engine.now.wall_s
+        return TokenTable(tuple(token_row(entry, now_s) for entry in entries))
 
-    def _revoke_token(self, asked: RequestContext, body: RevokeToken, now: Instant) -> None:
+    async def _revoke_token(self, asked: RequestContext, body: RevokeToken) -> Done:
         cluster, caller = self._cluster(), asked.caller
         cluster.tokens.revoke(body.id, None if caller.operator else caller.person.name)
         cluster.files.keep_tokens(cluster.tokens)
-        asked.answer(Done())
         if self._authority.unauthenticated is not None:
             self._authority.unauthenticated.revoked(body.id)
+        return Done()
 
     # --- documents -------------------------------------------------------------------------------
 
-    def _publish(self, asked: RequestContext, body: Publish, now: Instant) -> None:
+    async def _publish(self, asked: RequestContext, body: Publish) -> Done:
         """Take a document from any user: its signature decides."""
         from iriai.identity.documents.signed_document import DocumentKind
 
@@ -196,15 +195,15 @@ class ClusterHandlers:
                 f"this {kind} is already known here, or older than the one in force",
                 "'iriai cluster show' shows what is in force",
             )
-        asked.answer(Done())
         self._engine.after_this_turn(lambda: self._authority.document_received(kind))
+        return Done()
 
     # --- consent ---------------------------------------------------------------------------------
 
-    def _consent(self, asked: RequestContext, body: GrantConsent, now: Instant) -> None:
+    async def _consent(self, asked: RequestContext, body: GrantConsent) -> Done:
         from iriai.identity.trust import consents
 
-        cluster, person = self._cluster(), asked.caller.person
+        cluster, person, now = self._cluster(), asked.caller.person, self._engine.now
         if body.lifetime_s:
             ends_s = now.wall_s + body.lifetime_s
             cluster.consents.add(
@@ -215,16 +214,14 @@ class ClusterHandlers:
         cluster.files.keep_consents(cluster.consents)
         words = "consents to" if body.lifetime_s else "withdraws consent to"
         log.info("%s %s tasks from home %s", person.name, words, body.home)
-        asked.answer(Done())
         self._authority.rules_changed()
+        return Done()
 
-    def _list_consents(self, asked: RequestContext, body: ListConsents, now: Instant) -> None:
+    async def _list_consents(self, asked: RequestContext, body: ListConsents) -> ConsentTable:
         uid = None if asked.caller.operator else asked.caller.person.uid
-        rows = self._cluster().consents.of(uid, now.wall_s)
-        asked.answer(
-            ConsentTable(
-                tuple(ConsentRow(r.user, r.home, r.made_wall_s, r.ends_wall_s) for r in rows)
-            )
+        rows = self._cluster().consents.of(uid, self._engine.now.wall_s)
+        return ConsentTable(
+            tuple(ConsentRow(r.user, r.home, r.made_wall_s, r.ends_wall_s) for r in rows)
         )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from iriai.daemon.loop.engine import Engine
 from iriai.daemon.server.connections import (
     Clients,
     ClientSession,
@@ -28,6 +29,7 @@ from iriai.model.token_text import TokenKind
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
 from iriai.policy.service.unauthenticated import source_of
 from iriai.system.passwd_cache import Person
+from iriai.wire.exchange import ClientAnswer
 from iriai.wire.joining import (
     AskAuthority,
     Authenticate,
@@ -70,6 +72,7 @@ class UnauthenticatedClients:
     def __init__(
         self,
         settings: DaemonSettings,
+        engine: Engine,
         cluster: ClusterState,
         clients: Clients,
         users: Permissions,
@@ -78,6 +81,7 @@ class UnauthenticatedClients:
     ) -> None:
         """`handlers` are those of requests that a user may send from another machine."""
         self._settings = settings
+        self._engine = engine
         self._cluster = cluster
         self._clients = clients
         self._users = users
@@ -102,15 +106,16 @@ class UnauthenticatedClients:
         """Return `handler` with a limit of the rate of requests from `address`."""
         source = source_of(address)
 
-        def handle(asked: RequestContext, body: Any, now: Instant) -> None:  # noqa: ANN401 - as in Handler
-            if not self._of_source.consume(source, now.steady_s):
-                wait_s = self._of_source.wait_s(source, now.steady_s)
+        async def handle(asked: RequestContext, body: Any) -> ClientAnswer | None:  # noqa: ANN401 - as in Handler
+            now_s = self._engine.now.steady_s
+            if not self._of_source.consume(source, now_s):
+                wait_s = self._of_source.wait_s(source, now_s)
                 raise Unreachable(
                     "too-many-requests",
                     f"{address} asks to join more than {RATE_OF_SOURCE.per_s:.0f} times a second",
                     f"try again in {max(1.0, wait_s):.0f} s",
                 )
-            handler(asked, body, now)
+            return await handler(asked, body)
 
         return handle
 
@@ -136,7 +141,7 @@ class UnauthenticatedClients:
 
         connection.on_close.append(closed)
 
-    def _hello(self, asked: RequestContext, body: Hello, now: Instant) -> None:
+    async def _hello(self, asked: RequestContext, body: Hello) -> Welcome:
         """Answer like the daemon's `Hello`, without the paths and the user."""
         if body.version != PROTOCOL_VERSION:
             raise NotAllowed(
@@ -146,13 +151,13 @@ class UnauthenticatedClients:
                 SAME_VERSION,
             )
         home = self._settings.home
-        asked.answer(Welcome(PROTOCOL_VERSION, home, "", os.getpid(), "", operator=False))
+        return Welcome(PROTOCOL_VERSION, home, "", os.getpid(), "", operator=False)
 
-    def _authority(self, asked: RequestContext, body: AskAuthority, now: Instant) -> None:
+    async def _authority(self, asked: RequestContext, body: AskAuthority) -> AuthorityShown:
         authority = self._cluster.trust.authority.der
-        asked.answer(AuthorityShown(authority, self._settings.home, now.wall_s))
+        return AuthorityShown(authority, self._settings.home, self._engine.now.wall_s)
 
-    def _join(self, address: str, asked: RequestContext, body: Join, now: Instant) -> None:
+    async def _join(self, address: str, asked: RequestContext, body: Join) -> Joined:
         cluster = self._cluster
         try:
             admitted = cluster.require_registrar().join(
@@ -163,22 +168,20 @@ class UnauthenticatedClients:
             raise
         log.info("machine %s at %s joined (iriai %.40s)", body.name, address, body.version)
         document = cluster.document
-        asked.answer(
-            Joined(
-                admitted.certificate.der,
-                cluster.trust.authority.der,
-                document.raw if document else b"",
-                tuple(each.document for each in cluster.trust.ejections),
-                self._members(),
-                admitted.bundle,
-                cluster.roster.raw if cluster.roster else b"",
-                tuple(each.document for each in cluster.trusted_homes),
-            )
+        return Joined(
+            admitted.certificate.der,
+            cluster.trust.authority.der,
+            document.raw if document else b"",
+            tuple(each.document for each in cluster.trust.ejections),
+            self._members(),
+            admitted.bundle,
+            cluster.roster.raw if cluster.roster else b"",
+            tuple(each.document for each in cluster.trusted_homes),
         )
 
-    def _renew(
-        self, address: str, asked: RequestContext, body: RenewCertificate, now: Instant
-    ) -> None:
+    async def _renew(
+        self, address: str, asked: RequestContext, body: RenewCertificate
+    ) -> CertificateRenewed:
         try:
             registrar = self._cluster.require_registrar()
             certificate = registrar.renew(body.certificate, body.request, body.wall_s)
@@ -186,15 +189,16 @@ class UnauthenticatedClients:
             log.warning("a certificate was not renewed for %s: %s", address, problem)
             raise
         log.info("the certificate of %s was renewed", certificate.subject.name)
-        asked.answer(CertificateRenewed(certificate.der))
+        return CertificateRenewed(certificate.der)
 
-    def _authenticate(
-        self, stream: TlsStream, asked: RequestContext, body: Authenticate, now: Instant
-    ) -> None:
+    async def _authenticate(
+        self, stream: TlsStream, asked: RequestContext, body: Authenticate
+    ) -> Authenticated:
+        now = self._engine.now
         entry = self._cluster.tokens.check(TokenKind.USER, body.token_id, body.secret, now.wall_s)
         caller = self._users.caller_named(entry.user)
         asked.connection.become(caller, self._of_users)
         stream.trust(FRAME_BYTES_MAX)
         stream.bound(self._clients.hold_for(caller))
         self._end_with_token(asked.connection, entry, now)
-        asked.answer(Authenticated(caller.person.name, caller.operator))
+        return Authenticated(caller.person.name, caller.operator)

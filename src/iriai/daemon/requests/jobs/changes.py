@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
@@ -10,10 +10,12 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.pending import checkpoint
 from iriai.daemon.requests.jobs.access import JobAccess
 from iriai.daemon.requests.jobs.dependency_outcomes import DependencyOutcomes
 from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests, Judge
 from iriai.daemon.requests.jobs.history import JobHistory
+from iriai.daemon.requests.jobs.ordered_requests import OrderedRequests
 from iriai.daemon.requests.jobs.selection import (
     TASKS_AT_ONCE,
     SelectedJobs,
@@ -29,14 +31,13 @@ from iriai.daemon.requests.jobs.validation import (
     checked_resources,
     dependencies_here,
 )
-from iriai.daemon.server.connections import Handlers, RequestContext, Steps
-from iriai.daemon.server.request_scheduling import DeferredReplies
+from iriai.daemon.server.connections import Handlers, RequestContext
+from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.owner_expressions import canonical
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
 from iriai.model.alteration import Alteration, differences
 from iriai.model.ids import JobId
-from iriai.model.instant import Instant
 from iriai.model.job import Dependency, JobSpec
 from iriai.model.problem import NotFound, Problem, Refused, UsageProblem
 from iriai.model.resources import FIELDS
@@ -55,15 +56,17 @@ class JobChanges:
         engine: Engine,
         fits: FeasibilityRequests,
         past: JobHistory,
-        unstored: DeferredReplies,
+        durability: Durability,
         ends: DependencyOutcomes,
         owners: JobAccess,
+        order: OrderedRequests,
     ) -> None:
         self._owners = owners
+        self._order = order
         self._home = engine.machine.home
         self._fits = fits
         self._history = past
-        self._deferred = unstored
+        self._durability = durability
         self._dependencies = ends
 
     def handlers(self) -> Handlers:
@@ -75,14 +78,14 @@ class JobChanges:
             Alter: self._alter,
         }
 
-    def _cancel(self, asked: RequestContext, body: Cancel, now: Instant) -> Steps:
+    async def _cancel(self, asked: RequestContext, body: Cancel) -> Changed:
         def cancel(item: SelectedJobs, _job: JobState, by: str) -> int:
             asked.is_changing = True
             return self._home.cancel(item.job.number, tuple(item.indices), by)
 
-        return self._count(asked, body.ids, cancel)
+        return await self._count(asked, body.ids, cancel)
 
-    def _hold(self, asked: RequestContext, body: Hold | Release, now: Instant) -> Steps:
+    async def _hold(self, asked: RequestContext, body: Hold | Release) -> Changed:
         is_hold = isinstance(body, Hold)
         change = self._home.hold if is_hold else self._home.release
 
@@ -91,18 +94,18 @@ class JobChanges:
             asked.is_changing = True
             return change(item.job.number, by)
 
-        return self._count(asked, body.ids, hold)
+        return await self._count(asked, body.ids, hold)
 
-    def _count(self, asked: RequestContext, ids: tuple[str, ...], act: _Act[int]) -> Steps:
-        tasks, problems = yield from self._each(asked, ids, act)
-        counts = {text: sum(found) for text, found in tasks.items()}
-        self._deferred.answer(asked, Changed(counts, problems))
+    async def _count(self, asked: RequestContext, ids: tuple[str, ...], act: _Act[int]) -> Changed:
+        tasks, problems = await self._each(asked, ids, act)
+        await self._durability.stored()
+        return Changed({text: sum(found) for text, found in tasks.items()}, problems)
 
-    def _each(
+    async def _each(
         self, asked: RequestContext, ids: tuple[str, ...], act: _Act[T]
-    ) -> Generator[None, None, tuple[dict[str, list[T]], dict[str, str]]]:
+    ) -> tuple[dict[str, list[T]], dict[str, str]]:
         """Call `act` on each selection of `ids`; return the results and the problems, by id."""
-        self._deferred.check()
+        self._durability.check()
         check_ids(ids)
         done: dict[str, list[T]] = {}
         problems: dict[str, str] = {}
@@ -110,13 +113,13 @@ class JobChanges:
         for text in dict.fromkeys(ids):
             try:
                 for item in self.select(text, asked):
-                    yield
+                    await checkpoint()
                     if item is not None:
                         self._owners.require(asked, item.job.number)
                         job = self._waiting_or_running(item)
                         for part in parts(item):
                             done.setdefault(text, []).append(act(part, job, by))
-                            yield
+                            await checkpoint()
             except Problem as problem:
                 if len(ids) == 1:
                     raise
@@ -140,28 +143,28 @@ class JobChanges:
 
     # --- alter -----------------------------------------------------------------------------------
 
-    def _alter(self, asked: RequestContext, body: Alter, now: Instant) -> Steps:
+    async def _alter(self, asked: RequestContext, body: Alter) -> AlterResult:
         check_ids(body.ids)
         after = None if body.after is UNSET else dependencies_here(body.after, self._home.name)
+        place = await self._order.enter(asked)
+        try:
+            wants = [] if self._fits.is_here else await self._wants(asked, body)
+            judge = await self._fits.judge(wants)
+            ended = await self._dependencies.ends(asked, after or ())
+            done, problems = await self._altered(asked, body, after, ended, judge)
+        finally:
+            self._order.leave(place)
+        await self._durability.stored()
+        changes = {job: tuple(found) for each in done.values() for job, found in each}
+        return AlterResult(changes, problems)
 
-        def judged(judge: Judge, later: Instant) -> None:
-            self._dependencies.with_ends(
-                asked,
-                after or (),
-                later,
-                lambda ended, _last: asked.go_on(self._altered(asked, body, after, ended, judge)),
-            )
-
-        wants = [] if self._fits.is_here else (yield from self._wants(asked, body))
-        self._fits.judged(asked, wants, now, judged)
-
-    def _wants(self, asked: RequestContext, body: Alter) -> Generator[None, None, list[Want]]:
+    async def _wants(self, asked: RequestContext, body: Alter) -> list[Want]:
         """Return the request of one task for each job whose alteration concerns machines."""
         wants: dict[Want, None] = {}
         for text in body.ids:
             with suppress(Problem):  # it is told when the job is altered
                 for item in self.select(text, asked):
-                    yield
+                    await checkpoint()
                     job = self._home.jobs.get(item.job.number) if item else None
                     wanted = self._wanted(body, None, job.spec) if job else Alteration()
                     if job and wanted.concerns_machines and not body.wait_for_resources:
@@ -182,14 +185,14 @@ class JobChanges:
             rank=spec.rank,
         )
 
-    def _altered(
+    async def _altered(
         self,
         asked: RequestContext,
         body: Alter,
         after: tuple[Dependency, ...] | None,
         ended: Ends,
         judge: Judge,
-    ) -> Steps:
+    ) -> tuple[dict[str, list[tuple[str, list[FieldChange]]]], dict[str, str]]:
         def alter(item: SelectedJobs, job: JobState, by: str) -> tuple[str, list[FieldChange]]:
             _require_whole(item, "alter")
             wanted = self._wanted(body, after, job.spec)
@@ -200,9 +203,7 @@ class JobChanges:
             found = differences(change.was, change.now) if change else []
             return str(item.job), [FieldChange(*each) for each in found]
 
-        done, problems = yield from self._each(asked, body.ids, alter)
-        changes = {job: tuple(found) for each in done.values() for job, found in each}
-        self._deferred.answer(asked, AlterResult(changes, problems))
+        return await self._each(asked, body.ids, alter)
 
     def _wanted(
         self, body: Alter, after: tuple[Dependency, ...] | None, spec: JobSpec

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.pending import checkpoint
 from iriai.daemon.requests.jobs.access import JobAccess
 from iriai.daemon.requests.jobs.history import JobHistory
 from iriai.daemon.server.connections import RequestContext
 from iriai.home.dependencies import Ends
-from iriai.model.instant import Instant
 from iriai.model.job import Dependency
-from iriai.model.problem import NotFound, Problem
-
-Act = Callable[[Ends, Instant], None]
+from iriai.model.problem import NotFound
+from iriai.model.state import EndCause
 
 
 class DependencyOutcomes:
@@ -25,10 +23,8 @@ class DependencyOutcomes:
         self._history = past
         self._owners = owners
 
-    def with_ends(
-        self, asked: RequestContext, after: tuple[Dependency, ...], now: Instant, act: Act
-    ) -> None:
-        """Call `act` with the ends of `after`: now, or in a later turn with those in the store.
+    async def ends(self, asked: RequestContext, after: tuple[Dependency, ...]) -> Ends:
+        """Return the ends of `after`, as far as they have ended.
 
         The store is read once everything that happened so far is in it; jobs that end meanwhile
         are read in a second round. Raises `NotAllowed` for jobs of other users, since the end of a
@@ -37,37 +33,13 @@ class DependencyOutcomes:
         for number in dict.fromkeys(each.number for each in after):
             with suppress(NotFound):  # whose end may be remembered all the same
                 self._owners.require(asked, number)
-        self._go_on(asked, after, now, act, {})
-
-    def _go_on(
-        self,
-        asked: RequestContext,
-        after: tuple[Dependency, ...],
-        now: Instant,
-        act: Act,
-        ended: Ends,
-    ) -> None:
-        unknown = [
+        ended: dict[tuple[int, int | None], EndCause] = {}
+        while unknown := [
             each
             for each in self._engine.machine.home.unknown_ends(after)
             if (each.number, each.task) not in ended
-        ]
-        if not unknown:
-            act(ended, now)
-            return
-
-        def look() -> None:
-            try:
-                found = {(each.number, each.task): self._history.end_of(each) for each in unknown}
-            except Problem as problem:
-                asked.fail(problem)
-                return
-            self._engine.request(lambda later: again(later, {**ended, **found}))
-
-        def again(later: Instant, known: Ends) -> None:
-            try:
-                self._go_on(asked, after, later, act, known)
-            except Problem as problem:
-                asked.fail(problem)
-
-        self._engine.after_this_turn(look)
+        ]:
+            await self._engine.written()
+            ended |= {(each.number, each.task): self._history.end_of(each) for each in unknown}
+            await checkpoint()
+        return ended

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.pending import Pending
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 
@@ -13,27 +14,26 @@ ASK_S = 1.0
 ASKED_MAX = 5
 """How often it is asked; then whoever asks is told that the broker does not answer."""
 
-Tell = Callable[[list[Reason]], None]
-
 
 class Explanations:
     """Asks the broker why jobs wait, and collects the requests for each job."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._waiting: dict[int, list[Tell]] = {}
+        self._waiting: dict[int, list[Pending[list[Reason]]]] = {}
         engine.on_why = self._answered
 
-    def ask(self, number: int, now: Instant, tell: Tell) -> None:
-        """Call `tell` with the reasons: now if they are known here, else later."""
-        reasons = self._engine.machine.ask_why(number, now)
+    async def of(self, number: int) -> list[Reason]:
+        """Return the reasons: at once if they are known here."""
+        reasons = self._engine.machine.ask_why(number, self._engine.now)
         if reasons is not None:
-            tell(reasons)
-            return
+            return reasons
+        pending: Pending[list[Reason]] = Pending()
         waiting = self._waiting.setdefault(number, [])
-        waiting.append(tell)
+        waiting.append(pending)
         if len(waiting) == 1:
             self._again_later(number, 1)
+        return await pending
 
     def _again_later(self, number: int, times: int) -> None:
         def again(now: Instant) -> None:
@@ -54,8 +54,8 @@ class Explanations:
 
     def _answered(self, number: int, reasons: Iterable[Reason]) -> None:
         told = list(reasons)
-        for tell in self._waiting.pop(number, ()):
-            tell(told)
+        for pending in self._waiting.pop(number, ()):
+            pending.resolve(told)
 
     def _silent(self) -> Reason:
         return Reason(

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 import msgspec
 from msgspec.structs import replace
 
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.pending import checkpoint
 from iriai.daemon.payloads.payload_store import PassedDescriptors
 from iriai.daemon.requests.jobs.access import JobAccess, require_own_listing
 from iriai.daemon.requests.jobs.changes import JobChanges
 from iriai.daemon.requests.jobs.dependency_outcomes import DependencyOutcomes
 from iriai.daemon.requests.jobs.explanations import Explanations
-from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests, Judge
+from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests
 from iriai.daemon.requests.jobs.history import ATTEMPTS_SHOWN_MAX, JobHistory
+from iriai.daemon.requests.jobs.ordered_requests import OrderedRequests
 from iriai.daemon.requests.jobs.output import OutputHandlers
 from iriai.daemon.requests.jobs.selection import SelectedJobs, check_ids, whole
 from iriai.daemon.requests.jobs.submission import Submissions
@@ -30,24 +31,22 @@ from iriai.daemon.requests.jobs.views import (
     running_row,
 )
 from iriai.daemon.requests.jobs.waits import JobWaiters
-from iriai.daemon.server.connections import Handlers, RequestContext, Steps
-from iriai.daemon.server.request_scheduling import DeferredReplies
+from iriai.daemon.server.connections import Handlers, RequestContext
+from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.home.core import NONE_ENDED
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
-from iriai.model.ids import AttemptId, TaskId
-from iriai.model.instant import Instant
-from iriai.model.job import Interaction, task_count
+from iriai.model.ids import AttemptId, JobId, TaskId
+from iriai.model.job import Dependency, Interaction, task_count
 from iriai.model.name_pattern import name_pattern
 from iriai.model.problem import NotFound, Problem, Refused
 from iriai.model.reason import Reason
 from iriai.model.state import TaskState
 from iriai.policy.service.held_jobs import HeldJobs
 from iriai.protocol.messages.scheduling import Want
-from iriai.wire.changes import AskStory
+from iriai.wire.changes import AskStory, Story
 from iriai.wire.requests import (
-    AnswerBody,
     AskWhy,
     AttemptRow,
     DryRun,
@@ -60,6 +59,7 @@ from iriai.wire.requests import (
     Submit,
     Submitted,
     Wait,
+    Waited,
     Why,
 )
 
@@ -80,7 +80,7 @@ class JobHandlers:
         fits: FeasibilityRequests,
         descriptors: PassedDescriptors,
         past: JobHistory,
-        unstored: DeferredReplies,
+        durability: Durability,
     ) -> None:
         self._settings = settings
         self._engine = engine
@@ -88,7 +88,8 @@ class JobHandlers:
         self._fits = fits
         self._descriptors = descriptors
         self._history = past
-        self._deferred = unstored
+        self._durability = durability
+        self._order = OrderedRequests()
         self._home = engine.machine.home
         limits = settings.configuration.limits
         self.held = HeldJobs(limits)
@@ -98,7 +99,9 @@ class JobHandlers:
         self._owners = JobAccess(engine.machine.home, past)
         self.outputs = OutputHandlers(settings, engine, past, self._owners)
         self._dependencies = DependencyOutcomes(engine, past, self._owners)
-        self._changes = JobChanges(engine, fits, past, unstored, self._dependencies, self._owners)
+        self._changes = JobChanges(
+            engine, fits, past, durability, self._dependencies, self._owners, self._order
+        )
         self.waits = JobWaiters(engine, self._outcome, limits.waits_per_user)
         self._explanations = Explanations(engine)
 
@@ -128,15 +131,12 @@ class JobHandlers:
 
     # --- submission ------------------------------------------------------------------------------
 
-    def _submit(self, asked: RequestContext, body: Submit, now: Instant) -> None:
+    async def _submit(self, asked: RequestContext, body: Submit) -> Submitted | DryRun:
         draft, caller = body.draft, asked.caller
         after = dependencies_here(draft.after, self._settings.home) if draft.after else ()
         if body.dry_run:
-            self._dependencies.with_ends(
-                asked, after, now, lambda ended, later: self._dry_run(asked, body, ended, later)
-            )
-            return
-        self._deferred.check()
+            return await self._dry_run(asked, body, after)
+        self._durability.check()
         if len(asked.descriptors) != body.descriptors:
             raise Problem("lost-descriptor", "the descriptor did not arrive with the request")
         if body.descriptors:
@@ -148,26 +148,24 @@ class JobHandlers:
         want = self._submissions.want(draft, caller.person)
         if self.held.is_by_account and not caller.operator:
             self.held.check_account(want.account, caller.person.name, asked.size_bytes)
-        wants = () if draft.wait_for_resources else (want,)
-
-        def accept(judge: Judge, later: Instant) -> None:
-            for each in wants:
-                judge(each)
-            if not after:
-                self._accept(asked, body, want, later, NONE_ENDED)
-                return
-            self._dependencies.with_ends(
-                asked,
-                after,
-                later,
-                lambda ended, last: self._accept(asked, body, want, last, ended),
-            )
-
-        self._fits.judged(asked, wants, now, accept)
+        place = await self._order.enter(asked)
+        try:
+            if not draft.wait_for_resources:
+                await self._fits.check(want)
+            ended = await self._dependencies.ends(asked, after) if after else NONE_ENDED
+            job, answer = self._accept(asked, body, want, ended)
+        finally:
+            self._order.leave(place)
+        try:
+            await self._durability.stored(is_undone=True)
+        except Refused:
+            self._cancel(job.number, "it could not be stored")
+            raise
+        return answer
 
     def _accept(
-        self, asked: RequestContext, body: Submit, want: Want, now: Instant, ended: Ends
-    ) -> None:
+        self, asked: RequestContext, body: Submit, want: Want, ended: Ends
+    ) -> tuple[JobId, Submitted]:
         if asked.connection.is_gone and body.draft.interaction is not Interaction.BATCH:
             # It left while another user was asked: nobody would hear of the job, or end it.
             log.info("a job is not accepted: its client is gone")
@@ -176,41 +174,34 @@ class JobHandlers:
         made = self._submissions.spec(body.draft, person, body.descriptors, want, asked.size_bytes)
         spec, payloads, warnings = made
         asked.is_changing = True
-        job = self._home.submit(spec, payloads, now, ended)
+        job = self._home.submit(spec, payloads, self._engine.now, ended)
         self.held.add(job.number, person.name, spec.account, asked.size_bytes)
         if body.descriptors:
             self._descriptors.keep(job.number, asked.detach_descriptors(), person.name)
         if spec.interaction is Interaction.TERMINAL:
             asked.connection.on_close.append(lambda: self._terminal_closed(job.number))
-        answer = Submitted(str(job), task_count(spec.array), warnings)
-        self._deferred.answer(
-            asked, answer, lambda: self._cancel(job.number, "it could not be stored")
-        )
+        return job, Submitted(str(job), task_count(spec.array), warnings)
 
     def _cancel(self, number: int, by: str) -> None:
         if number in self._home.jobs:
             self._home.cancel(number, (), by)
 
-    def _dry_run(self, asked: RequestContext, body: Submit, ended: Ends, now: Instant) -> None:
-        draft = body.draft
-        after = dependencies_here(draft.after, self._settings.home)
+    async def _dry_run(
+        self, asked: RequestContext, body: Submit, after: tuple[Dependency, ...]
+    ) -> DryRun:
+        draft, jobs = body.draft, self._settings.configuration.jobs
+        ended = await self._dependencies.ends(asked, after)
         waits_for = tuple(_why(reason) for reason in self._home.would_wait_for(after, ended))
         want = self._submissions.want(draft, asked.caller.person)
-
-        def tell(lacking: tuple[Why, ...]) -> None:
-            jobs = self._settings.configuration.jobs
-            asked.answer(
-                DryRun(
-                    str(want.account),
-                    task_count(draft.array) if draft.array else 1,
-                    amounts(want.resources),
-                    draft.time_limit_s or jobs.time_limit_s,
-                    draft.output or "",
-                    waits_for + lacking,
-                )
-            )
-
-        self._fits.waits_for(asked, want, now, tell, may_wait=draft.wait_for_resources)
+        lacking = await self._fits.waits_for(want, may_wait=draft.wait_for_resources)
+        return DryRun(
+            str(want.account),
+            task_count(draft.array) if draft.array else 1,
+            amounts(want.resources),
+            draft.time_limit_s or jobs.time_limit_s,
+            draft.output or "",
+            waits_for + lacking,
+        )
 
     def _terminal_closed(self, number: int) -> None:
         """Cancel the tasks of a job that have not begun when its terminal is closed."""
@@ -218,18 +209,14 @@ class JobHandlers:
 
     # --- looking ---------------------------------------------------------------------------------
 
-    def _jobs(self, asked: RequestContext, body: Jobs, now: Instant) -> None:
-        user = asked.caller.person.name
+    async def _jobs(self, asked: RequestContext, body: Jobs) -> JobList:
+        home, user = self._settings.home, asked.caller.person.name
         require_own_listing(asked, body)
         if body.name is not None:
             name_pattern(body.name)  # raises where it cannot be one
         if body.finished:
-            self._from_history(asked, lambda: JobList(self._history.rows(body, user)))
-            return
-        asked.go_on(self._list(asked, body, now))
-
-    def _list(self, asked: RequestContext, body: Jobs, now: Instant) -> Steps:
-        home, user = self._settings.home, asked.caller.person.name
+            await self._all_written()
+            return JobList(self._history.rows(body, user))
         is_all = body.everyone and body.user is body.name is body.state is None
         own = None if body.everyone or body.user else user
         rows: list[bytes] = []
@@ -247,49 +234,38 @@ class JobHandlers:
                 ]
             if body.limit and len(rows) >= body.limit:
                 break
-            yield
+            await checkpoint()
         if body.limit:
             rows = rows[: body.limit]
-        asked.answer(JobList(tuple(map(msgspec.Raw, rows)), self._estimates(now) if rows else {}))
+        return JobList(tuple(map(msgspec.Raw, rows)), self._estimates() if rows else {})
 
-    def _estimates(self, now: Instant) -> dict[str, float]:
+    async def _all_written(self) -> None:
+        """Wait until everything that happened so far is stored."""
+        await self._engine.written()
+        await checkpoint()
+
+    def _estimates(self) -> dict[str, float]:
         home = self._settings.home
-        starts = self._engine.machine.estimated_starts(now)
+        starts = self._engine.machine.estimated_starts(self._engine.now)
         return {f"{home}-{number}": wall_s for number, wall_s in starts.items()}
 
-    def _show(self, asked: RequestContext, body: Show, now: Instant) -> None:
+    async def _show(self, asked: RequestContext, body: Show) -> JobDetail:
         selected = self._one(body.id)
         self._owners.require(asked, selected.job.number)
         job = self._home.jobs.get(selected.job.number)
         if job is None:
-            self._from_history(asked, lambda: self._history.detail(selected))
-            return
-        if not job.waiting:
-            asked.answer(self._detail(job, selected, now, []))
-            return
+            await self._all_written()
+            return self._history.detail(selected)
+        reasons = await self._explanations.of(job.number) if job.waiting else []
+        return self._detail(job, selected, reasons)
 
-        def tell(reasons: list[Reason]) -> None:
-            asked.answer(self._detail(job, selected, now, reasons))
-
-        self._explanations.ask(job.number, now, tell)
-
-    def _story(self, asked: RequestContext, body: AskStory, now: Instant) -> None:
+    async def _story(self, asked: RequestContext, body: AskStory) -> Story:
         selected = self._one(body.id)
         self._owners.require(asked, selected.job.number)
-        self._from_history(asked, lambda: self._history.story(selected))
+        await self._all_written()
+        return self._history.story(selected)
 
-    def _from_history(self, asked: RequestContext, make: Callable[[], AnswerBody]) -> None:
-        """Answer with what `make` reads, once everything that happened so far is stored."""
-
-        def look() -> Steps:
-            asked.answer_with(make)
-            yield
-
-        self._engine.after_this_turn(lambda: asked.go_on(look()))
-
-    def _detail(
-        self, job: JobState, selected: SelectedJobs, now: Instant, reasons: list[Reason]
-    ) -> JobDetail:
+    def _detail(self, job: JobState, selected: SelectedJobs, reasons: list[Reason]) -> JobDetail:
         home, spool = self._settings.home, self._settings.paths.spool
         attempts: list[AttemptRow] = []
         for index, task in job.tasks.items():
@@ -308,18 +284,17 @@ class JobHandlers:
         why = tuple(_why(reason) for reason in reasons)
         row = job_row(home, job)
         if job.waiting and row.start_wall_s is None:
-            starts = self._engine.machine.estimated_starts(now)
+            starts = self._engine.machine.estimated_starts(self._engine.now)
             row = replace(row, start_wall_s=starts.get(job.number))
         return job_detail(row, job.spec, job.counts, attempts[:ATTEMPTS_SHOWN_MAX], why)
 
-    def _why(self, asked: RequestContext, body: AskWhy, now: Instant) -> None:
+    async def _why(self, asked: RequestContext, body: AskWhy) -> Reasons:
         selected = self._one(body.id)
         self._owners.require(asked, selected.job.number)
         job = self._home.jobs.get(selected.job.number)
         if job is None:
             self._history.outcome(selected)  # raises where there never was such a job
-            asked.answer(Reasons(body.id, TaskState.FINISHED, ()))
-            return
+            return Reasons(body.id, TaskState.FINISHED, ())
         index = selected.indices[0] if selected.indices else None
         if index is None:
             state, waits = job_state(job), job.waiting > 0
@@ -327,13 +302,9 @@ class JobHandlers:
             state = job.task_state(index)
             waits = state in (TaskState.QUEUED, TaskState.HELD)
         if not (waits and job.waiting):
-            asked.answer(Reasons(body.id, state, self._ahead(job, index)))
-            return
-
-        def tell(reasons: list[Reason]) -> None:
-            asked.answer(Reasons(body.id, state, tuple(_why(reason) for reason in reasons)))
-
-        self._explanations.ask(job.number, now, tell)
+            return Reasons(body.id, state, self._ahead(job, index))
+        reasons = await self._explanations.of(job.number)
+        return Reasons(body.id, state, tuple(_why(reason) for reason in reasons))
 
     def _ahead(self, job: JobState, index: int | None) -> tuple[Why, ...]:
         """Return why a prefetched task has not started; of a whole job, the first such task."""
@@ -349,14 +320,14 @@ class JobHandlers:
 
     # --- waiting ---------------------------------------------------------------------------------
 
-    def _wait(self, asked: RequestContext, body: Wait, now: Instant) -> Steps:
+    async def _wait(self, asked: RequestContext, body: Wait) -> Waited:
         check_ids(body.ids)
         named = (self._changes.select(text, asked) for text in body.ids)
-        selected = yield from self.waits.gather(asked, named)
+        selected = await self.waits.gather(asked, named)
         for number in dict.fromkeys(item.job.number for item in selected):
             self._owners.require(asked, number)
-            yield
-        yield from self.waits.add(asked, selected, progress=body.progress)
+            await checkpoint()
+        return await self.waits.finished(asked, selected, progress=body.progress)
 
     def _outcome(self, selected: SelectedJobs) -> Outcome:
         number = selected.job.number

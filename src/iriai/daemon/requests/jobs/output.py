@@ -14,12 +14,11 @@ from iriai.daemon.server.connections import Handlers, RequestContext
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.output_fetcher import CopyKey, OutputFetcher
 from iriai.model.ids import AttemptId
-from iriai.model.instant import Instant
 from iriai.model.job import Interaction, JobSpec
 from iriai.model.problem import UsageProblem
 from iriai.model.state import TaskState
 from iriai.protocol.messages.output import KINDS
-from iriai.wire.requests import LogFile, LogFiles, Logs, ReadOutput
+from iriai.wire.requests import LogFile, LogFiles, Logs, OutputPiece, ReadOutput
 
 
 class OutputHandlers:
@@ -39,7 +38,7 @@ class OutputHandlers:
         """Return the handler of each request."""
         return {Logs: self._logs, ReadOutput: self._read}
 
-    def _logs(self, asked: RequestContext, body: Logs, now: Instant) -> None:
+    async def _logs(self, asked: RequestContext, body: Logs) -> LogFiles:
         selected = whole(body.id, self._settings.home)
         number = selected.job.number
         self._owners.require(asked, number)
@@ -60,7 +59,7 @@ class OutputHandlers:
             self._placed(files[index], AttemptId(*selected.job, index, files[index].attempt), spec)
             for index in sorted(files)
         )
-        asked.answer(LogFiles(told, until))
+        return LogFiles(told, until)
 
     def _placed(self, file: LogFile, attempt: AttemptId, spec: JobSpec) -> LogFile:
         """Return `file` with its owner, and whether its content is fetched from its machine."""
@@ -75,7 +74,7 @@ class OutputHandlers:
             copies.begin(attempt, file.machine)
         return replace(file, is_fetched=True)
 
-    def _read(self, asked: RequestContext, body: ReadOutput, now: Instant) -> None:
+    async def _read(self, asked: RequestContext, body: ReadOutput) -> OutputPiece:
         selected = whole(body.task, self._settings.home)
         self._owners.require(asked, selected.job.number)
         if len(selected.indices) != 1 or body.kind not in KINDS or self.copies is None:
@@ -86,4 +85,4 @@ class OutputHandlers:
             )
         [index] = selected.indices
         attempt = AttemptId(*selected.job, index, body.attempt)
-        asked.answer(self.copies.piece(CopyKey(attempt, body.kind), body.offset))
+        return self.copies.piece(CopyKey(attempt, body.kind), body.offset)

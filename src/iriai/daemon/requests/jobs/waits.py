@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.pending import Pending, checkpoint
 from iriai.daemon.requests.jobs.selection import SelectedJobs
-from iriai.daemon.server.connections import ClientSession, RequestContext, Steps
+from iriai.daemon.server.connections import ClientSession, RequestContext
 from iriai.home.job import JobState
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
@@ -64,8 +65,8 @@ class _Waiter:
     progress: bool
     weight: int
     """Of `selected`; see `JobWaiters.gather`."""
-    is_noticed: bool = False
-    """Whether its progress is being counted."""
+    news: Pending[None] = field(default_factory=Pending)
+    """Resolved with its end, or when its progress is to be told."""
 
 
 class JobWaiters:
@@ -84,15 +85,15 @@ class JobWaiters:
         """Waiters that are sent progress."""
         self._is_ticking = False
 
-    def gather(
+    async def gather(
         self, asked: RequestContext, selections: Iterable[Iterator[SelectedJobs | None]]
-    ) -> Generator[None, None, list[SelectedJobs]]:
+    ) -> list[SelectedJobs]:
         """Return all selections; raise `Refused` once they exceed what may be waited for."""
         gathered: list[SelectedJobs] = []
         weight = REQUEST_WEIGHT
         for selection in selections:
             for item in selection:
-                yield
+                await checkpoint()
                 if item is None:
                     continue
                 gathered.append(item)
@@ -103,37 +104,58 @@ class JobWaiters:
                     raise _too_many(self._weight)
         return gathered
 
-    def add(self, asked: RequestContext, selected: list[SelectedJobs], *, progress: bool) -> Steps:
-        """Answer when all of `selected` have finished; raise `NotFound` for unknown ones."""
+    async def finished(
+        self, asked: RequestContext, selected: list[SelectedJobs], *, progress: bool
+    ) -> Waited:
+        """Return when all of `selected` have finished; raise `NotFound` for unknown ones."""
         weight = REQUEST_WEIGHT + sum(len(item.indices) or 1 for item in selected)
         waiter = _Waiter(asked, selected, {}, progress, weight)
         looked_at = [_Open(item) for item in selected]
-        yield from self._resolve(looked_at)
+        await self._resolve(looked_at)
         for each in looked_at:  # at one moment: nothing may finish in between
             if each.is_open(self._job(each.item)):
                 waiter.open.setdefault(each.item.job.number, []).append(each)
         if not waiter.open:
-            self._engine.after_this_turn(lambda: asked.go_on(self._report(waiter)))
-            return
-        if asked.connection.is_gone:
-            return
+            await self._engine.written()
+        elif asked.connection.is_gone:
+            return Waited(())
+        else:
+            await self._until_over(waiter)
+        await checkpoint()
+        if progress:
+            asked.notice(await self._progress(waiter))
+        outcomes = []
+        for item in selected:
+            outcomes.append(self._find_outcome(item))
+            await checkpoint()
+        return Waited(tuple(outcomes))
+
+    async def _until_over(self, waiter: _Waiter) -> None:
+        """Wait for the end of what is open, and tell the progress meanwhile."""
         for number in waiter.open:
             self._by_job.setdefault(number, {})[waiter] = None
         self._enter(waiter)
-        if progress:
-            self._watched[waiter] = None
-            self._tick_later()
+        while waiter.open:
+            if waiter.progress:
+                self._watched[waiter] = None
+                self._tick_later()
+            await waiter.news
+            waiter.news = Pending()
+            if waiter.open:
+                progress = await self._progress(waiter)
+                if waiter.open:
+                    waiter.asked.notice(progress)
 
-    def _resolve(self, looked_at: list[_Open]) -> Steps:
-        """Count the finished tasks of each selection, in steps; raise `NotFound`."""
+    async def _resolve(self, looked_at: list[_Open]) -> None:
+        """Count the finished tasks of each selection; raise `NotFound`."""
         for each in looked_at:
             job = self._job(each.item)
             for _ in range(0, len(each.item.indices), TASKS_AT_ONCE):
-                yield
+                await checkpoint()
                 each.is_open(job, TASKS_AT_ONCE)
             if not each.is_open(self._job(each.item)):
                 self._find_outcome(each.item)
-            yield
+            await checkpoint()
 
     def _job(self, item: SelectedJobs) -> JobState | None:
         return self._engine.machine.home.jobs.get(item.job.number)
@@ -170,16 +192,7 @@ class JobWaiters:
         if not waiter.open:
             self._watched.pop(waiter, None)
             self._leave(waiter)
-            waiter.asked.go_on(self._report(waiter))
-
-    def _report(self, waiter: _Waiter) -> Steps:
-        if waiter.progress:
-            waiter.asked.notice((yield from self._progress(waiter)))
-        outcomes = []
-        for item in waiter.selected:
-            outcomes.append(self._find_outcome(item))
-            yield
-        waiter.asked.answer(Waited(tuple(outcomes)))
+            waiter.news.resolve(None)
 
     # --- clients ---------------------------------------------------------------------------------
 
@@ -205,6 +218,7 @@ class JobWaiters:
     def _disconnected(self, connection: ClientSession) -> None:
         """Remove all waiters of a closed connection."""
         for waiter in self._clients.pop(connection):
+            waiter.asked.abandon()
             self._weigh(waiter, -1)
             self._watched.pop(waiter, None)
             for number in waiter.open:
@@ -222,22 +236,14 @@ class JobWaiters:
 
     def _tick(self) -> None:
         self._is_ticking = False
-        for waiter in self._watched:
-            if not waiter.is_noticed:
-                waiter.is_noticed = True
-                waiter.asked.go_on(self._notice(waiter))
-        self._tick_later()
+        watched, self._watched = self._watched, {}
+        for waiter in watched:
+            waiter.news.resolve(None)
 
-    def _notice(self, waiter: _Waiter) -> Steps:
-        progress = yield from self._progress(waiter)
-        waiter.is_noticed = False
-        if waiter in self._watched:
-            waiter.asked.notice(progress)
-
-    def _progress(self, waiter: _Waiter) -> Generator[None, None, Progress]:
+    async def _progress(self, waiter: _Waiter) -> Progress:
         waiting = active = succeeded = failed = 0
         for item in waiter.selected:
-            yield
+            await checkpoint()
             job = self._job(item)
             if job is not None and not item.indices:
                 done = job.counts.get(EndCause.COMPLETED, 0)
@@ -250,7 +256,7 @@ class JobWaiters:
                     counts = _task_progress(job, item.indices[first : first + TASKS_AT_ONCE])
                     waiting, active = waiting + counts[0], active + counts[1]
                     succeeded += counts[2]
-                    yield
+                    await checkpoint()
             elif finished := self._engine.machine.home.outcomes.get(item.job.number):
                 succeeded += finished.completed
                 failed += finished.others

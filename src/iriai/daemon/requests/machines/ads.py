@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -13,7 +12,6 @@ from iriai.classad.constraint import Constraint, condition
 from iriai.classad.expression import parse_expression
 from iriai.classad.volatile_attributes import clock_attributes
 from iriai.daemon.cluster.broker_rpc import (
-    BrokerReply,
     BrokerRpc,
     ClusterReply,
     missing_text,
@@ -60,26 +58,19 @@ class AdHandlers:
 
     # --- ads -------------------------------------------------------------------------------------
 
-    def _ads(self, asked: RequestContext, body: AskAds, now: Instant) -> None:
+    async def _ads(self, asked: RequestContext, body: AskAds) -> AdList:
         clusters = self._inquirer.clusters
-
-        def on_reply(reply: BrokerReply[AdList], later: Instant) -> None:
-            near, note = reply.answer, reply.missing
-            if reply.problem is not None:
-                asked.fail(reply.problem)
-                return
-            if near is None:
-                note += "" if body.machine else "; it has the attributes of other machines"
-                near = AdList(tuple(self._asked_rows(body, later)), note)
-            if body.machine and near.rows:
-                asked.answer(near)
-            else:
-                clusters.ask(body, AdList, later, partial(answer, near))
-
-        def answer(near: AdList, words: list[ClusterReply[AdList]], _later: Instant) -> None:
-            asked.answer_with(lambda: self._named(body, _all_ads(clusters.own, near, words)))
-
-        self._inquirer.ask(body, AdList, now, on_reply)
+        reply = await self._inquirer.ask(body, AdList)
+        if reply.problem is not None:
+            raise reply.problem
+        near, note = reply.answer, reply.missing
+        if near is None:
+            note += "" if body.machine else "; it has the attributes of other machines"
+            near = AdList(tuple(self._asked_rows(body, self._engine.now)), note)
+        if body.machine and near.rows:
+            return near
+        words = await clusters.ask(body, AdList)
+        return self._named(body, _all_ads(clusters.own, near, words))
 
     def _list(self, body: AskAds, now: Instant) -> AdList:
         """Return the ads that the broker knows; on a back end, its own."""
@@ -123,23 +114,17 @@ class AdHandlers:
 
     # --- matching --------------------------------------------------------------------------------
 
-    def _match(self, asked: RequestContext, body: AskMatch, now: Instant) -> None:
+    async def _match(self, asked: RequestContext, body: AskMatch) -> MatchTable:
         need_extra("classads", "to match requirements")
         parse_expression(body.requirements, "the requirements", patterns=True)
         account = self._users.account(asked.caller.person, None, None)
         clusters = self._inquirer.clusters
         question = AskMatchFor(body.requirements, account.group, account.user)
-
-        def on_reply(reply: BrokerReply[MatchTable], later: Instant) -> None:
-            if reply.answer is None:
-                asked.fail(reply.problem or _silent(reply.missing))
-            else:
-                clusters.ask(question, MatchTable, later, partial(answer, reply.answer))
-
-        def answer(near: MatchTable, words: list[ClusterReply[MatchTable]], _: Instant) -> None:
-            asked.answer(_together(clusters.own, near, words) if words else near)
-
-        self._inquirer.ask(question, MatchTable, now, on_reply)
+        reply = await self._inquirer.ask(question, MatchTable)
+        if reply.answer is None:
+            raise reply.problem or _silent(reply.missing)
+        words = await clusters.ask(question, MatchTable)
+        return _together(clusters.own, reply.answer, words) if words else reply.answer
 
     def _match_table(self, question: AskMatchFor, now: Instant) -> MatchTable:
         """Answer as the broker."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.pending import Pending
 from iriai.daemon.net.link import MachineLink
 from iriai.daemon.net.local_links import LocalLinks
 from iriai.daemon.server.connections import Handlers, RequestContext
-from iriai.daemon.server.request_scheduling import Answerable, DeferredReplies
+from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.kept_drain import check_reason
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.instant import Instant
@@ -16,24 +15,6 @@ from iriai.model.problem import NotFound, Problem, Refused
 from iriai.wire.exchange import Done
 from iriai.wire.links import Bid, Obeyed
 from iriai.wire.machines import Drain, Resume
-from iriai.wire.requests import AnswerBody
-
-
-@dataclass(frozen=True, slots=True)
-class _Bidder:
-    """An operator at the front end, who is answered over a link."""
-
-    link: MachineLink
-    number: int
-
-    def answer(self, body: AnswerBody) -> None:
-        """Report success."""
-        self.link.send_frame(Obeyed(self.number))
-
-    def fail(self, problem: Problem) -> None:
-        """Report a problem."""
-        words = (problem.exit_code, problem.code, problem.message, problem.hint)
-        self.link.send_frame(Obeyed(self.number, *words))
 
 
 class DrainHandlers:
@@ -43,13 +24,13 @@ class DrainHandlers:
         self,
         settings: DaemonSettings,
         engine: Engine,
-        unstored: DeferredReplies,
+        durability: Durability,
         links: LocalLinks | None,
     ) -> None:
         """`links` are the links with back ends; None on a back end."""
         self._settings = settings
         self._engine = engine
-        self._deferred = unstored
+        self._durability = durability
         self._links = links
 
     def handlers(self) -> Handlers:
@@ -57,29 +38,30 @@ class DrainHandlers:
         return {Drain: self._change, Resume: self._change}
 
     def bid(self, link: MachineLink, bid: Bid) -> None:
-        """Carry out the request of an operator of the front end."""
-        bidder = _Bidder(link, bid.number)
+        """Carry out the request of an operator of the front end, who is told over the link."""
 
         def handle(now: Instant) -> None:
             try:
-                self._change_here(bidder, bid.body, bid.by, now)
+                stored = self._change_here(bid.body, bid.by, now)
             except Problem as problem:
-                bidder.fail(problem)
+                link.send_frame(_disobeyed(bid, problem))
+            else:
+                stored.then(lambda: link.send_frame(_obeyed(bid, stored)))
 
         self._engine.request(handle)
 
     # --- changing --------------------------------------------------------------------------------
 
-    def _change(self, asked: RequestContext, body: Drain | Resume, now: Instant) -> None:
+    async def _change(self, asked: RequestContext, body: Drain | Resume) -> Done:
         self._settings.require_operator(asked.caller, "drain or resume machines")
         if isinstance(body, Drain):
             check_reason(body.reason)
-        name = body.node or self._settings.home
+        name, by = body.node or self._settings.home, asked.caller.person.name
         if name == self._settings.home and self._settings.role.has_node:
-            self._change_here(asked, body, asked.caller.person.name, now)
-            return
+            await self._change_here(body, by, self._engine.now)
+            return Done()
         known = self._links.known.names() if self._links else []
-        if name not in known:
+        if self._links is None or name not in known:
             own = [self._settings.home] if self._settings.role.has_node else []
             there = ", ".join([*own, *known]) or "none yet"
             raise NotFound(
@@ -87,11 +69,12 @@ class DrainHandlers:
                 f"{name} is not a machine that runs tasks for {self._settings.home}",
                 f"use one of: {there}",
             )
-        assert self._links is not None
-        self._links.pass_on(asked, name, body)
+        await self._links.pass_on(name, body, by)
+        return Done()
 
-    def _change_here(self, asked: Answerable, body: Drain | Resume, by: str, now: Instant) -> None:
-        self._deferred.check()
+    def _change_here(self, body: Drain | Resume, by: str, now: Instant) -> Pending[None]:
+        """Change the node; await the result until that is durable."""
+        self._durability.check()
         node = self._engine.machine.node
         if isinstance(body, Drain):
             node.drain(body.reason, by, now)
@@ -102,4 +85,16 @@ class DrainHandlers:
                 f"{self._settings.home} is not drained",
                 f"it takes nothing because of {other}" if other else "it takes tasks",
             )
-        self._deferred.answer(asked, Done())
+        return self._durability.stored()
+
+
+def _obeyed(bid: Bid, stored: Pending[None]) -> Obeyed:
+    try:
+        stored.result()
+    except Problem as problem:
+        return _disobeyed(bid, problem)
+    return Obeyed(bid.number)
+
+
+def _disobeyed(bid: Bid, problem: Problem) -> Obeyed:
+    return Obeyed(bid.number, problem.exit_code, problem.code, problem.message, problem.hint)

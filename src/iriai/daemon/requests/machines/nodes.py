@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from iriai.broker.pool.machine_view import MachineView
 from iriai.daemon.cluster.broker_rpc import (
-    BrokerReply,
     BrokerRpc,
     ClusterReply,
     missing_text,
@@ -70,25 +68,19 @@ class NodeTables:
         """Return the handler of each request."""
         return {AskNodes: self._nodes, Forget: self._forget}
 
-    def _nodes(self, asked: RequestContext, body: AskNodes, now: Instant) -> None:
-        def on_reply(reply: BrokerReply[NodeTable], later: Instant) -> None:
-            near = reply.answer
-            if reply.problem is not None:
-                asked.fail(reply.problem)
-                return
-            if near is None:
-                own = [self._own_row()] if self._settings.role.has_node else []
-                note = f"{reply.missing}; of other machines only their membership is known"
-                near = NodeTable(tuple(own), note)
-            self._inquirer.clusters.ask(body, NodeTable, later, partial(answer, near))
-
-        def answer(near: NodeTable, words: list[ClusterReply[NodeTable]], _: Instant) -> None:
-            asked.answer_with(lambda: self._with_members(_together(near, words)))
-
+    async def _nodes(self, asked: RequestContext, body: AskNodes) -> NodeTable:
         if self._links is None:
-            asked.answer(NodeTable((self._own_row(),)))
-        else:
-            self._inquirer.ask(body, NodeTable, now, on_reply)
+            return NodeTable((self._own_row(),))
+        reply = await self._inquirer.ask(body, NodeTable)
+        if reply.problem is not None:
+            raise reply.problem
+        near = reply.answer
+        if near is None:
+            own = [self._own_row()] if self._settings.role.has_node else []
+            note = f"{reply.missing}; of other machines only their membership is known"
+            near = NodeTable(tuple(own), note)
+        words = await self._inquirer.clusters.ask(body, NodeTable)
+        return self._with_members(_together(near, words))
 
     # --- as the broker ---------------------------------------------------------------------------
 
@@ -183,7 +175,7 @@ class NodeTables:
 
     # --- removing --------------------------------------------------------------------------------
 
-    def _forget(self, asked: RequestContext, body: Forget, now: Instant) -> None:
+    async def _forget(self, asked: RequestContext, body: Forget) -> Done:
         name, home = body.node, self._settings.home
         self._settings.require_operator(asked.caller, "remove machines from the list")
         if self._links is None:
@@ -219,9 +211,9 @@ class NodeTables:
                 "only a machine that is gone for good can be removed; use 'iriai drain' to "
                 "keep one from starting tasks",
             )
-        self._engine.machine.forget(name, now)
+        self._engine.machine.forget(name, self._engine.now)
         self._links.forget(name)
-        asked.answer(Done())
+        return Done()
 
     def _known(self) -> list[str]:
         """Return the back ends, and the broker's other machines if it is here."""

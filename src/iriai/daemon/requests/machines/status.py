@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable
 from typing import Protocol
 
 from iriai import __version__
 from iriai.broker.core import Broker
-from iriai.daemon.cluster.broker_rpc import BrokerReply, BrokerRpc
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.host.load_sensor import LoadSensor
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.requests.cluster.handlers import trusted_rows
@@ -104,7 +103,7 @@ class StatusHandlers:
             Down: self._down,
         }
 
-    def _hello(self, asked: RequestContext, body: Hello, now: Instant) -> None:
+    async def _hello(self, asked: RequestContext, body: Hello) -> Welcome:
         if body.version != PROTOCOL_VERSION:
             raise NotAllowed(
                 "other-version",
@@ -112,34 +111,28 @@ class StatusHandlers:
                 f"version {body.version}",
                 SAME_VERSION,
             )
-        asked.answer(
-            Welcome(
-                PROTOCOL_VERSION,
-                self._settings.home,
-                self._settings.paths.directory,
-                os.getpid(),
-                asked.caller.person.name,
-                asked.caller.operator,
-                self._settings.role.front,
-            )
+        return Welcome(
+            PROTOCOL_VERSION,
+            self._settings.home,
+            self._settings.paths.directory,
+            os.getpid(),
+            asked.caller.person.name,
+            asked.caller.operator,
+            self._settings.role.front,
         )
 
-    def _shares(self, asked: RequestContext, body: Shares, now: Instant) -> None:
-        def on_reply(reply: BrokerReply[ShareTable], _later: Instant) -> None:
-            if reply.problem is not None:
-                asked.fail(reply.problem)
-            else:
-                asked.answer_with(lambda: reply.answer or without_broker(reply.missing))
-
-        def without_broker(missing: str) -> ShareTable:
-            machine = self._engine.machine
-            note = (
-                f"{missing}; this is what machines counted, as far as {machine.name} has received "
-                "it"
-            )
-            return self._table_of(machine.without_broker(now), now, note)
-
-        self._inquirer.ask(body, ShareTable, now, on_reply)
+    async def _shares(self, asked: RequestContext, body: Shares) -> ShareTable:
+        reply = await self._inquirer.ask(body, ShareTable)
+        if reply.problem is not None:
+            raise reply.problem
+        if reply.answer is not None:
+            return reply.answer
+        machine, now = self._engine.machine, self._engine.now
+        note = (
+            f"{reply.missing}; this is what machines counted, as far as {machine.name} has "
+            "received it"
+        )
+        return self._table_of(machine.without_broker(now), now, note)
 
     def _share_table(self, body: Shares, now: Instant) -> ShareTable:
         """Answer as the broker."""
@@ -165,7 +158,7 @@ class StatusHandlers:
         factor = order.offpeak_factor if broker.offpeak.is_offpeak else None
         return ShareTable(order.name, order.half_life_s, rows, factor, order.window_s, note)
 
-    def _usage(self, asked: RequestContext, body: AskUsage, now: Instant) -> None:
+    async def _usage(self, asked: RequestContext, body: AskUsage) -> UsageTable:
         """Sum the history in a thread, once all that happened so far is stored."""
         caller = asked.caller
         user = None if body.everyone and caller.operator else caller.person.name
@@ -174,40 +167,36 @@ class StatusHandlers:
             rows = self._history.usage(body.since_wall_s, user, body.by)
             return UsageTable(rows, self._history.history_from_wall_s())
 
-        def tell(table: asyncio.Future[UsageTable]) -> None:
-            asked.answer_with(table.result)
+        await self._engine.written()
+        return await self._engine.answer_of_thread(ask)
 
-        self._engine.after_this_turn(lambda: self._engine.in_thread(ask, tell))
-
-    def _status(self, asked: RequestContext, body: Status, now: Instant) -> None:
+    async def _status(self, asked: RequestContext, body: Status) -> StatusReport:
         welcome = self._launcher.welcome
         settings = self._settings
-        asked.answer(
-            StatusReport(
-                settings.home,
-                __version__,
-                settings.paths.directory,
-                settings.paths.daemon_socket,
-                os.getpid(),
-                welcome.pid if welcome else None,
-                settings.supervisor_pid,
-                settings.mode,
-                settings.configuration.order.name,
-                now.steady_s - self._began_steady_s,
-                *self._capacity(),
-                settings.configuration.machine.speed,
-                *self._tasks(),
-                self._sensor.average if settings.role.has_node else load_average(),
-                tuple(self._trouble()),
-                settings.role.parts,
-                self._links.rows() if self._links else (),
-                self._links.members() if self._links else (),
-                self._engine.machine.broker_at,
-                settings.configuration.cluster.name or "",
-                self._sight(),
-                FAULTS.count,
-                self._limited.rows(asked.caller),
-            )
+        return StatusReport(
+            settings.home,
+            __version__,
+            settings.paths.directory,
+            settings.paths.daemon_socket,
+            os.getpid(),
+            welcome.pid if welcome else None,
+            settings.supervisor_pid,
+            settings.mode,
+            settings.configuration.order.name,
+            self._engine.now.steady_s - self._began_steady_s,
+            *self._capacity(),
+            settings.configuration.machine.speed,
+            *self._tasks(),
+            self._sensor.average if settings.role.has_node else load_average(),
+            tuple(self._trouble()),
+            settings.role.parts,
+            self._links.rows() if self._links else (),
+            self._links.members() if self._links else (),
+            self._engine.machine.broker_at,
+            settings.configuration.cluster.name or "",
+            self._sight(),
+            FAULTS.count,
+            self._limited.rows(asked.caller),
         )
 
     def _capacity(self) -> tuple[dict[str, int], dict[str, int]]:
@@ -240,22 +229,24 @@ class StatusHandlers:
             trouble.append(f"the store cannot be written: {failure}")
         return trouble + FAULTS.trouble() + self._launcher.trouble()
 
-    def _doctor(self, asked: RequestContext, body: Doctor, now: Instant) -> None:
+    async def _doctor(self, asked: RequestContext, body: Doctor) -> DoctorReport:
         welcome = self._launcher.welcome
         enforcement = welcome.enforcement if welcome else ()
         limited = self._limited.rows(asked.caller)
         found = findings(self._settings, enforcement, self._trouble(), limited)
-        asked.answer(DoctorReport(tuple(found)))
+        return DoctorReport(tuple(found))
 
-    def _configuration(self, asked: RequestContext, body: ShowConfiguration, now: Instant) -> None:
+    async def _configuration(
+        self, asked: RequestContext, body: ShowConfiguration
+    ) -> ConfigurationTable:
         cluster = self._settings.cluster
         trusted = tuple(
             Setting(f"trust.{row.home}", users_text(row.users), f"operator {row.operator}")
             for row in (trusted_rows(cluster) if cluster is not None else ())
         )
-        asked.answer(ConfigurationTable(self._settings.table + trusted))
+        return ConfigurationTable(self._settings.table + trusted)
 
-    def _down(self, asked: RequestContext, body: Down, now: Instant) -> None:
+    async def _down(self, asked: RequestContext, body: Down) -> Done:
         self._settings.require_operator(asked.caller, "stop this daemon")
-        asked.answer(Done())
         self._engine.after_this_turn(lambda: self._on_down(body.kill))
+        return Done()
