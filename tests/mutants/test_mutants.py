@@ -8,6 +8,7 @@ from iriai.sim.faults import lying_peers
 from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails
 from iriai.sim.faults.trusting import with_trust
+from tests.mutants.cluster import CLUSTER
 from tests.mutants.elected import ELECTED
 from tests.mutants.lying import LYING
 from tests.mutants.mutants import MUTANTS
@@ -81,3 +82,11 @@ def test_a_mutant_is_found_where_a_member_lies(name, monkeypatch):
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
     found = any(lying_peers.fails(seed) for seed in seeds)
     assert found, f"no seed up to {SEEDS} finds it"
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_a_mutant_is_found_in_what_a_machine_makes_of_its_cluster(name, monkeypatch):
+    patch, known, world_fails = CLUSTER[name]
+    patch(monkeypatch)
+    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    assert any(world_fails(seed) for seed in seeds), f"no seed up to {SEEDS} finds it"

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from iriai.model.ids import Account
+from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import Decay
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.protocol.directory.entry_table import AHEAD_S_MAX
@@ -41,11 +42,14 @@ from iriai.protocol.messages.gossip import (
     ToMembership,
 )
 from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.messages.rpc import Inform
+from iriai.protocol.messages.scheduling import Message, Summary
 from iriai.protocol.misbehaviour import LIES
 from iriai.sim.faults.failure import failure_of
 from iriai.sim.faults.lies import altered
+from iriai.sim.faults.told_parts import ToldParts
 from iriai.sim.world.clock import Clock
-from iriai.sim.world.keyed_signatures import KeyedSigner
+from iriai.sim.world.keyed_signatures import KeyedSigner, signed_document
 from iriai.sim.world.peer_world import PeerWorld, Ways
 from iriai.sim.world.rng import Rng
 
@@ -64,6 +68,8 @@ KNOWN_DEAD_S = ENDS_S + PROBED_S + ALONE_S
 PATIENCE_S = 60.0
 """Seconds after the last lie in which all honest machines see each other as alive."""
 LIES_PER_S = 10
+FORGED_CHANCE = 0.1
+"""The chance of a forged document with each claim: whoever sends many is not listened to."""
 CHECK_EACH_S = 0.5
 ANSWERS_EACH_S = 0.1
 """Seconds between two attempts of the liar to answer probes of the dead machine."""
@@ -72,6 +78,8 @@ SUSPICIONS_MAX = REFUTED_MAX + 10
 and honest ones, which are few where no message is lost."""
 LIAR_CPUS = 4.0
 """The cpus that the liar claims where it does not claim too much."""
+HONEST_CPUS = 1.0
+"""The processors of each other machine, in use all the time."""
 FADING = Decay(604_800.0)
 MOST_S = (
     TOLERANCE
@@ -89,7 +97,14 @@ def fails(seed: int) -> str | None:
 class _World:
     def __init__(self, seed: int) -> None:
         self.rng = Rng(seed, "lies")
+        self._claims = Rng(seed, "claims")
+        """For what the liar claims of others than members."""
         self.peers = PeerWorld(seed, Ways(has_relays=True), needs_certificates=True)
+        self.peers.on_event = lambda machine, event: self._told[machine.name].take(event)
+        self._told: dict[str, ToldParts] = {}
+        """By machine, what its parts were told since it came up."""
+        self._documents: list[Entry] = []
+        """All that operators signed."""
         self._signer = KeyedSigner(seed, LIAR)
         self._received: list[ToMembership | ToDirectory] = []
         """Messages of honest machines to the liar."""
@@ -109,12 +124,24 @@ class _World:
     def _add(self, name: str, seeds: list[str]) -> None:
         clock = Clock(self.rng.between(0.0, 1e6), self.rng.between(-30.0, 30.0))
         now = clock.at(self.peers.now_s)
+        self._told[name] = ToldParts()
         machine = self.peers.add(
-            name, seeds, clock=clock, incarnation=int(now.wall_s), instance=name
+            name,
+            seeds,
+            clock=clock,
+            incarnation=int(now.wall_s),
+            instance=name,
+            counters=partial(self._counted, name, clock),
         )
         certificate = KeyedSigner(self.peers.seed, name).certificate
         effects = machine.member.publish(EntryKind.CERTIFICATE, certificate, now)
         self.peers.perform(machine, effects)
+
+    def _counted(self, name: str, clock: Clock) -> tuple[LedgerRow, ...]:
+        """Return the counters of a machine whose one processor was used since the beginning."""
+        now_s = self.peers.now_s
+        counter = FADING.counter().charged(HONEST_CPUS * now_s, 0.0, clock.at(now_s).wall_s)
+        return (counter.row(Account("lab", name), RunTimes(int(now_s), now_s)),)
 
     # --- the story -------------------------------------------------------------------------------
 
@@ -129,6 +156,8 @@ class _World:
             peers.agenda.at(at_s, self._lie)
         peers.agenda.at(self.rng.between(BEGINS_S, ENDS_S / 2), partial(self._crash, GONE))
         peers.agenda.at(BEGINS_S, self._answer)
+        peers.agenda.at(BEGINS_S, self._ask_and_claim)
+        peers.agenda.at(self._claims.between(BEGINS_S, ENDS_S), self._sign)
         restarts = self.rng.pick(self.honest[:-1])
         peers.agenda.at(self.rng.between(BEGINS_S, ENDS_S / 2), partial(self._restart, restarts))
         while peers.now_s < ENDS_S:
@@ -189,12 +218,43 @@ class _World:
                 assert entry.incarnation <= limit, words
             suspicions = sum(m.state is MemberState.SUSPECT for m in machine.changes)
             assert suspicions <= SUSPICIONS_MAX, f"{name} suspected others {suspicions} times"
+            self._told[name].check(machine, [*self.honest, GONE], self._documents)
             used_s = sum(machine.member.ledger.ledger.usage(now.wall_s).values())
-            assert used_s <= MOST_S, f"{name} believes that {used_s:.0f} s were used"
+            honest_s = HONEST_CPUS * now_s * len(self.peers.machines)
+            assert used_s <= MOST_S + honest_s, f"{name} believes that {used_s:.0f} s were used"
             for notice in machine.notices:
                 is_lie = notice.code in LIES or notice.code == "refuted-doubts"
                 is_just = not is_lie or notice.machine == LIAR
                 assert is_just, f"an honest machine is accused: {notice}"
+
+    # --- what else is said -----------------------------------------------------------------------
+
+    def _sign(self) -> None:
+        """Let an operator throw out a machine that is not there; one honest machine hears first."""
+        document = signed_document(self.peers.seed, "oni", EntryKind.EJECT, 1, b"it lied")
+        self._documents.append(document)
+        machine = self.peers.machines[self._claims.pick(self.honest)]
+        now = machine.clock.at(self.peers.now_s)
+        self.peers.perform(machine, machine.member.submit(document, now))
+
+    def _ask_and_claim(self) -> None:
+        """Let an honest machine ask another, while the liar says what is not its to say."""
+        name, other = self._claims.pick(self.honest), self._claims.pick(self.honest)
+        if name != other:
+            number = self.peers.ask(name, other, f"{name} asks at {self.peers.now_s}".encode())
+            self._claim(name, Part.INQUIRY, Inform(number, b"a lie"))
+        to = self._claims.pick(self.honest)
+        cluster = self._claims.pick(("lab", "another"))
+        self._claim(to, Part.BROKER, Summary(LIAR, cluster, (), (), 0))
+        if self._claims.chance(FORGED_CHANCE):
+            number = 2 + self._claims.below(5)
+            forged = signed_document(-1, "oni", EntryKind.EJECT, number, b"it lied")
+            self._claim(to, Part.DIRECTORY, Entries((Carried(forged, 0.0),)))
+        if self.peers.now_s < ENDS_S:
+            self.peers.agenda.after(self._claims.between(0.0, 2.0), self._ask_and_claim)
+
+    def _claim(self, to: str, part: Part, message: Message) -> None:
+        self.peers.arrive(self.peers.machines[to], Delivered(LIAR, part, message))
 
     # --- lies ------------------------------------------------------------------------------------
 

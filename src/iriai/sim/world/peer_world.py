@@ -80,6 +80,8 @@ class PeerMachine:
     documents: list[Entry] = field(default_factory=list)
     """Documents of operators that reached it, in order."""
     inquiries: Inquiries = field(default_factory=lambda: Inquiries(1, Incidents()))
+    questions: dict[int, bytes] = field(default_factory=dict)
+    """Its questions, by number."""
     answers: dict[int, bytes | None] = field(default_factory=dict)
     """The answers to its questions, by number; None without one."""
 
@@ -213,6 +215,7 @@ class PeerWorld:
         """Send a question to another machine, which echoes it; return its number."""
         machine = self.machines[name]
         number, effects = machine.inquiries.ask(other, question, machine.clock.at(self.now_s))
+        machine.questions[number] = question
         self.perform(machine, effects)
         return number
 
