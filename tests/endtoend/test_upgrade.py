@@ -76,5 +76,8 @@ def test_a_launcher_of_the_version_before_is_named_with_what_to_do(
     assert iriai.pid("launcher") is not None
     iriai.leave_launcher()
     command = [IRIAI, "down", "--kill", "--state", str(iriai.state)]
-    assert "has ended" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert (
+        "every task was ended"
+        in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    )
     iriai.start(next_version)

@@ -6,11 +6,16 @@ from functools import cache
 
 
 @cache
-def why_unusable() -> str:
-    """Return why no expression can be evaluated here; empty if each can. Loads the libraries."""
+def why_unusable(*, on_many: bool = False) -> str:
+    """Return why no expression can be evaluated here; empty if each can. Loads the library.
+
+    `on_many`: on the ads of many machines, as brokers do, which takes NumPy as well.
+    """
     try:
-        import iriai.classad.query
-        import iriai.classad.reference_evaluator  # noqa: F401 - loaded to see whether it is there
+        import iriai.classad.reference_evaluator  # loaded to see whether it is there
+
+        if on_many:
+            import iriai.classad.query  # noqa: F401
     except ModuleNotFoundError as error:
         return f"{error.name} is not installed: pip install 'iriai[classads]'"
     return ""

@@ -342,7 +342,7 @@ class MachineView:
     @property
     def _unreadable(self) -> Reason | None:
         """Return why this broker cannot read the owner's requirements; None: it can."""
-        problem = why_unusable() if self.ad.requirements else ""
+        problem = why_unusable(on_many=True) if self.ad.requirements else ""
         if not problem:
             return None
         needed = "a broker that can read the owner's requirements"

@@ -169,7 +169,7 @@ class Matchmaking:
         has_any = want.requirements or want.rank
         if not has_any and (self.matches is None or not self.matches.has_policies):
             return None
-        if why_unusable():
+        if why_unusable(on_many=True):
             return None
         keys = self.begin().significant | mentioned(want.requirements) | mentioned(want.rank)
         from iriai.policy.matching.job_requirements import DemandKey
@@ -182,12 +182,12 @@ class Matchmaking:
 
     def problem_of(self, want: Want) -> str:
         """Return why a want's requirements cannot be judged here; empty: they can, or are none."""
-        return why_unusable() if want.requirements else ""
+        return why_unusable(on_many=True) if want.requirements else ""
 
     def put(self, view: MachineView) -> bool:
         """Enter a machine; return whether owners look at other attributes of jobs than before."""
         if self.matches is None:
-            if not (view.ad.requirements or view.ad.rank) or why_unusable():
+            if not (view.ad.requirements or view.ad.rank) or why_unusable(on_many=True):
                 return False
             self.begin()
             return True
