@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,8 @@ from iriai.daemon.requests.machines.ads import AdHandlers
 from iriai.daemon.requests.machines.drain import DrainHandlers
 from iriai.daemon.requests.machines.nodes import NodeTables
 from iriai.daemon.requests.machines.status import StatusHandlers
-from iriai.daemon.server.connections import Clients, Handlers
+from iriai.daemon.server.connections import Clients
+from iriai.daemon.server.handler_table import check_right, handlers_of
 from iriai.daemon.server.limited_users import LimitedUsers
 from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.settings import DaemonSettings
@@ -118,27 +120,28 @@ class Service:
         self._history = JobHistory(settings.home, settings.paths.spool, store, self._engine.soon)
         self._durability = Durability(self._engine, self._writer)
         users = Permissions(settings.configuration, settings.single_uid)
-        handlers = self._home(users) if settings.role.has_home else {}
+        owners = self._home(users) if settings.role.has_home else []
         if not settings.role.has_home:
             self._follow_front_end()
         self._cluster = ClusterAuthority(settings, self._engine, users, self._restart)
         self._join(settings.cluster)
-        handlers |= self._of_every_machine(now)
-        handlers |= ClusterHandlers(settings, self._engine, self._cluster).handlers()
-        ads = AdHandlers(settings, self._engine, users, self._inquirer)
-        handlers |= ads.handlers()
+        owners += self._of_every_machine(now)
+        owners.append(ClusterHandlers(settings, self._engine, self._cluster))
+        owners.append(AdHandlers(settings, self._engine, users, self._inquirer))
+        handlers = handlers_of(*owners, has_home=settings.role.has_home)
         self._clients = Clients(
             self._engine,
             lambda connection: users.caller(peer_of(connection).uid),
             handlers,
             f"{settings.home} has {settings.role}",
             settings.configuration.limits,
+            partial(check_right, settings),
         )
         self._limited.watch(self._clients.limits())
         self._cluster.begin(self._clients, handlers)
         machine.begin(now)
 
-    def _home(self, users: Permissions) -> Handlers:
+    def _home(self, users: Permissions) -> list[object]:
         """What a machine with a home has: jobs, back ends, and whoever waits for news of jobs."""
         settings, engine = self._settings, self._engine
         links = self._links = LocalLinks(
@@ -155,7 +158,7 @@ class Service:
         engine.on_changed = jobs.waits.job_changed
         self._notify_users()
         engine.carrier = links
-        return jobs.handlers() | links.handlers()
+        return [jobs, jobs.changes, jobs.outputs, links]
 
     def _follow_front_end(self) -> None:
         """What a machine without a home has instead."""
@@ -186,7 +189,7 @@ class Service:
         if self._jobs is not None:
             self._jobs.outputs.copies = network.copies
 
-    def _of_every_machine(self, now: Instant) -> Handlers:
+    def _of_every_machine(self, now: Instant) -> list[object]:
         """What every machine answers."""
         settings, engine = self._settings, self._engine
         reports = StatusHandlers(
@@ -208,7 +211,7 @@ class Service:
         table = NodeTables(settings, engine, self._links, self._sensor, self._inquirer, seen)
         if self._uplink is not None:
             self._uplink.on_bid = nodes.bid
-        return reports.handlers() | nodes.handlers() | table.handlers()
+        return [reports, nodes, table]
 
     def _sight(self) -> ClusterSight | None:
         return self._network.sight() if self._network is not None else None

@@ -19,7 +19,7 @@ from iriai.model.bounds import (
     Word,
     Words,
 )
-from iriai.wire.exchange import ClientAnswer, ClientRequest, Query
+from iriai.wire.exchange import ClientAnswer, ClientRequest, Query, Right
 
 
 class StoryRow(msgspec.Struct, frozen=True):
@@ -49,6 +49,9 @@ class Story(ClientAnswer, frozen=True, tag="story"):
 class AskStory(Query[Story], frozen=True, tag="ask-story"):
     """Return the events of a job or task."""
 
+    is_of_home = True
+    asked_by = Right.JOB_OWNER
+
     id: Expression
 
 
@@ -75,6 +78,8 @@ class Alter(ClientRequest[AlterResult], frozen=True, tag="alter"):
     """Change what the tasks that wait of these jobs ask for; what is unset stays as it is."""
 
     fails_alone = True
+    is_of_home = True
+    asked_by = Right.JOB_OWNER
 
     ids: Annotated[tuple[Expression, ...], Many]
     name: Text | UnsetType = UNSET
@@ -108,6 +113,8 @@ class Cancel(ClientRequest[Changed], frozen=True, tag="cancel"):
     """
 
     fails_alone = True
+    is_of_home = True
+    asked_by = Right.JOB_OWNER
 
     ids: Annotated[tuple[Expression, ...], Many]
 
@@ -116,6 +123,8 @@ class Hold(ClientRequest[Changed], frozen=True, tag="hold"):
     """Hold the waiting tasks of these jobs."""
 
     fails_alone = True
+    is_of_home = True
+    asked_by = Right.JOB_OWNER
 
     ids: Annotated[tuple[Expression, ...], Many]
 
@@ -124,5 +133,7 @@ class Release(ClientRequest[Changed], frozen=True, tag="release"):
     """Let held jobs start."""
 
     fails_alone = True
+    is_of_home = True
+    asked_by = Right.JOB_OWNER
 
     ids: Annotated[tuple[Expression, ...], Many]

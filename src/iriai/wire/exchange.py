@@ -6,6 +6,7 @@ changes nothing; an answer derives from `ClientAnswer`. `wire.requests` collects
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import cache
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -30,6 +31,20 @@ else:  # the same for fifty subclasses in a tenth of the time, which every comma
         __class_getitem__ = classmethod(GenericAlias)
 
 
+class Right(Enum):
+    """Who may ask a request."""
+
+    ANYBODY = "anybody"
+    """Also whoever has shown no certificate yet; see `UnauthenticatedClients`."""
+    USER = "user"
+    """Every user; what is in the request may ask for more, as its docstring says."""
+    JOB_OWNER = "owner of the job"
+    """The owner of each job that it names, and operators."""
+    OPERATOR = "operator"
+    STATE_OWNER = "owner of the state directory"
+    """The user to whom the state directory belongs."""
+
+
 class ClientRequest(_Answered[AnswerT_co], frozen=True):
     """A request that is answered with an `AnswerT_co`, or with a problem."""
 
@@ -39,6 +54,12 @@ class ClientRequest(_Answered[AnswerT_co], frozen=True):
     core, or sets `RequestContext.is_changing` before it does; from there on it is not true."""
     is_local = False
     """Whether it is refused to users who are not on the machine."""
+    is_of_home = False
+    """Whether only a machine with a home answers it."""
+    asked_by = Right.USER
+    """Who may ask it."""
+    purpose = ""
+    """What it is for, as in `ann may not ...`, where not every user may ask it."""
 
 
 class Query(ClientRequest[AnswerT_co], frozen=True):

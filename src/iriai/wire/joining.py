@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from iriai.model.bounds import Count, Document, KeyBytes, Many, Name, Real, Seconds, Word, Words
-from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query
+from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query, Right
 
 
 class AuthorityShown(ClientAnswer, frozen=True, tag="authority-shown"):
@@ -27,6 +27,8 @@ class AuthorityShown(ClientAnswer, frozen=True, tag="authority-shown"):
 
 class AskAuthority(Query[AuthorityShown], frozen=True, tag="ask-authority"):
     """Ask for the authority's certificate; the asker compares its fingerprint with the token's."""
+
+    asked_by = Right.ANYBODY
 
 
 class Seed(msgspec.Struct, frozen=True):
@@ -59,6 +61,7 @@ class Join(ClientRequest[Joined], frozen=True, tag="join"):
     """Admit this machine by a token."""
 
     fails_alone = True
+    asked_by = Right.ANYBODY
 
     token_id: Word
     secret: KeyBytes
@@ -82,6 +85,7 @@ class RenewCertificate(ClientRequest[CertificateRenewed], frozen=True, tag="rene
     """A certificate for the same machine and key that `certificate` is for."""
 
     fails_alone = True
+    asked_by = Right.ANYBODY
 
     certificate: Document
     request: Document
@@ -100,6 +104,7 @@ class Authenticate(ClientRequest[Authenticated], frozen=True, tag="authenticate"
     """Authenticate as the user of a token; later requests of the connection are theirs."""
 
     fails_alone = True
+    asked_by = Right.ANYBODY
 
     token_id: Word
     secret: KeyBytes
@@ -172,6 +177,7 @@ class TakeUpIdentity(ClientRequest[Done], frozen=True, tag="take-up-identity"):
     """
 
     is_local = True
+    asked_by = Right.STATE_OWNER
 
 
 class EjectedRow(msgspec.Struct, frozen=True):
@@ -256,6 +262,7 @@ class Leave(ClientRequest[Done], frozen=True, tag="leave"):
     """Announce that this machine leaves. For the owner of the state directory."""
 
     is_local = True
+    asked_by = Right.STATE_OWNER
 
 
 class GrantConsent(ClientRequest[Done], frozen=True, tag="consent"):

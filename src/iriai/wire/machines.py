@@ -23,7 +23,7 @@ from iriai.model.bounds import (
     Word,
     Words,
 )
-from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query
+from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query, Right
 
 
 class AdRow(msgspec.Struct, frozen=True):
@@ -88,6 +88,8 @@ class MatchTable(ClientAnswer, frozen=True, tag="match-table"):
 class AskMatch(Query[MatchTable], frozen=True, tag="ask-match"):
     """Which machines a job of the asking user with these requirements could run on now."""
 
+    is_of_home = True
+
     requirements: Text
 
 
@@ -140,6 +142,9 @@ class AskNodes(Query[NodeTable], frozen=True, tag="nodes"):
 class Drain(ClientRequest[Done], frozen=True, tag="drain"):
     """Start nothing more on a machine (empty: on this one); what runs goes on. For operators."""
 
+    asked_by = Right.OPERATOR
+    purpose = "drain or resume machines"
+
     node: Name
     reason: Words
 
@@ -147,11 +152,17 @@ class Drain(ClientRequest[Done], frozen=True, tag="drain"):
 class Resume(ClientRequest[Done], frozen=True, tag="resume"):
     """Resume a drained machine (empty: this one). For operators."""
 
+    asked_by = Right.OPERATOR
+    purpose = "drain or resume machines"
+
     node: Name
 
 
 class Forget(ClientRequest[Done], frozen=True, tag="forget"):
     """Remove a back end from the list. For operators of its front end."""
+
+    asked_by = Right.OPERATOR
+    purpose = "remove machines from the list"
 
     node: Name
 
@@ -172,6 +183,7 @@ class Link(ClientRequest[Linked], frozen=True, tag="link"):
     """
 
     is_local = True
+    is_of_home = True
 
     name: Name
     """The machine's."""

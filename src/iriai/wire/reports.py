@@ -61,6 +61,8 @@ class ShareTable(ClientAnswer, frozen=True, tag="share-table"):
 class Shares(Query[ShareTable], frozen=True, tag="shares"):
     """Ask for shares, usage and chances of all accounts."""
 
+    is_of_home = True
+
 
 class UsageRow(msgspec.Struct, frozen=True):
     """One account's (or job's) sums."""
@@ -88,6 +90,8 @@ class UsageTable(ClientAnswer, frozen=True, tag="usage-table"):
 
 class AskUsage(Query[UsageTable], frozen=True, tag="ask-usage"):
     """Sums of the history since a moment, per account, or per job (`by` job)."""
+
+    is_of_home = True
 
     since_wall_s: Real = 0.0
     everyone: bool = True

@@ -33,7 +33,7 @@ from iriai.model.bounds import (
 )
 from iriai.model.job import Interaction, NotifyOn
 from iriai.wire import changes, joining, machines, reports
-from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query, subclasses
+from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query, Right, subclasses
 
 PROTOCOL_VERSION = 1
 """Raised with every change that an older client or daemon would misread."""
@@ -108,6 +108,7 @@ class Hello(ClientRequest[Welcome], frozen=True, tag="hello"):
     """The first request. Answered with `Welcome`, or `Failure` if versions do not go together."""
 
     fails_alone = True
+    asked_by = Right.ANYBODY
 
     version: Count
 
@@ -136,6 +137,7 @@ class Submit(ClientRequest[Submitted | DryRun], frozen=True, tag="submit"):
     """Accept a job. `descriptors` 1: one descriptor travels beside this frame (SCM_RIGHTS)."""
 
     fails_alone = True
+    is_of_home = True
 
     draft: JobDraft
     descriptors: Count = 0
@@ -179,6 +181,8 @@ class JobList(ClientAnswer, frozen=True, tag="job-list"):
 
 class Jobs(Query[JobList], frozen=True, tag="jobs"):
     """List jobs. Without `everyone` those of the asking user; finished ones only on request."""
+
+    is_of_home = True
 
     everyone: bool = False
     user: Expression | None = None
@@ -249,6 +253,9 @@ class JobDetail(ClientAnswer, frozen=True, tag="job-detail"):
 class Show(Query[JobDetail], frozen=True, tag="show"):
     """Ask for all details of a job or task."""
 
+    is_of_home = True
+    asked_by = Right.JOB_OWNER
+
     id: Expression
 
 
@@ -271,6 +278,9 @@ class Reasons(ClientAnswer, frozen=True, tag="reasons"):
 
 class AskWhy(Query[Reasons], frozen=True, tag="ask-why"):
     """Ask why a job or task waits."""
+
+    is_of_home = True
+    asked_by = Right.JOB_OWNER
 
     id: Expression
 
@@ -304,6 +314,8 @@ class Wait(ClientRequest[Waited], frozen=True, tag="wait"):
     """Tell when all of these jobs or tasks have finished; meanwhile `Notice` with the progress."""
 
     fails_alone = True
+    is_of_home = True
+    asked_by = Right.JOB_OWNER
 
     ids: Annotated[tuple[Expression, ...], Many]
     progress: bool = False
@@ -341,6 +353,9 @@ class OutputPiece(ClientAnswer, frozen=True, tag="output-piece"):
 class ReadOutput(Query[OutputPiece], frozen=True, tag="read-output"):
     """Ask for fetched output of an attempt on another machine."""
 
+    is_of_home = True
+    asked_by = Right.JOB_OWNER
+
     task: Expression
     attempt: Count
     kind: Word
@@ -359,6 +374,9 @@ class LogFiles(ClientAnswer, frozen=True, tag="log-files"):
 class Logs(Query[LogFiles], frozen=True, tag="logs"):
     """Where the output of a job's or task's latest attempts is. The client reads it as the user."""
 
+    is_of_home = True
+    asked_by = Right.JOB_OWNER
+
     id: Expression
     after_index: Whole = -1
     """Ask only for tasks with a larger index: the rest of an incomplete answer."""
@@ -371,6 +389,8 @@ class Down(ClientRequest[Done], frozen=True, tag="down"):
     """
 
     is_local = True
+    asked_by = Right.OPERATOR
+    purpose = "stop this daemon"
 
     kill: bool = False
 

@@ -13,7 +13,8 @@ from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending
 from iriai.daemon.net.link import LOCAL, LinkOwner, MachineLink
 from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
-from iriai.daemon.server.connections import Handlers, RequestContext
+from iriai.daemon.server.connections import RequestContext
+from iriai.daemon.server.handler_table import handles
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.startup.state_directory import problem_of
 from iriai.model.ids import JobId
@@ -129,10 +130,6 @@ class LocalLinks(LinkOwner):
         self._bids: dict[int, tuple[str, Pending[None]]] = {}
         self._numbers = count(1)
 
-    def handlers(self) -> Handlers:
-        """Return the handler of each request."""
-        return {Link: self._link}
-
     def send(self, sends: list[Send]) -> None:
         """Send messages to other machines; those to a machine without a link are lost."""
         by_machine: dict[str, list[Send]] = {}
@@ -210,6 +207,7 @@ class LocalLinks(LinkOwner):
 
     # --- new links -------------------------------------------------------------------------------
 
+    @handles(Link)
     async def _link(self, asked: RequestContext, body: Link) -> None:
         try:
             self._check(asked, body)

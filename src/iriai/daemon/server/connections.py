@@ -405,8 +405,13 @@ class Clients:
         handlers: Handlers,
         role: str,
         limits: LimitsSection,
+        check_right: Callable[[Caller, type[RequestBody]], None],
     ) -> None:
-        """`role` names the parts of the machine, for the refusal of requests without a handler."""
+        """`role` names the parts of the machine, for the refusal of requests without a handler.
+
+        `check_right` raises `NotAllowed` if a caller may not ask requests of a kind.
+        """
+        self._check_right = check_right
         self._role = role
         self._limits = limits
         self._connection_limits = ConnectionLimits(limits)
@@ -514,11 +519,12 @@ class Clients:
         self._watch()
 
     def handler(self, connection: ClientSession, kind: type[RequestBody]) -> Handler:
-        """Return the handler of a request; raise `Refused` if the connection has none."""
+        """Return the handler of a request; raise a `Problem` if the connection may not ask it."""
         handler = connection.handlers.get(kind)
         if handler is None:
             words = f"this machine cannot answer that: {self._role}"
             raise Refused("no-such-part", words, "ask the front end")
+        self._check_right(connection.caller, kind)
         return handler
 
     def unsent(self, connection: ClientSession, more_bytes: int) -> None:

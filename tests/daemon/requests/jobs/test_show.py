@@ -41,7 +41,7 @@ class Scene:
         answers = JobHandlers(settings, engine, None, None, None, past, None)
         operator = SimpleNamespace(operator=True)
         asked = SimpleNamespace(caller=operator)
-        detail = answer_of(answers.handlers()[Show](asked, Show(str(JOB))))
+        detail = answer_of(answers._show(asked, Show(str(JOB))))
         [attempt] = detail.attempts
         return attempt.message
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.server.connections import Handlers, RequestContext
+from iriai.daemon.server.connections import RequestContext
+from iriai.daemon.server.handler_table import handles
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.problem import NotAllowed, Refused, UsageProblem
 from iriai.model.token_text import RANDOM_BYTES, Token, TokenKind
@@ -54,20 +55,6 @@ class ClusterHandlers:
         self._engine = engine
         self._authority = authority
 
-    def handlers(self) -> Handlers:
-        """Return the handler of each request."""
-        return {
-            TakeUpIdentity: self._reload_identity,
-            ShowCluster: self._show,
-            MakeToken: self._make_token,
-            ListTokens: self._list_tokens,
-            RevokeToken: self._revoke_token,
-            Publish: self._publish,
-            Leave: self._leave,
-            GrantConsent: self._consent,
-            ListConsents: self._list_consents,
-        }
-
     def _cluster(self) -> ClusterState:
         cluster = self._settings.cluster
         if cluster is None:
@@ -80,8 +67,8 @@ class ClusterHandlers:
 
     # --- identity --------------------------------------------------------------------------------
 
+    @handles(TakeUpIdentity)
     async def _reload_identity(self, asked: RequestContext, body: TakeUpIdentity) -> Done:
-        self._require_owner(asked)
         is_member = Path(self._settings.paths.cluster).is_dir()
         if is_member == (self._settings.cluster is not None):
             raise Refused("nothing-to-take-up", "the daemon uses the existing one already")
@@ -89,21 +76,14 @@ class ClusterHandlers:
         self._engine.after_this_turn(self._authority.restart)
         return Done()
 
+    @handles(Leave)
     async def _leave(self, asked: RequestContext, body: Leave) -> Done:
-        self._require_owner(asked)
         log.info("leaves cluster %s", self._cluster().identity.cluster)
         if self._authority.network is not None:
             self._authority.network.leave()
         return Done()
 
-    def _require_owner(self, asked: RequestContext) -> None:
-        if asked.caller.person.uid != self._settings.owner_uid:
-            raise NotAllowed(
-                "not-the-owner",
-                f"{asked.caller.person.name} does not own {self._settings.paths.directory}",
-                "run the command as its owner",
-            )
-
+    @handles(ShowCluster)
     async def _show(self, asked: RequestContext, body: ShowCluster) -> ClusterReport:
         cluster = self._settings.cluster
         if cluster is None:
@@ -116,6 +96,7 @@ class ClusterHandlers:
 
     # --- tokens ----------------------------------------------------------------------------------
 
+    @handles(MakeToken)
     async def _make_token(self, asked: RequestContext, body: MakeToken) -> TokenMade:
         from iriai.identity.storage.join_tokens import IssuedToken, digest_of
 
@@ -161,6 +142,7 @@ class ClusterHandlers:
             )
         return name
 
+    @handles(ListTokens)
     async def _list_tokens(self, asked: RequestContext, body: ListTokens) -> TokenTable:
         cluster, caller = self._cluster(), asked.caller
         entries = [
@@ -171,6 +153,7 @@ class ClusterHandlers:
         now_s = self._engine.now.wall_s
         return TokenTable(tuple(token_row(entry, now_s) for entry in entries))
 
+    @handles(RevokeToken)
     async def _revoke_token(self, asked: RequestContext, body: RevokeToken) -> Done:
         cluster, caller = self._cluster(), asked.caller
         cluster.tokens.revoke(body.id, None if caller.operator else caller.person.name)
@@ -181,6 +164,7 @@ class ClusterHandlers:
 
     # --- documents -------------------------------------------------------------------------------
 
+    @handles(Publish)
     async def _publish(self, asked: RequestContext, body: Publish) -> Done:
         """Take a document from any user: its signature decides."""
         from iriai.identity.documents.signed_document import DocumentKind
@@ -200,6 +184,7 @@ class ClusterHandlers:
 
     # --- consent ---------------------------------------------------------------------------------
 
+    @handles(GrantConsent)
     async def _consent(self, asked: RequestContext, body: GrantConsent) -> Done:
         from iriai.identity.trust import consents
 
@@ -217,6 +202,7 @@ class ClusterHandlers:
         self._authority.rules_changed()
         return Done()
 
+    @handles(ListConsents)
     async def _list_consents(self, asked: RequestContext, body: ListConsents) -> ConsentTable:
         uid = None if asked.caller.operator else asked.caller.person.uid
         rows = self._cluster().consents.of(uid, self._engine.now.wall_s)

@@ -31,7 +31,8 @@ from iriai.daemon.requests.jobs.validation import (
     checked_resources,
     dependencies_here,
 )
-from iriai.daemon.server.connections import Handlers, RequestContext
+from iriai.daemon.server.connections import RequestContext
+from iriai.daemon.server.handler_table import handles
 from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.owner_expressions import canonical
 from iriai.home.dependencies import Ends
@@ -69,15 +70,7 @@ class JobChanges:
         self._durability = durability
         self._dependencies = ends
 
-    def handlers(self) -> Handlers:
-        """Return the handler of each request."""
-        return {
-            Cancel: self._cancel,
-            Hold: self._hold,
-            Release: self._hold,
-            Alter: self._alter,
-        }
-
+    @handles(Cancel)
     async def _cancel(self, asked: RequestContext, body: Cancel) -> Changed:
         def cancel(item: SelectedJobs, _job: JobState, by: str) -> int:
             asked.is_changing = True
@@ -85,6 +78,7 @@ class JobChanges:
 
         return await self._count(asked, body.ids, cancel)
 
+    @handles(Hold, Release)
     async def _hold(self, asked: RequestContext, body: Hold | Release) -> Changed:
         is_hold = isinstance(body, Hold)
         change = self._home.hold if is_hold else self._home.release
@@ -143,6 +137,7 @@ class JobChanges:
 
     # --- alter -----------------------------------------------------------------------------------
 
+    @handles(Alter)
     async def _alter(self, asked: RequestContext, body: Alter) -> AlterResult:
         check_ids(body.ids)
         after = None if body.after is UNSET else dependencies_here(body.after, self._home.name)

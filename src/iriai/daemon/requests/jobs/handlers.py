@@ -31,7 +31,8 @@ from iriai.daemon.requests.jobs.views import (
     running_row,
 )
 from iriai.daemon.requests.jobs.waits import JobWaiters
-from iriai.daemon.server.connections import Handlers, RequestContext
+from iriai.daemon.server.connections import RequestContext
+from iriai.daemon.server.handler_table import handles
 from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.home.core import NONE_ENDED
@@ -99,24 +100,11 @@ class JobHandlers:
         self._owners = JobAccess(engine.machine.home, past)
         self.outputs = OutputHandlers(settings, engine, past, self._owners)
         self._dependencies = DependencyOutcomes(engine, past, self._owners)
-        self._changes = JobChanges(
+        self.changes = JobChanges(
             engine, fits, past, durability, self._dependencies, self._owners, self._order
         )
         self.waits = JobWaiters(engine, self._outcome, limits.waits_per_user)
         self._explanations = Explanations(engine)
-
-    def handlers(self) -> Handlers:
-        """Return the handler of each request."""
-        return {
-            Submit: self._submit,
-            Jobs: self._jobs,
-            Show: self._show,
-            AskWhy: self._why,
-            Wait: self._wait,
-            AskStory: self._story,
-            **self._changes.handlers(),
-            **self.outputs.handlers(),
-        }
 
     def limits(self) -> dict[str, dict[str, int]]:
         """Return live counts of refusals, by limit and user."""
@@ -131,6 +119,7 @@ class JobHandlers:
 
     # --- submission ------------------------------------------------------------------------------
 
+    @handles(Submit)
     async def _submit(self, asked: RequestContext, body: Submit) -> Submitted | DryRun:
         draft, caller = body.draft, asked.caller
         after = dependencies_here(draft.after, self._settings.home) if draft.after else ()
@@ -209,6 +198,7 @@ class JobHandlers:
 
     # --- looking ---------------------------------------------------------------------------------
 
+    @handles(Jobs)
     async def _jobs(self, asked: RequestContext, body: Jobs) -> JobList:
         home, user = self._settings.home, asked.caller.person.name
         require_own_listing(asked, body)
@@ -249,6 +239,7 @@ class JobHandlers:
         starts = self._engine.machine.estimated_starts(self._engine.now)
         return {f"{home}-{number}": wall_s for number, wall_s in starts.items()}
 
+    @handles(Show)
     async def _show(self, asked: RequestContext, body: Show) -> JobDetail:
         selected = self._one(body.id)
         self._owners.require(asked, selected.job.number)
@@ -259,6 +250,7 @@ class JobHandlers:
         reasons = await self._explanations.of(job.number) if job.waiting else []
         return self._detail(job, selected, reasons)
 
+    @handles(AskStory)
     async def _story(self, asked: RequestContext, body: AskStory) -> Story:
         selected = self._one(body.id)
         self._owners.require(asked, selected.job.number)
@@ -288,6 +280,7 @@ class JobHandlers:
             row = replace(row, start_wall_s=starts.get(job.number))
         return job_detail(row, job.spec, job.counts, attempts[:ATTEMPTS_SHOWN_MAX], why)
 
+    @handles(AskWhy)
     async def _why(self, asked: RequestContext, body: AskWhy) -> Reasons:
         selected = self._one(body.id)
         self._owners.require(asked, selected.job.number)
@@ -320,9 +313,10 @@ class JobHandlers:
 
     # --- waiting ---------------------------------------------------------------------------------
 
+    @handles(Wait)
     async def _wait(self, asked: RequestContext, body: Wait) -> Waited:
         check_ids(body.ids)
-        named = (self._changes.select(text, asked) for text in body.ids)
+        named = (self.changes.select(text, asked) for text in body.ids)
         selected = await self.waits.gather(asked, named)
         for number in dict.fromkeys(item.job.number for item in selected):
             self._owners.require(asked, number)

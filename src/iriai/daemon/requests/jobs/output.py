@@ -10,7 +10,8 @@ from iriai.daemon.requests.jobs.history import JobHistory
 from iriai.daemon.requests.jobs.selection import whole
 from iriai.daemon.requests.jobs.submission import ARRAY_INDEX_MAX
 from iriai.daemon.requests.jobs.views import log_file
-from iriai.daemon.server.connections import Handlers, RequestContext
+from iriai.daemon.server.connections import RequestContext
+from iriai.daemon.server.handler_table import handles
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.output_fetcher import CopyKey, OutputFetcher
 from iriai.model.ids import AttemptId
@@ -34,10 +35,7 @@ class OutputHandlers:
         self._history = past
         self._owners = owners
 
-    def handlers(self) -> Handlers:
-        """Return the handler of each request."""
-        return {Logs: self._logs, ReadOutput: self._read}
-
+    @handles(Logs)
     async def _logs(self, asked: RequestContext, body: Logs) -> LogFiles:
         selected = whole(body.id, self._settings.home)
         number = selected.job.number
@@ -74,6 +72,7 @@ class OutputHandlers:
             copies.begin(attempt, file.machine)
         return replace(file, is_fetched=True)
 
+    @handles(ReadOutput)
     async def _read(self, asked: RequestContext, body: ReadOutput) -> OutputPiece:
         selected = whole(body.task, self._settings.home)
         self._owners.require(asked, selected.job.number)

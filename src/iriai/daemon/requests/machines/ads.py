@@ -17,7 +17,8 @@ from iriai.daemon.cluster.broker_rpc import (
     missing_text,
 )
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.server.connections import Handlers, RequestContext
+from iriai.daemon.server.connections import RequestContext
+from iriai.daemon.server.handler_table import handles
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.users.permissions import Permissions
 from iriai.model.ad import Value, attributes_of, job_attributes
@@ -51,13 +52,9 @@ class AdHandlers:
         inquirer.answerers[AskAds] = self._list
         inquirer.answerers[AskMatchFor] = self._match_table
 
-    def handlers(self) -> Handlers:
-        """Return the handler of each request."""
-        of_home: Handlers = {AskMatch: self._match}
-        return (of_home if self._settings.role.has_home else {}) | {AskAds: self._ads}
-
     # --- ads -------------------------------------------------------------------------------------
 
+    @handles(AskAds)
     async def _ads(self, asked: RequestContext, body: AskAds) -> AdList:
         clusters = self._inquirer.clusters
         reply = await self._inquirer.ask(body, AdList)
@@ -114,6 +111,7 @@ class AdHandlers:
 
     # --- matching --------------------------------------------------------------------------------
 
+    @handles(AskMatch)
     async def _match(self, asked: RequestContext, body: AskMatch) -> MatchTable:
         need_extra("classads", "to match requirements")
         parse_expression(body.requirements, "the requirements", patterns=True)

@@ -6,7 +6,8 @@ from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending
 from iriai.daemon.net.link import MachineLink
 from iriai.daemon.net.local_links import LocalLinks
-from iriai.daemon.server.connections import Handlers, RequestContext
+from iriai.daemon.server.connections import RequestContext
+from iriai.daemon.server.handler_table import handles
 from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.kept_drain import check_reason
 from iriai.daemon.startup.settings import DaemonSettings
@@ -33,10 +34,6 @@ class DrainHandlers:
         self._durability = durability
         self._links = links
 
-    def handlers(self) -> Handlers:
-        """Return the handler of each request."""
-        return {Drain: self._change, Resume: self._change}
-
     def bid(self, link: MachineLink, bid: Bid) -> None:
         """Carry out the request of an operator of the front end, who is told over the link."""
 
@@ -52,8 +49,8 @@ class DrainHandlers:
 
     # --- changing --------------------------------------------------------------------------------
 
+    @handles(Drain, Resume)
     async def _change(self, asked: RequestContext, body: Drain | Resume) -> Done:
-        self._settings.require_operator(asked.caller, "drain or resume machines")
         if isinstance(body, Drain):
             check_reason(body.reason)
         name, by = body.node or self._settings.home, asked.caller.person.name

