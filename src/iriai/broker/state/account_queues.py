@@ -34,7 +34,7 @@ class TaskClasses:
         """By position of the shape."""
         self._unsettled: dict[TaskClass, None] = {}
         self._shapes: dict[int, int] = {}
-        """By position: how many kinds of that shape are not settled."""
+        """By position: the number of kinds of that shape that are not settled."""
         self.unsettled: Mask = 0
         """The shapes of those."""
 
@@ -42,11 +42,11 @@ class TaskClasses:
         return iter(list(self._classes.values()))
 
     def get(self, key: TaskClassKey) -> TaskClass | None:
-        """The kind with that key, where some of it wait."""
+        """Return the kind with that key; None if no task of it waits."""
         return self._classes.get(key)
 
     def make(self, key: TaskClassKey) -> TaskClass:
-        """A new kind, impossible until someone says otherwise."""
+        """Add a new kind, which is not possible yet."""
         together = 0 if key.exclusive else -1
         position = self.shapes.acquire(bins_of(key.resources, key.stay_s, together))
         kind = self._classes[key] = TaskClass(key, position)
@@ -115,11 +115,11 @@ class QueueRules(NamedTuple):
     is_capped: bool
     """True if cpus of each account have a cap."""
     tenant_of: Callable[[Account], str]
-    """The name an account counts as where a machine runs one task of each; see `TaskClassKey`."""
+    """The name under which an account counts for one task on each machine; see `TaskClassKey`."""
     matching: Matchmaking
     """The requirements of jobs and machines."""
     turned_away: Callable[[Want], frozenset[str]]
-    """Machines that do not run tasks of the user whose want it is."""
+    """Returns the machines that do not run tasks of the want's user."""
 
 
 class AccountQueues:
@@ -133,14 +133,14 @@ class AccountQueues:
         self.ready = 0
         """Waiting tasks of all accounts."""
         self.roster = 0
-        """Counts up whenever an account begins or ceases to have something in order."""
+        """Incremented when an account begins or ceases to have a line."""
         self.classes = TaskClasses()
         self.shared: Queue | None = Queue() if rules.is_shared else None
         self.are_bounded = False
-        """Whether it ever mattered which machine it is, beside what it has."""
+        """Whether requirements or ranks of a machine ever mattered, not only its resources."""
 
     def put(self, want: Want, now_s: float) -> None:
-        """Replace what was known of the want's job."""
+        """Replace the known want of the job."""
         old = self.entries.get(want.job)
         precedence = Precedence(want.front <= 0, -want.urgency, now_s - want.waited_s, want.job)
         queue = self._account(want.account)
@@ -158,7 +158,7 @@ class AccountQueues:
                 self._advance(line)
 
     def give_back(self, matched: QueuedJob) -> None:
-        """A match came to nothing: a task of the entry waits again, by what is known."""
+        """Queue a task of the entry again, whose match failed."""
         want = matched.want
         entry = self.entries.get(want.job)
         queue = self._account(want.account)
@@ -173,7 +173,7 @@ class AccountQueues:
         self.ready += 1
 
     def remove(self, job: JobId) -> bool:
-        """Forget a job's want; False where there is none."""
+        """Forget a job's want; return False if there is none."""
         entry = self.entries.get(job)
         if entry is None:
             return False
@@ -183,7 +183,7 @@ class AccountQueues:
         return True
 
     def task_matched(self, entry: QueuedJob) -> None:
-        """One task of the entry was matched."""
+        """Remove one matched task from the entry."""
         self._count_out(entry, 1)
         if not entry.count:
             del self.entries[entry.want.job]
@@ -200,7 +200,7 @@ class AccountQueues:
         return self.entries[line.first.job]
 
     def review(self) -> None:
-        """Machines came or went: kinds that stood aside may contend, others may not."""
+        """Check again which kinds could run on some machine, after machines came or went."""
         for kind in self.classes:
             is_possible = self._could_ever_run(kind)
             if is_possible and not kind.is_possible:
@@ -213,7 +213,7 @@ class AccountQueues:
                     line.queue.leave(line)
 
     def regroup(self, concerns: Callable[[Want], bool] = bool) -> None:
-        """What was alike may not be any more, of the wants that it `concerns` (all)."""
+        """Classify again the wants that `concerns` selects (default: all)."""
         for entry in [each for each in self.entries.values() if concerns(each.want)]:
             old, kind = entry.line, self._kind(entry.want)
             if kind is not old.kind:
@@ -222,13 +222,13 @@ class AccountQueues:
                 entry.line = self._line(old.queue, kind, entry.precedence)
 
     def catch_up(self, queue: Queue) -> None:
-        """Nothing of it was looked at for a while: all of it may fit."""
+        """Mark all kinds of an account as possibly fitting, after it was left out of passes."""
         queue.is_behind = False
         for line in queue.order:
             self.classes.unsettle(line.kind)
 
     def check(self) -> None:
-        """Raise where the accounts' sums and lines are not those of their entries."""
+        """Raise if the accounts' sums and lines do not agree with their entries."""
         ready: dict[Account, int] = {}
         for entry in self.entries.values():
             assert entry.count > 0
@@ -284,7 +284,7 @@ class AccountQueues:
         return kind
 
     def _admit(self, kind: TaskClass) -> None:
-        """It contends from now on."""
+        """Let the kind contend from now on."""
         kind.is_possible = True
         self.roster += bool(kind.lines)
         self.classes.unsettle(kind)
@@ -292,7 +292,7 @@ class AccountQueues:
             line.queue.enter(line)
 
     def _line(self, queue: Queue, kind: TaskClass, precedence: Precedence) -> SubQueue:
-        """The line of that kind, with one entry more."""
+        """Return the line of that kind, for one more entry."""
         line = queue.lines.get(kind)
         if line is None:
             line = queue.lines[kind] = SubQueue(queue, kind, precedence)
@@ -320,7 +320,7 @@ class AccountQueues:
             self.roster += 1
 
     def _advance(self, line: SubQueue) -> None:
-        """Its first may have left, or moved."""
+        """Update the line after its first entry left or moved."""
         heap = line.heap
         while heap:
             entry = self.entries.get(heap[0].job)

@@ -1,7 +1,7 @@
-"""The contenders of each draw, with groups and shares; maintained incrementally.
+"""The contenders of each draw, with groups and shares; updated incrementally.
 
-An account's contender is made again when its usage or its next task changes. Usage decays alike for
-all, so the others stay comparable, and all are made again when that has gone on for a while.
+An account's contender is computed again when its usage or its next task changes. Usage decays at
+the same rate for all, so the others stay comparable; all are computed again after some time.
 """
 
 from __future__ import annotations
@@ -31,38 +31,37 @@ _DOUBLE_BITS = 53
 
 
 class DecisionRng(Random):
-    """A generator of which `random()` is thrown; what else it offers comes from that.
+    """A random number generator with numbers by decision; all methods use `random()`.
 
-    The numbers of one decision are those of SplitMix64, begun from a mixture of the seed and the
+    The numbers of one decision are those of SplitMix64, seeded with a mixture of the seed and the
     number of the decision (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
-    OOPSLA 2014, figure 16): a throw costs no more than one of the usual generator, and a new
-    decision hardly anything.
+    OOPSLA 2014, figure 16): a number costs no more than one of the usual generator, and a new
+    decision almost nothing.
 
-    A pass that comes to nothing leaves no trace: the next one throws the same again. So a broker
-    that looks once more than another, with the same before it, decides the same; a replay, which
-    makes no pass for what cannot matter, starts each job when the parts with all their messages
-    do.
+    A pass without a decision changes no state: the next pass draws the same numbers. So the number
+    of passes has no effect on decisions. A replay, which skips passes without effect, starts each
+    job at the same time as the parts with all their messages.
     """
 
     def __init__(self, rng: Random) -> None:
-        """`rng` gives the seed."""
+        """`rng` supplies the seed."""
         super().__init__(0)
         self._seed = rng.getrandbits(64)
         self._decisions = 0
         self._point: int | None = None
-        """Where the last throw of this decision was; None: there was none yet."""
+        """State after the last number of this decision; None: there was none yet."""
 
     def begin(self) -> None:
-        """A pass begins: the throws of the decision that is due, from the first."""
+        """Begin a pass: start with the first number of the pending decision."""
         self._point = None
 
     def decided(self, count: int = 1) -> None:
-        """Something starts, or a place is kept: what is thrown from here on is for the next."""
+        """Count a decision (a start or a kept place): later numbers belong to the next."""
         self._decisions += count
         self._point = None
 
     def random(self) -> float:
-        """The next throw, in [0, 1)."""
+        """Return the next number, in [0, 1)."""
         point = self._point
         if point is None:
             point = _mixed(self._seed + self._decisions * _STRIDE)
@@ -78,11 +77,11 @@ def _mixed(word: int) -> int:
 
 
 AGE_PART_MAX = 1 / 2000
-"""Of the half-life: contenders of that age are made again. Between two of them, usage is then at
-most 0.04 % too high for one that was counted earlier: five minutes of a week."""
+"""Part of the half-life after which contenders are computed again. Until then usage is at most 0.04
+% too high for one that was computed earlier: five minutes of a week."""
 MEAN_STEP = 1 / 32
-"""So much may the mean run time of all change before expectations are made again. It stands for a
-few of each account's runs, so an account with many hardly depends on it."""
+"""Change of the mean run time of all accounts after which expected charges are computed again. The
+mean stands for a few of each account's runs, so an account with many hardly depends on it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,7 +91,7 @@ class ContenderState:
     account: Account
     queue: Queue
     entry: QueuedJob
-    """The task that it contends with: found when it was last drawn, else its first."""
+    """The task that it contends with: the one found when it was last drawn, else its first."""
     contender: Contender
     is_within: bool | None = None
     """Whether that task is within the account's burst; None: not computed since it or the
@@ -120,27 +119,27 @@ class Contention:
         """Empty without groups."""
         self._group_usage: dict[str, float] = {}
         self._more_urgent: dict[Account, None] = {}
-        """Accounts of which something came that is more urgent than what they contend with."""
+        """Accounts with a new task that is more urgent than the one they contend with."""
         self._counted: dict[Account, float] = {}
-        """What each account's usage is in there."""
+        """Usage of each account, as counted in the groups."""
         self._roster = -1
-        """The state of the queues (`AccountQueues.roster`) that the seats are of."""
+        """The value of `AccountQueues.roster` for which the seats were made."""
         self._wall_s = 0.0
         self._made_wall_s: float | None = None
         self._mean_s = 0.0
         self._total_cpus = 0
         self._cpus_for_all = 0.0
-        """All of them times the burst: an account may run its share of that."""
+        """All cpus times the burst: an account may run its share of that."""
         self._shares: dict[Account, float] = {}
 
     def want_added(self, want: Want) -> None:
-        """A want was put: if it is to go before what its account contends with, it contends."""
+        """Let the want's account contend with it, if it precedes the task it contends with."""
         seat = self.contenders.get(want.account)
         if seat is not None and want.urgency > seat.contender.urgency:
             self._more_urgent[want.account] = None
 
     def begin(self, wall_s: float, total_cpus: int) -> None:
-        """A pass begins: take in what changed since the last."""
+        """Begin a pass with the changes since the last."""
         self._wall_s = wall_s
         is_old = self._is_old(wall_s)
         changed = self._usage.drain_changed()
@@ -167,14 +166,14 @@ class Contention:
         self._more_urgent.clear()
 
     def refresh(self) -> list[Account]:
-        """Take in what was matched since the pass began: it counts from now on. Whose it was."""
+        """Count the matches since the pass began; return their accounts."""
         changed = self._usage.drain_changed()
         for account in changed:
             self._recount(account)
         return changed
 
     def share_out(self, waiting: list[Account]) -> None:
-        """These accounts wait: of those the shares are that the burst goes by."""
+        """Set the accounts that wait: their shares limit the burst."""
         seats = [self.contenders[account].contender for account in waiting]
         old, self._shares = self._shares, shares_wanted(seats, self.groups)
         if (len(old) <= 1) is not (len(self._shares) <= 1):
@@ -186,7 +185,7 @@ class Contention:
                 seat.is_within = None
 
     def renew(self, seat: ContenderState, entry: QueuedJob) -> float:
-        """Let the account contend with that task; by what that multiplies its chances."""
+        """Let the account contend with that task; return the factor by which its chances change."""
         known = seat.contender
         seat.entry, seat.is_within = entry, None
         seat.contender = self._with_entry(seat.account, entry, known.usage_s)
@@ -201,7 +200,11 @@ class Contention:
         return seat.is_within
 
     def _is_within(self, seat: ContenderState, running_cpus: int) -> bool:
-        """Between two draws little accrues: a newcomer would take every free cpu without it."""
+        """Return the account's usage with provisional charges.
+
+        Without these a new account would take every free cpu, since little accrues between two
+        draws.
+        """
         if len(self._shares) <= 1:
             return True
         limit_cpus = self._cpus_for_all * self._shares.get(seat.account, 0.0)
@@ -212,7 +215,7 @@ class Contention:
             seat.is_within = None
 
     def _seat_all(self) -> None:
-        """A seat for each account with something in order; those that have one keep it."""
+        """Make a seat for each account with a line; keep existing seats."""
         self._roster = self._queues.roster
         old, self.contenders = self.contenders, {}
         for account, waiting in self._queues.accounts.items():
@@ -249,7 +252,7 @@ class Contention:
         return self.contender(account, entry.want, entry.precedence.queued_at_s, usage_s)
 
     def _restart(self) -> list[Account]:
-        """Contenders are too old: all accounts are to be counted again."""
+        """Return whether contenders are too old, so that all accounts are to be counted again."""
         self._made_wall_s = self._wall_s
         self._mean_s = self._usage.mean_s
         self._counted.clear()
@@ -270,7 +273,7 @@ class Contention:
         return abs(mean_s - self._mean_s) > MEAN_STEP * mean_s
 
     def _usage_s(self, account: Account) -> float:
-        """As of when all were made: whenever it is counted again, it can be compared."""
+        """Return usage as of the time of the last full count, so that all are comparable."""
         wall_s = self._wall_s if self._made_wall_s is None else self._made_wall_s
         return self._usage.usage_s(account, wall_s)
 

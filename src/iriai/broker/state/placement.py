@@ -1,7 +1,7 @@
 """Placement: where a task may start now, and which classes of tasks may start at all.
 
-What waits after a pass fits nowhere. So the next looks at machines with new room only, and at all
-of them for kinds of tasks that are new.
+After a pass no waiting task fits. So the next pass looks only at machines with newly free
+resources, and at all machines for new kinds of tasks.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from iriai.policy.matching.match import Demand
 
 FEW_MACHINES = 8
-"""Machines with new room that are looked at one by one; for more, the order of all open ones is
-used."""
+"""Machines with newly free resources that are examined one by one; beyond that, the order of all
+open ones is used."""
 FEW_OPEN = 64
-"""Open machines, or machines that match, that are looked at one by one."""
+"""Open machines, or machines that match, that are examined one by one."""
 FEW_LINES = 6
-"""Looking at each of so few is quicker than finding out first what may fit."""
+"""With at most so many, examining each is faster than determining first what may fit."""
 MASKS_MAX = 64
-"""Of rooms that differ, in the union of all. With more, it is made anew only when as many are
-gone; until then, some tasks are looked at in vain."""
+"""Different free resources in the union of all. With more, the union is computed again only when as
+many are gone; until then, some tasks are examined in vain."""
 
 
 class Placement:
@@ -48,35 +48,35 @@ class Placement:
         self._backfill = backfill
         self._now_s = 0.0
         self._looks = 0
-        """Counts up whenever a kind that fits nowhere may fit again."""
+        """Incremented when a kind that fits on no machine may fit again."""
         self._of_machine: dict[str, Mask] = {}
-        """What may fit on each machine with new room."""
+        """Masks of what may fit on each machine with newly free resources."""
         self._barren: Mask = 0
-        """Shapes of which every kind was looked at and fits nowhere: bins are coarse."""
+        """Shapes of which every kind was examined and fits on no machine: bins are coarse."""
         self._barren_as_of = 0
-        """The state (`_looks`) that these are of."""
+        """The value of `_looks` for which these were computed."""
         self._found: tuple[TaskClass, MachineView] | None = None
-        """What was last found: who asks what comes next asks again where it starts."""
+        """The last result: the caller asks for the next task, then again for its machine."""
         self._unseen: dict[str, MachineView] = {}
-        """Those that changed since; many passes end before anybody asks."""
+        """Machines that changed since; many passes end without using them."""
         self._ahead: dict[str, MachineView] = {}
-        """Those that nobody has looked at yet, since there are many."""
+        """Machines that were not examined yet, since there are many."""
         self._is_under_way = False
-        """Whether something may still start of what could when the first pass began."""
+        """Whether a task that could start when the first pass began may still start."""
         self.work = 0
-        """How many machines were looked at, and what else counts like that."""
+        """Work so far, in examined machines."""
         self.stopped: dict[Account | None, None] = {}
-        """Accounts that may run nothing more in this pass, where all wait in one queue."""
+        """Accounts that may run no more in this pass, if all wait in one queue."""
         self._count: dict[Mask, int] = {}
-        """How many machines have each of these masks."""
+        """The number of machines with each of these masks."""
         self._union: Mask = 0
         self._gone = 0
-        """Masks that are in the union and may not belong there."""
+        """Number of masks in the union that may no longer belong there."""
 
     def begin(self, now_s: float) -> None:
-        """A pass begins: machines with new room are looked at.
+        """Begin a pass: examine machines with newly free resources.
 
-        If the last was left before its end, what it saw holds but for what changed since.
+        If the last pass was left before its end, its results are reused except for changes since.
         """
         park = self._pool
         self._now_s = now_s
@@ -92,9 +92,10 @@ class Placement:
         self._ahead = dict(park.fresh)
 
     def scan_ahead(self, stop_at: float) -> bool:
-        """Look at what was new when it all began, until so much work is done; whether that is all.
+        """Examine machines that were new at the begin; return whether all are done.
 
-        Nothing is drawn before, so that what waits for the last machine contends for the first.
+        It stops when the work reaches `stop_at`. There is no draw before, so that a task that waits
+        for the last machine contends for the first.
         """
         self._pool.news.clear()  # it was planned with
         ahead = self._ahead
@@ -108,7 +109,7 @@ class Placement:
         return True
 
     def end(self) -> None:
-        """End the pass; what changes from now on is new room."""
+        """End the pass; later changes count as newly free resources."""
         self._is_under_way = False
         self._pool.nothing_left()
         if not len(self._pool.open):
@@ -120,7 +121,7 @@ class Placement:
         self._union = self._gone = 0
 
     def drop(self, view: MachineView) -> None:
-        """A machine is gone for good."""
+        """Forget a machine."""
         self._found = None
         self._unseen.pop(view.name, None)
         self._ahead.pop(view.name, None)
@@ -129,21 +130,21 @@ class Placement:
             self._count_out(old)
 
     def shrank(self, view: MachineView) -> None:
-        """Something was claimed there, or a place was kept."""
+        """Note that resources were claimed there, or a place was kept."""
         self._found = None
         self._pool.changed(view)
         if view.name in self._of_machine:
             self._unseen[view.name] = view
 
     def grew(self, view: MachineView) -> None:
-        """A place that was kept there is free again."""
+        """Note that a kept place there is free again."""
         self._found = None
         self._pool.grew(view)
         self._looks += 1
         self._unseen[view.name] = view
 
     def mask(self, lines: int = FEW_LINES + 1) -> Mask:
-        """The shapes of kinds that may start somewhere now; all for a queue of so few `lines`."""
+        """Return the shapes of kinds that may start now; all shapes for a queue of so few `lines`."""
         if self._unseen and lines <= FEW_LINES:
             return -1
         for view in self._unseen.values():
@@ -157,9 +158,9 @@ class Placement:
         return union | self._queues.classes.unsettled
 
     def place(self, kind: TaskClass) -> MachineView | None:
-        """The machine where a task of that kind should start now; None: there is none.
+        """Return the machine where a task of that kind should start now; None: there is none.
 
-        Among those where it may, the least loaded relative to speed, then the one with the larger
+        Among the possible ones the least loaded relative to speed, then the one with the larger
         free part, then by name.
         """
         if kind.looked == self._looks:
@@ -196,7 +197,7 @@ class Placement:
         )
 
     def head_before(self, view: MachineView, kind: TaskClass) -> ReservedHead | None:
-        """The reserved head that a task of that kind may not pass there; None: there is none."""
+        """Return the reserved head that a task of that kind may not pass there, or None."""
         key, capacity = kind.key, view.calendar.capacity
         if not self._backfill.passes_heads:
             heads = self._reserved.values()
@@ -214,7 +215,7 @@ class Placement:
         return None
 
     def _fits_nowhere(self, kind: TaskClass) -> None:
-        """If no kind of its shape fits anywhere, nobody need be drawn for it."""
+        """Note that the kind fits on no machine; if its whole shape does not, it is not drawn."""
         looks = self._looks
         for other in self._queues.classes.like(kind):
             if other.looked != looks and other.is_possible:
@@ -245,7 +246,7 @@ class Placement:
         return None
 
     def _among_matching(self, kind: TaskClass, demand: Demand) -> MachineView | None:
-        """Among the machines that match, the best by rank, then as ever."""
+        """Return the best by rank among the machines that match, then in the usual order."""
         views, are_many = self._pool.views, len(self._pool.open) > FEW_OPEN
         if demand.is_ranked and are_many:
             for names in demand.tiers():
@@ -268,7 +269,7 @@ class Placement:
                 yield view
 
     def _scan(self, view: MachineView) -> None:
-        """Keep up what may fit on a machine with new room."""
+        """Update what may fit on a machine with newly free resources."""
         self.work += 1
         old = self._of_machine.get(view.name)
         mask = self._of_machine[view.name] = self._mask_of(view)

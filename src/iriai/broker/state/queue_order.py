@@ -13,13 +13,13 @@ from iriai.model.instant import Instant
 from iriai.policy.draw.order import Contender, GroupUsage
 
 _Walk = tuple[Precedence, int, Iterator[Precedence]]
-"""A line's next, a number that no other has, and what follows."""
+"""A line's next precedence, a unique number, and the iterator of the rest."""
 
 
 def in_order(state: BrokerState, rng: Random, now: Instant) -> Iterator[QueuedJob]:
-    """Yield what waits and could ever run; entries may start while this goes on.
+    """Yield the waiting entries that could ever run; entries may start during the iteration.
 
-    Under an order that draws, each step draws an account, as if all that came before had started.
+    Under an order that draws, each step draws an account, as if all earlier entries had started.
     """
     shared = state.queues.shared
     if shared is not None:
@@ -39,7 +39,7 @@ def _entries(state: BrokerState, queue: Queue) -> Iterator[QueuedJob]:
 def _precedences(queue: Queue) -> Iterator[Precedence]:
     """Yield precedences of all entries, and of some that are gone, smallest first.
 
-    Lines are taken up one by one, so that who asks for the first few pays for those alone.
+    Lines are added one by one, so that a caller that needs only the first few pays for those alone.
     """
     walks: list[_Walk] = []
     for number, (first, line) in enumerate([(line.first, line) for line in queue.order]):
@@ -66,7 +66,7 @@ def _go_on(walks: list[_Walk], number: int, behind: Iterator[Precedence]) -> Non
 
 
 def behind(heap: list[Precedence], first: Precedence) -> Iterator[Precedence]:
-    """Yield what comes after `first` in a heap, which stays as it is."""
+    """Yield the items after `first` in a heap, which is not changed."""
     ahead = [(heap[0], 0)]
     while ahead:
         precedence, place = heappop(ahead)
@@ -78,7 +78,7 @@ def behind(heap: list[Precedence], first: Precedence) -> Iterator[Precedence]:
 
 
 class _Draw:
-    """Accounts with what they have waiting."""
+    """Accounts with their waiting entries."""
 
     def __init__(self, state: BrokerState, rng: Random, now: Instant) -> None:
         self._state = state
@@ -93,7 +93,7 @@ class _Draw:
             self._advance(queue.account, _entries(state, queue.queue), usage_s)
 
     def entries(self) -> Iterator[QueuedJob]:
-        """Draw until nothing is left."""
+        """Draw until no entry is left."""
         order = self._state.settings.order
         while self._contenders:
             account = order.choose(list(self._contenders.values()), self._groups, self._rng)

@@ -23,8 +23,8 @@ LOOKS_MAX = 16
 With more machines than that, a head may be promised a later start than the earliest; it moves when
 another machine gets room for it."""
 HELD_MAX = 256
-"""States of what heads hold that are told apart; then all are forgotten. There are a handful,
-unless all machines differ."""
+"""Different sets of held resources that are remembered; then all are forgotten. There are a
+handful, unless all machines differ."""
 
 
 class ReservedHeads:
@@ -33,19 +33,19 @@ class ReservedHeads:
     def __init__(self, park: MachinePool) -> None:
         self.by_machine: dict[str, ReservedHead] = {}
         self.changes = 0
-        """Counts up whenever a place could be kept for a kind for which none could before."""
+        """Incremented when a place could be kept for a kind for which none could before."""
         self._promises: list[Promise] = []
         self._pool = park
         self._capacities: tuple[Resources, ...] = ()
-        """Of the machines that hold a head and take tasks."""
+        """Keys of the machines that hold a head and take tasks."""
         self._held = 0
         self._held_as_of = -1
-        """The state (`changes`) that these are of."""
+        """The value of `changes` for which these were computed."""
         self._numbers: dict[tuple[Resources, ...], int] = {}
         self._number = 0
 
     def restore(self, want: Want, machine: str, start_s: float) -> None:
-        """An earlier broker's reserved head keeps its place, unless another has it."""
+        """Keep the place of an earlier broker's reserved head, unless another head has it."""
         if machine not in self.by_machine:
             resources = want.resources
             self._keep(ReservedHead(want.job, machine, resources, start_s, resources, start_s))
@@ -74,9 +74,10 @@ class ReservedHeads:
 
     @property
     def held(self) -> int:
-        """A number for what heads hold, equal where that is: all that decides `may_reserve`.
+        """Return a number for the resources that heads hold.
 
-        A head starts and another takes a place like its own: nothing need be asked again.
+        Equal numbers give equal `may_reserve`: if a head starts and another takes an equal place,
+        no result has to be computed again.
         """
         if self._held_as_of != self.changes:
             self._held_as_of = self.changes
@@ -98,10 +99,10 @@ class ReservedHeads:
         return view
 
     def earliest(self, kind: TaskClass, now_s: float) -> tuple[MachineView, Slot] | None:
-        """The machine without a head where a task of that kind can start first, and when.
+        """Return the machine without a head where a task of that kind can start first, and when.
 
-        Nothing starts before the first end of a machine on which it does not fit now, so the
-        search ends with the first such end that is later than what was found.
+        No task starts before the first end of a machine on which it does not fit now, so the search
+        stops at the first such end that is later than the result.
         """
         best: tuple[float, str, Slot, MachineView] | None = None
         looks = 0
@@ -111,7 +112,7 @@ class ReservedHeads:
             if not could_hold(kind, view):
                 continue
             if kind.key.tenant in view.tenants:
-                continue  # it waits for its own task there, whose end says nothing of room
+                continue  # it waits for its own account's task there, not for resources
             if looks == LOOKS_MAX or (best is not None and end_s > best[0]):
                 break
             looks += 1
@@ -122,7 +123,7 @@ class ReservedHeads:
         return None if best is None else (best[3], best[2])
 
     def plan(self, head: ReservedHead, view: MachineView, now_s: float) -> bool:
-        """Its machine changed: plan it anew; whether it leaves more beside it than before."""
+        """Plan a head again whose machine changed; return whether it leaves more than before."""
         slot = view.calendar.earliest(head.resources, now_s)
         assert slot is not None, "a reserved head fits on its machine"
         is_wider = slot.start_s > head.start_s or not slot.spare.fits_in(head.spare)
@@ -133,7 +134,7 @@ class ReservedHeads:
     def move(self, head: ReservedHead, view: MachineView, kind: TaskClass, now_s: float) -> None:
         """Keep its place on another machine, which could hold it and holds no other head.
 
-        The place it had is free: the caller tells whoever looks for room.
+        The old place is free; the caller must notify placement.
         """
         del self.by_machine[head.machine]
         head.machine, head.resources = view.name, kept_for(kind, view)
@@ -141,14 +142,14 @@ class ReservedHeads:
         self.plan(head, view, now_s)
 
     def give_up(self, machine: str, now_s: float) -> bool:
-        """A machine is gone for good; whether a place was kept there."""
+        """Forget a machine; return whether a place was kept there."""
         head = self.by_machine.pop(machine, None)
         if head is not None:
             self.promise(head, None, now_s)
         return head is not None
 
     def promise(self, head: ReservedHead, start_s: float | None, now_s: float) -> None:
-        """Tell its home, unless it knows."""
+        """Send the promise to its home, unless the home knows it."""
         told = head.told_start_s
         if start_s == told or (start_s and told and abs(start_s - told) < PROMISE_STEP_S):
             return
@@ -185,12 +186,12 @@ class ReservedHeads:
 
 
 def could_hold(kind: TaskClass, view: MachineView) -> bool:
-    """Return whether a task of that kind could run there, as both say now, if nothing else did."""
+    """Return whether a task of that kind could run on the machine if it were empty."""
     if not kind.key.resources.fits_in(view.calendar.capacity):
         return False
     return kind.may_run_on(view.name)
 
 
 def kept_for(kind: TaskClass, view: MachineView) -> Resources:
-    """What must be kept on a machine for a task of that kind."""
+    """Return the resources to keep on a machine for a task of that kind."""
     return view.calendar.capacity if kind.key.exclusive else kind.key.resources

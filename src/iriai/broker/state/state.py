@@ -22,9 +22,10 @@ from iriai.policy.placement.policy_api import PlanSource
 from iriai.protocol.messages.scheduling import Running, Want
 
 TURN_WORK_MAX = 2_000
-"""Of the passes of one turn, in looks at a machine: some 10 ms, a hundred draws. What has arrived
-meanwhile is taken in before the next turn goes on, so that is how long a message waits however many
-machines stand idle. Less: more turns, each of which is recorded; more: longer waits."""
+"""Work of the passes of one turn, in examined machines: some 10 ms, a hundred draws. Messages that
+arrive in that time are handled before the pass continues, so that is the longest wait of a message,
+with any number of idle machines. Less: more turns, each of which is recorded; more: longer waits.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +42,19 @@ class BrokerSettings:
 class BrokerState:
     """Machines, wants, standings and reserved heads, and the indices over them.
 
-    This is also how a pass is run without messages, as a replay does it:
+    It can also run a pass without messages, as a replay does:
 
         state = BrokerState(settings, standings)
         state.add_machine(MachineView("ume", Resources(100), mints=False), now.steady_s)
         state.put(want, now.steady_s)                   # a job arrives; `remove` withdraws it
-        outcome = Pass(state, rng, now).run()          # at each moment at which anything changed
+        outcome = Pass(state, rng, now).run()          # after each change
         for entry, view, key in outcome.decisions:      # these start now; keep (view, key)
             ...
         state.end(view, key)                            # such a task has ended
 
-    After a pass nothing that waits could start, so it need not be run before something changes:
-    a want is put, a claim ends, a machine comes or changes. Whatever changes a machine's view
-    goes through the methods below, which keep the indices up.
+    After a pass no waiting task could start, so no pass is needed before something changes: a want
+    is put, a claim ends, a machine comes or changes. Changes of a machine's view have to go through
+    the methods below, which update the indices.
     """
 
     def __init__(self, settings: BrokerSettings, standings: UsageAccounts) -> None:
@@ -85,22 +86,22 @@ class BrokerState:
         self._of_users: dict[str, Account] = {}
         self._keys = 0
         self._must_review = False
-        """Whether machines came or changed that may match what stood aside."""
+        """Whether machines came or changed that may match tasks without a possible machine."""
 
     @property
     def may_start_something(self) -> bool:
-        """Return whether a pass could come to anything now."""
+        """Return whether a pass could start a task now."""
         return bool(self.reserved or (self.queues.entries and len(self.pool.open)))
 
-    # --- what changes ----------------------------------------------------------------------------
+    # --- changes ---------------------------------------------------------------------------------
 
     def put(self, want: Want, now_s: float) -> None:
-        """A job's want is new, or replaces what was known of it."""
+        """Add or replace a job's want."""
         self.queues.put(want, now_s)
         self.contention.want_added(want)
 
     def add_machine(self, view: MachineView) -> None:
-        """A machine is new, or known anew: what the old view held is given up."""
+        """Add or replace a machine; claims of its old view are dropped."""
         old = self.pool.views.get(view.name)
         if old is not None:
             self._end_all(old)
@@ -116,7 +117,7 @@ class BrokerState:
         self.heads.changes += 1
 
     def drop_machine(self, view: MachineView, now_s: float) -> None:
-        """A machine is gone for good: nothing is kept of it, and what it held is given up."""
+        """Remove a machine and the claims on it."""
         self._end_all(view)
         self.placement.drop(view)
         self.pool.drop(view)
@@ -124,24 +125,24 @@ class BrokerState:
         self.exclusions.forget(view.name)
         if self.heads.give_up(view.name, now_s):
             for other in self.pool.views.values():
-                self.pool.grew(other)  # whatever the head kept others from
+                self.pool.grew(other)  # resources that the head kept
         self.queues.review()
         self.heads.changes += 1
 
     def _end_all(self, view: MachineView) -> None:
-        """No claim of a machine counts any more."""
+        """Drop all claims of a machine."""
         for key in (*view.calendar, *view.calendar.ahead):
             self.usage.ended(key)
 
     def start(self, entry: QueuedJob, view: MachineView, now_s: float) -> ClaimKey:
-        """Claim the place of a task that starts; it counts, and one less of its job waits."""
+        """Claim the place of a task that starts; one task less of its job waits."""
         self._keys += 1
         key = view.match(entry, now_s, self._keys)
         self._count_in(entry, view, key)
         return key
 
     def start_ahead(self, entry: QueuedJob, view: MachineView, now_s: float) -> ClaimKey:
-        """A task is to wait for a place; it counts as one that starts, and holds nothing yet."""
+        """Match a task that waits for a place; it counts as a start, and holds nothing yet."""
         key = view.match_ahead(entry, now_s)
         self._count_in(entry, view, key)
         self.pool.changed(view)
@@ -155,7 +156,7 @@ class BrokerState:
         self.queues.task_matched(entry)
 
     def waits(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
-        """A claim that its machine granted ahead."""
+        """Add a claim that its machine granted ahead."""
         ends_in_s = running.ends_in_s
         stay_s = None if ends_in_s is None else AHEAD_WAIT_S + ends_in_s
         view.calendar.add_ahead(running.attempt, running.resources, now_s, stay_s)
@@ -163,7 +164,7 @@ class BrokerState:
         self._count_running(view, running, account)
 
     def began(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
-        """A claim that its machine granted."""
+        """Add a claim that its machine granted."""
         view.calendar.add(running.attempt, running.resources, now_s, running.ends_in_s)
         self._count_running(view, running, account)
 
@@ -180,7 +181,7 @@ class BrokerState:
         view.moved_in(self.tenant_of(account))
 
     def end(self, view: MachineView, key: ClaimKey, *, was_granted: bool = False) -> bool:
-        """A claim is over: its place is free; False where there was none.
+        """End a claim and free its place; return False if there was none.
 
         `was_granted`: it was a match, and becomes a claim, which takes the same place.
         """
@@ -193,7 +194,7 @@ class BrokerState:
         return True
 
     def _end_ahead(self, view: MachineView, key: ClaimKey) -> None:
-        """What waited for a place has it, or never will."""
+        """Remove a claim that waited for a place: it has the place now, or will not get it."""
         if view.calendar.remove_ahead(key):
             if self._count_out(view, key):
                 self.pool.grew(view)
@@ -201,7 +202,7 @@ class BrokerState:
                 self.pool.changed(view)
 
     def _count_out(self, view: MachineView, key: ClaimKey) -> bool:
-        """A claim counts no more; whether someone may have a task there who had one."""
+        """Remove a claim from the counts; return whether a task of its name may run there again."""
         account = self.usage.ended(key)
         tenant = self.tenant_of(account) if account is not None else ""
         if tenant:
@@ -214,29 +215,29 @@ class BrokerState:
         self.heads.changes += 1
         self.pool.grew(view)
 
-    # --- what holds ------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------
 
     def counts_for(self, account: Account) -> Account:
-        """The account in whose name wants and use of `account` count here.
+        """Return the account under which wants and usage of `account` count here.
 
-        Where no groups are configured, a user counts once, whatever group a job was submitted
-        under: otherwise each Unix group of a user would be one more ticket in the draw, and one
-        more name to start with. The first account heard of stands for all of the user's.
+        Without configured groups a user counts once, whatever group a job was submitted under:
+        otherwise each Unix group of a user would be another ticket in the draw, and another name to
+        start with. The first account that was received stands for all of the user's.
         """
         if self.settings.configuration.groups:
             return account
         return self._of_users.setdefault(account.user, account)
 
     def tenant_of(self, account: Account) -> str:
-        """Who it counts as where a machine runs one task of each (paper 000, section 5.4)."""
+        """Return the name of which one task runs on a machine (paper 000, section 5.4)."""
         whose = self.settings.configuration.order.one_per_machine
         return {"user": account.user, "group": account.group}.get(whose, "")
 
     def running_cap(self, entry: QueuedJob) -> CpuLimit:
-        """What the running cap says of one task more.
+        """Return the decision of the running cap about one more task.
 
-        A reserved head of the account counts as if it ran: otherwise what fills in beside it could
-        use the cap up, and the promise would be broken by its own account.
+        A reserved head of the account counts as running: otherwise tasks that fill in beside it
+        could use up the cap, and its own account would break the promise.
         """
         account = entry.want.account
         cpus = self.usage.running_cpus(account)
@@ -265,28 +266,28 @@ class BrokerState:
     def exclude(
         self, machine: str, attempt: AttemptId, account: Account, words: str, until_s: float
     ) -> None:
-        """Tasks of the attempt's user fail at once there: none is started there until then."""
+        """Start no task of the attempt's user there until then: tasks of theirs fail at once."""
         entry = self.queues.entries.get(attempt.task.job)
         user = account.user if entry is None else user_of(entry.want)
         self.exclusions.exclude(machine, User(attempt.home, user), words, until_s)
         self.heads.changes += 1
 
     def regroup_excluded(self) -> None:
-        """Machines began, or ceased, to be out of the question for some users."""
+        """Note that machines began or ceased to refuse some users."""
         users = self.exclusions.drain_changed()
         if users:
             self.queues.regroup(lambda want: (want.job.home, user_of(want)) in users)
             self.heads.changes += 1
 
     def measured(self, view: MachineView) -> bool:
-        """A machine told its load; whether what may run there may be another."""
+        """Update a machine's load; return whether other tasks may run there now."""
         if not self.matching.measured(view):
             return False
         self.heads.changes += 1
         return True
 
     def tick(self, wall_s: float) -> None:
-        """A pass begins at that time: machines came, or it is another minute."""
+        """Prepare a pass at that time: machines came, or a new minute began."""
         if self.matching.tick(wall_s):
             self.heads.changes += 1
             for view in self.pool.views.values():
@@ -297,16 +298,16 @@ class BrokerState:
             self.queues.review()
 
     def first_of(self, queue: AccountQueue) -> QueuedJob | None:
-        """The account's first task, whether it could ever run or not; None: of one queue for all.
+        """Return the account's first task, even if it could never run; None if it is not first.
 
-        There, it is the first of all where that is the account's.
+        With one queue for all, it must be the first of all accounts.
         """
         firsts = [line.first for line in queue.queue.lines.values()]
         entry = self.queues.entries[min(firsts).job] if firsts else None
         return entry if entry is not None and entry.want.account == queue.account else None
 
     def check(self) -> None:
-        """Raise where an invariant is broken, or an index is not what it is of."""
+        """Raise if an invariant is broken, or an index does not agree with its source."""
         self.pool.check()
         views = self.machines.values()
         self.usage.check([key for view in views for key in (*view.calendar, *view.calendar.ahead)])

@@ -79,8 +79,8 @@ class Order(ABC):
 
     settings: OrderSettings
     is_one_queue: ClassVar[bool] = False
-    """Whether the tasks of all accounts wait in one queue. Then the order is not used: tasks run
-    before come first, then the more urgent, then those that waited longer."""
+    """Whether the tasks of all accounts wait in one queue. Then there is no draw: tasks that are
+    queued again after an attempt come first, then by urgency, then by the time they waited."""
 
     usual: ClassVar[Mapping[str, object]] = MappingProxyType({})
     """Keys of `[order]` with another default under this order; only for built-in orders."""
