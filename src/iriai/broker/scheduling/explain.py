@@ -1,7 +1,7 @@
-"""Explains why a job waits: the rules of the pass, one by one; the first refusal leads.
+"""Explains why a job waits, by the rules of the pass; the first refusal comes first.
 
-After a pass nothing that could start still waits, so each waiting job is held back by a rule below.
-What is named first is what to change: without it the job would start, or be the next to.
+After a pass no waiting task could start, so one of the rules below refuses each waiting job. The
+first reason is the one to change: without it the job would start, or be the next to.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from iriai.policy.matching.match import Demand
 
 Evidence = tuple[str, str]
-"""A clause, and the values of what it mentions."""
+"""A clause, and the values of the attributes that it mentions."""
 MACHINES_MAX = 8
-"""Machines whose reasons are listed in full: as many as a person reads. For the others, each rule
-has a count."""
+"""Machines whose reasons are listed in full: as many as a person reads. The reasons of the others
+are counted by rule."""
 CLOSEST = (
     Rule.RESERVED,
     Rule.MACHINE_BUSY,
@@ -51,8 +51,8 @@ CLOSEST = (
     Rule.USER_NOT_ALLOWED,
     Rule.INPUT_ELSEWHERE,
 )
-"""Of machines with as many reasons each, the one of the first of these leads: the job will start
-there, or someone nearer to it can change something."""
+"""Among machines with equally many reasons, the one with the first of these rules comes first: the
+job will start there, or a user can change something."""
 
 
 def explain(state: BrokerState, job: JobId, now: Instant) -> list[Reason]:
@@ -80,7 +80,7 @@ def explain(state: BrokerState, job: JobId, now: Instant) -> list[Reason]:
 
 
 def too_large(resources: Resources, view: MachineView) -> Reason:
-    """That a machine could never hold `resources`."""
+    """Return the reason of a machine that could never hold `resources`."""
     resource, needed, there = resources.lacking_in(view.calendar.capacity)[0]
     return Reason(
         Rule.NO_MACHINE_LARGE_ENOUGH,
@@ -91,7 +91,7 @@ def too_large(resources: Resources, view: MachineView) -> Reason:
 
 
 def _distance(reasons: list[Reason]) -> tuple[int, int]:
-    """How far the job is from starting on a machine."""
+    """Return the sort key of a machine: how far the job is from starting there."""
     rules = [reason.rule for reason in reasons]
     if Rule.RESERVED in rules:
         return (0, 0)
@@ -99,7 +99,7 @@ def _distance(reasons: list[Reason]) -> tuple[int, int]:
 
 
 def _summary(machines: list[list[Reason]]) -> list[Reason]:
-    """All reasons of the first machines; of the others, how many have each."""
+    """Return all reasons of the first machines; of the others, the number with each reason."""
     told = [reason for reasons in machines[:MACHINES_MAX] for reason in reasons]
     others: dict[Rule, list[Reason]] = {}
     for reasons in machines[MACHINES_MAX:]:
@@ -139,7 +139,7 @@ def _on_machine(
 
 
 def _out_of_question(state: BrokerState, entry: QueuedJob, view: MachineView) -> list[Reason]:
-    """Return why it does not run on a machine that has the room, or may have."""
+    """Return why it does not run on a machine that has, or may have, the free resources."""
     kind, want = entry.kind, entry.want
     bounds, demand = kind.key.bounds, kind.demand
     if bounds is not None and bounds.unreadable:
@@ -175,7 +175,7 @@ def mismatches(state: BrokerState, demand: Demand, view: MachineView) -> list[Re
 def evidence_against(
     state: BrokerState, machine: str, wanted: Constraint, job: Mapping[str, Value]
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """The clauses that do not hold on a machine, the job's and its owner's, and what they saw."""
+    """Return the clauses that fail on a machine, the job's and its owner's, with their values."""
     matches = state.matching.begin()
     ours, owners = matches.clauses_failing(machine, wanted, job)
     ad = matches.ad(machine)
@@ -187,7 +187,7 @@ def evidence_against(
 
 
 def never_runs(state: BrokerState, want: Want) -> list[Reason]:
-    """Return what no large enough machine will ever meet, by machine; empty: one may."""
+    """Return the clauses that no large enough machine will ever meet; empty: one may."""
     problem = state.matching.problem_of(want)
     if problem:
         return [_unreadable(problem)]
@@ -210,7 +210,7 @@ def _unreadable(problem: str) -> Reason:
 
 
 def why_unavailable(view: MachineView, now: Instant) -> Reason | None:
-    """Return why a machine takes nothing at all; None: it does."""
+    """Return why a machine accepts no task at all; None: it does."""
     if view.is_away:
         return Reason(
             Rule.MACHINE_AWAY,
@@ -255,7 +255,7 @@ def _one_per_machine(tenant: str, view: MachineView) -> Reason:
 
 
 def _reserved(head: ReservedHead, now: Instant) -> Reason:
-    """The job is the reserved head: its place is kept, nothing that fills in may delay it."""
+    """Return the reason of the reserved head: its place is kept, and no task may delay it."""
     return Reason(Rule.RESERVED, "its resources to become free", _start(head, now), head.machine)
 
 
@@ -276,7 +276,7 @@ def _start(head: ReservedHead, now: Instant) -> str:
 
 
 def _ahead_in_account(state: BrokerState, entry: QueuedJob) -> Reason | None:
-    """What comes first in the account is over the running cap, and what follows must not pass."""
+    """Return the reason if an earlier task of the account is over the running cap."""
     if state.cap_cpus is None:
         return None
     for line in entry.line.queue.order:

@@ -13,7 +13,8 @@ from iriai.policy.draw.order import Groups, GroupUsage, shares_wanted
 from iriai.protocol.messages.scheduling import Want
 
 _NO_WANT = Want(JobId("", 0), Account("", ""), NOTHING, None, 1.0, 0.0, 0)
-"""Of an account that only runs, or whose tasks are behind others in one queue for all."""
+"""Standing of an account without waiting tasks, or whose tasks are not first in one queue for all.
+"""
 
 
 class AccountShare(NamedTuple):
@@ -27,10 +28,11 @@ class AccountShare(NamedTuple):
     share_wanted: float | None
     """Among the accounts that wait or run; None for others."""
     share_got: float | None
-    """The part of the decayed charges of the accounts listed; None where there are none. Charges
-    include urgency and machine speed: who paid for haste got less real use than this says."""
+    """The part of the decayed charges of the accounts listed; None if there are none. Charges
+    include urgency and machine speed: an account that paid for urgency got less real use than this
+    value."""
     rate: float | None
-    """The chance of being drawn next; None where nothing waits."""
+    """The chance of being drawn next; None if no task waits."""
     advance_s: float = 0.0
     """The part of the usage that was paid for urgency, beyond the ordinary price."""
 
@@ -71,7 +73,7 @@ def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
 
 
 def _group_standings(state: BrokerState, wall_s: float) -> Groups:
-    """Usage of each configured group and of those that accounts name; empty without groups."""
+    """Return usage of each configured group and of accounts' groups; empty without groups."""
     configuration = state.settings.configuration
     if not configuration.groups:
         return {}

@@ -1,7 +1,7 @@
 """Pending matches: sent to homes, not yet seen as claims.
 
-They may be lost, declined, or overtaken by a claim for another match. Until it is known what came
-of one, the broker keeps its place, and tells it again.
+They may be lost, declined, or overtaken by a claim for another match. Until the result of a match
+is known, the broker keeps its place and repeats it.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ from iriai.protocol.messages.effects import Effect, Part, Send
 from iriai.protocol.messages.scheduling import Capability, Decline, Match, Running
 
 SHORT_S = 5.0
-"""Tasks that take longer, by their limit or as long as their account's usually do, are not handed
-out ahead, nor behind. A trial (1,000 machines, 36 ms a way) gained a tenth with tasks of 1 s, a
-hundredth with tasks of 10 s; and whoever is bound to one place waits for it though others may
-become free before."""
+"""Tasks that take longer, by their limit or by their account's mean run time, are not prefetched,
+nor is any task behind them. In a trial (1,000 machines, 36 ms a way) prefetch gained a tenth with
+tasks of 1 s, a hundredth with tasks of 10 s; and a task that is bound to one place waits for it
+though others may become free before."""
 LINES_MAX = 16
-"""Kinds of tasks of one queue that are looked at for one place."""
+"""Kinds of tasks of one queue that are examined for one place."""
 BEHIND_MAX = 16
-"""Jobs of one kind that are looked at behind the first: where their places are kept, or they are
-gone, others may be next."""
+"""Jobs of one kind that are examined after the first: if their places are kept, or they are gone,
+others may be next."""
 
 
 class PrefetchSlot(NamedTuple):
-    """Resources held by a short task, for which a next task is not chosen yet.
+    """Resources held by a short task, for which the next task is not chosen yet.
 
-    Between two tasks on a machine three messages go one after the other: the end to the broker, a
-    match to a home, the next task to the machine. A task of a second loses a good part of its time
-    to that. So where a short task runs, the next is chosen as soon as it began, by the order and as
-    if it had ended; if that one is short, too, it is sent to wait there (docs/spec/008, section 7).
+    Between two tasks on a machine three messages follow one another: the end to the broker, a match
+    to a home, the next task to the machine. A task of a second loses a good part of its time to
+    them. So when a short task starts, the next one is chosen at once, by the order and as if the
+    first had ended; if the next is short too, it is sent to wait there (docs/spec/008, section 7).
     """
 
     view: MachineView
     resources: Resources
     until_s: float
-    """Then the task is not short any more, on the steady clock."""
+    """Time from which the task no longer counts as short, on the steady clock."""
 
 
 class Prefetcher:
     """Lives as long as the broker."""
 
     def __init__(self, state: BrokerState, machine: str) -> None:
-        """`machine` is the broker's own: where it is the only one, there is no way to go."""
+        """`machine` is the broker's own: if it is the only one, no message takes time."""
         self._state = state
         self._machine = machine
         self._places: dict[AttemptId, PrefetchSlot] = {}
-        """Those that began first come first."""
+        """Places by the start of their tasks, the earliest first."""
 
     def began(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
-        """A task runs; perhaps it is a short one."""
+        """Note a task that runs, if it is short."""
         views = self._state.machines
         is_alone = len(views) == 1 and self._machine in views
         if not is_alone and self._is_short(account, running.limit_s):
@@ -71,19 +71,19 @@ class Prefetcher:
             self._places[running.attempt] = place
 
     def ended(self, attempt: AttemptId) -> None:
-        """Its place is free, or another's."""
+        """Remove a place that is free, or another task's."""
         self._places.pop(attempt, None)
 
     @property
     def is_due(self) -> bool:
-        """Return whether someone might be chosen for a place."""
+        """Return whether a task might be chosen for a place."""
         return bool(self._places and self._state.queues.entries)
 
     def run(self, decision_rng: DecisionRng, now: Instant) -> PassResult:
-        """After a pass, so that nothing which waits could start: who comes next at each place.
+        """Choose the next task for each place, after a pass: no waiting task could start.
 
-        For each one is chosen, once. It is left when it has taken as long as a turn's passes may;
-        the places that are left come later.
+        One task is chosen for each place, once. It stops when it has taken as long as a turn's
+        passes may; the other places come later.
         """
         state, decisions = self._state, []
         state.regroup_excluded()
@@ -106,10 +106,10 @@ class Prefetcher:
     def _decide(
         self, place: PrefetchSlot, decision_rng: DecisionRng, now: Instant
     ) -> Decision | None:
-        """Send the next there if it is short; if it does not fit keep a place, as a pass would.
+        """Match the next task there if it is short; if it does not fit, keep a place.
 
-        Otherwise what fits would go before it for ever: there is no free place while all that fits
-        is handed out ahead.
+        Otherwise tasks that fit would precede it for ever: no place becomes free while all are
+        prefetched.
         """
         state, now_s = self._state, now.steady_s
         entry = self._next(place, decision_rng, now)
@@ -133,18 +133,18 @@ class Prefetcher:
         return usual_s is not None and usual_s <= SHORT_S
 
     def _is_nobodys(self, view: MachineView) -> bool:
-        """Return whether what becomes free there is kept for nobody."""
+        """Return whether no place is kept there for a head."""
         reserved = self._state.reserved
         if self._state.backfill.passes_heads:
             return view.name not in reserved
         return not reserved
 
-    # --- who is next -----------------------------------------------------------------------------
+    # --- the next task ---------------------------------------------------------------------------
 
     def _next(
         self, place: PrefetchSlot, decision_rng: DecisionRng, now: Instant
     ) -> QueuedJob | None:
-        """What would start if the place were free, by the order; None: nothing would."""
+        """Return the task that would start if the place were free, by the order, or None."""
         kept = {head.job for head in self._state.reserved.values()}
         shared = self._state.queues.shared
         if shared is not None:
@@ -154,9 +154,9 @@ class Prefetcher:
     def _drawn(
         self, place: PrefetchSlot, kept: set[JobId], decision_rng: DecisionRng, now: Instant
     ) -> QueuedJob | None:
-        """The next of an account that is drawn from those of which something would fit there.
+        """Return the next of an account that is drawn from those with tasks that fit there.
 
-        As in a pass: of those within their burst, where there are any.
+        As in a pass: among those within their burst, if there are any.
         """
         state, draws = self._state, self._state.contention
         draws.begin(now.wall_s, state.pool.total_cpus)
@@ -178,9 +178,10 @@ class Prefetcher:
         return draws.contenders[account].entry
 
     def _first(self, queue: Queue, place: PrefetchSlot, kept: set[JobId]) -> QueuedJob | None:
-        """A queue's first, if it fits there or a place may be kept for it; else what may fill in.
+        """Return a queue's first task for the place, else one that may fill in.
 
-        As in a pass, of those that may run. For jobs of `kept` a place is kept.
+        The first counts if it fits there or a place may be kept for it. As in a pass, among those
+        that may run. For jobs of `kept` a place is kept.
         """
         state = self._state
         entries: list[QueuedJob] = []
@@ -199,13 +200,13 @@ class Prefetcher:
         return state.backfill.next_fill(fitting)
 
     def _entries(self, line: SubQueue, kept: set[JobId]) -> Iterator[QueuedJob]:
-        """Those of a line in order, but for tasks whose place is kept: they have one."""
+        """Yield the entries of a line in order, except tasks with a kept place."""
         entries = self._state.queues.entries
         first = line.first
         for precedence in (first, *islice(behind(line.heap, first), BEHIND_MAX)):
             entry = entries.get(precedence.job)
             if entry is None or entry.precedence is not precedence:
-                continue  # it moved, or is gone
+                continue  # it moved, or was removed
             if entry.count > (precedence.job in kept):
                 yield entry
 
@@ -224,31 +225,31 @@ class PendingMatches:
     """Pending matches by machine. Times are those of the steady clock."""
 
     def __init__(self, machine: str, state: BrokerState, federation: OtherClusters) -> None:
-        """`machine` is the broker's own: what is told to its home is not lost."""
+        """`machine` is the broker's own: messages to its home are not lost."""
         self._machine = machine
         self._state = state
         self._federation = federation
         self._views: dict[str, MachineView] = {}
-        """Machines with matches under way."""
+        """Machines with pending matches."""
         self._is_told_away = False
-        """Whether homes of other machines were told of some, and may not have heard."""
+        """Whether matches were sent to homes of other machines, which may be lost."""
 
     @property
     def review_in_s(self) -> float | None:
-        """How long after a pass they are looked at; None: there are none."""
+        """Return the time after a pass at which they are checked; None: there are none."""
         if not self._views:
             return None
         return RESEND_S if self._is_told_away else MATCH_UNTIL_S
 
     def announce(self, outcome: PassResult) -> list[Effect]:
-        """What homes are told of a pass, whose matches are under way from now on."""
+        """Return the messages to homes after a pass, whose matches are pending from now on."""
         effects: list[Effect] = []
         for entry, view, key in outcome.decisions:
             assert isinstance(key, Capability)
             self._views[view.name] = view
             self._is_told_away |= entry.want.job.home != self._machine
             effects.append(self._match(entry, view, key, MATCH_UNTIL_S))
-        # After the matches: a promise is for the first task that waits when they are bound.
+        # After the matches: a promise is for the first task that still waits when these are bound.
         for promise in outcome.promises:
             known = self._state.queues.entries.get(promise.job)
             if known is None or not is_guest(known.want):  # else another broker may promise
@@ -258,7 +259,7 @@ class PendingMatches:
     def close(
         self, view: MachineView, capability: Capability, *, is_granted: bool = False
     ) -> Matched | None:
-        """A match is over, whatever came of it; None: there was none."""
+        """End a match, with any result; return it, or None if there was none."""
         matched = view.matched.pop(capability, None)
         if matched is not None:
             if not view.matched:
@@ -267,7 +268,7 @@ class PendingMatches:
         return matched
 
     def decline(self, decline: Decline, now: Instant) -> bool:
-        """A home had nothing that waits; whether the place of the match is free now."""
+        """End a declined match; return whether its place is free now."""
         view = self._state.machines.get(decline.machine)
         matched = None if view is None else self.close(view, decline.capability)
         if view is None or matched is None:
@@ -277,30 +278,30 @@ class PendingMatches:
         return True
 
     def give_way(self, view: MachineView) -> None:
-        """A claim was granted for a match that was thought to be lost: others have its place."""
+        """End the matches in the place of a claim, granted for a match that counted as lost."""
         while view.is_overfull and (latest := view.last_matched) is not None:
             capability, matched = latest
             self._fail(view, capability, matched)
 
     def forget_machine(self, machine: str) -> None:
-        """Nothing is known of a machine any more, nor of its matches."""
+        """Forget a machine's pending matches, after its view was replaced."""
         self._views.pop(machine, None)
 
     def give_up(self, view: MachineView) -> None:
-        """A machine is gone for good: tasks that were matched there wait again."""
+        """Forget a machine: tasks that were matched there wait again."""
         for capability, matched in list(view.matched.items()):
             self.close(view, capability)
             self._wait_again(matched)
 
     def drop_home(self, home: str) -> None:
-        """A home is gone: its tasks do not wait again."""
+        """Forget a home: its tasks do not wait again."""
         for view in self._views.values():
             view.drop_home(home)
 
     def review(self, now_s: float) -> tuple[bool, list[Effect]]:
-        """Tell again what nothing was heard of; what it was not for too long frees its place.
+        """Repeat matches without an answer; free the places of those without one for too long.
 
-        Returns whether there was such, and what is told.
+        Returns whether there were such, and the messages.
         """
         self._is_told_away = has_freed = False
         effects: list[Effect] = []
@@ -310,14 +311,14 @@ class PendingMatches:
         return has_freed, effects
 
     def check(self) -> None:
-        """Raise where the machines are not those with matches."""
+        """Raise if the machines are not those with pending matches."""
         matching = [view.name for view in self._state.machines.values() if view.matched]
         assert sorted(matching) == sorted(self._views), f"matches under way at {matching}"
 
     def _give_back_old(self, view: MachineView, now_s: float) -> bool:
-        """Matches of which nothing was heard for too long free their place; whether some did.
+        """Free the places of matches without an answer for too long; return whether there were any.
 
-        Their capabilities may still be good, and their tasks still wait. If not, that costs a
+        Their capabilities may still be valid, and their tasks still wait. If not, that costs a
         refusal, or a match that is declined.
         """
         over = [(c, m) for c, m in view.matched.items() if m.until_s <= now_s]
@@ -328,7 +329,7 @@ class PendingMatches:
         return bool(over)
 
     def _resend(self, view: MachineView, now_s: float) -> list[Effect]:
-        """To homes of other machines: the match may be lost, or what they said of it."""
+        """Return repeated matches to homes of other machines: a match or its answer may be lost."""
         effects: list[Effect] = []
         for capability, matched in view.matched.items():
             if matched.entry.want.job.home == self._machine:
@@ -346,13 +347,13 @@ class PendingMatches:
         self._wait_again(matched)
 
     def _wait_again(self, matched: Matched) -> None:
-        """A match came to nothing: its task waits again, unless nobody here waits for it."""
+        """Queue the task of a failed match again, unless it no longer waits here."""
         if matched.is_wanted and not self._federation.is_over(matched.entry):
             self._state.queues.give_back(matched.entry)
 
     def _match(
         self, entry: QueuedJob, view: MachineView, capability: Capability, until_s: float
     ) -> Send:
-        """Return the match for the entry's home; of a guest it names this broker, for refusals."""
+        """Return the match for the entry's home; for a forwarded task it names this broker."""
         job, broker = entry.want.job, self._machine if is_guest(entry.want) else ""
         return Send(job.home, Part.HOME, Match(job, view.name, capability, until_s, broker))

@@ -1,7 +1,7 @@
-"""Drives a policy that plans whole; checks each of its decisions.
+"""Drives a policy that plans all starts; checks each of its decisions.
 
-See `policy.placement.policy_api`. What a policy may not do changes nothing: the decision is refused
-with the policy's file and line, and the pass ends; what it had decided before stands.
+See `policy.placement.policy_api`. An invalid decision changes nothing: it is refused with the
+policy's file and line, and the pass ends; earlier decisions stand.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from iriai.policy.policy_error import PolicyError
 from iriai.protocol.messages.scheduling import Promise
 
 DECISIONS_MAX = 100_000
-"""Decisions of one pass. A policy that decides more than that goes round in circles."""
+"""Decisions of one pass. A policy with more of them is in a loop."""
 
 
 def planning_of(state: BrokerState) -> PlanDriver | None:
-    """What plans where the settings name a whole plan; None: the pass does, with its draws."""
+    """Return the planner if the settings name a policy file; None: the pass decides, with draws."""
     settings = state.settings
     if settings.plan is not None:
         return PlanDriver(state, settings.plan)
@@ -47,28 +47,28 @@ def planning_of(state: BrokerState) -> PlanDriver | None:
 
 
 class PlanDriver:
-    """Asks the policy; lives as long as the broker."""
+    """Calls the policy; lives as long as the broker."""
 
     def __init__(self, state: BrokerState, source: PlanSource) -> None:
         self._state = state
         self._source = source
         self.mistake: PolicyError | None = None
-        """Of the last pass, if it ended so."""
+        """The error of the last pass, if it ended with one."""
         self.promised: dict[JobId, PlannedStart] = {}
-        """What homes know of their jobs' starts."""
+        """Promised starts that homes know."""
 
     def restore(self, job: JobId, machine: str, start_s: float) -> None:
-        """What an earlier broker promised."""
+        """Promises of an earlier broker."""
         self.promised[job] = PlannedStart(job, machine, start_s)
 
     @property
     def wake_s(self) -> float | None:
-        """Return when the policy wants to be asked at the latest, on the steady clock."""
+        """Return the latest time for the next call of the policy, on the steady clock."""
         wake_s: object = getattr(self._source.policy, "wake_s", None)
         return float(wake_s) if isinstance(wake_s, int | float) and isfinite(wake_s) else None
 
     def run(self, decision_rng: DecisionRng, now: Instant) -> PassResult:
-        """Decide what starts, and where; the claims are made in the view of the machines."""
+        """Decide which tasks start, and where; the claims are made in the view of the machines."""
         outcome = PassResult([], [])
         self.mistake = None
         decision_rng.begin()
@@ -86,7 +86,7 @@ class PlanDriver:
         return outcome
 
     def explain(self, job: JobId, reasons: list[Reason], now: Instant) -> list[Reason]:
-        """Return why a job waits, where `reasons` are those of the machines; the main one first."""
+        """Return why a job waits; `reasons` are those of the machines; the main one first."""
         promise = self.promised.get(job)
         if self.mistake is not None:
             main = Reason(Rule.POLICY, "a policy without errors", self.mistake.message)
@@ -114,7 +114,7 @@ class PlanDriver:
                 raise self._mistake(decisions, what)
 
     def _start(self, start: Start, now: Instant, outcome: PassResult) -> str:
-        """Start it; else what is wrong with that."""
+        """Carry out a start; return what is wrong with it, or an empty text."""
         state = self._state
         entry = state.queues.entries.get(start.job)
         if entry is None:
@@ -137,7 +137,7 @@ class PlanDriver:
         return ""
 
     def _promise(self, promise: PlannedStart, now: Instant, outcome: PassResult) -> str:
-        """Tell of it; else what is wrong with that."""
+        """Carry out a promise; return what is wrong with it, or an empty text."""
         if promise.job not in self._state.queues.entries:
             return f"no job {_name(promise.job)} is waiting"
         if promise.machine not in self._state.machines:
@@ -155,7 +155,7 @@ class PlanDriver:
         return ""
 
     def _mistake(self, decisions: object, what: str) -> PolicyError:
-        """With the line where a generator stands, which is that of its decision."""
+        """Add the line at which the generator stopped, which is that of its decision."""
         frame = getattr(decisions, "gi_frame", None)
         line = f", line {frame.f_lineno}" if frame is not None else ""
         return PolicyError(f"{self._source.path or 'a policy'}{line}", what)

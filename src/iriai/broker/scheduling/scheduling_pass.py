@@ -24,25 +24,25 @@ from iriai.policy.placement.backfill import ReservedHead
 from iriai.protocol.messages.scheduling import Promise
 
 FRESH_LOOKS_MAX = 16
-"""Machines with new room on which an earlier start of a reserved head is sought in one pass. After
-a while in which thousands got room, one of them starts what comes next anyway."""
+"""Machines with newly free resources on which an earlier start of a reserved head is sought in one
+pass. If there are thousands after some time, another task starts on one of them anyway."""
 REDRAWS_MAX = 4
-"""An account contends with the task that it could start when it was last drawn. Where that is
-another now, that may come to nothing, and it is drawn again: so often for one start at most. Then
-the draw stands, though the chances were those of a task that costs less."""
+"""An account contends with the task that it could start when it was last drawn. If it is another
+task now, the draw may fail and is repeated: at most so often for one start. Then the draw stands,
+though the chances were those of a cheaper task."""
 DRAW_WORK = 20
-"""The cost of a draw and what comes of it, in looks at a machine: some 5 us each."""
+"""The work of a draw and its start, in examined machines: some 5 us each."""
 MISSES_MAX = 3
-"""Accounts drawn of which nothing fits any more, before all are asked: that costs as much."""
+"""Drawn accounts without a fitting task, before all accounts are checked: that costs as much."""
 
 
 class Decision(NamedTuple):
-    """A task starts on a machine; its claim is in the machine's calendar already."""
+    """The start of a task on a machine; its claim is in the machine's calendar already."""
 
     entry: QueuedJob
     view: MachineView
     key: ClaimKey
-    """By which the claim is known."""
+    """The key of the claim."""
 
 
 class PassResult(NamedTuple):
@@ -50,14 +50,14 @@ class PassResult(NamedTuple):
 
     decisions: list[Decision]
     promises: list[Promise]
-    """Of starts, for homes."""
+    """Messages about promised starts, for homes."""
 
 
 class SchedulingPass:
     """The working state of one pass; created for each.
 
-    A pass may be left before its end, and go on later: what it decides is then the same. If
-    anything changed meanwhile, another pass takes its place.
+    A pass may be interrupted and continued later: its decisions are then the same. If anything
+    changed in between, a new pass replaces it.
     """
 
     def __init__(self, state: BrokerState, decision_rng: DecisionRng, now: Instant) -> None:
@@ -69,22 +69,23 @@ class SchedulingPass:
         self._heads = state.heads
         self._contention = state.contention
         self._out: dict[Account, None] = {}
-        """Accounts of which nothing more can start in this pass."""
+        """Accounts that can start nothing more in this pass."""
         self._pool: list[ContenderState] | None = None
-        """Whoever may start something; None: nobody has looked since there was new room."""
+        """Accounts that may start a task; None: not computed since resources became free."""
         self._decisions: list[Decision] = []
         self._drawing: IncrementalDraw | None = None
         self._redraws = self._misses = 0
         self._has_begun = False
         self._stop_at: float = inf
-        """Work at which it is left."""
+        """Work at which it is interrupted."""
         self.is_over = False
-        """Whether nothing more can start."""
+        """Whether no more task can start."""
 
     def run(self, work_max: float = inf) -> PassResult:
-        """Decide what starts, and where; the claims are made in the view of the machines.
+        """Decide which tasks start, and where; the claims are made in the view of the machines.
 
-        It is left after about so much work, in looks at a machine, unless it `is_over` before.
+        It is interrupted after about so much work, in examined machines, unless it `is_over`
+        before.
         """
         self._stop_at = self._placement.work + work_max
         if not self._has_begun:
@@ -107,22 +108,22 @@ class SchedulingPass:
             self._share_out()
 
     def _serve(self) -> bool:
-        """Start what may start; whether that was all of it."""
+        """Start tasks; return whether all that may start have."""
         shared = self._state.queues.shared
         return self._serve_drawn() if shared is None else self._serve_first(shared)
 
     def _is_spent(self) -> bool:
-        """Return whether it is time to leave the pass; count one draw."""
+        """Return whether to interrupt the pass; count one draw."""
         rooms = self._placement
         if rooms.work >= self._stop_at:
             return True
         rooms.work += DRAW_WORK
         return False
 
-    # --- who is next -----------------------------------------------------------------------------
+    # --- the next account ------------------------------------------------------------------------
 
     def _serve_first(self, queue: Queue) -> bool:
-        """One queue for all: its first that fits, until none does."""
+        """Start from one queue for all its first task that fits, until none does."""
         while len(self._state.pool.open):
             if self._is_spent():
                 return False
@@ -136,7 +137,7 @@ class SchedulingPass:
         return True
 
     def _serve_drawn(self) -> bool:
-        """Draw an account, start its next task or keep a place for it, until nothing is left."""
+        """Draw an account, start its next task or keep a place for it, until none is left."""
         seats = self._contention.contenders
         while len(self._state.pool.open):
             if self._is_spent():
@@ -161,7 +162,7 @@ class SchedulingPass:
         return True
 
     def _contest(self) -> IncrementalDraw | None:
-        """What the next account is drawn from; None: nobody may start anything."""
+        """Return the draw for the next account; None: no account may start a task."""
         drawing = self._drawing
         is_good = drawing is not None and len(drawing) and self._pool is not None
         if not is_good or self._misses > MISSES_MAX:
@@ -172,7 +173,7 @@ class SchedulingPass:
         return drawing
 
     def _follow(self, drawing: IncrementalDraw, seat: ContenderState) -> None:
-        """Something was started, or a place was kept: keep up those who contend."""
+        """Update the contenders after a start or a kept place."""
         draws = self._contention
         if not seat.queue.order:
             drawing.leave(seat.account)
@@ -191,7 +192,8 @@ class SchedulingPass:
     def _contends_with(self, seat: ContenderState, entry: QueuedJob) -> bool:
         """Return whether the draw stands, though the account may have been drawn with another task.
 
-        If its chances are smaller with this one, it stands as often as they are smaller.
+        If its chances are smaller with this task, it stands with the ratio of the chances as
+        probability.
         """
         if entry is seat.entry:
             return True
@@ -206,15 +208,15 @@ class SchedulingPass:
             seat.queue.is_behind = True
 
     def _share_out(self) -> None:
-        """Share out among the accounts that a cap does not keep from running more."""
+        """Compute the shares among the accounts that no cap keeps from running more."""
         if self._state.cap_cpus is not None:
             seats = self._contention.contenders.values()
             self._contention.share_out([seat.account for seat in seats if self._contends(seat)])
 
     def _candidates(self) -> list[Contender]:
-        """Accounts of which something may start, or whose first task may have a place kept.
+        """Return accounts with a task that may start, or whose first task may have a place kept.
 
-        Those within their burst; where only others are left, those (nothing stands idle).
+        Those within their burst; if there are only others, those (no machine stays idle).
         """
         draws, out, has_cap = self._contention, self._out, self._state.cap_cpus is not None
         draws.refresh()
@@ -244,7 +246,7 @@ class SchedulingPass:
         return within or others
 
     def _contends(self, seat: ContenderState) -> bool:
-        """Whether the account may run more; after a time in which it might not, all may fit."""
+        """Return whether the account may run more; if it could not before, all may fit."""
         queue = seat.queue
         if not queue.order:
             return False
@@ -259,7 +261,7 @@ class SchedulingPass:
         return True
 
     def _may_start(self, queue: Queue) -> bool:
-        """Return whether something of it may fit, or its first task may have a place kept."""
+        """Return whether a task of it may fit, or its first task may have a place kept."""
         return bool(queue.mask & self._placement.mask()) or self._may_reserve(queue)
 
     def _may_reserve(self, queue: Queue) -> bool:
@@ -275,7 +277,7 @@ class SchedulingPass:
         return state.cap_cpus is None or state.running_cap(entry).allowed
 
     def _next_of(self, queue: Queue) -> QueuedJob | None:
-        """The queue's first, if it fits or a place may be kept for it; else what may fill in."""
+        """Return the queue's first, if it fits or a place may be kept; else one that fills in."""
         first = self._first_of(queue)
         if first is None:
             return None
@@ -284,17 +286,17 @@ class SchedulingPass:
         return self._state.backfill.next_fill(self._fitting(queue))
 
     def _first_of(self, queue: Queue) -> SubQueue | None:
-        """The queue's first line, of those whose accounts may run more."""
+        """Return the queue's first line among those whose accounts may run more."""
         stopped = self._placement.stopped
         if stopped:
             return next((line for line in queue.order if line.kind.key.capped not in stopped), None)
         return queue.order.first() if queue.order else None
 
     def _fitting(self, queue: Queue) -> Iterator[QueuedJob]:
-        """The first entries of each kind that fit somewhere now."""
+        """Yield the first entries of each kind that fit on a machine now."""
         queues, rooms = self._state.queues, self._placement
         if len(queue.lines) == 1:
-            return  # its first, which was looked at
+            return  # its first, which was examined
         for line in queue.of(rooms.mask(len(queue.lines)) & queue.mask):
             if rooms.place(line.kind) is not None:
                 yield queues.entry_of(line)
@@ -302,7 +304,7 @@ class SchedulingPass:
     # --- reserved heads --------------------------------------------------------------------------
 
     def _place_heads(self) -> None:
-        """Heads that can start do; others are planned anew where their machines changed."""
+        """Start the heads that can start; plan others again whose machines changed."""
         for head in list(self._heads.by_machine.values()):
             if self._heads.by_machine.get(head.machine) is head:
                 self._place_head(head)
@@ -316,7 +318,7 @@ class SchedulingPass:
         if entry is None or not (entry.want.exclusive or entry.want.resources == head.resources):
             self._drop(head)
         elif view is None:
-            return  # an earlier broker's promise, told before its machine has reported
+            return  # an earlier broker's promise, which came before its machine's report
         elif not head.resources.fits_in(view.calendar.capacity):
             self._drop(head)
         elif not (could_hold(entry.kind, view) and self._may_run_more(entry)):
@@ -326,7 +328,7 @@ class SchedulingPass:
             self._improve(head, entry.kind, view)
 
     def _start_head(self, head: ReservedHead, entry: QueuedJob, view: MachineView) -> bool:
-        """Start it on its machine, or on another with new room; whether it did."""
+        """Start a head on its machine or one with newly free resources; return whether it did."""
         places = [view, *self._fresh_for(head, entry.kind)]
         for place in places:
             if self._placement.has_capacity(place, entry.kind):
@@ -336,7 +338,7 @@ class SchedulingPass:
         return False
 
     def _improve(self, head: ReservedHead, kind: TaskClass, view: MachineView) -> None:
-        """Plan it anew where something changed: earlier on another machine, if that is so."""
+        """Plan a head again after a change: on another machine if it can start earlier there."""
         now_s = self._now.steady_s
         news = self._state.pool.news
         if not view.is_available:
@@ -361,7 +363,7 @@ class SchedulingPass:
         self._given_up(old.name, kept)
 
     def _fresh_for(self, head: ReservedHead, kind: TaskClass) -> list[MachineView]:
-        """Machines with new room that could take the head, and hold no other."""
+        """Return machines with newly free resources that could hold the head, and have no other."""
         held = self._heads.by_machine
         able = (
             view
@@ -378,7 +380,7 @@ class SchedulingPass:
         self._given_up(head.machine, head.resources)
 
     def _given_up(self, machine: str, kept: Resources) -> None:
-        """A place is not kept any more: where nothing passes a head, on any machine it fits."""
+        """Free a kept place: if no task may pass a head, on every machine that it fits."""
         self._heads.changes += 1
         self._out.clear()
         self._pool = None
@@ -390,7 +392,7 @@ class SchedulingPass:
                 if kept.fits_in(other.calendar.capacity):
                     self._placement.grew(other)
 
-    # --- what is decided -------------------------------------------------------------------------
+    # --- decisions -------------------------------------------------------------------------------
 
     def _start_or_keep(self, entry: QueuedJob) -> None:
         view = self._placement.place(entry.kind)
@@ -415,7 +417,7 @@ class SchedulingPass:
             self._give_back_places(entry.want.job)
 
     def _give_back_places(self, job: JobId) -> None:
-        """Nothing of the job waits any more, so no other machine keeps a place for it."""
+        """Free the place of a job that no longer waits on any other machine."""
         for head in list(self._heads.by_machine.values()):
             if head.job == job:
                 self._drop(head)

@@ -1,9 +1,9 @@
 """Estimates of start times for listings, computed on request.
 
-What waits is placed, in the order of the queue, where and when it fits first if runs take as long
-as their accounts' runs do; everybody fills in as under conservative backfill. Nothing is promised
-by that: later jobs, other draws and shorter runs change it. Smith, Foster, Taylor: "Using run-time
-predictions to estimate queue wait times" (JSSPP 1999) is the same idea.
+Waiting tasks are placed, in the order of the queue, where and when each fits first if runs take as
+long as their accounts' mean run times; each may fill in as under conservative backfill. An estimate
+is not a promise: later jobs, other draws and shorter runs change it. Smith, Foster, Taylor: "Using
+run-time predictions to estimate queue wait times" (JSSPP 1999) is the same idea.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from iriai.policy.placement.availability_profile import AvailabilityProfile
 from iriai.policy.placement.policy_api import Claimed
 
 JOBS_MAX = 200
-"""Waiting jobs that get an estimate, from the head of the queue: as many as a person looks at, in a
-few milliseconds on one machine."""
+"""Waiting jobs that get an estimate, from the head of the queue: as many as a person reads; it
+takes a few milliseconds on one machine."""
 TASKS_MAX = 16
-"""Of an array, tasks that are placed; of more, the others are left out, and estimates behind a long
-array come out early."""
+"""Tasks of an array that are placed; the others are left out, so estimates behind a long array are
+too early."""
 MACHINES_MAX = 16
-"""Machines on which places are sought, those with the most free first. With more, estimates come
-out late."""
+"""Machines on which places are sought, those with the most free first. With more machines,
+estimates are too late."""
 OVERDUE_S = 60.0
-"""A task that has run longer than was expected counts as ending after that much more."""
+"""Time after which a task that has run longer than expected counts as ended."""
 
 
 def estimated_starts(state: BrokerState, now: Instant) -> dict[JobId, float]:
-    """Seconds from now until the first waiting task of each job may start, as far as was looked."""
+    """Return seconds from now until the first waiting task of each job may start."""
     now_s = now.steady_s
     profiles = [(view, _profile(state, view, now_s)) for view in _machines(state)]
     if not profiles:
@@ -66,7 +66,7 @@ def _profile(state: BrokerState, view: MachineView, now_s: float) -> Availabilit
 
 
 def _run_s(state: BrokerState, entry: QueuedJob, rule: ChargeRule) -> float:
-    """As long as the account's runs usually take, or its limit if that is less."""
+    """Return the mean run time of the account, or the limit if that is less."""
     want = entry.want
     charge_s = state.usage.expected_s(want.account, want.resources, want.limit_s)
     return charge_s / rule.rate(want.resources)
@@ -78,7 +78,7 @@ def _placed(
     profiles: list[tuple[MachineView, AvailabilityProfile]],
     now_s: float,
 ) -> float | None:
-    """Return when the first of its tasks starts; all of them take their places."""
+    """Place all tasks of a job; return when the first starts."""
     resources = entry.want.resources
     able = [profile for view, profile in profiles if could_hold(entry.kind, view)]
     first_s: float | None = None

@@ -144,7 +144,7 @@ class Placement:
         self._unseen[view.name] = view
 
     def mask(self, lines: int = FEW_LINES + 1) -> Mask:
-        """Return the shapes of kinds that may start now; all shapes for a queue of so few `lines`."""
+        """Return the shapes of kinds that may start now; all for a queue of so few `lines`."""
         if self._unseen and lines <= FEW_LINES:
             return -1
         for view in self._unseen.values():
