@@ -29,7 +29,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     "home": frozenset({"protocol", "model"}),
     "broker": frozenset({"policy", "protocol", "model", "config", "classad"}),
     "cluster": frozenset({"protocol", "policy", "model", "config"}),
-    "machine": CORES | {"protocol", "model"},
+    "machine": CORES | {"policy", "protocol", "model", "config"},
     "wire": frozenset({"protocol.messages", "system.frames", "model"}),
     "launcher": frozenset({"model", "system"}),
     "store": frozenset({"model", "system"}),

@@ -10,6 +10,7 @@ import pytest
 
 from iriai.system.extras import EXTRAS
 from tests.architecture import (
+    rules_composition,
     rules_form,
     rules_imports,
     rules_messages,
@@ -29,6 +30,8 @@ PRODUCT_RULES: list[Rule] = [
     rules_purity.impurities,
     rules_sets.iterated_sets,
     rules_paths.paths_of_users,
+    rules_composition.scattered_construction,
+    rules_composition.handlers_of_the_simulator,
     rules_messages.unbounded_messages,
     rules_messages.uncontained_decoding,
     rules_messages.asserted_input,

@@ -61,7 +61,7 @@ CLUSTER: dict[str, tuple[Patch, int, Callable[[int], str | None]]] = {
     ),
     "counters are forgotten with a machine that is dead": (
         around(ClusterMember, "_apply", _forgets_the_dead),
-        1,
+        2,
         lying_peers.fails,
     ),
     "the site view is not told who is gone": (

@@ -55,7 +55,7 @@ class _LyingWorld:
         for name in (*names, LIAR):
             plan = MachinePlan(name, Resources(self._rng.pick((1, 2, 4)), 1 << 30), cluster="lab")
             machine = world.add(plan, Clock(self._rng.between(0.0, 1e6)))
-            machine.liars = frozenset({LIAR})
+            machine.liars = machine.launcher.liars = frozenset({LIAR})
         self._honest = [world.machines[name] for name in names]
         for machine in self._honest:
             machine.launcher.on_start = partial(self._starts, machine)

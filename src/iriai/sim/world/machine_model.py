@@ -11,14 +11,10 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from random import Random
 
-from iriai.broker.core import Broker
-from iriai.broker.federation.federation import Federation
-from iriai.broker.state.state import BrokerSettings
 from iriai.config.reader import Configuration
-from iriai.home.core import Home
+from iriai.machine.composition import CoreSettings, compose
 from iriai.machine.core import Machine, MachineEvent, Turn
 from iriai.model.ad import MachineAd
 from iriai.model.admission_rules import HomeRules
@@ -28,14 +24,9 @@ from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason
 from iriai.model.resources import Resources
-from iriai.node.core import Node
-from iriai.node.settings import NodeSettings
 from iriai.plugins.orders import order_named
-from iriai.policy.accounting.decay import ChargeRule
-from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.draw.order import OrderSettings
 from iriai.policy.placement.policy_api import PlanSource
-from iriai.protocol.election.election import Election
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
@@ -187,45 +178,23 @@ class SimulatedMachine:
         return words
 
     def _from_store(self, now: Instant) -> Machine:
-        plan, state = self.plan, self.store.load()
-        node_rng, broker_rng = self._rng
-        configuration = plan.configuration
-        order = configuration.order
-        node = home = None
-        if Part.NODE in plan.parts:
-            node_settings = NodeSettings(
-                plan.name,
-                plan.capacity,
-                ChargeRule.of(order),
-                decay_of(order),
-                plan.speed,
-                f"boot-{self.boots}",
-                configuration.jobs.end_slack_s,
-                plan.load_max,
-                self.refusal_of,
-                plan.ad,
-            )
-            node = Node(
-                node_settings,
-                node_rng,
-                state.incarnation + 1,
-                state.claims,
-                state.ledger,
-                now,
-                state.drained,
-            )
-        if Part.HOME in plan.parts:
-            home = Home(plan.name, state.next_number, state.jobs, state.ended)
-        named = order_named(order.name, OrderSettings(order.usage_floor_s))
-        settings = BrokerSettings(configuration, named, plan.policy)
-        make_broker = partial(Broker, settings, broker_rng, plan.name, Federation)
-        if plan.cluster:
-            election = Election(plan.name, plan.cluster)
-            return Machine(
-                plan.name, node, home, None, succession=election, make_broker=make_broker
-            )
-        broker = make_broker() if Part.BROKER in plan.parts else None
-        return Machine(plan.name, node, home, broker, broker_at=plan.broker_at)
+        plan, order = self.plan, self.plan.configuration.order
+        settings = CoreSettings(
+            plan.name,
+            plan.parts,
+            plan.configuration,
+            order_named(order.name, OrderSettings(order.usage_floor_s)),
+            plan.policy,
+            plan.capacity,
+            plan.speed,
+            plan.load_max,
+            f"boot-{self.boots}",
+            self.refusal_of,
+            plan.ad,
+            plan.cluster,
+            plan.broker_at,
+        )
+        return compose(settings, self.store.load(), *self._rng, now)
 
     # --- the launcher ----------------------------------------------------------------------------
 

@@ -1,0 +1,106 @@
+"""Composes the parts of a machine from settings and store, for the daemon and the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from iriai.broker.core import Broker
+from iriai.broker.federation.federation import Federation
+from iriai.broker.state.other_clusters import OtherClusters
+from iriai.broker.state.state import BrokerSettings
+from iriai.config.reader import Configuration
+from iriai.home.core import Home
+from iriai.machine.core import Machine
+from iriai.model.ad import MachineAd
+from iriai.model.instant import Instant
+from iriai.model.resources import Resources
+from iriai.model.snapshot import StoredState
+from iriai.node.core import Node
+from iriai.node.settings import JudgeUser, NodeSettings, admit_everybody
+from iriai.policy.accounting.decay import ChargeRule
+from iriai.policy.accounting.decay_rule import decay_of
+from iriai.policy.draw.order import Order
+from iriai.policy.placement.policy_api import PlanSource
+from iriai.protocol.election.election import Election
+from iriai.protocol.messages.effects import Part
+
+
+@dataclass(frozen=True, slots=True)
+class CoreSettings:
+    """What a machine is, apart from what it stored."""
+
+    name: str
+    parts: tuple[Part, ...]
+    """Where brokers are elected the broker is not among them."""
+    configuration: Configuration
+    order: Order
+    """That of `configuration`."""
+    plan: PlanSource | None = None
+    """A policy from a file, instead of draws and backfill."""
+    capacity: Resources = Resources()
+    speed: float = 1.0
+    load_max: float | None = None
+    boot_id: str = ""
+    judge_user: JudgeUser = admit_everybody
+    ad: MachineAd | None = None
+    """What it says of itself; None: its capacity."""
+    cluster: str = ""
+    """The cluster that elects its broker; empty without an election."""
+    broker_at: str = ""
+    """The machine of its broker where none is elected; empty: itself."""
+
+
+def compose(
+    settings: CoreSettings,
+    stored: StoredState,
+    node_rng: Random,
+    broker_rng: Random,
+    now: Instant,
+    others_here: Callable[[], Iterable[str]] = tuple,
+) -> Machine:
+    """Return the parts of a machine as one, from what its store gave back.
+
+    `others_here` are the other machines on its host, which descriptors can be passed to.
+    """
+    name, configuration, cluster = settings.name, settings.configuration, settings.cluster
+    node = home = None
+    if Part.NODE in settings.parts:
+        node = _node(settings, stored, node_rng, now)
+    own = (name,) if node is not None else ()
+    if Part.HOME in settings.parts:
+        beside = (lambda: (*own, *others_here()) or (name,)) if cluster else tuple
+        home = Home(name, stored.next_number, stored.jobs, stored.ended, beside)
+    make_broker = partial(
+        Broker,
+        BrokerSettings(configuration, settings.order, settings.plan),
+        broker_rng,
+        name,
+        Federation if cluster else OtherClusters,
+    )
+    if not cluster:
+        broker = make_broker() if Part.BROKER in settings.parts else None
+        return Machine(name, node, home, broker, broker_at=settings.broker_at)
+    section = configuration.cluster
+    election = Election(name, cluster, section.broker or "", section.silence_s)
+    return Machine(name, node, home, None, succession=election, make_broker=make_broker)
+
+
+def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant) -> Node:
+    order = settings.configuration.order
+    node_settings = NodeSettings(
+        settings.name,
+        settings.capacity,
+        ChargeRule.of(order),
+        decay_of(order),
+        settings.speed,
+        settings.boot_id,
+        settings.configuration.jobs.end_slack_s,
+        settings.load_max,
+        settings.judge_user,
+        settings.ad,
+    )
+    incarnation = stored.incarnation + 1
+    return Node(node_settings, rng, incarnation, stored.claims, stored.ledger, now, stored.drained)
