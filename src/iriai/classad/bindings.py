@@ -10,11 +10,11 @@ from iriai.classad.unparse import literal_text
 from iriai.model.ad import Value
 
 ATTRIBUTES_MAX = 6
-"""As many as a person takes in at a glance."""
+"""Attributes in one explanation: as many as a person reads."""
 
 
 def values_of(expression: Expression, my: Mapping[str, Value], target: Mapping[str, Value]) -> str:
-    """`Memory is 7951, LoadAvg is 0.3`; names of both ads are keys, in small letters."""
+    """Return text as `Memory is 7951, LoadAvg is 0.3`; names of both ads are lower-case keys."""
     found: dict[str, str] = {}
     for each in expression.attributes():
         value = _value(each, my, target)

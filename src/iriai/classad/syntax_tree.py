@@ -13,39 +13,39 @@ class Absent(Enum):
     """The absence of a value."""
 
     UNDEFINED = "undefined"
-    """An attribute that an ad does not have, or what depends on it."""
+    """The value of a missing attribute, and of expressions that depend on it."""
     ERROR = "error"
-    """What makes no sense, as a text that is added to a number."""
+    """The value of an invalid operation, as of a text that is added to a number."""
 
 
 UNDEFINED, ERROR = Absent.UNDEFINED, Absent.ERROR
 Result = Value | Absent
-"""What an expression may come to, where lists are not asked for."""
+"""The values of an expression, except lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value as it stands."""
+    """A constant."""
 
     value: Result
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of an ad: with scope MY or TARGET of that one, else of the first that has it."""
+    """An attribute of an ad: with scope MY or TARGET of that ad, else of the first that has it."""
 
     scope: str
     name: str
 
     @property
     def key(self) -> str:
-        """Names mean the same in small and in capital letters."""
+        """The name in lower case, since case does not matter."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    """`! - + ~` and what follows."""
+    """`! - + ~` and the operand."""
 
     operator: str
     operand: Node
@@ -53,7 +53,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Two operands, of all operators but those below."""
+    """Two operands, with any operator except those below."""
 
     operator: str
     left: Node
@@ -79,7 +79,7 @@ class Conditional:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """`value ?: otherwise`: the second where the first is undefined."""
+    """`value ?: otherwise`: the second if the first is undefined."""
 
     value: Node
     otherwise: Node
@@ -104,7 +104,7 @@ Node = Literal | Attribute | Unary | Binary | Chain | Conditional | Default | Ca
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes right below."""
+    """Return the child nodes."""
     match node:
         case Unary(_, operand):
             return (operand,)
@@ -121,7 +121,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def attributes(node: Node) -> Iterator[Attribute]:
-    """All attributes that an expression mentions, as often as it does."""
+    """Yield all attributes that an expression mentions, with repetitions."""
     if isinstance(node, Attribute):
         yield node
     for child in children(node):

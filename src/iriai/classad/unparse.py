@@ -23,7 +23,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\
 
 
 def literal_text(value: Result) -> str:
-    """A value as it is written in an expression."""
+    """Return a value as it is written in an expression."""
     match value:
         case Absent():
             return value.value
@@ -39,12 +39,12 @@ def literal_text(value: Result) -> str:
 
 
 def text_of(node: Node) -> str:
-    """The expression as it is shown, kept and sent: with no more parentheses than it needs."""
+    """Return the canonical text of an expression, with no superfluous parentheses."""
     return _text(node)[0]
 
 
 def _text(node: Node) -> tuple[str, int]:
-    """The text, and how strongly it holds together."""
+    """Return the text, and its precedence."""
     match node:
         case Literal(value):
             return literal_text(value), _PRIMARY
@@ -76,6 +76,6 @@ def _listed(nodes: tuple[Node, ...]) -> str:
 
 
 def _within(node: Node, level: int) -> str:
-    """As an operand of what holds together as strongly as `level`."""
+    """Return the text as an operand of an operator of precedence `level`."""
     text, own = _text(node)
     return text if own >= level else f"({text})"
