@@ -38,7 +38,7 @@ class Lab:
     def __init__(self, ume: Installation, take: Installation, directory: Path) -> None:
         self.ume, self.take = ume, take
         self.directory = directory
-        self.address = parse_token(say(ume, "token")["text"], TokenKind.JOIN).address
+        self.address = parse_token(say(ume, "token")["text"], TokenKind.JOIN).addresses[0]
 
     def member(self, name: str) -> MachineIdentity:
         """A machine that the cluster's issuer signed, with a key that no daemon has."""

@@ -149,7 +149,7 @@ def test_a_machine_joins_and_both_see_each_other(ume: Installation, momo: Instal
 
     state = ClusterState(momo.paths.cluster)
     before = state.identity.certificate.der
-    renew(state, [parse_token(token, TokenKind.JOIN).address])
+    renew(state, [parse_token(token, TokenKind.JOIN).addresses[0]])
     assert ClusterState(momo.paths.cluster).identity.certificate.der != before
 
     assert join(momo, token, code=3)["error"]["code"] == "already-member"
@@ -164,7 +164,7 @@ def test_what_does_not_let_a_machine_in_is_named_and_writes_nothing(
     with machine("kaki") as kaki:
         join(kaki, used)
     ended = new_token(ume, "--expires", "0.1")
-    address = parse_token(used, TokenKind.JOIN).address
+    address = parse_token(used, TokenKind.JOIN).addresses[0]
     for words, token, code in [
         ((), used, "token-used"),
         ((), ended, "token-expired"),

@@ -111,7 +111,7 @@ class Target:
         say(installation, "cluster", "create", "lab")
         until(installation.runs_tasks, "the machine, in a cluster now")
         token = parse_token(say(installation, "token")["text"], TokenKind.JOIN)
-        host, port = token.address.split(":")
+        host, port = token.addresses[0].split(":")
         self.address = host, int(port)
         self._directory = directory
         self._numbers = count(1)

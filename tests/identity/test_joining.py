@@ -60,7 +60,7 @@ class Lab:
     def token(self, lifetime_s: float = 3600.0, machine: str = "", bundle: bytes = b"") -> Token:
         randomness = secrets.token_bytes(RANDOM_BYTES)
         fingerprint = self.state.trust.authority.fingerprint
-        token = Token.make(TokenKind.JOIN, randomness, fingerprint, "ume:6174")
+        token = Token.make(TokenKind.JOIN, randomness, fingerprint, ["ume:6174"])
         now_s = self.clock()
         sealed = seal_to_secret(bundle, token.secret) if bundle else b""
         entry = IssuedToken(

@@ -12,7 +12,7 @@ from iriai.classad.columns import ColumnVector, Data, NotCovered, ValueType
 from iriai.model.ad import Value
 
 ROWS_MIN = 16
-"""Initial number of rows of a column; it doubles when needed."""
+"""Columns begin with room for so many rows, and double."""
 _KINDS: Mapping[type, ValueType] = {
     bool: ValueType.BOOL,
     int: ValueType.INT,
@@ -28,7 +28,7 @@ _TYPES: Mapping[ValueType, type] = {
 
 
 def folded(text: str) -> bytes:
-    """Return the text that `==` and `<` compare: its bytes, ASCII letters in lower case."""
+    """What `==` and `<` see of a text: its bytes, with the capital letters of ASCII small."""
     return text.encode("utf-8", "surrogatepass").lower()
 
 
@@ -41,17 +41,17 @@ class Texts:
         self._folded: list[bytes] = []
         """Each folded text once, in order."""
         self._places = np.zeros(0, np.int64)
-        """By code: twice the position of its folded text there, plus one."""
+        """By code: twice the place of its folded text there, plus one."""
 
     def code(self, text: str) -> int:
-        """Return the code of a text; add the text if it is new."""
+        """The code of a text, which is new perhaps."""
         code = self.codes.setdefault(text, len(self._all))
         if code == len(self._all):
             self._all.append(text)
         return code
 
     def places(self) -> NDArray[np.int64]:
-        """Return, by code, the sort position of each text; equal positions are equal to `==`."""
+        """By code, where each text stands in order; equal places are equal to `==`."""
         if len(self._places) != len(self._all):
             each = [folded(text) for text in self._all]
             self._folded = sorted(dict.fromkeys(each))
@@ -76,9 +76,9 @@ class _Stored:
         self.kinds = np.zeros(rows, np.uint8)
         self.data: dict[ValueType, Data] = {}
         self.count: dict[ValueType, int] = {}
-        """The number of rows of each kind."""
+        """How many rows are of each kind."""
         self.other: ColumnVector | None = None
-        """The column as last computed; None: something changed since."""
+        """All rows as they were last asked for; None: something changed since."""
 
     def grow(self, rows: int) -> None:
         self.kinds = np.resize(self.kinds, rows) if len(self.kinds) else np.zeros(rows, np.uint8)
@@ -131,7 +131,7 @@ class AdTable:
         self._room = 0
 
     def add(self, ad: Mapping[str, Value]) -> int:
-        """Add a row; return its number."""
+        """A new row."""
         row = self.rows
         self.rows += 1
         self._ads.append({})
@@ -146,7 +146,7 @@ class AdTable:
         return row
 
     def put(self, row: int, ad: Mapping[str, Value]) -> list[str]:
-        """Replace the ad of a row; return the keys of the changed attributes."""
+        """A row is this ad from now on; the keys of the attributes that changed."""
         old, new = self._ads[row], {name.lower(): value for name, value in ad.items()}
         gone = [key for key in old if key not in new]
         changed = gone + [
@@ -160,7 +160,7 @@ class AdTable:
         return changed
 
     def change(self, row: int, key: str, value: Value) -> bool:
-        """Replace one attribute of a row; return whether it changed."""
+        """One attribute of a row is this from now on; whether it was another."""
         old = self._ads[row].get(key)
         if old == value and type(old) is type(value):
             return False
@@ -169,14 +169,14 @@ class AdTable:
         return True
 
     def ad(self, row: int) -> Mapping[str, Value]:
-        """Return the ad of a row, with names in lower case."""
+        """The ad of a row, names in small letters."""
         return self._ads[row]
 
     def column(self, key: str) -> ColumnVector | None:
-        """Return an attribute of all rows, undefined where it is absent; None: no row has it.
+        """An attribute of all rows, undefined where it is absent; None: no row has it.
 
         Raises:
-            NotCovered: it has values of different kinds.
+            NotCovered: it is of different kinds.
         """
         stored = self._stored.get(key)
         if stored is None or not stored.count:

@@ -10,11 +10,11 @@ from iriai.classad.unparse import literal_text
 from iriai.model.ad import Value
 
 ATTRIBUTES_MAX = 6
-"""Attributes in one explanation: as many as a person reads."""
+"""As many as a person takes in at a glance."""
 
 
 def values_of(expression: Expression, my: Mapping[str, Value], target: Mapping[str, Value]) -> str:
-    """Return text as `Memory is 7951, LoadAvg is 0.3`; names of both ads are lower-case keys."""
+    """`Memory is 7951, LoadAvg is 0.3`; names of both ads are keys, in small letters."""
     found: dict[str, str] = {}
     for each in expression.attributes():
         value = _value(each, my, target)

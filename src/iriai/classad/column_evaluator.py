@@ -89,13 +89,13 @@ class ColumnEvaluator:
         self._one = one
         self._rows_are_my = rows_are_my
         self.doubtful: Bools | None = None
-        """Rows whose value `reference_evaluator` must compute; None: none."""
+        """Rows whose answer is to be asked of `reference_evaluator`; None: none."""
 
     def evaluate(self, node: Node) -> ColumnVector:
-        """Return the column of an expression.
+        """The column of an expression.
 
         Raises:
-            NotCovered: `reference_evaluator` must compute all rows.
+            NotCovered: `reference_evaluator` is to be asked for all rows.
         """
         with np.errstate(all="ignore"):
             return self._of(node)
@@ -205,7 +205,7 @@ class ColumnEvaluator:
         return ColumnVector(ValueType.BOOL, _COMPARE[operator](*values), undefined, error)
 
     def _order(self, left: ColumnVector, right: ColumnVector) -> tuple[Data, Data]:
-        """Return numbers that compare as the texts do."""
+        """Of texts, numbers that compare as they do."""
         if left.text is None or right.text is None:
             return self._places(left), self._places(right)
         first, second = folded(left.text), folded(right.text)
@@ -218,7 +218,7 @@ class ColumnEvaluator:
         return self._texts.places()[column.data]
 
     def _same(self, left: ColumnVector, right: ColumnVector) -> Bools:
-        """Return rows in which both have the same kind and are identical."""
+        """Rows where both are of one kind and equal, letter by letter."""
         valued = without(np.ones(1, np.bool_), *(left.undefined, left.error))
         valued = without(valued, right.undefined, right.error)
         if left.kind is not right.kind or left.kind is ValueType.NOTHING:
@@ -240,7 +240,7 @@ class ColumnEvaluator:
         return np.equal(self._codes(left), self._codes(right))
 
     def _codes(self, column: ColumnVector) -> Data:
-        """Return numbers that are equal if the texts are identical; -1: it is not in the table."""
+        """Of texts, numbers that are equal where they are the same; -1: none of the table's."""
         if column.text is not None:
             return np.array([self._texts.codes.get(column.text, -1)])
         assert column.data is not None
@@ -275,7 +275,7 @@ class ColumnEvaluator:
 
 
 def constant(value: Result) -> ColumnVector:
-    """Return a column with the same value in all rows."""
+    """The same in all rows."""
     match value:
         case Absent():
             return undefined_column() if value is UNDEFINED else error_column()

@@ -1,10 +1,10 @@
 """Columns of values of one expression over many ads, and the operators on them.
 
-A column has one kind of value, and rows that are undefined or an error; every operator is a few
-NumPy operations, for any number of ads. A case that does not fit (an attribute with numbers in some
-ads and texts in others) raises `NotCovered`, and single rows that only the library can decide (a
-division by zero, a number out of range) are marked as doubtful: `reference_evaluator` computes
-both. Importing this module loads NumPy.
+A column has one kind of value, beside what is undefined or an error; every operator is a few NumPy
+operations, whatever the number of ads. What does not fit into that (an attribute that is a number
+here and a text there) is `NotCovered`, and single rows whose answer is the library's own affair (a
+division by nothing, a number beyond all numbers) are marked as doubtful: both are asked of
+`reference_evaluator`. Importing this module loads NumPy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Data = NDArray[Any]
 
 
 class NotCovered(Exception):
-    """Raised if columns cannot compute the value; `reference_evaluator` can."""
+    """Columns have no answer; `reference_evaluator` has."""
 
 
 class ValueType(IntEnum):
@@ -44,22 +44,22 @@ class ColumnVector:
 
     kind: ValueType
     data: Data | None
-    """None for NOTHING, and for a text that is the same in all rows. For texts their codes."""
+    """None of NOTHING, and of a text that is the same in all rows. Of texts their codes."""
     undefined: Bools | None = None
-    """Rows with this property; None: no row has it."""
+    """Rows that are; None: none is."""
     error: Bools | None = None
     text: str | None = None
-    """The text of all rows, if it is the same."""
+    """The text that all rows are."""
 
     def truths(self) -> Bools:
-        """Return rows that count as true: numbers other than 0 do."""
+        """Rows that count as true: numbers do that are not 0."""
         if self.kind not in NUMBERS:
             return np.zeros(1, np.bool_)
         assert self.data is not None
         return without(self.data != 0, self.undefined, self.error)
 
     def taken(self, rows: NDArray[np.intp]) -> ColumnVector:
-        """Return the column of some rows only."""
+        """The same of some rows only."""
 
         def part(array: Data | None) -> Data | None:
             return array if array is None or len(array) == 1 else array[rows]
@@ -70,14 +70,14 @@ class ColumnVector:
 
 
 def either(first: Bools | None, second: Bools | None) -> Bools | None:
-    """Return rows in either of two masks; None: none is."""
+    """Rows that are in one of two masks; None: none is."""
     if first is None:
         return second
     return first if second is None else first | second
 
 
 def without(rows: Bools, *others: Bools | None) -> Bools:
-    """Return rows in none of the others."""
+    """Rows that are in none of the others."""
     for other in others:
         if other is not None:
             rows = rows & ~other
@@ -85,17 +85,17 @@ def without(rows: Bools, *others: Bools | None) -> Bools:
 
 
 def undefined_column() -> ColumnVector:
-    """Return a column that is undefined in all rows."""
+    """Undefined in all rows."""
     return ColumnVector(ValueType.NOTHING, None, np.ones(1, np.bool_))
 
 
 def error_column() -> ColumnVector:
-    """Return a column that is an error in all rows."""
+    """An error in all rows."""
     return ColumnVector(ValueType.NOTHING, None, None, np.ones(1, np.bool_))
 
 
 def strict(left: ColumnVector, right: ColumnVector) -> tuple[Bools | None, Bools | None]:
-    """Return rows in which an operator of two operands is undefined, and an error."""
+    """Where an operator that needs both is undefined, and where it is an error."""
     error = either(left.error, right.error)
     undefined = either(left.undefined, right.undefined)
     if undefined is not None and error is not None:
@@ -104,7 +104,7 @@ def strict(left: ColumnVector, right: ColumnVector) -> tuple[Bools | None, Bools
 
 
 def no_sense(*operands: ColumnVector) -> ColumnVector:
-    """Return the result for kinds that cannot be combined: an error in rows with values."""
+    """Values of these kinds do not go together: an error where there are any."""
     undefined: Bools | None = None
     error: Bools | None = None
     for operand in operands:
@@ -116,7 +116,7 @@ def no_sense(*operands: ColumnVector) -> ColumnVector:
 
 
 def numbers(column: ColumnVector) -> Data:
-    """Return the data of a column of numbers, with truth values as 0 and 1."""
+    """The data of a column of numbers, truths as 0 and 1."""
     assert column.data is not None
     return column.data.astype(np.int64) if column.kind is ValueType.BOOL else column.data
 
@@ -125,7 +125,7 @@ def numbers(column: ColumnVector) -> Data:
 
 
 class Logic:
-    """A column of truth values: each row is one of true, false, undefined and error."""
+    """A column as truth: each row is one of true, false, undefined and error."""
 
     __slots__ = ("error", "false", "true", "undefined")
 
@@ -143,18 +143,18 @@ class Logic:
             self.false = without(~value, self.undefined, self.error)
 
     def negated(self) -> Logic:
-        """Return the negation."""
+        """Exchange true and false."""
         self.true, self.false = self.false, self.true
         return self
 
 
 def conjunction(first: ColumnVector, second: ColumnVector) -> ColumnVector:
-    """Return `first && second`: false decides, then an error, then undefined."""
+    """`first && second`: false decides, then an error, then what is undefined."""
     return _joined(Logic(first), Logic(second))
 
 
 def disjunction(first: ColumnVector, second: ColumnVector) -> ColumnVector:
-    """Return `first || second`: true decides, then an error, then undefined."""
+    """`first || second`: true decides, then an error, then what is undefined."""
     neither = _joined(Logic(first).negated(), Logic(second).negated())
     assert neither.data is not None
     return ColumnVector(ValueType.BOOL, ~neither.data, neither.undefined, neither.error)
@@ -176,7 +176,7 @@ def _joined(left: Logic, right: Logic) -> ColumnVector:
 
 
 def negation(operand: ColumnVector) -> ColumnVector:
-    """Return `!operand`."""
+    """`!operand`."""
     logic = Logic(operand)
     return ColumnVector(ValueType.BOOL, logic.false, logic.undefined, logic.error)
 
@@ -185,7 +185,7 @@ def negation(operand: ColumnVector) -> ColumnVector:
 
 
 def choice(condition: ColumnVector, then: ColumnVector, otherwise: ColumnVector) -> ColumnVector:
-    """Return `condition ? then : otherwise`."""
+    """`condition ? then : otherwise`."""
     logic = Logic(condition)
     chosen = selected(logic.true, then, otherwise)
     undefined, error = chosen.undefined, chosen.error
@@ -198,7 +198,7 @@ def choice(condition: ColumnVector, then: ColumnVector, otherwise: ColumnVector)
 
 
 def selected(rows: Bools, these: ColumnVector, others: ColumnVector) -> ColumnVector:
-    """Return `these` in some rows, and `others` elsewhere; raise `NotCovered` if kinds differ."""
+    """`these` in some rows, and `others` elsewhere; raises `NotCovered` where kinds differ."""
     undefined = _selected_mask(rows, these.undefined, others.undefined)
     error = _selected_mask(rows, these.error, others.error)
     if others.kind is ValueType.NOTHING or these.kind is ValueType.NOTHING:

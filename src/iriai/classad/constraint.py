@@ -14,19 +14,19 @@ from iriai.model.problem import UsageProblem
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A requirement that holds if both halves do; None: always."""
+    """Holds where both halves do; None: always."""
 
     lasting: Expression | None
-    """The clauses that mention no attribute which changes by itself."""
+    """The clauses that mention nothing which changes by itself."""
     changing: Expression | None
     """The others."""
     keys: frozenset[str]
-    """The attributes that it mentions."""
+    """Attributes that it mentions."""
     problem: str = ""
-    """Why it is invalid, so that it never holds: an ad of another machine may contain anything."""
+    """Why it cannot be used, and so never holds: an ad of another machine may say anything."""
 
     def clauses(self) -> tuple[Expression, ...]:
-        """Return all clauses."""
+        """What must all hold."""
         halves = (self.lasting, self.changing)
         return tuple(clause for half in halves if half is not None for clause in half.clauses())
 
@@ -35,7 +35,7 @@ ALWAYS = Constraint(None, None, frozenset())
 
 
 def condition(text: str, *, patterns: bool = False) -> Constraint:
-    """Return the condition of `text`; empty: always true."""
+    """The condition that `text` says; empty: always."""
     if not text:
         return ALWAYS
     try:

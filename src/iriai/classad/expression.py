@@ -10,40 +10,39 @@ from iriai.classad.unparse import text_of
 from iriai.model.problem import UsageProblem
 
 EXPRESSION_BYTES_MAX = 16_384
-"""Limit of an expression: requirements need much less; a generated list of ten thousand names
+"""What is said of a machine can be said in much less; a machine-made list of ten thousand names
 belongs into an attribute of the machines."""
 
 LEVELS_MAX = 300
-"""HTCondor's library refuses expressions of more than 400 levels, and counts each `&&` of a chain
-as one level. So this limits the length of a chain."""
+"""HTCondor's library gives up on what has more than 400 levels, and counts each `&&` of a chain as
+one. So a chain may be about as long as this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A parsed expression; equal if the texts are."""
+    """Equal where the texts are."""
 
     text: str
-    """The canonical text: the same for expressions that differ only in spaces and superfluous
-    parentheses."""
+    """The same for expressions that differ in spaces and needless parentheses only."""
     node: Node
 
     def clauses(self) -> tuple[Expression, ...]:
-        """The clauses: the operands of an `&&` at the top, else the whole."""
+        """What must all hold: the parts of an `&&` at the top, else the whole."""
         node = self.node
         if isinstance(node, Chain) and node.operator == "&&":
             return tuple(Expression(text_of(part), part) for part in node.parts)
         return (self,)
 
     def attributes(self) -> tuple[Attribute, ...]:
-        """The attributes that it mentions, each once, in their order."""
+        """Which it mentions, each once, in the order in which they stand."""
         return tuple(dict.fromkeys(attributes(self.node)))
 
 
 def parse_expression(text: str, where: str, *, patterns: bool = False) -> Expression:
-    """Return the expression `text`; `where` names it in messages.
+    """The expression `text`; `where` names what it is the value of, for messages.
 
     Raises:
-        UsageProblem: it is invalid, or over a limit: what, where, and what is right.
+        UsageProblem: it cannot be understood, or is over a limit: what, where, and what is right.
     """
     if len(text.encode()) > EXPRESSION_BYTES_MAX:
         raise UsageProblem(
@@ -66,7 +65,7 @@ def parse_expression(text: str, where: str, *, patterns: bool = False) -> Expres
 
 
 def _levels(node: Node) -> int:
-    """Return the levels as HTCondor's library counts them, with every operand in parentheses."""
+    """As HTCondor's library counts them, where every operand stands in parentheses."""
     below = [_levels(child) for child in children(node)]
     if isinstance(node, Chain):
         last = len(below) - 1

@@ -1,9 +1,8 @@
 """The functions that an expression may call.
 
-A function is allowed if its result depends on its arguments alone, and if it ends soon for any
-arguments. Functions that read the clock, random numbers, the environment or the machine are
-refused, and so are those that evaluate a text as an expression. Patterns can take very long: they
-are only for a person who asks once.
+Those are allowed whose answer depends on their arguments alone, and which end soon whatever they
+are given. What reads the clock, the dice, the environment or the machine is refused, and so is what
+evaluates a text as an expression. Patterns can take for ever: they are for a person who asks once.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ ALLOWED = {
         "versionCmp",
     )
 }
-"""By their names in lower case: the names as they are written."""
+"""By their names in small letters, as they are written."""
 PATTERNS = {
     name.lower(): name
     for name in ("regexp", "regexps", "regexpMember", "stringListRegexpMember", "replace")
 }
-"""Allowed in `iriai match`, where the user waits for the answer."""
+"""Allowed in `iriai match`, where the one who asks waits for the answer."""
 CLOCKS = frozenset(
     ("time", "currenttime", "daytime", "absTime".lower(), "relTime".lower(), "formatTime".lower())
 )
@@ -60,7 +59,7 @@ DICE = frozenset(("random",))
 
 
 def why_not(name: str) -> str:
-    """Return why a function that is not allowed is refused."""
+    """Why a function that is not allowed is refused."""
     key = name.lower()
     if key in CLOCKS:
         return f"{name}() reads the clock"

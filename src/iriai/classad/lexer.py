@@ -10,7 +10,7 @@ from iriai.model.problem import UsageProblem
 
 
 class Lexeme(NamedTuple):
-    """One token."""
+    """One word."""
 
     kind: str
     """`number`, `text`, `name`, `operator`, or `end` behind the last one."""
@@ -38,11 +38,11 @@ _MISTAKES = {
         "expressions have no records; lists are written {a, b} and asked with member()",
     ),
 }
-"""By the first character that begins no token: its name, and what to write instead."""
+"""By the sign that no token begins with: what it is, and what to write instead."""
 
 
 def syntax_problem(text: str, position: int, what: str, hint: str) -> UsageProblem:
-    """Return an error at a position, which the message shows."""
+    """A mistake at a place, which is shown."""
     start = max(0, position - 20)
     shown = text[start : position + 20]
     place = f"at character {position + 1}"
@@ -53,10 +53,10 @@ def syntax_problem(text: str, position: int, what: str, hint: str) -> UsageProbl
 
 
 def tokens(text: str) -> Iterator[Lexeme]:
-    """Return the tokens of `text`, and one `end`.
+    """The words of `text`, and one `end`.
 
     Raises:
-        UsageProblem: characters that are not a token, with their position.
+        UsageProblem: something that is no word, with its place.
     """
     position = 0
     while position < len(text):

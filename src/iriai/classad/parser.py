@@ -1,8 +1,7 @@
 """The parser of expressions, with the precedence of ClassAds, which is that of C.
 
-It refuses forms that HTCondor's library reads and this parser does not (records, subscripts, quoted
-names, octal and hexadecimal numbers, comments), so an accepted expression has the same meaning in
-both.
+What HTCondor's library would read and we do not (records, subscripts, names in quotes, octal and
+hexadecimal numbers, comments) is refused, so that what is accepted means the same to both.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from iriai.classad.syntax_tree import (
 from iriai.model.problem import UsageProblem
 
 DEPTH_MAX = 50
-"""Nesting of parentheses, operators and functions. Nobody writes more by hand; each level costs a
-few calls of every function that walks over the tree."""
+"""Of parentheses, operators and functions in each other. Nobody writes more by hand; each level
+costs a few calls of everything that walks over the tree."""
 INTEGER_MAX = 2**63 - 1
-"""The largest number of the language."""
+"""The largest that the language can hold."""
 INTEGER_DIGITS = len(str(INTEGER_MAX))
 """Python refuses to read numbers of some thousands of digits."""
 SCOPES = ("MY", "TARGET")
 FORBIDDEN = ("requirements", "rank")
-"""Attributes of an ad that are expressions themselves: they could refer to each other in a loop."""
+"""Attributes of an ad that are expressions themselves: they could refer to each other for ever."""
 
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("||",),
@@ -69,7 +68,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
 
 def parse(text: str, *, patterns: bool = False) -> Node:
-    """Return the tree of `text`; with `patterns`, functions with patterns are permitted.
+    """The tree of `text`; with `patterns`, functions that look for them may be called.
 
     Raises:
         UsageProblem: what is wrong, where, and what would be right.
@@ -78,7 +77,7 @@ def parse(text: str, *, patterns: bool = False) -> Node:
 
 
 class _Parser:
-    """A parser of one expression."""
+    """Reads one expression."""
 
     def __init__(self, text: str, patterns: bool) -> None:
         self._text = text
@@ -106,7 +105,7 @@ class _Parser:
         return node
 
     def _binary(self, weakest: int) -> Node:
-        """Parse operators of at least that precedence."""
+        """What operators of at least that level hold together."""
         node = self._unary()
         count = 0
         while (level := LEVEL_OF.get(self._operator(), -1)) >= weakest:
@@ -133,7 +132,7 @@ class _Parser:
         return self._defaulted()
 
     def _defaulted(self) -> Node:
-        """Parse `?:`, which has the highest precedence of all operators, unexpectedly."""
+        """`?:` holds together more strongly than any other, which may surprise."""
         node = self._primary()
         count = 0
         while self._takes("?:"):
@@ -284,7 +283,7 @@ class _Parser:
 
 
 def joined(operator: str, left: Node, right: Node) -> Chain:
-    """Return one chain of both operands; the grouping of `&&` and `||` has no effect."""
+    """One chain of both; `&&` and `||` may be grouped as one likes."""
     parts: list[Node] = []
     for node in (left, right):
         if isinstance(node, Chain) and node.operator == operator:

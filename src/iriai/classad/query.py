@@ -27,7 +27,7 @@ def ask(
     *,
     rows_are_my: bool,
 ) -> Bools:
-    """Return for all rows or some whether it holds against the ad `one`, whose names are keys."""
+    """Of all rows or some, whether it holds against the ad `one`, whose names are keys."""
     question = _Question(expression, table, one, rows, rows_are_my)
     return question.answer(lambda column: column.truths(), _holds, np.bool_)
 
@@ -40,7 +40,7 @@ def ask_rank(
     *,
     rows_are_my: bool,
 ) -> NDArray[np.float64]:
-    """Return for all rows or some its value as a number; other values count as 0."""
+    """Of all rows or some, what it comes to as a number; what is none counts as 0."""
     question = _Question(expression, table, one, rows, rows_are_my)
     return question.answer(_rank_column, _rank, np.float64)
 
@@ -67,7 +67,7 @@ def _rank_column(column: ColumnVector) -> NDArray[np.float64]:
 
 
 class _Question:
-    """One expression, evaluated on some rows."""
+    """One expression, asked of some rows."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class _Question:
         of_result: Callable[[Result], _Each],
         kind: type[np.generic],
     ) -> NDArray[Any]:
-        """Return the values by row; `of_column` and `of_result` convert them."""
+        """By row; `of_column` and `of_result` turn what was found into what is wanted."""
         evaluator = ColumnEvaluator(
             self._table.texts, self._column, self._one, rows_are_my=self._rows_are_my
         )
@@ -118,7 +118,7 @@ class _Question:
         places: NDArray[np.intp],
         of_result: Callable[[Result], _Each],
     ) -> None:
-        """Evaluate rows one by one; rows with equal attributes of the expression only once."""
+        """One by one; rows that look alike to the expression are asked once."""
         from iriai.classad.reference_evaluator import evaluate
 
         keys = [each.key for each in self._expression.attributes()]

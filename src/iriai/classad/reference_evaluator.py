@@ -1,6 +1,6 @@
-"""The meaning of expressions: evaluation by HTCondor's own library.
+"""The meaning of expressions: evaluation as HTCondor's own library does it.
 
-Importing this module loads that library (15 MB), so it is imported only if an expression is in use.
+Importing this module loads that library (15 MB): whoever has no expression in use leaves it alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from iriai.model.ad import Value
 classad2.parseOne('MyType = "Machine"')
 
 EXPRESSIONS_KEPT = 1024
-"""Parsed expressions, for reuse; a machine gets few different ones."""
+"""Parsed, for the next time; a machine sees few different ones."""
 
 
 @lru_cache(EXPRESSIONS_KEPT)
@@ -31,7 +31,7 @@ def _tree(text: str) -> classad2.ExprTree:
 def evaluate(
     expression: Expression, my: Mapping[str, Value], target: Mapping[str, Value]
 ) -> Result:
-    """Return its value in the ad `my`, with `target` on the other side; a list is an error."""
+    """What it comes to in the ad `my`, with `target` on the other side; a list is an error."""
     scope, other = classad2.ClassAd(dict(my)), classad2.ClassAd(dict(target))
     found = _tree(expression.text).eval(scope, other)
     if isinstance(found, classad2.Value):
@@ -40,12 +40,12 @@ def evaluate(
 
 
 def holds(result: Result) -> bool:
-    """Return whether a value counts as true: numbers other than 0 do."""
+    """Whether that counts as true: numbers do that are not 0."""
     return isinstance(result, bool | int | float) and bool(result)
 
 
 def rank(result: Result) -> float:
-    """Return a rank as a number; other values count as 0."""
+    """A rank as a number: what is none counts as 0."""
     if not isinstance(result, bool | int | float):
         return 0.0
     return 0.0 if isnan(result) else float(result)

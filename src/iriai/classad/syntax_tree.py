@@ -13,39 +13,39 @@ class Absent(Enum):
     """The absence of a value."""
 
     UNDEFINED = "undefined"
-    """The value of a missing attribute, and of expressions that depend on it."""
+    """An attribute that an ad does not have, or what depends on it."""
     ERROR = "error"
-    """The value of an invalid operation, as of a text that is added to a number."""
+    """What makes no sense, as a text that is added to a number."""
 
 
 UNDEFINED, ERROR = Absent.UNDEFINED, Absent.ERROR
 Result = Value | Absent
-"""The values of an expression, except lists."""
+"""What an expression may come to, where lists are not asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant."""
+    """A value as it stands."""
 
     value: Result
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of an ad: with scope MY or TARGET of that ad, else of the first that has it."""
+    """An attribute of an ad: with scope MY or TARGET of that one, else of the first that has it."""
 
     scope: str
     name: str
 
     @property
     def key(self) -> str:
-        """The name in lower case, since case does not matter."""
+        """Names mean the same in small and in capital letters."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    """`! - + ~` and the operand."""
+    """`! - + ~` and what follows."""
 
     operator: str
     operand: Node
@@ -53,7 +53,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Two operands, with any operator except those below."""
+    """Two operands, of all operators but those below."""
 
     operator: str
     left: Node
@@ -79,7 +79,7 @@ class Conditional:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """`value ?: otherwise`: the second if the first is undefined."""
+    """`value ?: otherwise`: the second where the first is undefined."""
 
     value: Node
     otherwise: Node
@@ -104,7 +104,7 @@ Node = Literal | Attribute | Unary | Binary | Chain | Conditional | Default | Ca
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """Return the child nodes."""
+    """The nodes right below."""
     match node:
         case Unary(_, operand):
             return (operand,)
@@ -121,7 +121,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def attributes(node: Node) -> Iterator[Attribute]:
-    """Yield all attributes that an expression mentions, with repetitions."""
+    """All attributes that an expression mentions, as often as it does."""
     if isinstance(node, Attribute):
         yield node
     for child in children(node):

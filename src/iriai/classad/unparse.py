@@ -23,7 +23,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\
 
 
 def literal_text(value: Result) -> str:
-    """Return a value as it is written in an expression."""
+    """A value as it is written in an expression."""
     match value:
         case Absent():
             return value.value
@@ -39,12 +39,12 @@ def literal_text(value: Result) -> str:
 
 
 def text_of(node: Node) -> str:
-    """Return the canonical text of an expression, with no superfluous parentheses."""
+    """The expression as it is shown, kept and sent: with no more parentheses than it needs."""
     return _text(node)[0]
 
 
 def _text(node: Node) -> tuple[str, int]:
-    """Return the text, and its precedence."""
+    """The text, and how strongly it holds together."""
     match node:
         case Literal(value):
             return literal_text(value), _PRIMARY
@@ -76,6 +76,6 @@ def _listed(nodes: tuple[Node, ...]) -> str:
 
 
 def _within(node: Node, level: int) -> str:
-    """Return the text as an operand of an operator of precedence `level`."""
+    """As an operand of what holds together as strongly as `level`."""
     text, own = _text(node)
     return text if own >= level else f"({text})"

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from iriai.model.ad import Value
 
 UTC_OFFSET = "UtcOffset"
-"""Seconds that a machine's wall clocks are ahead of UTC."""
+"""Seconds that a machine's clocks on the wall are ahead of UTC."""
 CLOCK = frozenset({"currenttime", "clockmin", "clockday"})
 """Attributes that follow from the time, by key."""
 MEASURED = frozenset({"loadavg", "condorloadavg", "keyboardidle", "consoleidle"})
-"""Attributes that a machine measures periodically."""
+"""Attributes that a machine measures again and again."""
 CHANGING = CLOCK | MEASURED
 DAY_S, FIRST_DAY = 86_400, 4
 """1 January 1970 was a Thursday; HTCondor counts from Sunday."""
 
 
 def clock_attributes(wall_s: float, static: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the time on the machine with these attributes, by HTCondor's names.
+    """The time as the machine with these attributes has it, by HTCondor's names.
 
     ClockMin: minutes since midnight; ClockDay: 0 is Sunday; CurrentTime: seconds since 1970.
     """
@@ -34,7 +34,7 @@ def clock_attributes(wall_s: float, static: Mapping[str, Value]) -> dict[str, Va
 def load_attributes(
     load: float, foreign_load: float, keyboard_idle_s: float | None
 ) -> dict[str, Value]:
-    """The last measurements of a machine."""
+    """What a machine measured last."""
     found: dict[str, Value] = {
         "LoadAvg": float(load),
         "CondorLoadAvg": max(0.0, float(load) - float(foreign_load)),

@@ -16,9 +16,9 @@ def ask_to_join(token: Token, address: str, name: str, request: bytes) -> Joined
     `request` is the request for a certificate of its key. Raises the same as
     `client.remote.reach`, and `Refused` with the member's reason.
     """
-    channel = reach(token, address)
+    channel, address = reach(token, address)
     try:
-        body = Join(token.id, token.secret, name, request, time.time(), __version__)
+        body = Join(token.id, token.secret, name, request, time.time(), __version__, address)
         return channel.ask(body)
     finally:
         channel.close()

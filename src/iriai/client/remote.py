@@ -23,6 +23,8 @@ from iriai.wire.joining import AskAuthority, Authenticate, AuthorityShown
 
 CONNECT_WAIT_S = 10.0
 """Time after which a machine is considered off, or behind a firewall that drops packets."""
+TRY_WAIT_S = 3.0
+"""The same for one of several addresses of a machine."""
 CLOCK_OFF_S_MAX = 3600.0
 """Largest difference of two clocks that is not an error; see `identity.enrolment.registrar`."""
 _NO_CHECK_TIME = 0x20_0000
@@ -57,32 +59,51 @@ class TlsTransport(Transport):
         return self._tls.pending() > 0 or super()._is_readable(timeout_s)
 
 
-def reach(token: Token, address: str = "") -> RpcChannel:
+def reach(token: Token, address: str = "") -> tuple[RpcChannel, str]:
     """Connect to the machine that `token` names, or to the one at `address` (`HOST:PORT`).
+
+    Returns the connection, and the address that led there: those in the token are tried in turn.
 
     Raises:
         Refused: the machine is not in the token's cluster, or the clocks differ too much.
-        Unreachable: no machine answers at the address.
+        Unreachable: no machine answers at any address; all are named, with what is wrong at each.
     """
-    address = address or token.address
-    where = split_address(address)
-    shown = _fetch_authority(where, address)
+    tried = (address,) if address else token.addresses
+    wait_s = CONNECT_WAIT_S if len(tried) == 1 else TRY_WAIT_S
+    problems: list[Problem] = []
+    for each in tried:
+        try:
+            return _reach_at(token, each, wait_s), each
+        except (Refused, Unreachable) as problem:
+            problems.append(problem)
+    if len(problems) == 1:
+        raise problems[0]
+    family = next((Refused for each in problems if isinstance(each, Refused)), Unreachable)
+    raise family(
+        problems[0].code,
+        "; ".join(each.message for each in problems),
+        "give an address that leads to that machine: iriai join HOST:PORT",
+    )
+
+
+def _reach_at(token: Token, address: str, wait_s: float) -> RpcChannel:
+    shown = _fetch_authority(address, wait_s)
     if hashlib.sha256(shown.authority).hexdigest() != token.fingerprint:
         raise Refused(
             "foreign-authority",
             f"the machine at {address} is of another cluster than the token",
             "check the address; if it is right, the connection is intercepted: do not go on",
         )
-    return reach_member(shown.authority, address)
+    return reach_member(shown.authority, address, wait_s)
 
 
-def reach_member(authority: bytes, address: str) -> RpcChannel:
+def reach_member(authority: bytes, address: str, wait_s: float = CONNECT_WAIT_S) -> RpcChannel:
     """Connect to a member of the cluster of `authority` (DER); raise the same as `reach`."""
     context = _context()
     context.load_verify_locations(cadata=authority)
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VerifyFlags(_NO_CHECK_TIME)
-    connection = _connect(context, split_address(address), address)
+    connection = _connect(context, address, wait_s)
     certificate = connection.getpeercert() or {}
     if not _is_machine(certificate.get("subjectAltName", ())):
         connection.close()
@@ -100,7 +121,7 @@ def authenticated(token: Token) -> RpcChannel:
 
     The token is sent only to a machine that has proved that it is in the cluster.
     """
-    channel = reach(token)
+    channel, _ = reach(token)
     try:
         known = channel.ask(Authenticate(token.id, token.secret))
     except Problem:
@@ -126,11 +147,11 @@ def _is_machine(names: object) -> bool:
     return any(kind == "URI" and _MACHINE in value for kind, value in names)
 
 
-def _fetch_authority(where: tuple[str, int], address: str) -> AuthorityShown:
+def _fetch_authority(address: str, wait_s: float) -> AuthorityShown:
     """Fetch the certificate of the machine's authority; the caller must check its fingerprint."""
     context = _context()
     context.verify_mode = ssl.CERT_NONE
-    channel = RpcChannel(TlsTransport(_connect(context, where, address), address))
+    channel = RpcChannel(TlsTransport(_connect(context, address, wait_s), address))
     try:
         return channel.ask(AskAuthority())
     finally:
@@ -155,9 +176,9 @@ def _context() -> ssl.SSLContext:
     return context
 
 
-def _connect(context: ssl.SSLContext, where: tuple[str, int], address: str) -> ssl.SSLSocket:
+def _connect(context: ssl.SSLContext, address: str, wait_s: float) -> ssl.SSLSocket:
     try:
-        bare = socket.create_connection(where, CONNECT_WAIT_S)
+        bare = socket.create_connection(split_address(address), wait_s)
     except OSError as error:
         raise _unreachable(error, address) from None
     try:

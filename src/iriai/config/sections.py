@@ -222,7 +222,9 @@ class ClusterSection(msgspec.Struct, frozen=True):
     listen: Address = "0.0.0.0:6174"
     """Address and port where it accepts connections of other machines."""
     address: Address | None = None
-    """The address that it publishes. None: its full host name, and the port of `listen`."""
+    """An address at which others reach it, told before those of its interfaces, such as that of a
+    router that forwards to it. None: those of its interfaces and its full host name, with the port
+    of `listen`."""
     outward_only: bool = False
     """Whether other machines cannot connect to it: then it does not listen, keeps links open to two
     others, and is reached through them. It is never the broker."""

@@ -184,6 +184,7 @@ class Service:
             self._links,
             self._cluster.receive_document,
             self._inquirer,
+            self._cluster.addresses,
         )
         self._engine.carrier = network
         if self._jobs is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from iriai.model.problem import UsageProblem
@@ -12,6 +14,12 @@ DEFAULT_PORT = 6174
 ports that systems give to outgoing connections."""
 
 PORT = re.compile("[0-9]{1,5}")
+ADDRESS_TEXT = re.compile(r"[^\s:]{1,253}:\d{1,5}|\[[0-9a-fA-F:.%a-z]{2,60}\]:\d{1,5}")
+"""A published address: a host name or an IP address, IPv6 in brackets, and a port."""
+ADDRESSES_MAX = 8
+"""Addresses of one machine that others are told, and try in turn."""
+_ANY = {"0.0.0.0": ".", "::": ":"}  # noqa: S104 - nothing is bound here
+"""Hosts that stand for all addresses of a family, with what is in each address of it."""
 
 
 class Address(NamedTuple):
@@ -38,6 +46,23 @@ def parse_address(text: str) -> Address:
             "write HOST:PORT, as in ume.example.org:6174",
         )
     return Address(host, int(port))
+
+
+def published_addresses(
+    listen: Address, first: Iterable[str], interfaces: Iterable[str], host_name: str
+) -> tuple[str, ...]:
+    """Return the addresses at which a machine may be reached, the best first.
+
+    `first` are those that are configured or known to work, `interfaces` its IP addresses. Its name
+    comes last: where no name service knows it, an address works all the same.
+    """
+    if listen.host in _ANY:
+        mark = _ANY[listen.host]
+        hosts = [*(each for each in interfaces if mark in each), host_name]
+    else:
+        hosts = [listen.host]
+    told = dict.fromkeys((*first, *(str(Address(host, listen.port)) for host in hosts)))
+    return tuple(islice(filter(ADDRESS_TEXT.fullmatch, told), ADDRESSES_MAX))
 
 
 def _is_name(host: str) -> bool:

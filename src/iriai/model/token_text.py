@@ -1,15 +1,16 @@
-"""Tokens as text: one word with its purpose, its machine or user, an address, and a secret.
+"""Tokens as text: one word with its purpose, its machine or user, addresses, and a secret.
 
 `iriai-join-...` lets one machine in, `iriai-user-...` lets a person ask from elsewhere. The word
-carries the fingerprint of the cluster's authority, so whoever has it knows whom to believe, and an
-address. docs/spec/004-identity.md, section 3.
+carries the fingerprint of the cluster's authority, so whoever has it knows whom to believe, and the
+addresses of a machine. docs/spec/004-identity.md, section 3.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -17,8 +18,8 @@ import msgspec
 from iriai.model.bounds import KeyBytes, Name, decoded
 from iriai.model.problem import UsageProblem
 
-TOKEN_TEXT_LENGTH_MAX = 512
-"""Ours have about 150 letters."""
+TOKEN_TEXT_LENGTH_MAX = 1280
+"""Ours have some 150 to 200 letters; the longest names of machines would make 1,150."""
 SECRET_BYTES = 16
 """128 bits: too many to guess one, even without a limit on the rate of attempts."""
 ID_BYTES = 4
@@ -28,6 +29,9 @@ RANDOM_BYTES = ID_BYTES + SECRET_BYTES
 FINGERPRINT_BYTES = 32
 """SHA-256."""
 _CHECK_BYTES = 4
+NOT_WHOLE = "the token was not copied whole"
+TOLD_MAX = 3
+"""Addresses in a token: it stays short enough to be copied."""
 
 
 class TokenKind(StrEnum):
@@ -41,7 +45,7 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
     id: KeyBytes
     secret: KeyBytes
     fingerprint: KeyBytes
-    address: Name
+    addresses: Annotated[tuple[Name, ...], msgspec.Meta(min_length=1, max_length=TOLD_MAX)]
 
 
 class Token(NamedTuple):
@@ -53,22 +57,27 @@ class Token(NamedTuple):
     secret: bytes
     fingerprint: str
     """The fingerprint of the authority's certificate: SHA-256 in hexadecimal digits."""
-    address: str
-    """`HOST:PORT` of a machine that knows it."""
+    addresses: tuple[str, ...]
+    """`HOST:PORT` of a machine that knows it: at most `TOLD_MAX`, the best first."""
 
     @classmethod
-    def make(cls, kind: TokenKind, randomness: bytes, fingerprint: str, address: str) -> Token:
+    def make(
+        cls, kind: TokenKind, randomness: bytes, fingerprint: str, addresses: Sequence[str]
+    ) -> Token:
         """Make a new token; `randomness` are `RANDOM_BYTES` that are secret."""
         assert len(randomness) == RANDOM_BYTES, "a secret of another size"
         number, secret = randomness[:ID_BYTES].hex(), randomness[ID_BYTES:]
-        return cls(kind, number, secret, fingerprint, address)
+        return cls(kind, number, secret, fingerprint, tuple(addresses[:TOLD_MAX]))
 
     @property
     def text(self) -> str:
         """Return the token as one word."""
         packed = msgspec.msgpack.encode(
             _Packed(
-                bytes.fromhex(self.id), self.secret, bytes.fromhex(self.fingerprint), self.address
+                bytes.fromhex(self.id),
+                self.secret,
+                bytes.fromhex(self.fingerprint),
+                self.addresses,
             )
         )
         checked = packed + _check(self.kind, packed)
@@ -90,15 +99,19 @@ def parse_token(text: str, kind: TokenKind) -> Token:
     word = text.removeprefix(_prefix(kind)).encode()
     try:
         checked = base64.b64decode(word + b"=" * (-len(word) % 4), b"-_", validate=True)
-        packed = decoded(msgspec.msgpack.Decoder(_Packed), checked[:-_CHECK_BYTES])
-    except (ValueError, msgspec.DecodeError):
-        raise _bad("the token was not copied whole") from None
+    except ValueError:
+        raise _bad(NOT_WHOLE) from None
+    content = checked[:-_CHECK_BYTES]
+    if checked[-_CHECK_BYTES:] != _check(kind, content):
+        raise _bad(NOT_WHOLE)
+    try:
+        packed = decoded(msgspec.msgpack.Decoder(_Packed), content)
+    except msgspec.DecodeError:
+        raise _bad("another version of iriai made the token") from None
     sizes = (len(packed.id), len(packed.secret), len(packed.fingerprint))
-    if sizes != (ID_BYTES, SECRET_BYTES, FINGERPRINT_BYTES) or checked[-_CHECK_BYTES:] != _check(
-        kind, checked[:-_CHECK_BYTES]
-    ):
-        raise _bad("the token was not copied whole")
-    return Token(kind, packed.id.hex(), packed.secret, packed.fingerprint.hex(), packed.address)
+    if sizes != (ID_BYTES, SECRET_BYTES, FINGERPRINT_BYTES):
+        raise _bad(NOT_WHOLE)
+    return Token(kind, packed.id.hex(), packed.secret, packed.fingerprint.hex(), packed.addresses)
 
 
 def _prefix(kind: TokenKind) -> str:

@@ -73,6 +73,8 @@ class Join(ClientRequest[Joined], frozen=True, tag="join"):
     """The newcomer's clock."""
     version: Name
     """Of iriai, for people."""
+    address: Name = ""
+    """`HOST:PORT` at which the newcomer has reached this machine."""
 
 
 class CertificateRenewed(ClientAnswer, frozen=True, tag="renewed"):

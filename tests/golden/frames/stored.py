@@ -12,7 +12,7 @@ import msgspec
 from iriai.daemon.host import speed_benchmark
 from iriai.daemon.loop import culprits
 from iriai.daemon.net import local_links
-from iriai.daemon.startup import state_directory
+from iriai.daemon.startup import kept_drain, state_directory
 from iriai.daemon.storage.backup_archive import MANIFEST, Manifest
 from iriai.home import job as home_job
 from iriai.identity.certificates import certificate, host_binding, machine_identity, sealed_secrets
@@ -152,7 +152,7 @@ def _signed() -> Iterator[Family]:
 
 
 def _token(kind: TokenKind) -> Sample:
-    token = Token.make(kind, bytes(range(token_text.RANDOM_BYTES)), "ab" * 32, "ume:6174")
+    token = Token.make(kind, bytes(range(token_text.RANDOM_BYTES)), "ab" * 32, ["ume:6174"])
     return Sample(
         f"{kind.value} full",
         token.text.encode(),
@@ -226,6 +226,12 @@ _JSON_FILES: dict[str, tuple[Any, Callable[[Any], bytes], tuple[str, ...]]] = {
         _BOTH,
     ),
     cluster_files.SEEDS_FILE: (list[cluster_files.SeedMember], cluster_files.encode_seeds, _BOTH),
+    "drain.json": (kept_drain.DrainRequest, msgspec.json.encode, _BOTH),  # after its first line
+    cluster_files.JOINED_AT_FILE: (
+        list[cluster_files.JoinAddress],
+        msgspec.json.encode,
+        _BOTH,
+    ),
     cluster_files.CONFLICTS_FILE: (list[Words], msgspec.json.encode, _BOTH),
     cluster_files.ISSUED_FILE: (dict[str, cluster_files.Issued], msgspec.json.encode, _BOTH),
     # One that saw nothing is never written: JSON knows no infinity.

@@ -24,7 +24,7 @@ def make(book: JoinTokens, by: str, now_s: float = 0.0, lives_s: float = HOUR_S)
     """Have a user make a token for themselves, or root one to join with; returns its id."""
     kind = TokenKind.JOIN if by == "root" else TokenKind.USER
     secret = next(NUMBERS).to_bytes(RANDOM_BYTES, "big")[::-1]
-    token = Token.make(kind, secret, bytes(32).hex(), "ume:6174")
+    token = Token.make(kind, secret, bytes(32).hex(), ["ume:6174"])
     entry = IssuedToken(
         token.id, kind, "", now_s, now_s + lives_s, by, "" if kind is TokenKind.JOIN else by
     )

@@ -33,7 +33,7 @@ MACHINES_MAX = 16
 """Machines on which places are sought, those with the most free first. With more machines,
 estimates are too late."""
 OVERDUE_S = 60.0
-"""A task that has run longer than expected is assumed to end after this time."""
+"""Time after which a task that has run longer than expected counts as ended."""
 
 
 def estimated_starts(state: BrokerState, now: Instant) -> dict[JobId, float]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,8 +13,15 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import print_document
 from iriai.model.admission_rules import OTHERS
 from iriai.model.paths import StatePaths
-from iriai.model.problem import Unreachable
+from iriai.model.problem import Problem, Unreachable
 from iriai.model.token_text import TokenKind, parse_token
+
+if TYPE_CHECKING:
+    from iriai.identity.certificates.machine_identity import MachineIdentity
+
+LINK_WAIT_S = 20.0
+"""Time for the daemon to start again as a member, and to try all addresses of one member."""
+POLL_S = 0.2
 
 
 def join(
@@ -40,7 +48,8 @@ def join(
     """Add this machine to a cluster, with a token that was made on a member of it.
 
     The member is believed only if it has the authority that the token names. Either everything is
-    written, or nothing.
+    written, or nothing. If the daemon is up, the command ends once it is linked with a member, or
+    says what is in the way.
     """
     from iriai.client.join import ask_to_join
     from iriai.daemon.startup.join import make_ready, settle
@@ -57,13 +66,43 @@ def join(
     identity = enter_cluster(paths, enrolment, given, joined, seeds, owner)
     Path(place.key_file).unlink(missing_ok=True)
     is_up = _load_identity(paths)
+    linked = _wait_until_linked(paths, identity) if is_up else []
     if options.as_json:
         members = [each.name for each in joined.members]
         print_document({"machine": identity.name, "cluster": identity.cluster, "members": members})
         return
+    if linked:
+        print(f"{identity.name} is linked with {', '.join(linked)}.")
     print(f"{identity.name} is a member of cluster {identity.cluster}.")
     _print_trust(paths, identity.name)
     print("Its daemon uses the certificate from now on." if is_up else "Start it with 'iriai up'.")
+
+
+def _wait_until_linked(paths: StatePaths, identity: MachineIdentity) -> list[str]:
+    """Return the members with which the new member is linked, as soon as there is one.
+
+    Raises:
+        Unreachable: there is none after `LINK_WAIT_S`; each address that was tried is named.
+    """
+    from iriai.client.client import Client
+
+    ends_s = time.monotonic() + LINK_WAIT_S
+    problems = ["its daemon does not answer"]
+    while time.monotonic() < ends_s:
+        with suppress(Problem), Client.connect(paths.directory, follow=False) as client:
+            report = client.status()
+            linked = [row.machine for row in report.links if row.is_up and row.way != "host"]
+            if linked:
+                return linked
+            problems = [f"{row.machine}: {row.words}" for row in report.links] or problems
+        time.sleep(POLL_S)
+    raise Unreachable(
+        "joined-but-not-linked",
+        f"{identity.name} is a member of cluster {identity.cluster} now, but is not linked with "
+        f"another machine after {LINK_WAIT_S:.0f} s: {'; '.join(problems)}",
+        "let one of these addresses through the firewalls, or name one that leads to the other "
+        "machine there with [cluster] address; its daemon goes on trying, see 'iriai status'",
+    )
 
 
 def _print_trust(paths: StatePaths, machine: str) -> None:

@@ -32,6 +32,7 @@ from iriai.daemon.net.address_book import AddressBook
 from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.net.local_links import LocalLinks
 from iriai.daemon.net.mesh import LinkState, Listener, Mesh
+from iriai.daemon.net.own_addresses import OwnAddresses
 from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
 from iriai.daemon.startup.settings import DaemonSettings
@@ -89,6 +90,7 @@ class ClusterNetwork:
         back_ends: LocalLinks,
         take_document: TakeDocument,
         inquirer: BrokerRpc,
+        addresses: OwnAddresses,
     ) -> None:
         """`back_ends` are links within this host; `inquirer` sends its questions through this.
 
@@ -103,6 +105,7 @@ class ClusterNetwork:
         engine.on_incident = self.incidents.note
         self._take_document = take_document
         self._inquirer = inquirer
+        self._addresses = addresses
         inquirer.send = self.send
         self._loop = asyncio.get_running_loop()
         self._alarms: dict[Part, asyncio.TimerHandle] = {}
@@ -322,6 +325,8 @@ class ClusterNetwork:
         received = sum(state.received_bytes for state in states)
         self.member.metrics.moved(sent, received, now_s)
         self._measuring = self._loop.call_later(MEASURE_S, self._measure_links)
+        if self._addresses.current() != self.member.peers.publisher.member.addresses:
+            self._announce()  # an interface came or went, or a join used another address
 
     def _set_alarm(self, part: Part, delay_s: float) -> None:
         alarm = self._alarms.pop(part, None)
@@ -384,7 +389,7 @@ class ClusterNetwork:
             0,
             MemberState.ALIVE,
             identity.cluster,
-            () if is_outward_only else (settings.address,),
+            self._addresses.current(),
             is_outward_only=is_outward_only,
             parts=tuple(settings.role.parts),
             steadiness=round(self._uptime.told, 3),

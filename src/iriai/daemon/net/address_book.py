@@ -32,6 +32,8 @@ class AddressBook:
         self._name = name
         self._members: dict[str, Member] = {}
         self._hosts: frozenset[str] | None = None
+        self._reached: dict[str, str] = {}
+        """The address at which each was reached last."""
         self._dead: dict[str, Member] = {}
         """Dead members. Their addresses stay, because machines that were cut off from one another
         see each other as dead, and meet again only by dialling."""
@@ -46,8 +48,11 @@ class AddressBook:
                 self._members[member.name] = member
             elif member.state is MemberState.DEAD:
                 self._dead[member.name] = member
+            else:
+                self._reached.pop(member.name, None)
         for name in list(self._dead)[:-DEAD_MAX]:
             del self._dead[name]
+            self._reached.pop(name, None)
 
     @property
     def is_empty(self) -> bool:
@@ -63,9 +68,18 @@ class AddressBook:
         return machine in self._members or machine in self._dead
 
     def addresses(self, machine: str) -> tuple[str, ...]:
-        """Return where a machine listens or listened, `host:port` each, the best first."""
+        """Return where a machine listens or listened, `host:port` each, the best first.
+
+        That is the one at which it was reached last, if it still tells that one.
+        """
         member = self._find(machine)
-        return member.addresses if member else ()
+        told = member.addresses if member else ()
+        best = self._reached.get(machine)
+        return (best, *(each for each in told if each != best)) if best in told else told
+
+    def reached(self, machine: str, address: str) -> None:
+        """Note the address at which a machine was reached."""
+        self._reached[machine] = address
 
     def is_outward_only(self, machine: str) -> bool:
         """Whether a machine is reached through relays alone."""

@@ -15,6 +15,8 @@ from iriai.model.problem import UsageProblem
 
 CONNECT_S = 3.0
 """For one address: a machine that is off does not answer at all, and there may be another one."""
+RESOLVED_MAX = 4
+"""IP addresses that are tried of one name."""
 RELAYS_TRIED = 8
 """Members tried as relays to an outward-only machine; the two that it uses are among the first
 unless views of the membership differ by more."""
@@ -23,10 +25,12 @@ unless views of the membership differ by more."""
 class NotReached(Exception):
     """A machine was not reached; `code` is one of `handshake`, or `UNREACHED`."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, *, is_refusal: bool = False) -> None:
+        """`is_refusal`: the machine itself refused, as it would at each of its addresses."""
         super().__init__(message)
         self.code = code
         self.message = message
+        self.is_refusal = is_refusal
 
 
 UNREACHED = "unreached"
@@ -49,7 +53,8 @@ async def dial_address(
         words = f"{address} does not answer within {CONNECT_S:.0f} s"
         raise NotReached(UNREACHED, words) from None
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        code = error.errno or 0
+        reason = os.strerror(code) if code > 0 else error.strerror or str(error)
         raise NotReached(UNREACHED, f"no answer from {address} ({reason})") from None
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     pipe = SocketStream(connection, ignore, ignore)
@@ -57,18 +62,26 @@ async def dial_address(
 
 
 async def _connect(address: Address) -> socket.socket:
+    """Connect to the first of the IP addresses of a host that answers; raises OSError."""
     loop = asyncio.get_running_loop()
+    last: OSError = ConnectionError("its name has no address")
     async with asyncio.timeout(CONNECT_S):
         found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-        family, kind, protocol, _, place = found[0]
+    for family, kind, protocol, _, place in found[:RESOLVED_MAX]:
         connection = socket.socket(family, kind | socket.SOCK_CLOEXEC, protocol)
         connection.setblocking(False)
         try:
-            await loop.sock_connect(connection, place)
+            async with asyncio.timeout(CONNECT_S):
+                await loop.sock_connect(connection, place)
+        except OSError as error:  # a time-out is one
+            connection.close()
+            last = error
         except BaseException:
             connection.close()
             raise
-    return connection
+        else:
+            return connection
+    raise last
 
 
 async def greet(
@@ -82,9 +95,9 @@ async def greet(
     """Agree on a link over a new byte stream; raises NotReached."""
     result: asyncio.Future[Established] = asyncio.get_running_loop().create_future()
 
-    def failed(_machine: str, code: str, message: str) -> None:
+    def failed(machine: str, code: str, message: str) -> None:
         if not result.done():
-            result.set_exception(NotReached(code, message))
+            result.set_exception(NotReached(code, message, is_refusal=bool(machine)))
 
     def done(greeted: Established) -> None:
         if result.done():  # the caller was cancelled
@@ -112,15 +125,16 @@ async def first_reached(ways: list[Callable[[], Awaitable[Established]]]) -> Est
     """Return the first link that succeeds, trying one way after the other.
 
     Raises:
-        NotReached: the first that is a refusal, since a machine refuses at each of its addresses;
-            otherwise the last.
+        NotReached: with the machine's refusal, or with what is wrong on each way.
     """
-    last = NotReached(UNREACHED, "no address of it is known")
+    found: list[NotReached] = []
     for way in ways:
         try:
             return await way()
         except NotReached as missed:
-            last = missed
-            if missed.code != UNREACHED:
-                break
-    raise last
+            if missed.is_refusal:
+                raise
+            found.append(missed)
+    if not found:
+        raise NotReached(UNREACHED, "no address of it is known")
+    raise NotReached(found[-1].code, "; ".join(dict.fromkeys(each.message for each in found)))

@@ -26,7 +26,7 @@ from iriai.daemon.net.dialer import (
     first_reached,
     greet,
 )
-from iriai.daemon.net.handshake import Established, ServerHandshake
+from iriai.daemon.net.handshake import UNPROVED, Established, ServerHandshake
 from iriai.daemon.net.link import NETWORK, LinkOwner, MachineLink, Texts
 from iriai.daemon.net.peer_connection import HELD_S, PeerConnection
 from iriai.daemon.net.violations import Violations
@@ -266,14 +266,18 @@ class Mesh(LinkOwner):
             self._linked(greeted)
 
     def _ways(self, machine: str) -> list[Callable[[], Awaitable[Established]]]:
-        wanted = self._is_wanted
         if not self._book.is_outward_only(machine):
             return [
-                partial(dial_address, address, machine, self._credentials, wanted)
+                partial(self._dial_at, address, machine)
                 for address in self._book.addresses(machine)
             ]
         relays = [each for each in self._book.relays(machine) if each != self._credentials.name]
         return [partial(self._through, relay, machine) for relay in relays[:RELAYS_TRIED]]
+
+    async def _dial_at(self, address: str, machine: str) -> Established:
+        established = await dial_address(address, machine, self._credentials, self._is_wanted)
+        self._book.reached(machine, address)
+        return established
 
     async def _through(self, relay: str, machine: str) -> Established:
         """Make a link through a relay, after a link with the relay if there is none."""
@@ -292,7 +296,7 @@ class Mesh(LinkOwner):
                 circuit, machine, self._credentials, self._is_wanted, is_direct=False
             )
         except NotReached as missed:
-            if missed.code == "unproved":  # the relay has no link with it, or lost it
+            if missed.code == UNPROVED:  # the relay has no link with it, or lost it
                 raise NotReached(UNREACHED, f"through {relay}: {missed.message}") from None
             raise
 

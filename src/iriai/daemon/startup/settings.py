@@ -21,7 +21,6 @@ from iriai.daemon.startup.owner_expressions import check_expressions
 from iriai.daemon.startup.role import AS_BEFORE, RequestedRole, Role
 from iriai.daemon.startup.state_directory import StateIdentity, prepare, problem_of
 from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
-from iriai.model.address import parse_address
 from iriai.model.admission_rules import HomeRules
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed
@@ -81,12 +80,6 @@ class DaemonSettings:
     """The supervisor's process id when this daemon was started."""
     supervisor_lock: int | None = None
     """Its lock, open: the daemon's user could not open it."""
-
-    @property
-    def address(self) -> str:
-        """Return the address at which other machines reach this one, as in tokens."""
-        cluster = self.configuration.cluster
-        return cluster.address or f"{socket.getfqdn()}:{parse_address(cluster.listen).port}"
 
     @property
     def single_uid(self) -> int | None:

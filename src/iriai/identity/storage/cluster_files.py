@@ -33,6 +33,7 @@ ROSTER_FILE = "roster.signed"
 TRUST_FILE = "trust.signed"
 CONSENTS_FILE = "consents.json"
 SEEDS_FILE = "members.json"
+JOINED_AT_FILE = "joined-at.json"
 STEADINESS_FILE = "steadiness.json"
 TOKENS_FILE = "tokens.json"
 ISSUED_FILE = "issued.json"
@@ -50,6 +51,14 @@ class SeedMember(msgspec.Struct, frozen=True):
     name: Name
     addresses: Annotated[tuple[Name, ...], Many] = ()
     is_outward_only: bool = False
+
+
+class JoinAddress(msgspec.Struct, frozen=True):
+    """An address at which a machine that joined has reached this one."""
+
+    address: Name
+    is_own: bool
+    """Whether it was one of this machine; else a router forwards it."""
 
 
 class Issued(msgspec.Struct, frozen=True):
@@ -166,6 +175,14 @@ class ClusterFiles:
     def keep_seeds(self, seeds: Iterable[SeedMember]) -> None:
         """Store members for the next start."""
         self._write(SEEDS_FILE, encode_seeds(seeds))
+
+    def joined_at(self) -> list[JoinAddress]:
+        """Load the addresses at which machines joined through this one."""
+        return self._stored(JOINED_AT_FILE, msgspec.json.Decoder(list[JoinAddress]), [])
+
+    def keep_joined_at(self, addresses: list[JoinAddress]) -> None:
+        """Store the addresses at which machines joined through this one."""
+        self._write(JOINED_AT_FILE, msgspec.json.encode(addresses))
 
     def availability(self) -> Steadiness:
         """Load the steadiness of this machine; start afresh if the file is damaged."""

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
+from iriai.model.address import ADDRESS_TEXT, ADDRESSES_MAX
 from iriai.model.bounds import decoded
 from iriai.model.ids import HOME_NAME
 from iriai.protocol.messages.entries import BY_OPERATORS, CLUSTER, Carried, Entry, EntryKind
@@ -32,9 +33,6 @@ NUMBER_MAX = 2**53
 """Of incarnations and versions: microseconds since 1970 are below it."""
 LIFETIME_S_MAX = 400 * 86_400.0
 """The longest accepted lifetime: a little more than a year."""
-ADDRESSES_MAX = 8
-ADDRESS = re.compile(r"[^\s:]{1,253}:\d{1,5}|\[[0-9a-fA-F:.%a-z]{2,60}\]:\d{1,5}")
-"""A host name or an address, IPv6 in brackets, and a port."""
 PARTS_MAX = 8
 WORD = re.compile(r"[\x21-\x7e]{0,128}")
 """The form of instances and digests."""
@@ -106,7 +104,8 @@ def _malformed_member(entry: Entry) -> str:
         return f"the entry of {entry.machine} has {said} in it"
     if member.state not in {MemberState.ALIVE, MemberState.LEFT}:
         return f"a machine does not report '{member.state}' about itself"
-    if len(member.addresses) > ADDRESSES_MAX or not all(map(ADDRESS.fullmatch, member.addresses)):
+    are_addresses = all(map(ADDRESS_TEXT.fullmatch, member.addresses))
+    if len(member.addresses) > ADDRESSES_MAX or not are_addresses:
         return f"at most {ADDRESSES_MAX} addresses, HOST:PORT each"
     if len(member.parts) > PARTS_MAX or not all(map(HOME_NAME.fullmatch, member.parts)):
         return f"at most {PARTS_MAX} parts"

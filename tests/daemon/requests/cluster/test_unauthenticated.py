@@ -40,7 +40,7 @@ def shown(
 
 def story(body: Callable[[UnauthenticatedClients], Awaitable[None]]) -> None:
     async def run() -> None:
-        strangers = UnauthenticatedClients(*[None] * 7)  # type: ignore[arg-type]
+        strangers = UnauthenticatedClients(*[None] * 8)  # type: ignore[arg-type]
         await body(strangers)
 
     in_loop(run)

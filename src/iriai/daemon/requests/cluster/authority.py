@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.net.own_addresses import OwnAddresses
 from iriai.daemon.requests.cluster.unauthenticated import UnauthenticatedClients
 from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.startup.settings import DaemonSettings
@@ -41,6 +42,8 @@ class ClusterAuthority:
     ) -> None:
         """`restart` ends the daemon, to be started again with what is on disk then."""
         self.restart = restart
+        self.addresses = OwnAddresses(settings)
+        """Where this machine may be reached."""
         self.network: ClusterNetwork | None = None
         """The links with the other members; None outside of a cluster, or on a back end."""
         self.unauthenticated: UnauthenticatedClients | None = None
@@ -64,6 +67,7 @@ class ClusterAuthority:
             self._users,
             of_users,
             self._known_members,
+            self.addresses,
         )
         if self.network is not None:  # newcomers and users elsewhere connect where members do
             self.network.mesh.acceptor.on_anonymous = self.unauthenticated.serve
@@ -112,7 +116,7 @@ class ClusterAuthority:
         return [Seed(each.name, each.addresses, each.is_outward_only) for each in present]
 
     def _known_members(self) -> tuple[Seed, ...]:
-        return (Seed(self._settings.home, (self._settings.address,)), *self._other_members())
+        return (Seed(self._settings.home, self.addresses.current()), *self._other_members())
 
     # --- renewal ---------------------------------------------------------------------------------
 

@@ -108,9 +108,16 @@ class ClusterHandlers:
             cluster.require_registrar()
         else:
             user = self._user_of_token(asked, body.user)
-        address = body.address or self._settings.address
+        addresses = (body.address,) if body.address else self._authority.addresses.current()
+        if not addresses:
+            raise Refused(
+                "no-address",
+                f"{self._settings.home} accepts no connections ([cluster] outward_only), so nobody "
+                "can use a token of it",
+                "make the token on another machine, or give an address that leads here: --address",
+            )
         fingerprint = cluster.trust.authority.fingerprint
-        token = Token.make(kind, secrets.token_bytes(RANDOM_BYTES), fingerprint, address)
+        token = Token.make(kind, secrets.token_bytes(RANDOM_BYTES), fingerprint, addresses)
         ends_s = now.wall_s + body.lifetime_s
         entry = IssuedToken(
             token.id,
@@ -126,7 +133,7 @@ class ClusterHandlers:
         cluster.tokens.add(token, entry, now.wall_s)
         cluster.files.keep_tokens(cluster.tokens)
         name = cluster.identity.cluster
-        return TokenMade(token.text, token.id, address, name, ends_s)
+        return TokenMade(token.text, token.id, token.addresses[0], name, ends_s)
 
     def _user_of_token(self, asked: RequestContext, user: str) -> str:
         """Return the user of a new token; raise `NotAllowed` for root, who has none."""

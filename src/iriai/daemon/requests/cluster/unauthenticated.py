@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.net.own_addresses import OwnAddresses
 from iriai.daemon.server.connections import (
     Clients,
     ClientSession,
@@ -78,6 +79,7 @@ class UnauthenticatedClients:
         users: Permissions,
         handlers: Handlers,
         members: Members,
+        addresses: OwnAddresses,
     ) -> None:
         """`handlers` are those of requests that a user may send from another machine."""
         self._settings = settings
@@ -87,6 +89,7 @@ class UnauthenticatedClients:
         self._users = users
         self._of_users = handlers
         self._members = members
+        self._addresses = addresses
         self._by_token: dict[str, dict[ClientSession, None]] = {}
         self._of_source: TokenBuckets[str] = TokenBuckets(RATE_OF_SOURCE)
 
@@ -167,6 +170,7 @@ class UnauthenticatedClients:
             log.warning("machine '%.40s' at %s did not join: %s", body.name, address, problem)
             raise
         log.info("machine %s at %s joined (iriai %.40s)", body.name, address, body.version)
+        self._addresses.joined_at(body.address)
         document = cluster.document
         return Joined(
             admitted.certificate.der,
