@@ -324,3 +324,13 @@ def test_nobody_speaks_for_another():
     assert not is_authorized("e1", "w0", forward)
     assert not is_authorized("e1", "w0", summary(1))
     assert is_authorized("e1", "w0", BrokerIs("e0"))
+
+
+def test_a_broker_whose_cluster_is_alone_takes_no_task_of_another_and_answers_nothing():
+    settings = BrokerSettings(Configuration(), order_named("fifo", OrderSettings(60.0)))
+    alone = Broker(settings, Random(1), "w0")
+    alone.peers_changed("west", (EAST,))
+    forward = Forward("e0", 1, "east", 1, want(7, home="e0"))
+    assert turn(alone, 1.0, summary(4), forward, Returned("e0", 1, 1, None)) == []
+    assert not alone.state.queues.entries
+    assert not alone.federation.corrected("e0", "e1")
