@@ -21,7 +21,7 @@ MIB, KIB = 1 << 20, 1 << 10
 """HTCondor's units of memory and of disks."""
 MACHINE_TYPE, JOB_TYPE = "Machine", "Job"
 VANILLA_UNIVERSE = 5
-"""HTCondor's number of ordinary jobs, which are all of ours."""
+"""HTCondor's number for ordinary jobs, the only kind here."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -34,9 +34,9 @@ class MachineAd(msgspec.Struct, frozen=True, omit_defaults=True):
     """The attributes of a machine, and its owner's conditions."""
 
     attributes: Document = b""
-    """The constant attributes, encoded: they are read only where an expression is in use."""
+    """The constant attributes, encoded: they are decoded only if an expression is in use."""
     requirements: Expression = ""
-    """The owner's policy: what must hold of a job (TARGET); empty: any job may run."""
+    """The owner's condition on a job (TARGET); empty: any job may run."""
     rank: Expression = ""
     """The owner's preference among jobs; larger is better."""
 
@@ -44,12 +44,12 @@ class MachineAd(msgspec.Struct, frozen=True, omit_defaults=True):
 def machine_ad(
     attributes: Mapping[str, Value], requirements: str = "", rank: str = ""
 ) -> MachineAd:
-    """An ad with these attributes."""
+    """Return an ad with these attributes."""
     return MachineAd(_encode(dict(attributes)), requirements, rank)
 
 
 def attributes_of(ad: MachineAd) -> dict[str, Value]:
-    """The attributes of an ad; of one that is over a limit or cannot be read, none."""
+    """Return the attributes of an ad; none if it is over a limit or malformed."""
     if not ad.attributes or len(ad.attributes) > AD_BYTES_MAX:
         return {}
     try:
@@ -67,7 +67,7 @@ def is_value(value: Value) -> bool:
 
 
 def is_attribute(name: str) -> bool:
-    """Return whether the name can be that of an attribute."""
+    """Return whether the name may be that of an attribute."""
     return _IDENTIFIER.match(name) is not None
 
 

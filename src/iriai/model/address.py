@@ -34,7 +34,7 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """`host`, `host:port`, `[v6]:port`; raises UsageProblem."""
+    """Parse `host`, `host:port` or `[v6]:port`; raise UsageProblem."""
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, str(DEFAULT_PORT)

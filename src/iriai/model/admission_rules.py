@@ -1,6 +1,6 @@
 """Admission rules of a machine: which homes may have tasks run there, for which users.
 
-Node and launcher both go by it, the launcher by itself. docs/guide/joining.md.
+Node and launcher both apply them, each by itself. docs/guide/joining.md.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ SERVICE_UID_MIN = 60_514
 SERVICE_UID_MAX = 65_535
 """-1 in 16 bits; directories give people ids beyond."""
 ERROR_UID_MIN = (1 << 32) - 2
-"""-2, which was `nobody` to some, and -1, by which nobody is changed."""
+"""-2, which was `nobody` on some systems, and -1, which means no change of id."""
 
 
 def service_problem(name: str, uid: int) -> str:
-    """Return why nothing is run for the user, for people; empty: it may be a person."""
+    """Return why no task runs as the user, for people; empty: it may be a person."""
     if SERVICE_UID_MIN <= uid <= SERVICE_UID_MAX or uid >= ERROR_UID_MIN:
         return (
             f"user {name} has id {uid}, and ids from {SERVICE_UID_MIN} to {SERVICE_UID_MAX} are"
@@ -38,9 +38,9 @@ class HomeRules(msgspec.Struct, frozen=True):
     """`[homes]` and `[users]` of a machine."""
 
     own: str = ""
-    """The machine's own home, whose tasks are always welcome."""
+    """The machine's own home, whose tasks always run."""
     homes: Mapping[str, tuple[str, ...]] = {}
-    """By home, or `*`, the users whose tasks it may have run here. Empty: all of all homes."""
+    """By home, or `*`, the users whose tasks may run here. Empty: all users of all homes."""
     guest: str = ""
     """The user that runs tasks of unknown users; empty: such tasks are refused."""
     is_member: bool = False
@@ -49,7 +49,7 @@ class HomeRules(msgspec.Struct, frozen=True):
     def refusal(self, home: str, user: str) -> str:
         """Return why a task of `user` submitted on `home` is not run here; empty: it is.
 
-        Whether there is such a user here is another question; see `user_here`.
+        `user_here` decides separately whether such a user exists here.
         """
         if home == self.own:
             return ""
@@ -65,7 +65,7 @@ class HomeRules(msgspec.Struct, frozen=True):
         return ""
 
     def user_here(self, home: str, user: str, *, is_known: bool) -> str:
-        """Return the user that runs such a task here; empty: none, it is refused."""
+        """Return the user that runs such a task here; empty: it is refused."""
         if is_known:
             return user
         return self.guest if home != self.own else ""

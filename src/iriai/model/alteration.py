@@ -14,7 +14,7 @@ from iriai.model.units import format_duration
 
 
 class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
-    """New values of some fields of a `JobSpec`; what is unset stays as it is."""
+    """New values of some fields of a `JobSpec`; fields that are unset stay."""
 
     name: str | UnsetType = UNSET
     resources: Resources | UnsetType = UNSET
@@ -33,7 +33,7 @@ class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
         return {name: value for name, value in values if value is not UNSET}
 
     def applied(self, spec: JobSpec) -> JobSpec:
-        """`spec` with the new values."""
+        """Return `spec` with the new values."""
         return replace(spec, **self.fields)
 
     @property
@@ -58,7 +58,7 @@ def _made(fields: dict[str, object]) -> Alteration:
 
 
 class Difference(NamedTuple):
-    """A changed field, in words."""
+    """A changed field, as text."""
 
     field: str
     was: str

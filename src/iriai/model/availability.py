@@ -1,7 +1,7 @@
 """Steadiness: the share of the time that a machine is online; its weight as a candidate.
 
-Time that is long past counts less: halved each week, so that a machine that changed hands or habits
-is judged anew within weeks. A machine of which little is known is taken for neither.
+Older time counts less: it is halved each week, so that a machine whose owner or use changes has a
+new value within weeks. A new machine has a middle value.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ PRIOR_S, PRIOR_STEADINESS = 6 * 3600.0, 0.7
 """The assumed history of an unknown machine. It begins in the middle weight; some thirty hours
 without a gap bring it to the highest, one restart takes nothing away."""
 _FULL_S = HALF_LIFE_S / log(2)
-"""What a time without end counts, since what is long past fades."""
+"""Weight of an infinite time, which is finite because of the decay."""
 
 
 class Steadiness(msgspec.Struct, frozen=True):
-    """Seconds there and seconds away, as they count at `wall_s`."""
+    """Seconds online and seconds offline, as they count at `wall_s`."""
 
     there_s: Amount = 0.0
     away_s: Amount = 0.0
@@ -31,14 +31,14 @@ class Steadiness(msgspec.Struct, frozen=True):
 
     @property
     def value(self) -> float:
-        """The part of the time that it is there, from 0 to 1."""
+        """Return the part of the time that it is online, from 0 to 1."""
         there_s = PRIOR_S * PRIOR_STEADINESS + self.there_s
         return there_s / (PRIOR_S + self.there_s + self.away_s)
 
     def seen(self, wall_s: float, *, there: bool) -> Steadiness:
-        """Count the time since the last observation as online, or as away.
+        """Count the time since the last observation as online or offline.
 
-        Nothing passed where the clock went back.
+        If the clock went back, no time counts.
         """
         passed_s = max(0.0, wall_s - self.wall_s) if self.wall_s > -inf else 0.0
         kept = 0.5 ** (passed_s / HALF_LIFE_S)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 _DOUBLINGS_MAX = 16
-"""More would be longer than any pause that is asked for."""
+"""More failures would give a longer pause than any caller needs."""
 
 
 def pause_s(failures: int, first_s: float, max_s: float) -> float:
-    """The pause after so many failures in a row, counted from 0."""
+    """Return the pause after so many failures in a row, counted from 0."""
     return min(max_s, first_s * 2.0 ** min(failures, _DOUBLINGS_MAX))
 
 
@@ -20,7 +20,7 @@ class Backoff:
         self._first_s = first_s
         self._max_s = max_s
         self.until_s: float | None = None
-        """When it is tried again; None: nothing is wrong."""
+        """The time of the next try; None: there is no pause."""
 
     def is_over(self, now_s: float) -> bool:
         """End the pause if it is over now, and return whether it was."""
@@ -30,7 +30,7 @@ class Backoff:
         return True
 
     def _begin(self, failures: int, now_s: float) -> bool:
-        """Pause after so many failures in a row, counted from 0; False where there is a pause."""
+        """Pause after so many failures in a row, counted from 0; return False during a pause."""
         if self.until_s is not None:
             return False
         self.until_s = now_s + pause_s(failures, self._first_s, self._max_s)

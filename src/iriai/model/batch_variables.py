@@ -1,7 +1,7 @@
 """Variables of Slurm and PBS, and names of variables that iriai sets.
 
-What is known at submission travels in the job (`BatchVariables`); what differs between tasks the
-launcher adds (`iriai.launcher.environment.batch_variables`).
+A job contains the values that are known at submission (`BatchVariables`); the launcher adds those
+that differ between tasks (`iriai.launcher.environment.batch_variables`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 import msgspec
 
 RESERVED = ("IRIAI_", "PBS_", "SLURM_")
-"""What names begin with that only we set. In the environment that a job is submitted with they are
-dropped: of another system's job, of the task that hands it in, or meant to pass for ours."""
+"""Prefixes of names that only iriai sets. They are dropped from the environment of a submission:
+they belong to a job of another system, to the submitting task, or imitate iriai's own."""
 VALUE_LENGTH_MAX = 8192
 """Characters of one value: two of the longest paths, or a PATH of a hundred directories."""
 _NAMED_MAX = 5
@@ -65,10 +65,10 @@ VariableName = Literal[
     "SLURM_SUBMIT_HOST",
     "SLURM_TASKS_PER_NODE",
 ]
-"""The name of a variable that a submission may set; other names are not ours, or are the
-launcher's."""
+"""The name of a variable that a submission may set; the launcher sets others, or they are refused.
+"""
 NAMES_MAX = 64
-"""Variables of one job; more than there are names."""
+"""Limit of variables of one job; there are fewer names."""
 
 Value = Annotated[str, msgspec.Meta(max_length=VALUE_LENGTH_MAX)]
 Values = Annotated[tuple[tuple[VariableName, Value], ...], msgspec.Meta(max_length=NAMES_MAX)]
@@ -89,14 +89,14 @@ class BatchVariables(msgspec.Struct, frozen=True, array_like=True):
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether the variable `name` is ours to set."""
+    """Return whether only iriai may set the variable `name`."""
     return name.startswith(RESERVED)
 
 
 def dropped_warning(names: Iterable[str]) -> str:
     """Return the warning about the dropped variables `names`; empty: there is none.
 
-    Nothing is said of those that a task has by itself, which it hands on with every job.
+    Variables that every task has are not mentioned: a task passes them on with each submission.
     """
     given = set(names)
     is_nested = "IRIAI_JOB_ID" in given

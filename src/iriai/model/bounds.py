@@ -1,11 +1,11 @@
 """Bounds of outside input: the types with which fields of messages are declared.
 
-msgspec checks them while it decodes, in C: a message with a field out of bounds is malformed, as
-one of another shape is. So numbers that cannot be counted with, and texts that fill the memory, get
-no further than the decoder. Constructors check nothing.
+msgspec checks them while it decodes, in C: a message with a field out of bounds is malformed, like
+one of another shape. So numbers that overflow, and texts that fill the memory, do not get beyond
+the decoder. Constructors check nothing.
 
-A bound is far above what is honest. Where a person should be told what would be right, the code
-that they reach says it, with bounds of its own that are narrower.
+A bound is far above honest values. Code that reports to a person what would be right has narrower
+bounds of its own.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def decoded(
 ) -> _T:
     """Decode `content`; raise `msgspec.DecodeError` and nothing else.
 
-    For text that is not UTF-8, for values in each other a thousand deep, and for what takes more
-    memory than there is, msgspec raises errors of Python's own, which whoever expects a malformed
-    message would not catch.
+    For text that is not UTF-8, for values nested a thousand deep, and for values that need too much
+    memory, msgspec raises errors of Python, which callers that expect a malformed message would not
+    catch.
     """
     try:
         return decoder.decode(content)
@@ -45,14 +45,14 @@ CHARACTERS_MAX = 1 << 28
 ITEMS_MAX = 1 << 20
 ROWS_MAX = 1 << 24
 REAL_MAX = 1e18
-"""A product of several is finite still."""
+"""A product of several is still finite."""
 
 # --- numbers -------------------------------------------------------------------------------------
 
 Count = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 """A count or a number: incarnations, versions and stamps as well."""
 Whole = Annotated[int, Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
-"""A whole number as a person wrote it: one that cannot be meant is refused in words."""
+"""A whole number as a person wrote it: an impossible one is refused with a message."""
 Bits = Annotated[int, Meta(ge=0, extra={"bits": 64})]
 """64 random bits, or those of a checksum: msgpack has no larger integers."""
 Code = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -62,7 +62,7 @@ SizeBytes = Annotated[int, Meta(ge=0, le=2**60)]
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """An integer that an expression can hold."""
 Double = Annotated[float, Meta(ge=-1.7976931348623157e308, le=1.7976931348623157e308)]
-"""Likewise: any but infinity."""
+"""The same for floats: any but infinity."""
 Real = Annotated[float, Meta(ge=-REAL_MAX, le=REAL_MAX)]
 """A finite number."""
 Amount = Annotated[float, Meta(ge=0.0, le=1e15)]
@@ -73,20 +73,20 @@ Speed = Annotated[float, Meta(ge=0.01, le=1e9)]
 """The speed of a machine, relative to others, with the least that may be configured: loads are
 divided by it."""
 URGENCY_MAX = 1000.0
-"""A thousand turns in advance; more only makes numbers overflow, and charges as well."""
+"""Bound of urgency: a thousand turns; more only makes numbers and charges overflow."""
 Urgency = Annotated[float, Meta(gt=0.0, le=URGENCY_MAX)]
 """The factor of a job's charges, and of its weight at the head."""
 Seconds = Annotated[float, Meta(ge=0.0, le=1e11)]
 """A duration, or a time of the wall clock or since boot. Three thousand years."""
 Span = Annotated[float, Meta(ge=-1e11, le=1e11)]
-"""From now, or between two clocks: what is past is less than 0."""
+"""A time from now, or between two clocks: the past is negative."""
 
 # --- texts and bytes -----------------------------------------------------------------------------
 
 Word = Annotated[str, Meta(max_length=128)]
-"""One of ours: kinds, states, versions, digests, random ids."""
+"""Short texts of iriai: kinds, states, versions, digests, random ids."""
 Name = Annotated[str, Meta(max_length=1024)]
-"""A name of a machine, user, group, account, resource, or file of ours."""
+"""A name of a machine, user, group, account, resource, or file of iriai."""
 Expression = Annotated[str, Meta(max_length=1 << 16)]
 """Requirements and ranks; ids and patterns of a request."""
 Words = Annotated[str, Meta(max_length=1 << 20)]
@@ -96,7 +96,7 @@ Text = Annotated[str, Meta(max_length=CHARACTERS_MAX)]
 KeyBytes = Annotated[bytes, Meta(max_length=4096)]
 """Keys, secrets and signatures."""
 Document = Annotated[bytes, Meta(max_length=4 << 20)]
-"""Certificates, and what someone signed."""
+"""Certificates, and signed content."""
 Content = Annotated[bytes, Meta(max_length=CHARACTERS_MAX)]
 """Environments, scripts, inputs, output."""
 

@@ -7,17 +7,18 @@ from typing import Annotated
 from iriai.model.bounds import Amount, Many, Weight
 
 Factors = Annotated[tuple[tuple[Weight, Amount], ...], Many]
-"""(factor, seconds) of each stretch of an attempt's time, in order. Empty: nothing was measured."""
+"""(factor, seconds) of each interval of an attempt's time, in order. Empty: nothing was measured.
+"""
 
 STRETCH_MIN_S = 1e-6
-"""Shorter ones are what is left of rounding."""
+"""Shorter intervals are rounding errors."""
 RUNS_MAX = 64
-"""More changes between peak and off-peak are added to earlier stretches of the same factor: a
-month of days and nights is kept in order, and a charge stays small."""
+"""With more changes between peak and off-peak, time is added to earlier intervals of the same
+factor: a month of days and nights is kept in order, and a charge stays small."""
 
 
 def with_stretch(factors: Factors, factor: float, seconds: float) -> Factors:
-    """Return the factors with one stretch more at the end."""
+    """Return the factors with one more interval at the end."""
     if seconds < STRETCH_MIN_S:
         return factors
     if factors and factors[-1][0] == factor:
@@ -32,5 +33,5 @@ def with_stretch(factors: Factors, factor: float, seconds: float) -> Factors:
 
 
 def total_s(factors: Factors) -> float:
-    """Return the duration of all stretches together."""
+    """Return the duration of all intervals together."""
     return sum(seconds for _, seconds in factors)

@@ -31,7 +31,7 @@ class Claim(msgspec.Struct, frozen=True):
     """The time that the attempt goes on without contact with its home. None: it shares its home's
     fate."""
     metered_s: float = 0.0
-    """The charge that it would have, had all of its time been at peak."""
+    """The charge with all of its time at peak."""
     factors: Factors = ()
     """The factors of the charges of its time, in order."""
     is_ahead: bool = False

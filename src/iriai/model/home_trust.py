@@ -1,6 +1,6 @@
 """Trusted homes of a cluster: which homes speak for which users, signed by operators.
 
-It is what a machine goes by whose owner says nothing of it (`[homes]`). docs/spec/004, section 11.
+A machine applies it if its owner set no `[homes]`. docs/spec/004, section 11.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from iriai.model.ids import HOME_NAME
 from iriai.model.problem import UsageProblem
 
 USERS_MAX = 256
-"""Named for one home: more are a group of everybody, and `all` is shorter."""
+"""Users named for one home; for more, use `all`."""
 USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@-]{0,63}\$?")
-"""What useradd(8) and directories of users call a user."""
+"""A user name as useradd(8) and directories of users accept it."""
 
 
 class HomeTrust(msgspec.Struct, frozen=True):
@@ -25,7 +25,8 @@ class HomeTrust(msgspec.Struct, frozen=True):
 
     homes: Mapping[str, tuple[str, ...]] = {}
     """By home, or `*` for those that are not named, the users whose tasks others run; `all` is
-    everybody. Without `*` those that are not named speak for all, as in clusters without trust."""
+    every user. Without `*` homes that are not named speak for all users, as in clusters without
+    trust."""
 
     def users_of(self, home: str) -> tuple[str, ...]:
         """Return the users for whom `home` speaks; `(ALL,)`: all of them."""
@@ -47,7 +48,7 @@ def refusal_of(
 ) -> str:
     """Return why a task of `user` submitted on `home` is not run here; empty: it is.
 
-    The owner's word first; where there is none, the cluster's, or the user's own.
+    The owner's rule decides; without one, the cluster's trust or the user's consent.
     """
     if words := rules.refusal(home, user):
         return words
@@ -66,10 +67,10 @@ def users_text(users: Iterable[str]) -> str:
 
 
 def parse_users(text: str) -> tuple[str, ...]:
-    """`all`, `none`, or names separated by commas.
+    """Parse `all`, `none`, or names separated by commas.
 
     Raises:
-        UsageProblem: it is none of that.
+        UsageProblem: it is none of these.
     """
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     if names == ("none",):
@@ -79,7 +80,7 @@ def parse_users(text: str) -> tuple[str, ...]:
 
 
 def check_users(names: tuple[str, ...]) -> None:
-    """Raise `UsageProblem` where these are no names of users, or too many."""
+    """Raise `UsageProblem` if these are not names of users, or too many."""
     for name in names:
         if not USER.fullmatch(name):
             raise UsageProblem(
@@ -92,7 +93,7 @@ def check_users(names: tuple[str, ...]) -> None:
 
 
 def check_home(home: str) -> None:
-    """Raise `UsageProblem` where `home` names no home, nor all others (`*`)."""
+    """Raise `UsageProblem` if `home` is neither a home's name nor `*`."""
     if home != OTHERS and not HOME_NAME.fullmatch(home):
         raise UsageProblem(
             "bad-home",

@@ -10,7 +10,7 @@ from iriai.model.problem import UsageProblem
 
 
 class Account(NamedTuple):
-    """A group and a user in it; use under one group does not count in another."""
+    """A group and a user in it; usage under one group does not count in another."""
 
     group: Name
     user: Name
@@ -50,7 +50,7 @@ class TaskId(NamedTuple):
 
 
 NOTICE_ATTEMPT = 0
-"""The number of what is run for a job when it has finished; attempts of tasks count from 1."""
+"""The attempt number of a notice after a job's end; attempts of tasks count from 1."""
 
 
 class AttemptId(NamedTuple):
@@ -71,7 +71,7 @@ class AttemptId(NamedTuple):
 
 
 def parse_id(text: str) -> JobId | TaskId:
-    """The job or task that `text` names."""
+    """Return the job or task that `text` names."""
     match = _ID.fullmatch(text)
     if not match:
         raise UsageProblem(

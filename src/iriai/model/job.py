@@ -1,4 +1,4 @@
-"""A submitted job: tasks that share everything but their index."""
+"""A submitted job: its tasks differ only in their index."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 
 LIMIT_MAX = 1e10
-"""Seconds, or processes: three hundred years, and more than there can be. More only makes numbers
+"""Seconds, or processes: three hundred years, and more than there can be. Larger numbers only
 overflow."""
 
 Limit = Annotated[float, msgspec.Meta(gt=0.0, le=LIMIT_MAX)]
-"""Seconds that something may take, from another machine."""
+"""Seconds of a duration, from another machine."""
 Grace = Annotated[float, msgspec.Meta(ge=0.0, le=LIMIT_MAX)]
-"""The same, and it may be nothing."""
+"""The same, or 0."""
 
 
 def can_be_kept(limit: float | None) -> bool:
-    """Return whether the value is a limit that can be kept, or none (None)."""
+    """Return whether the value is a valid limit, or none (None)."""
     return limit is None or 0 < limit <= LIMIT_MAX
 
 
 def limits_problem(spec: JobSpec) -> str:
-    """Return which limit of a job cannot be kept, for people; empty: all can."""
+    """Return which limit of a job is invalid, for people; empty: all are valid."""
     for name in ("time_limit_s", "cpu_limit_s", "process_limit", "lease_s"):
         limit = getattr(spec, name)
         if not can_be_kept(limit):
@@ -43,8 +43,8 @@ def limits_problem(spec: JobSpec) -> str:
 
 
 DEPENDENCIES_MAX = 1000
-"""Of one job: each is told when its turn comes, and `show` lists them. More is what an array is
-for: one dependency on it covers all of its tasks."""
+"""Dependencies of one job: each is notified, and `show` lists them. For more use an array: one
+dependency on it covers all of its tasks."""
 FORM = "write ok:ume-42, any:ume-42.7 or fail:ume-42,ume-43"
 
 
@@ -54,9 +54,9 @@ class Condition(StrEnum):
     OK = "ok"
     """Every task of the target completed."""
     ANY = "any"
-    """The target ended, however."""
+    """The target ended, with any result."""
     FAIL = "fail"
-    """The target ended otherwise than completed."""
+    """The target ended without completing."""
 
     def holds(self, cause: EndCause) -> bool:
         """Return whether an end with this (worst) cause meets the condition."""
@@ -89,14 +89,14 @@ class Dependency(NamedTuple):
 
     @property
     def on(self) -> JobId | TaskId:
-        """The job or task that is waited for."""
+        """Return the job or task that is waited for."""
         if self.task is None:
             return JobId(self.home, self.number)
         return TaskId(self.home, self.number, self.task)
 
     @property
     def needed(self) -> str:
-        """Return, in words, what must happen."""
+        """Return the required event as text."""
         return f"{self.on} {_NEEDED[self.condition]}"
 
     def failed_text(self, cause: EndCause) -> str:
@@ -109,10 +109,10 @@ class Dependency(NamedTuple):
 
 
 def parse_dependencies(text: str) -> tuple[Dependency, ...]:
-    """The dependencies that `ok:ID[,ID...]` names.
+    """Return the dependencies in `ok:ID[,ID...]`.
 
     Raises:
-        UsageProblem: it has no known condition, or what follows is not a list of ids.
+        UsageProblem: it has no known condition, or no list of ids follows.
     """
     word, colon, ids = text.partition(":")
     if not colon or word not in tuple(Condition) or not ids:
@@ -164,7 +164,7 @@ class NotifyOn(StrEnum):
 
 
 def check_notify(text: str) -> str:
-    """`text` itself, where it is a command or an address; empty for none.
+    """Return `text` if it is a command or an address; empty for none.
 
     Raises:
         UsageProblem: it is neither.
@@ -188,12 +188,12 @@ def check_notify(text: str) -> str:
 
 
 def address_of(text: str) -> str | None:
-    """Return the address to write to; None where a command is to be run."""
+    """Return the address to write to; None if a command is to be run."""
     return text.removeprefix(MAILTO) if text.startswith(MAILTO) else None
 
 
 DEFAULT_LEASE_S = 1200.0
-"""Longer: work survives longer breaks between machines; shorter: work of a dead one is repeated
+"""Longer: tasks survive longer breaks between machines; shorter: tasks of a dead machine are rerun
 sooner. Twenty minutes outlast the restart of a machine, and of most networks."""
 SINGLE_TASK = ((0, 0, 1),)
 """The index ranges of a job that is not an array: task 0 alone."""
@@ -206,7 +206,7 @@ class Interaction(StrEnum):
     """Output goes to the files that the job names, standard input comes from a stored copy."""
     STREAM = "stream"
     """`run`: output goes to two files in the state directory that the client follows; standard
-    input is the client's own descriptor where it passed one."""
+    input is the client's own descriptor if it passed one."""
     TERMINAL = "terminal"
     """`run --pty`: the three standard descriptors are a terminal that the client passed."""
 
@@ -214,14 +214,14 @@ class Interaction(StrEnum):
 class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """One submission, with every default already applied by its home.
 
-    Texts that may be long or secret (environment, script, standard input) are stored once by
-    their digest, unreadable to others; here stands only the digest, empty for none.
+    Texts that may be long or secret (environment, script, standard input) are stored once by their
+    digest, unreadable to others; here is only the digest, empty for none.
     """
 
     account: Account
     """The account that is charged."""
     user: Text
-    """The Unix user that the tasks run as: the one who submitted, as the kernel named them."""
+    """The Unix user as whom the tasks run: the submitting user, as the kernel identified it."""
     name: Text
     command: Annotated[tuple[Text, ...], Many]
     """The argument vector; with a script, the script's arguments."""
@@ -248,15 +248,15 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """True if the job was submitted held."""
     interaction: Interaction = Interaction.BATCH
     descriptors: Count = 0
-    """How many descriptors the client passed (0 or 1). What comes through one cannot be had twice:
-    such a job is not repeated, and ends where the descriptor is gone."""
+    """The number of descriptors that the client passed (0 or 1). Their data cannot be read twice:
+    such a job is not rerun, and ends if the descriptor is lost."""
     kill_grace_s: Real = 10.0
-    """Between the request to end (SIGTERM) and SIGKILL."""
+    """Time between the request to end (SIGTERM) and SIGKILL."""
     lease_s: Real | None = None
-    """How long an attempt on another machine than its home's goes on while they do not hear of each
-    other, and so how long the home waits before it repeats it. None: `DEFAULT_LEASE_S`."""
+    """How long an attempt on another machine than its home's goes on without contact between them,
+    and so how long the home waits before it reruns the task. None: `DEFAULT_LEASE_S`."""
     throttle: Count | None = None
-    """The number of its tasks that may hold a claim at once; None: as many as there is room for."""
+    """The number of its tasks that may hold a claim at once; None: no limit."""
     after: Annotated[tuple[Dependency, ...], Many] = ()
     """The dependencies that must hold before any of its tasks may start; all of them."""
     exclusive: bool = False
@@ -265,11 +265,11 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """The action when it has finished: a command, or `mailto:ADDRESS`; empty: nothing."""
     notify_on: NotifyOn = NotifyOn.END
     requirements: Text = ""
-    """The ClassAd expression that must hold of a machine that runs it; empty: nothing."""
+    """The ClassAd expression that must be true of a machine that runs it; empty: none."""
     rank: Text = ""
     """The preference among machines; larger is better."""
     batch: BatchVariables | None = None
-    """The submission as a script for Slurm or PBS finds it; None: it is for neither."""
+    """The submission's values for a script for Slurm or PBS; None: it is for neither."""
 
 
 def task_count(array: tuple[tuple[int, int, int], ...]) -> int:
@@ -278,13 +278,13 @@ def task_count(array: tuple[tuple[int, int, int], ...]) -> int:
 
 
 def task_indices(array: tuple[tuple[int, int, int], ...]) -> Iterator[int]:
-    """The indices of `array` in ascending order."""
+    """Yield the indices of `array` in ascending order."""
     for first, last, step in array:
         yield from range(first, last + 1, step)
 
 
 def expand_pattern(pattern: str, attempt: AttemptId) -> str:
-    """File name for one attempt.
+    """Return the file name for one attempt.
 
     %j job id, %t task index, %r rank, %a attempt, %h home and %n number of the job, %% a percent.
     """
@@ -298,7 +298,7 @@ def expand_pattern(pattern: str, attempt: AttemptId) -> str:
         "h": attempt.home,
         "n": str(attempt.number),
     }
-    result = pattern.replace("%%", "\0")  # which no name of a file has
+    result = pattern.replace("%%", "\0")  # which no file name contains
     for letter, value in values.items():
         result = result.replace("%" + letter, value)
     return result.replace("\0", "%")

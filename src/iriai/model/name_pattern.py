@@ -1,7 +1,7 @@
 """Shell patterns of job names, bounded: `sweep*`, `run-[0-9]?`.
 
-Python's own `fnmatch` looks for the end of each `[` anew, which takes seconds for thousands of
-them, and keeps every pattern that it was ever asked for.
+Python's own `fnmatch` searches the end of each `[` from its start, which takes seconds for
+thousands of them, and caches every pattern that it ever got.
 """
 
 from __future__ import annotations

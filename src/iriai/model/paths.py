@@ -10,7 +10,7 @@ from iriai.model.problem import UsageProblem
 STATE_VARIABLE = "IRIAI_STATE"
 SYSTEM_STATE_DIRECTORY = "/var/lib/iriai"
 SYSTEM_SOCKET = "/run/iriai/daemon.sock"
-"""The socket of the machine's own daemon: short, well known, gone after a reboot."""
+"""The socket of the machine's own daemon: short, well known, removed by a reboot."""
 DATABASE_NAME = "iriai.db"
 SOCKET_PATH_BYTES_MAX = 107
 """The kernel's room for a socket's path, less the zero at its end."""
@@ -33,9 +33,9 @@ class StatePaths(NamedTuple):
 
     @property
     def cluster(self) -> str:
-        """The directory of what makes the machine a member: its key and certificate; the daemon's.
+        """The directory of the machine's key and certificate as a member; the daemon's.
 
-        There is none where the machine is in no cluster.
+        It does not exist if the machine is in no cluster.
         """
         return f"{self.directory}/cluster"
 
@@ -66,17 +66,17 @@ class StatePaths(NamedTuple):
 
     @property
     def database(self) -> str:
-        """Everything that is durable."""
+        """The database of everything durable."""
         return f"{self.store}/{DATABASE_NAME}"
 
     @property
     def spool(self) -> str:
-        """The directory of the output of `run`; everybody has files of their own in it."""
+        """The directory of the output of `run`; each user has their own files in it."""
         return f"{self.directory}/spool"
 
     @property
     def log(self) -> str:
-        """The directory of what launcher, daemon and supervisor have to say."""
+        """The directory of the logs of launcher, daemon and supervisor."""
         return f"{self.directory}/log"
 
     def lock(self, part: str) -> str:
@@ -84,7 +84,7 @@ class StatePaths(NamedTuple):
         return f"{self.directory}/{part}.lock"
 
     def end(self, part: str) -> str:
-        """The file in which `part` says why it ended, where it ended on purpose."""
+        """The file in which `part` writes why it ended, if it ended on purpose."""
         return f"{self.directory}/{part}.end"
 
     @property

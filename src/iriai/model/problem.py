@@ -18,7 +18,7 @@ class ExitCode(IntEnum):
 
 
 class Problem(Exception):
-    """Something a caller asked for that cannot be done; nothing was changed.
+    """A request that cannot be carried out; nothing was changed.
 
     `code` is stable and short (`bad-duration`), for programs; `message` says what was wrong and
     where, `hint` what would be right.
@@ -36,7 +36,7 @@ class Problem(Exception):
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
     def __reduce__(self) -> tuple[type[Problem], tuple[str, str, str]]:
-        """Cross from one process to another as a problem of the same family."""
+        """Support pickling: the problem keeps its class in another process."""
         return FAMILIES[self.exit_code], (self.code, self.message, self.hint)
 
 
@@ -47,7 +47,7 @@ class UsageProblem(Problem):
 
 
 class Refused(Problem):
-    """The request is well formed, but a rule says no."""
+    """The request is well formed, but a rule refuses it."""
 
     exit_code = ExitCode.REFUSED
 
@@ -59,13 +59,13 @@ class NotFound(Problem):
 
 
 class NotAllowed(Problem):
-    """The one who asks may not do this."""
+    """The user is not permitted to do this."""
 
     exit_code = ExitCode.NOT_ALLOWED
 
 
 class Unreachable(Problem):
-    """The daemon cannot be reached, or what answers is not ours."""
+    """The daemon cannot be reached, or another program answers."""
 
     exit_code = ExitCode.UNREACHABLE
 

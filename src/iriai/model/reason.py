@@ -10,7 +10,7 @@ from iriai.model.bounds import Name, Words
 
 
 class Rule(StrEnum):
-    """The rules that can say no, or not yet."""
+    """The rules that can refuse a task, or make it wait."""
 
     NO_MACHINE_LARGE_ENOUGH = "no-machine-large-enough"
     MACHINE_BUSY = "machine-busy"
@@ -54,7 +54,7 @@ class Reason(msgspec.Struct, frozen=True):
     needed: Words
     had: Words
     machine: Name = ""
-    """The machine that this is about; empty where it is about all of them, or none."""
+    """The machine concerned; empty if it concerns all of them, or none."""
 
     def __post_init__(self) -> None:
         if not (self.needed or self.had):

@@ -43,33 +43,33 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 class Cancelled(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """Someone asked to cancel these tasks; empty means all that had not finished."""
+    """A user cancelled these tasks; empty means all that had not finished."""
 
     indices: tuple[int, ...]
     by: str
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True, tag=5):
-    """Someone held the waiting tasks of the job."""
+    """A user held the waiting tasks of the job."""
 
     by: str
 
 
 class Released(msgspec.Struct, frozen=True, array_like=True, tag=6):
-    """Someone released the held tasks of the job."""
+    """A user released the held tasks of the job."""
 
     by: str
 
 
 class Promised(msgspec.Struct, frozen=True, array_like=True, tag=7):
-    """The broker reserved a start for the job's first waiting task; None takes it back."""
+    """The broker reserved a start for the job's first waiting task; None withdraws it."""
 
     start_wall_s: float | None
     machine: str
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=8):
-    """All events before this one, folded: the home's own encoding of the job's state."""
+    """A summary of all events before this one: the home's own encoding of the job's state."""
 
     state: bytes
     after: tuple[Dependency, ...] = ()
@@ -77,20 +77,20 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=8):
 
 
 class DependencyMet(msgspec.Struct, frozen=True, array_like=True, tag=9):
-    """These ended as the job waited for; how they did."""
+    """Dependencies that are met, and how each ended."""
 
     ends: tuple[tuple[Dependency, EndCause], ...]
 
 
 class DependencyFailed(msgspec.Struct, frozen=True, array_like=True, tag=10):
-    """This ended otherwise than the job waited for: what waits of the job is cancelled."""
+    """A dependency that can never be met: the waiting tasks of the job are cancelled."""
 
     dependency: Dependency
     cause: EndCause
 
 
 class Altered(msgspec.Struct, frozen=True, array_like=True, tag=11):
-    """Someone changed what the tasks that wait ask for. Those that run keep what they have."""
+    """A user changed what the waiting tasks ask for. Running tasks keep what they have."""
 
     was: Alteration
     now: Alteration
@@ -123,7 +123,7 @@ class JobAccepted(msgspec.Struct, frozen=True):
 
 
 class JobEvent(msgspec.Struct, frozen=True):
-    """Home: something happened to a job. A Snapshot replaces all events of lower sequence."""
+    """Home: an event of a job. A Snapshot replaces all events of lower sequence."""
 
     number: int
     sequence: int
@@ -141,7 +141,7 @@ class JobFinished(msgspec.Struct, frozen=True):
     cause: EndCause
     """The worst of its tasks' causes."""
     spec: JobSpec | None = None
-    """The specification where the job was altered; None: it is as it was submitted."""
+    """The specification if the job was altered; None: it is as it was submitted."""
 
 
 class AttemptResult(msgspec.Struct, frozen=True):
@@ -182,8 +182,8 @@ class ClaimsDropped(msgspec.Struct, frozen=True):
 
 
 BUCKETS = 32
-"""In a window. More: use leaves it more evenly, and each row of a ledger is longer. A window of a
-month has about one for each day."""
+"""Buckets in a window. More: usage leaves it more evenly, and each row of a ledger is longer. A
+window of a month has about one for each day."""
 
 
 class Bucket(NamedTuple):
@@ -205,31 +205,31 @@ class LedgerRow(msgspec.Struct, frozen=True):
     runs: Count
     """The number of runs that ended."""
     run_s: Amount
-    """The faded sum of their durations; see `policy.accounting.runtime_estimates.RunTimes`."""
+    """The decayed sum of their durations; see `policy.accounting.runtime_estimates.RunTimes`."""
     advance: Amount = 0.0
     """The part of the counter that urgency added to the ordinary price of the same work."""
     bucket_s: Seconds = 0.0
-    """The length of a bucket; 0: usage fades with a half-life, and there are none."""
+    """The length of a bucket; 0: usage decays with a half-life, and there are none."""
     buckets: Annotated[tuple[Bucket, ...], Many] = ()
-    """Under a window: what was charged when, instead of the counter."""
+    """Under a window: the charges by time, instead of the counter."""
 
 
 class NoticeDue(msgspec.Struct, frozen=True):
-    """Home: a job has finished whose user wants to be told; durable with its end."""
+    """Home: a job has finished and its notice is due; durable with its end."""
 
     number: int
 
 
 class NoticesDropped(msgspec.Struct, frozen=True):
-    """Daemon: the users of these jobs were told, or cannot be."""
+    """Daemon: the notices of these jobs were sent, or cannot be sent."""
 
     numbers: tuple[int, ...]
 
 
 class HistoryDropped(msgspec.Struct, frozen=True):
-    """Daemon: delete what is stored of a job that has finished long ago.
+    """Daemon: delete the stored data of a job that has finished long ago.
 
-    At most `attempts_max` rows of attempts; as long as there were so many the job itself stays.
+    At most `attempts_max` rows of attempts; if there were so many the job itself stays.
     """
 
     number: int
@@ -243,7 +243,7 @@ class Incarnated(msgspec.Struct, frozen=True):
 
 
 class Drained(msgspec.Struct, frozen=True):
-    """Node: it takes nothing more until someone says `Resumed`."""
+    """Node: it accepts no claims until `Resumed`."""
 
     reason: str
     by: str
@@ -252,7 +252,7 @@ class Drained(msgspec.Struct, frozen=True):
 
 
 class Resumed(msgspec.Struct, frozen=True):
-    """Node: it takes work again."""
+    """Node: it accepts claims again."""
 
     by: str
 

@@ -13,8 +13,8 @@ from iriai.model.units import format_size
 class ResourceKind(NamedTuple):
     """A kind of resource that machines measure, tasks ask for and accounts are charged for.
 
-    A kind whose amounts are no field of `Resources` is carried there by name. A row of `KINDS` is
-    all that it takes: options, amounts in words and charges follow from it.
+    A kind without a field of `Resources` is stored there by name. A row of `KINDS` defines a kind
+    completely: options, texts and charges are derived from it.
     """
 
     name: str
@@ -26,10 +26,10 @@ class ResourceKind(NamedTuple):
     sensor: str
     """The function of `daemon.startup.sensors` that measures what the machine has."""
     charge_weight: float = 0.0
-    """The charge for a second of one of it (of bytes: of a GiB), in cpu seconds; `[order]` may say
-    otherwise of the fields of `Resources`."""
+    """The charge for a second of one unit (of bytes: of a GiB), in cpu seconds; `[order]` may
+    change it for the fields of `Resources`."""
     field: str = ""
-    """The field of `Resources`; empty: it is carried by name."""
+    """The field of `Resources`; empty: it is stored by name."""
 
 
 CPUS = ResourceKind("cpus", "count", "Number of CPUs per task.", "cpus", 1.0, field="cpus")
@@ -53,7 +53,7 @@ KINDS = (CPUS, MEMORY, GPUS)
 
 FIELDS = tuple(kind.field for kind in KINDS if kind.field)
 NAMED_KINDS = {kind.name: kind for kind in KINDS if not kind.field}
-"""The resource kinds that are carried by name."""
+"""The resource kinds that are stored by name."""
 _IN_BYTES = frozenset(kind.name for kind in KINDS if kind.unit == "bytes")
 _IN_PLURAL = frozenset(kind.name for kind in KINDS if kind.name.endswith("s"))
 
@@ -61,8 +61,8 @@ _IN_PLURAL = frozenset(kind.name for kind in KINDS if kind.name.endswith("s"))
 class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
     """Amounts of each resource; `named` is sorted by name and holds no zeros.
 
-    The fields are what nearly every task asks for: a broker compares them a million times a second,
-    so they are written out and no loop goes over the table.
+    The fields are resources that nearly every task asks for: a broker compares them a million times
+    a second, so they are written out, without a loop over the table.
     """
 
     cpus: Count = 1
@@ -71,12 +71,12 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
     named: Annotated[tuple[tuple[Name, SizeBytes], ...], Many] = ()
 
     def amounts(self) -> tuple[tuple[str, int], ...]:
-        """(resource, amount) of all, the named ones last."""
+        """Return (resource, amount) of all, the named ones last."""
         own = (("cpus", self.cpus), ("memory", self.memory_bytes), ("gpus", self.gpus))
         return (*own, *self.named) if self.named else own
 
     def plus(self, other: Resources) -> Resources:
-        """The sum of both, resource by resource."""
+        """Return the sum of both, resource by resource."""
         return self._combined(other, 1)
 
     def minus(self, other: Resources) -> Resources:
@@ -107,7 +107,7 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
         return all(have.get(name, 0) >= amount for name, amount in self.named)
 
     def lacking_in(self, room: Resources) -> tuple[tuple[str, int, int], ...]:
-        """Return what `room` has too little of: (resource, needed, there), for explanations."""
+        """Return the resources of which `room` has too little: (resource, needed, there)."""
         have = dict(room.amounts())
         pairs = ((name, amount, have.get(name, 0)) for name, amount in self.amounts())
         return tuple(pair for pair in pairs if pair[1] > pair[2])
@@ -118,11 +118,11 @@ NOTHING = Resources(cpus=0)
 
 
 def describe_amount(resource: str, amount: int) -> str:
-    """`amount` of `resource` for people: `4 cpus`, `2G memory`."""
+    """Return `amount` of `resource` for people: `4 cpus`, `2G memory`."""
     is_one = amount == 1 and resource in _IN_PLURAL
     return f"{amount_words(resource, amount)} {resource[:-1] if is_one else resource}"
 
 
 def amount_words(resource: str, amount: int) -> str:
-    """`amount` in the unit of `resource`: `4`, `2G`."""
+    """Return `amount` in the unit of `resource`: `4`, `2G`."""
     return format_size(max(amount, 0)) if resource in _IN_BYTES else str(amount)

@@ -1,8 +1,8 @@
 """Sizes of submitted texts: what the kernel accepts when a task is started.
 
 Linux refuses a program whose arguments and environment are over a quarter of its stack limit (2 MiB
-of the usual 8), and any single text among them over 128 KiB (execve(2), MAX_ARG_STRLEN). What is
-larger could never start, so it is refused where it is submitted, and again by the launcher.
+of the usual 8), and any single text among them over 128 KiB (execve(2), MAX_ARG_STRLEN). A larger
+job could never start, so it is refused at submission, and again by the launcher.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ ENVIRONMENT_VARIABLES_MAX = 16_384
 COMMAND_BYTES_MAX = 512 << 10
 """Bytes of all arguments of a command, as `command_bytes` counts them."""
 ARGUMENT_BYTES_MAX = (128 << 10) - 2
-"""Bytes of one argument, or of one variable with its name and the equals sign: what the kernel
-takes, less the zero at its end and a mark that it carries until its task begins."""
+"""Bytes of one argument, or of one variable with its name and the equals sign: the kernel's limit,
+less the zero at its end and a mark that it has until its task begins."""
 FILE_NAME_BYTES_MAX = 4_095
 """A path of a file or directory (PATH_MAX, less the zero at its end)."""
 _POINTER_BYTES = 8

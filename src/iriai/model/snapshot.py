@@ -25,14 +25,14 @@ class StoredState(msgspec.Struct):
     """Everything durable that cores start from."""
 
     incarnation: int
-    """The incarnation of the node; 0 where it never ran."""
+    """The incarnation of the node; 0 if it never ran."""
     next_number: int
-    """The home's next job number: larger than any ever given out, also to jobs long deleted."""
+    """The home's next job number: larger than any ever used, also by jobs long deleted."""
     jobs: list[StoredJob]
     claims: list[Claim]
     ledger: list[LedgerRow]
     drained: Drained | None = None
-    """The reason why the node takes nothing; None: it is not drained."""
+    """The reason why the node accepts no claims; None: it is not drained."""
     ended: Mapping[tuple[int, int | None], EndCause] = {}
     """The ends of targets, (job, task or None for all of it), on which a stored job depends."""
 

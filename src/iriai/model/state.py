@@ -1,4 +1,4 @@
-"""States of a task, and causes of ends: the tables, and nothing beside them."""
+"""States of a task, and causes of ends, as tables."""
 
 from __future__ import annotations
 
@@ -74,15 +74,15 @@ TRANSITIONS: dict[tuple[TaskState, TaskEvent], TaskState] = {
     (_S.MIGRATING, _E.REQUEUE): _S.QUEUED,
     (_S.MIGRATING, _E.FINISH): _S.FINISHED,
 }
-"""(state, event) -> next state. What is not in the table cannot happen."""
+"""(state, event) -> next state. A pair that is not in the table is illegal."""
 
 
 class IllegalTransition(AssertionError):
-    """An event that the state's row does not have: a bug of ours. Nothing was changed."""
+    """An event that is illegal in the state: an internal error. Nothing was changed."""
 
 
 def next_state(state: TaskState, event: TaskEvent) -> TaskState:
-    """The state after `event`; raises `IllegalTransition` where the table has none."""
+    """Return the state after `event`; raise `IllegalTransition` if the table has none."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:

@@ -7,19 +7,18 @@ import re
 from iriai.model.problem import UsageProblem
 
 LINE_LENGTH_MAX = 4096
-"""The length of a line of a log: a longer message was made to fill the disk, or hides what
-matters."""
+"""The length of a line of a log: a longer message fills the disk, or hides the important part."""
 
 
 def printable(text: str) -> str:
-    """`text` with control characters shown instead of obeyed."""
+    """Return `text` with control characters escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def line_of(text: str, length_max: int = LINE_LENGTH_MAX) -> str:
-    """`text` as one line of at most about so many characters; says what it leaves out."""
+    """Return `text` as one line of about that many characters, with the number of omitted ones."""
     if len(text) > length_max:
         text = f"{text[:length_max]}... ({len(text) - length_max} characters more)"
     return printable(text)
@@ -33,15 +32,15 @@ _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d{1,2}):(\d{1,2})")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 DURATION_MAX_S = 10 * 366 * 86400.0
-"""Ten years: longer is a slip of the keyboard, and doubles keep milliseconds below it."""
+"""Ten years: a longer duration is a typing error, and doubles keep milliseconds below it."""
 SIZE_MAX_BYTES = 1 << 60
 """An exbibyte: fits a signed 64-bit integer with room for sums."""
 TEXT_LENGTH_MAX = 64
-"""Characters of a size or duration: more digits than any number that counts has."""
+"""Characters of a size or duration: more digits than any valid number has."""
 
 
 def parse_size(text: str) -> int:
-    """Bytes of `text`; units are binary (`4G` is 4 x 2^30), no unit is bytes."""
+    """Return the bytes of `text`; units are binary (`4G` is 4 x 2^30), no unit is bytes."""
     match = _SIZE.fullmatch(text.strip()) if len(text) <= TEXT_LENGTH_MAX else None
     if not match:
         raise UsageProblem(
@@ -56,7 +55,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of `text`: `90s`, `1h30m`, `2d`, `H:MM:SS`, `D-HH:MM:SS`, or plain seconds."""
+    """Return the seconds of `text`: `90s`, `1h30m`, `2d`, `H:MM:SS`, `D-HH:MM:SS`, or a number."""
     stripped = text[: TEXT_LENGTH_MAX + 1].strip()
     seconds = -1.0
     if len(text) > TEXT_LENGTH_MAX:
@@ -78,7 +77,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_size(size_bytes: int) -> str:
-    """`size_bytes` for people: the largest binary unit that keeps it at one or more."""
+    """Return `size_bytes` for people: in the largest binary unit that keeps it at one or more."""
     value = float(size_bytes)
     for unit in ("B", "K", "M", "G", "T"):
         if abs(value) < 1024:
@@ -88,7 +87,7 @@ def format_size(size_bytes: int) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """`seconds` for people: `0.4s`, `42s`, `3m05s`, `2h07m`, `3d04h`."""
+    """Return `seconds` for people: `0.4s`, `42s`, `3m05s`, `2h07m`, `3d04h`."""
     if seconds < 10:
         return f"{seconds:.1f}s"
     whole = round(seconds)
