@@ -66,6 +66,7 @@ bench: bench-environment
 
 soak: test-environment
 	$(PYTEST) -m soak --timeout $(SOAK_TIMEOUT_S)
+	IRIAI_TEST_OPTIMIZE=1 $(PYTEST) tests/conformance tests/security tests/endtoend -m "not soak"
 
 fuzz: test-environment
 	$(BIN)/python -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))

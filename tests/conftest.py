@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support.assertions import without_assertions
 from tests.support.people import People, temporary_people
 from tests.support.shared import has_logs
 from tests.support.tiers import CHECKED, TESTS, Guard, tier
@@ -76,6 +77,15 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """Open the guard for the end of the last test: fixtures of the session end with it."""
     if nextitem is None:
         guard.is_closed = False
+
+
+@pytest.fixture(scope="session", autouse=True)
+def optimized() -> None:
+    """Have every process that tests start drop its assertions, where IRIAI_TEST_OPTIMIZE=1 asks.
+
+    Not this one, whose assertions are the tests: so it is set only once it runs.
+    """
+    os.environ.update(without_assertions())
 
 
 @pytest.fixture(scope="session")

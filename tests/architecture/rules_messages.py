@@ -42,11 +42,19 @@ OUR_FILES = (
 DECODES_ITSELF = (*OUR_OWN, "iriai.model.bounds", "iriai.client.client")
 """Who may call a decoder: the client reads rows of a listing by the million, from a daemon that it
 trusts with its jobs."""
-ENTRANCES = tuple(
-    f"iriai.daemon.{name}."
-    for name in ("cluster", "net", "requests.cluster", "requests.jobs", "server", "transport")
+ENTRANCES = frozenset(
+    {"cli", "client", "config", "daemon", "identity", "launcher", "model", "plugins", "protocol"}
+    | {"store", "supervisor", "system", "wire"}
 )
-"""Packages of the daemon that bytes of others pass through."""
+"""Packages that bytes of peers, users and files pass through."""
+CORES = frozenset({"broker", "classad", "home", "machine", "node", "policy"})
+"""Packages that these hand on what they have taken."""
+CHECKING = (
+    "iriai.machine.checks",
+    "iriai.machine.cluster_checks",
+    "iriai.machine.monotonic_checks",
+)
+"""Modules of nothing but invariants, for tests and simulations."""
 TOLD = frozenset({"wire", "protocol"})
 """Packages whose names are seen by nobody else."""
 CLASS_NAMES = frozenset({"__name__", "__qualname__"})
@@ -180,26 +188,47 @@ def _is_said(tag: ast.expr) -> bool:
 
 
 def asserted_input(modules: Iterable[Module]) -> list[Violation]:
-    """Report assertions where bytes of others come in: what they say can be wrong at any time."""
+    """Report assertions of what comes from outside, which can be wrong at any time.
+
+    Python drops every `assert` with PYTHONOPTIMIZE. Where bytes of peers, users and files come in
+    there is none but in `check`; in the cores one may also narrow a type, since what follows fails
+    by itself where that is wrong.
+    """
     return [
         Violation(module.name, line, "asserts what comes from outside; refuse it, or drop it")
         for module in modules
-        if module.package in TOLD or module.name.startswith(ENTRANCES)
-        for line in _assertions(module.tree)
+        if module.package in ENTRANCES | CORES and not module.name.startswith(CHECKING)
+        for line in _assertions(module.tree, may_narrow=module.package in CORES)
     ]
 
 
-def _assertions(node: ast.AST) -> Iterator[int]:
+def _assertions(node: ast.AST, *, may_narrow: bool) -> Iterator[int]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef) and child.name in CHECKS:
             continue
-        if isinstance(child, ast.Assert) or _raises_assertion(child):
+        if not (may_narrow and _is_allowed_in_cores(child)) and _asserts(child):
             yield child.lineno  # type: ignore[attr-defined]
-        yield from _assertions(child)
+        yield from _assertions(child, may_narrow=may_narrow)
 
 
-def _raises_assertion(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Raise) or node.exc is None:
+def _asserts(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assert) or (isinstance(node, ast.Raise) and _raises_assertion(node))
+
+
+def _is_allowed_in_cores(node: ast.AST) -> bool:
+    return isinstance(node, ast.Raise) or (isinstance(node, ast.Assert) and _narrows(node.test))
+
+
+def _narrows(test: ast.expr) -> bool:
+    """Whether a condition says no more than of which type a name or an attribute is."""
+    if isinstance(test, ast.Call):
+        return terminal_name(test.func) == "isinstance"
+    is_single = isinstance(test, ast.Compare) and len(test.ops) == 1
+    return is_single and ast.unparse(test).endswith(" is not None")
+
+
+def _raises_assertion(node: ast.Raise) -> bool:
+    if node.exc is None:
         return False
     raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
     return terminal_name(raised) == "AssertionError"

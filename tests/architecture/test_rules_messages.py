@@ -74,13 +74,25 @@ def test_text_may_be_decoded():
 
 
 @pytest.mark.parametrize(
-    "name", ["iriai.wire.links", "iriai.protocol.membership.cluster_core", "iriai.daemon.net.link"]
+    "name",
+    ["iriai.wire.links", "iriai.protocol.rpc.x", "iriai.daemon.x", "iriai.store.x", "iriai.cli.x"],
 )
 def test_an_assertion_at_an_entrance_is_found(name: str):
-    for text in ("def take(x):\n    assert x", "def take(x):\n    raise AssertionError('no')"):
-        assert asserted_input([module_from_text(name, text)])
+    for what in ("assert x", "raise AssertionError('no')", "assert x is not None"):
+        assert asserted_input([module_from_text(name, f"def take(x):\n    {what}")])
     assert asserted_input([module_from_text(name, "def check(self):\n    assert self.x")]) == []
-    assert asserted_input([module_from_text("iriai.policy.x", "assert x")]) == []
+
+
+def test_a_core_may_narrow_a_type_and_assert_nothing_else():
+    def found(what: str, name: str = "iriai.home.x") -> bool:
+        return bool(asserted_input([module_from_text(name, f"def take(x):\n    {what}")]))
+
+    for what in ("assert x", "assert x == 1", "assert x is not None and x", "assert a < x"):
+        assert found(what)
+    for what in ("assert x is not None", "assert isinstance(x, int)", "assert self.a is not None"):
+        assert not found(what)
+    assert not found("assert x == 1", "iriai.machine.checks")
+    assert not found("assert x == 1", "iriai.sim.x")
 
 
 @pytest.mark.parametrize(

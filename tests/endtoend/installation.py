@@ -17,6 +17,7 @@ from iriai.model.paths import StatePaths
 from iriai.model.problem import Unreachable
 from iriai.system.lock_file import lock_holder
 from iriai.wire.requests import JobDraft
+from tests.support.assertions import without_assertions
 from tests.support.people import TestPerson
 from tests.support.trusted_place import PARENT
 from tests.support.waiting import is_gone, until
@@ -189,6 +190,7 @@ class Installation:
             "IRIAI_STATE": str(self.state),
             MARK: here,
             "LANG": "C.UTF-8",
+            **without_assertions(),
         }
 
     def call(

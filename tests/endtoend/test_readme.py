@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.endtoend.installation import IRIAI, as_person
+from tests.support.assertions import without_assertions
 from tests.support.people import TestPerson
 
 PAGE = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -65,6 +66,7 @@ def test_the_session_runs_as_it_stands(home: Path, person: TestPerson | None):
         "HOME": str(home),
         "PATH": f"{Path(IRIAI).parent}:{os.environ['PATH']}",
         "COLUMNS": "120",
+        **without_assertions(),
     }
     for command, shown in STEPS:
         done = subprocess.run(

@@ -73,7 +73,7 @@ class Lab:
             machine=machine,
             bundle=sealed,
         )
-        self.state.tokens.add(token, entry, now_s)
+        self.state.tokens.add(entry, now_s)
         return token
 
     def join(self, token: Token, enrolment: Enrolment, their_wall_s: float | None = None) -> Joined:

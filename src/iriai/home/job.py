@@ -32,7 +32,14 @@ from iriai.model.records import (
     Snapshot,
     Started,
 )
-from iriai.model.state import ATTEMPT_ONLY, EndCause, TaskEvent, TaskState, next_state
+from iriai.model.state import (
+    ATTEMPT_ONLY,
+    EndCause,
+    IllegalTransition,
+    TaskEvent,
+    TaskState,
+    next_state,
+)
 
 _first_of = itemgetter(0)
 
@@ -232,7 +239,8 @@ class JobState:
 
     def attempted(self, index: int, attempt: int, machine: str) -> None:
         """Claim the first waiting task for an attempt."""
-        assert index == self.first_waiting(), f"{index} is not the first that waits"
+        if index != self.first_waiting():
+            raise IllegalTransition(f"{index} is not the first that waits")
         self.listing = None
         state = next_state(TaskState.QUEUED, TaskEvent.ATTEMPT)
         if self._requeued:
@@ -248,8 +256,7 @@ class JobState:
     def started(self, index: int, attempt: int) -> None:
         """Mark an attempt as running."""
         self.listing = None
-        task = self.tasks[index]
-        assert task.attempt == attempt
+        task = self._task_of(index, attempt)
         task.state = next_state(task.state, TaskEvent.START)
 
     def ended(
@@ -260,8 +267,7 @@ class JobState:
         Return the cause of the task's end; None: it was requeued.
         """
         self.listing = None
-        task = self.tasks[index]
-        assert task.attempt == attempt
+        task = self._task_of(index, attempt)
         task.lost += cause is EndCause.LOST
         if self._is_repeated(task, cause):
             task.state, task.spec = next_state(task.state, TaskEvent.REQUEUE), None
@@ -466,13 +472,21 @@ class JobState:
             return limit is None or task.lost <= limit
         return cause in ATTEMPT_ONLY
 
+    def _task_of(self, index: int, attempt: int) -> ActiveTask:
+        """Return the task whose current attempt is this; raise `IllegalTransition` for others."""
+        task = self.tasks[index]
+        if task.attempt != attempt:
+            raise IllegalTransition(f"attempt {attempt} of a task whose current is {task.attempt}")
+        return task
+
     def _count(self, outcome: TaskEnd, tasks: int) -> None:
         self.counts[outcome.cause] = self.counts.get(outcome.cause, 0) + tasks
         if self.worst is None or outcome.badness > self.worst.badness:
             self.worst = outcome
 
     def _unfold(self, folded: _Folded) -> None:
-        assert not self._handed_out, "a snapshot is the first event that is replayed"
+        if self._handed_out:
+            raise IllegalTransition("a snapshot is the first event that is replayed")
         for cause, count in folded.counts.items():
             self.counts[cause] = count
             self.waiting -= count

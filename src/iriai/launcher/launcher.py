@@ -160,7 +160,8 @@ class Launcher:
         ended = tuple(e for e in self._known.exits.values() if e.attempt not in self._epilogs)
         unfit = tuple(self._hooks.unfit.values())
         boot = self._known.boot
-        assert boot is not None
+        if boot is None:
+            raise RuntimeError("no boot was recorded when this launcher began")
         return Attached(
             LAUNCHER_VERSION,
             os.getpid(),

@@ -65,7 +65,8 @@ class Token(NamedTuple):
         cls, kind: TokenKind, randomness: bytes, fingerprint: str, addresses: Sequence[str]
     ) -> Token:
         """Make a new token; `randomness` are `RANDOM_BYTES` that are secret."""
-        assert len(randomness) == RANDOM_BYTES, "a secret of another size"
+        if len(randomness) != RANDOM_BYTES:
+            raise ValueError(f"a secret of {len(randomness)} bytes, not {RANDOM_BYTES}")
         number, secret = randomness[:ID_BYTES].hex(), randomness[ID_BYTES:]
         return cls(kind, number, secret, fingerprint, tuple(addresses[:TOLD_MAX]))
 

@@ -92,13 +92,10 @@ def _load_jobs(connection: sqlite3.Connection) -> list[StoredJob]:
         StoredJob(number, _share(decode_spec(blob), pool), submitted_wall_s, [])
         for number, blob, submitted_wall_s in connection.execute(_JOBS)
     ]
-    by_number = iter(jobs)
-    job = next(by_number, None)
+    by_number = {job.number: job for job in jobs}
     for number, sequence, wall_s, change, story in connection.execute(_EVENTS):
-        while job is not None and job.number != number:
-            job = next(by_number, None)
-        assert job is not None, f"an event of job {number}, which was not loaded"
-        job.events.append(JobEvent(number, sequence, wall_s, decode_change(change), story))
+        event = JobEvent(number, sequence, wall_s, decode_change(change), story)
+        by_number[number].events.append(event)
     return jobs
 
 

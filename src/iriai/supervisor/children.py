@@ -56,10 +56,9 @@ class Child:
         self.has_worked = self.has_worked or found is not None
         return f"{self.name} {'found' if found else 'started'}, process {self.process.pid}"
 
-    def reap(self, now_s: float) -> tuple[float, int | None]:
-        """Return how long an ended process lived under this supervisor, and its exit code."""
-        assert self.process is not None
-        code = self.process.exit_code()
+    def reap(self, process: ProcessHandle, now_s: float) -> tuple[float, int | None]:
+        """Return how long its ended process lived under this supervisor, and its exit code."""
+        code = process.exit_code()
         self.process = None
         self.has_worked = self.has_worked or self.left_a_mark()
         return now_s - self.began_s, code

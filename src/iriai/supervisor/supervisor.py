@@ -165,7 +165,7 @@ class Supervisor:
         for part in reversed(self._parts):
             if part.process is None or not part.process.ended():
                 continue
-            lived_s, code = part.reap(now_s)
+            lived_s, code = part.reap(part.process, now_s)
             report = self._daemon.exit_report()
             if part is self._daemon:
                 self._daemon_ended(report, lived_s, code)

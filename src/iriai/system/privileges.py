@@ -97,7 +97,8 @@ def drop_privileges(user: str) -> None:
     os.setgroups(os.getgrouplist(entry.pw_name, entry.pw_gid))
     os.setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid)
     os.setresuid(entry.pw_uid, entry.pw_uid, entry.pw_uid)
-    assert os.getresuid() == (entry.pw_uid,) * 3, "privileges remain"
+    if os.getresuid() != (entry.pw_uid,) * 3:
+        raise PermissionError(f"privileges remain: user ids {os.getresuid()}")
 
 
 def unreachable_ancestor(path: str, user: str) -> Path | None:

@@ -28,7 +28,7 @@ def make(book: JoinTokens, by: str, now_s: float = 0.0, lives_s: float = HOUR_S)
     entry = IssuedToken(
         token.id, kind, "", now_s, now_s + lives_s, by, "" if kind is TokenKind.JOIN else by
     )
-    book.add(token, entry, now_s)
+    book.add(entry, now_s)
     return token.id
 
 

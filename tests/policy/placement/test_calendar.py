@@ -56,7 +56,7 @@ def test_what_a_claim_held_is_free_again_when_it_is_removed():
 
 
 def test_nothing_is_claimed_twice_under_one_name():
-    with pytest.raises(AssertionError):
+    with pytest.raises(ValueError, match="claimed already"):
         calendar(4, one=(1, 1.0)).add("one", Resources(1), 0.0, 1.0)
 
 

@@ -52,7 +52,8 @@ class OpenAuthority(NamedTuple):
     @property
     def roster(self) -> Roster:
         """The current operators."""
-        assert self.state.roster is not None, "it was opened by the roster"
+        if self.state.roster is None:
+            raise RuntimeError("an authority was opened without a roster")
         return self.state.roster
 
     def next_roster(self, **change: Unpack[RosterChange]) -> bytes:

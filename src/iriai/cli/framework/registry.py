@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -120,8 +120,8 @@ class LazyGroup(TyperGroup):
         """Return the command `cmd_name`, or None."""
         if cmd_name not in COMMANDS:
             return None
-        command = get_command(import_module(COMMANDS[cmd_name]).app)
-        assert isinstance(command, TyperCommand | TyperGroup)
+        made = get_command(import_module(COMMANDS[cmd_name]).app)
+        command = cast("TyperCommand | TyperGroup", made)
         command.name = cmd_name
         command.rich_help_panel = _PANELS[COMMANDS[cmd_name].split(".")[2]]
         return command
@@ -133,8 +133,7 @@ def root_command() -> TyperGroup:
         cls=LazyGroup, rich_markup_mode="rich", epilog=examples_text(_EXAMPLES), help=_HELP
     )
     app.callback(invoke_without_command=True)(flattened(_root))
-    command = get_command(app)
-    assert isinstance(command, TyperGroup)
+    command = cast("TyperGroup", get_command(app))
     # Their names alone are used, for suggestions after a slip of the keyboard.
     command.commands = dict.fromkeys(COMMANDS, TyperCommand(None))
     return command

@@ -142,8 +142,7 @@ def _draft(script: Script, words: list[str], job: JobOptions, own: SubmitOptions
 def _script(ctx: typer.Context, words: list[str], stdin: Path | None) -> Script | None:
     """Return the script that the first word names, if it is one; read once."""
     known = ctx.meta.get(SCRIPT)
-    if known is not None:
-        assert isinstance(known, Script)
+    if isinstance(known, Script):
         return known
     first = words[0]
     if ctx.meta[DASHES]:

@@ -136,8 +136,9 @@ class Outbox:
         return not self._held
 
     def close_gate(self, sequence: int) -> None:
-        """Make later actions wait for the write `sequence`."""
-        assert sequence >= self._gate
+        """Make later actions wait for the write `sequence`, which is later than all before."""
+        if sequence < self._gate:
+            raise ValueError(f"write {sequence} after write {self._gate}")
         self._gate = sequence
 
     def send(self, action: Action) -> None:

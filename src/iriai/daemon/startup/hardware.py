@@ -70,6 +70,5 @@ def home_name(host_name: str) -> str:
     """Return a valid home name made from the first label of a host's name."""
     label = host_name.lower().partition(".")[0]
     fitting = re.sub(r"[^a-z0-9]+", "-", label).lstrip("-0123456789")
-    name = fitting[:_HOME_NAME_LENGTH_MAX].rstrip("-") or NAMELESS
-    assert HOME_NAME.fullmatch(name), name
-    return name
+    name = fitting[:_HOME_NAME_LENGTH_MAX].rstrip("-")
+    return name if HOME_NAME.fullmatch(name) else NAMELESS

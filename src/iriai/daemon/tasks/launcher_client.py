@@ -167,7 +167,7 @@ class LauncherClient:
                 case SampleAttempts():
                     self._send(SampleAll())
                 case _:
-                    raise AssertionError(f"{effect} is not for a launcher")
+                    raise TypeError(f"{effect} is not for a launcher")
         self._launch(launches)
         if forgotten:
             self._send(Discard(tuple(forgotten)))
@@ -303,8 +303,8 @@ class LauncherClient:
             try:
                 message = decoded(_decoder, payload)
             except msgspec.MsgspecError as error:
-                assert self._stream is not None
-                self._stream.close(f"not a message of a launcher: {error}")
+                if self._stream is not None:
+                    self._stream.close(f"not a message of a launcher: {error}")
                 return
             self._handle(message)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from iriai.model.bounds import Document, Name, Seconds, Word
 from iriai.model.problem import NotFound, Refused
-from iriai.model.token_text import Token, TokenKind
+from iriai.model.token_text import TokenKind
 
 TOKENS_MAX = 1000
 """Tokens stored at once."""
@@ -68,8 +68,8 @@ class JoinTokens:
         """Return all tokens, the newest first."""
         return sorted(self._entries.values(), key=lambda each: -each.made_wall_s)
 
-    def add(self, token: Token, entry: IssuedToken, now_wall_s: float) -> None:
-        """Keep `entry` of a new `token`; forgets those that ended long ago.
+    def add(self, entry: IssuedToken, now_wall_s: float) -> None:
+        """Keep the `entry` of a new token; forgets those that ended long ago.
 
         Where there is no room, those that are good for nothing any more are forgotten, the first
         that ended first: of whoever makes the new one, where it is their room that is full.
@@ -77,7 +77,6 @@ class JoinTokens:
         Raises:
             Refused: it would live too long, or there are too many.
         """
-        assert entry.id == token.id, "an entry of another token"
         lifetime_s = entry.ends_wall_s - now_wall_s
         if not 0 < lifetime_s <= LIFETIME_S_MAX:
             raise Refused(

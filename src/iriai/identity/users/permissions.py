@@ -74,15 +74,14 @@ class Permissions:
 
     def _caller(self, person: Person) -> Caller:
         if self._owner_uid is not None:
-            return self._caller_of_single_user(person)
+            return self._caller_of_single_user(person, self._owner_uid)
         operator = person.uid == 0 or self._identity.operators in person.groups
         return Caller(person, operator)
 
-    def _caller_of_single_user(self, person: Person) -> Caller:
-        assert self._owner_uid is not None
-        if person.uid not in (0, self._owner_uid):
-            owner = self._unix.by_uid(self._owner_uid)
-            whose = owner.name if owner else f"user id {self._owner_uid}"
+    def _caller_of_single_user(self, person: Person, owner_uid: int) -> Caller:
+        if person.uid not in (0, owner_uid):
+            owner = self._unix.by_uid(owner_uid)
+            whose = owner.name if owner else f"user id {owner_uid}"
             raise NotAllowed(
                 "daemon-of-another",
                 f"this daemon works for {whose} alone",

@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 from collections.abc import Container, Iterable
+from typing import cast
 
 from iriai.launcher.containment.container import Containment, Use
 from iriai.launcher.environment.environment import MARK
@@ -129,9 +130,9 @@ class ProcessTrees:
 
     def release(self, container: Containment) -> None:
         """Drop the tree of a task that is over."""
-        assert isinstance(container, ProcessTree)
-        if self._trees.get(container.pid) is container:
-            del self._trees[container.pid]
+        tree = cast("ProcessTree", container)  # of `acquire`
+        if self._trees.get(tree.pid) is tree:
+            del self._trees[tree.pid]
 
     def close(self) -> None:
         """Do nothing: nothing was made."""

@@ -179,7 +179,8 @@ class RunningTask:
 
     def exit(self, now_s: float, now_wall_s: float) -> Exit:
         """Return the end, when no process is left."""
-        assert self.status is not None
+        if self.status is None:
+            raise RuntimeError(f"the main process of {self.attempt} has not ended")
         code = os.waitstatus_to_exitcode(self.status)
         exit_code, signal_number = (code, None) if code >= 0 else (None, -code)
         usage = self.usage()

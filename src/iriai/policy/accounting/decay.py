@@ -103,8 +103,8 @@ class DecayedUsage:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.half_life_s) and self.half_life_s > 0):
             raise ValueError(f"half_life_s is {self.half_life_s}; it must be more than 0")
-        assert math.isfinite(self.counter)
-        assert self.counter >= 0
+        if not 0.0 <= self.counter < math.inf:
+            raise ValueError(f"counter is {self.counter}; it must be finite and not below 0")
 
     @staticmethod
     def restored(half_life_s: float, counter: float, epoch_wall_s: float) -> DecayedUsage:

@@ -33,7 +33,6 @@ class CpuLimit(NamedTuple):
 
     def reason(self) -> Reason:
         """The refusal as data; only for one that is not allowed."""
-        assert not self.allowed
         return Reason(
             Rule.RUNNING_CAP,
             needed=f"{self.asked_cpus} more {'cpu' if self.asked_cpus == 1 else 'cpus'}",
@@ -147,7 +146,8 @@ class Calendar(Generic[Key]):
         return True
 
     def _claim(self, key: Key, resources: Resources, now_s: float, stay_s: float | None) -> _Claim:
-        assert key not in self._claims, f"{key} is claimed already"
+        if key in self._claims:
+            raise ValueError(f"{key} is claimed already")
         self._sequence += 1
         end_s = now_s + (OPEN_END_S if stay_s is None else stay_s)
         insort(self._ends, (end_s, self._sequence, key))

@@ -39,7 +39,8 @@ class Allowance:
     def give_back(self, user: str, amount: int = 1) -> None:
         """Subtract `amount` from what `user` holds."""
         left = self._held[user] - amount
-        assert left >= 0, f"{user} gives back more {self.what} than they took"
+        if left < 0:
+            raise ValueError(f"{user} gives back more {self.what} than they took")
         if left:
             self._held[user] = left
         else:

@@ -8,6 +8,7 @@ import socket
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
+from typing import cast
 
 import typer
 from typer.core import TyperCommand
@@ -63,8 +64,7 @@ def submit_with_directives(ctx: typer.Context, script: Script) -> int | None:
     again = command.make_context(ctx.info_name, words, parent=ctx.parent)
     with again:
         result = command.invoke(again)
-    assert result is None or isinstance(result, int)
-    return result
+    return cast("int | None", result)
 
 
 def _counts(setting: OptionValue, chosen: set[str]) -> bool:
@@ -111,8 +111,7 @@ def _own_settings(ctx: typer.Context, block: Block) -> list[OptionValue]:
 
 def _options_of(ctx: typer.Context, line: DirectiveLine) -> dict[str, object]:
     """Return the options that the words of one line set, by parameter."""
-    command = ctx.command
-    assert isinstance(command, TyperCommand)
+    command = cast("TyperCommand", ctx.command)
     meta = dict(ctx.meta)
     try:
         words = [*line.words, "--", "script"]

@@ -130,7 +130,7 @@ class ClusterHandlers:
             body.machine,
             bundle=seal_bundle(body.bundle, token.secret),
         )
-        cluster.tokens.add(token, entry, now.wall_s)
+        cluster.tokens.add(entry, now.wall_s)
         cluster.files.keep_tokens(cluster.tokens)
         name = cluster.identity.cluster
         return TokenMade(token.text, token.id, token.addresses[0], name, ends_s)

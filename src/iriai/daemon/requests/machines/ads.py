@@ -147,8 +147,8 @@ class AdHandlers:
         rows = []
         for name in state.machines:
             row = matches.row(name)
-            assert row is not None
-            rows.append(self._row(name, asks, job, is_match=bool(admits[row])))
+            if row is not None:
+                rows.append(self._row(name, asks, job, is_match=bool(admits[row])))
         rows.sort(key=_closeness)
         return MatchTable(wanted.text, clauses, tuple(rows[:ROWS_MAX]))
 

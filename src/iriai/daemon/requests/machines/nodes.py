@@ -84,15 +84,14 @@ class NodeTables:
 
     def _of_broker(self, body: AskNodes, now: Instant) -> NodeTable:
         """Return the machines that have reported to the broker, and all back ends."""
-        assert self._links is not None
-        broker = self._engine.machine.broker
+        links, broker = self._back_ends(), self._engine.machine.broker
         rows = {}
         for name, view in broker.state.machines.items():
             heard_s = broker.sessions.last_contact_ago_s(name, now.steady_s)
             is_broker = name == self._settings.home
             row = self._row(view, now)
             rows[name] = replace(row, heard_s=heard_s, is_broker=is_broker)
-        for name in self._links.known.names():
+        for name in links.known.names():
             if name not in rows:
                 rows[name] = self._unheard_row(name)
         return NodeTable(_by_name(rows))
@@ -136,10 +135,10 @@ class NodeTables:
         """Return how the broker reaches a machine; links over a network open on demand."""
         if name == self._settings.home:
             return HERE
-        assert self._links is not None
-        if self._links.is_up(name):
+        links = self._back_ends()
+        if links.is_up(name):
             return UP
-        is_back_end = name in self._links.known.names()
+        is_back_end = name in links.known.names()
         return DOWN if is_back_end or is_away else UP
 
     # --- as whoever was asked --------------------------------------------------------------------
@@ -213,12 +212,18 @@ class NodeTables:
         self._links.forget(name)
         return Done()
 
+    def _back_ends(self) -> LocalLinks:
+        """Return the links with back ends; a back end has none, and is asked for its own row."""
+        if self._links is None:
+            raise RuntimeError("a back end has no list of machines")
+        return self._links
+
     def _known(self) -> list[str]:
         """Return the back ends, and the broker's other machines if it is here."""
-        assert self._links is not None
+        back_ends = self._back_ends().known.names()
         machine, home = self._engine.machine, self._settings.home
         told = list(machine.broker.state.machines) if machine.broker_at == home else []
-        return [name for name in dict.fromkeys((*self._links.known.names(), *told)) if name != home]
+        return [name for name in dict.fromkeys((*back_ends, *told)) if name != home]
 
     def _check_is_no_member(self, name: str) -> None:
         """Raise `Refused` if `name` is a member, which only the membership can remove."""

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 from iriai.launcher.containment.cgroups.controllers import (
     CpuAccount,
@@ -172,17 +173,17 @@ class Pool:
 
     def release(self, container: Containment) -> None:
         """Take back an empty group."""
-        assert isinstance(container, TaskGroup)
+        group = cast("TaskGroup", container)  # of `acquire`
         try:
-            is_clean = container.reset()
+            is_clean = group.reset()
         except OSError:
-            log.exception("control group %d could not be reset; it is removed", container.number)
+            log.exception("control group %d could not be reset; it is removed", group.number)
             is_clean = False
-        is_of_now = container.cards is self._cards
+        is_of_now = group.cards is self._cards
         if is_clean and is_of_now and len(self._free) < FREE_MAX:
-            self._free.append(container)
+            self._free.append(group)
         else:
-            container.close()
+            group.close()
 
     def close(self) -> None:
         """Remove all groups, and the parents if nothing else is in them."""
