@@ -37,8 +37,9 @@ from iriai.protocol.misbehaviour import Incidents
 class NodeSessions:
     """Messages from a home to nodes, on any machine, and the answers that it awaits.
 
-    Any of it may be lost with a link: each attempt whose end is not known is asked for again when
-    its machine can be reached, and given up when its lease is over (docs/spec/002, sections 2, 3).
+    Any of them may be lost with a link: the home asks again for each attempt whose end it does not
+    know when its machine can be reached, and gives it up when its lease has expired (docs/spec/002,
+    sections 2, 3).
     """
 
     def __init__(self, home: str, jobs: Mapping[int, JobState], effects: list[Effect]) -> None:
@@ -126,7 +127,7 @@ class NodeSessions:
         self._send(machine, Renewed(self._home, renew.asked_steady_s, confirmed))
 
     def check(self) -> None:
-        """Raise where leases and attempts on other machines are not the same."""
+        """Raise if leases and attempts on other machines do not agree."""
         away = {
             self._attempt(job, index, task): task.machine
             for job in self._jobs.values()
@@ -185,7 +186,7 @@ class Attempts:
         self._jobs = jobs
         self.nodes = NodeSessions(home, jobs, effects)
         self.stats = MachineStats()
-        """What machines do beside what they say."""
+        """Statistics of what machines do, beside what they report."""
         self.incidents = Incidents()
         self._ahead: dict[AttemptId, str] = {}
         """The machine of each attempt whose claim was granted ahead, as reported last."""
@@ -210,11 +211,11 @@ class Attempts:
         self.nodes.run(attempt, job, machine, match.capability, now.steady_s)
 
     def is_bound(self, match: Match) -> bool:
-        """Return whether a match came before, and what it led to is under way."""
+        """Return whether a match came before, and its claim is still in progress."""
         bound = self._requests.bound_to(match.machine, match.capability)
         return bound is not None and self.nodes.current(bound) is not None
 
-    # --- what nodes say --------------------------------------------------------------------------
+    # --- reports of nodes ------------------------------------------------------------------------
 
     def accepted(self, accepted: Accepted, _now: Instant) -> None:
         """Handle a granted claim; the start of the process is reported by `Begun`."""
@@ -223,7 +224,7 @@ class Attempts:
         job = self.nodes.reported(accepted.attempt, accepted.machine)
         if job is not None and accepted.is_ahead:
             self._ahead[accepted.attempt] = accepted.machine
-        else:  # it waits for no place, or not any more
+        else:  # it does not wait for a place, or no longer
             self._ahead.pop(accepted.attempt, None)
 
     def refused(self, refusal: Refusal, _now: Instant) -> None:
@@ -256,7 +257,7 @@ class Attempts:
             return
         self.nodes.acknowledge(end.attempt, result.machine)
         job = self.nodes.current(end.attempt)
-        if job is None:  # repeated, or of an attempt that was replaced: the first result stands
+        if job is None:  # repeated, or of a replaced attempt: the first result stands
             return
         self._effects.append(Persist(result))
         self.stats.ended(result, job.spec)

@@ -28,7 +28,7 @@ from iriai.protocol.messages.effects import Effect, JobCompleted, Persist
 
 
 def _merged(changes: list[Change]) -> Iterator[Change]:
-    """Merge neighbours of one kind, so that an array costs events by turns and not by tasks."""
+    """Merge successive changes of one kind, so that an array's events grow with turns."""
     for (kind, machine), run in groupby(changes, _kind_of):
         alike: list[Any] = list(run)
         if kind not in _MERGED or len(alike) == 1:
@@ -50,7 +50,8 @@ def _kind_of(change: Change) -> tuple[type, str]:
 _MERGED = (Attempted, Started, Ended)
 
 EVENTS_MAX = 512
-"""Events of a job that are kept before they are folded into one: bounds what a restart replays."""
+"""Events of a job that are stored before a snapshot replaces them: bounds what a restart replays.
+"""
 
 
 class EventLog:
@@ -63,7 +64,7 @@ class EventLog:
         self._finished: dict[int, JobState] = {}
         """The jobs that finished in this turn, until they are recorded."""
         self._folded_at: dict[int, int] = {}
-        """The sequence of the event into which those before it were folded, by job."""
+        """The sequence of the last snapshot, by job."""
 
     def restored(self, number: int, first_sequence: int) -> None:
         """Note the sequence of the first stored event of a restored job."""
@@ -119,7 +120,7 @@ def has_notice(job: JobState) -> bool:
 
 
 OUTCOMES_MAX = 20_000
-"""Outcomes of finished jobs kept at hand for those who wait; older ones are in the store."""
+"""Outcomes of finished jobs kept in memory for clients that wait; older ones are in the store."""
 
 
 class Completion:
@@ -184,7 +185,7 @@ class Completion:
         completed = job.counts.get(EndCause.COMPLETED, 0)
         outcome = JobOutcome(job.worst, completed, sum(job.counts.values()) - completed)
         if outcome == self._last_outcome:
-            outcome = self._last_outcome  # many are alike: they share memory
+            outcome = self._last_outcome  # many are equal: they share memory
         self._last_outcome = self.outcomes[number] = outcome
         if len(self.outcomes) > OUTCOMES_MAX:
             self.outcomes.popitem(last=False)

@@ -1,6 +1,6 @@
 """The home core: the authority on a job from its acceptance to its stored result.
 
-In: what clients ask, messages from broker and nodes. Out: wants, runs, acknowledgements, and the
+In: requests of clients, messages from broker and nodes. Out: wants, runs, acknowledgements, and the
 events that make the job's state. docs/spec/001 has the life cycle, docs/spec/002 the messages.
 """
 
@@ -52,7 +52,7 @@ from iriai.protocol.messages.scheduling import (
 HomeEvent = ToHome | LinkUp | LinkDown | Wake
 
 NONE_ENDED: Ends = {}
-"""No ended jobs: the value where the store need not be asked."""
+"""No ended jobs: the value if the store need not be asked."""
 
 
 class Home:
@@ -104,7 +104,7 @@ class Home:
         """Return the outcomes of recently finished jobs, by number."""
         return self._completion.outcomes
 
-    # --- what clients ask ------------------------------------------------------------------------
+    # --- requests of clients ---------------------------------------------------------------------
 
     def submit(
         self,
@@ -142,7 +142,7 @@ class Home:
     ) -> Altered | None:
         """Change what the waiting tasks of a job ask for; return None if nothing differs.
 
-        `ended`, and what is raised: as in `submit`; `Refused` also where no task waits, or the job
+        `ended`, and what is raised: as in `submit`; `Refused` also if no task waits, or the job
         would wait for itself.
         """
         job = self.job(number)
@@ -242,7 +242,7 @@ class Home:
         return self._drain_effects()
 
     def record(self, now: Instant) -> list[Effect]:
-        """Record the changes of a turn: one event for each job and run of like changes."""
+        """Record the changes of a turn: one event for each job and sequence of equal changes."""
         self._effects.extend(self._log.drain(now))
         self._completion.end_turn()
         return self._drain_effects()
@@ -265,19 +265,21 @@ class Home:
         self.requests.resend()
 
     def check(self) -> None:
-        """Raise where an invariant of this part is broken."""
+        """Raise if an invariant of this part is broken."""
         for job in self.jobs.values():
             job.check()
             assert not job.is_finished, f"job {job.number} has finished and is still kept"
         self._nodes.check()
         self._completion.dependents.check(self.jobs)
 
-    # --- what brokers say ------------------------------------------------------------------------
+    # --- messages of brokers ---------------------------------------------------------------------
 
     def _match(self, match: Match, now: Instant) -> None:
         number = match.job.number
         if self._attempts.is_bound(match):
-            self.requests.changed(number)  # it came twice: the broker is told how many wait
+            self.requests.changed(
+                number
+            )  # it came twice: the broker gets the number of waiting tasks
             return
         job = self.jobs.get(number)
         if job is None or not job.ready:
@@ -288,7 +290,7 @@ class Home:
 
     def _promise(self, promise: Promise, now: Instant) -> None:
         job = self.jobs.get(promise.job.number)
-        if job is None or not job.ready:  # it concerns nothing that waits any more
+        if job is None or not job.ready:  # no task of it waits any more
             return
         in_s = promise.start_in_s
         start_wall_s = None if in_s is None else now.wall_s + in_s
@@ -308,7 +310,7 @@ class Home:
 
     def _set_alarm(self, now: Instant) -> None:
         next_s = self._nodes.leases.next_s
-        if self._completion.dependents.due:  # the others are told in turns that follow at once
+        if self._completion.dependents.due:  # the others are notified in the next turns, at once
             next_s = now.steady_s
         if next_s is not None:
             self._effects.extend(self._alarm.by(next_s))

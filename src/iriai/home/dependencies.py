@@ -1,8 +1,7 @@
 """Dependencies: an index from a job or task to the jobs that wait for it.
 
-When something ends, those that wait for it become due at once, however many they are; they are told
-a bounded number in each turn. So the end of a job costs the same whether one job waits for it or
-200,000 do.
+When a job ends, all jobs that wait for it become due at once; a bounded number of them is notified
+in each turn. So the end of a job costs the same whether one job waits for it or 200,000 do.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from iriai.model.job import Condition, Dependency
 from iriai.model.state import EndCause, TaskState
 
 Target = tuple[int, int | None]
-"""The target of a dependency: the number of a job, and the index of a task where it names one."""
+"""The target of a dependency: the number of a job, and the index of a task if it names one."""
 Ends = Mapping[Target, EndCause]
-"""The ends, from the store, of targets that the home does not know any more."""
+"""The ends, from the store, of targets that the home no longer knows."""
 
 TOLD_MAX = 1000
-"""Jobs that are told of an end within one turn: each is an event and a want, some 20 microseconds
-together, so that a turn stays below what a client notices."""
+"""Jobs that are notified of an end within one turn: each is an event and a want, some 20
+microseconds together, so that a turn stays below what a client notices."""
 
 
 class DependentJob(NamedTuple):
-    """One job that may be told how something ended that it waits for."""
+    """One job to notify of the end of a target."""
 
     number: int
     dependency: Dependency
@@ -39,7 +38,7 @@ class Dependents:
     def __init__(self) -> None:
         self._of: dict[int, dict[Dependency, dict[int, None]]] = {}
         self.due: deque[tuple[Dependency, EndCause, Iterator[int]]] = deque()
-        """What ended, and the dependent jobs that are still to be notified."""
+        """Ended targets, with the dependent jobs that are still to be notified."""
 
     def __contains__(self, number: int) -> bool:
         """Return whether a job depends on this job, or on a task of it."""
@@ -55,7 +54,7 @@ class Dependents:
         for each in dependencies:
             of_job = self._of.get(each.number, {})
             waiting = of_job.get(each)
-            if waiting is None:  # they are due already, and told nothing when it is their turn
+            if waiting is None:  # they are due already, and skipped in their turn
                 continue
             waiting.pop(number, None)
             if not waiting:

@@ -1,8 +1,8 @@
 """The state of one job: the replay of its events.
 
-Each change has one method here, used alike when it happens and when it is replayed. A task that has
-neither been started nor touched costs nothing: the tasks of an array are a cursor over its ranges,
-and only those that run, wait again or were cancelled early are remembered one by one.
+Each change has one method here, used both when it happens and when it is replayed. A task that was
+neither started nor changed costs nothing: the tasks of an array are a cursor over its ranges, and
+only tasks that run, are queued again or were cancelled early are stored one by one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ BADNESS = {
         )
     )
 }
-"""The order in which one cause stands for a whole array: the worst one."""
+"""The order of causes: the worst one stands for a whole array."""
 
 
 @dataclass(slots=True)
@@ -72,9 +72,9 @@ class ActiveTask:
     lost: int = 0
     """The number of its attempts that were lost."""
     stopping: bool = False
-    """Someone cancelled it while it ran."""
+    """True if a user cancelled it while it ran."""
     spec: JobSpec | None = None
-    """The specification of its attempt, where the job was altered since; None: the job's."""
+    """The specification of its attempt, if the job was altered since; None: the job's."""
 
 
 class TaskEnd(msgspec.Struct, frozen=True, array_like=True):
@@ -86,7 +86,7 @@ class TaskEnd(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def badness(self) -> tuple[int, int]:
-        """Larger is worse: by cause, then by exit code or signal."""
+        """Return a sort key; larger is worse: by cause, then by exit code or signal."""
         return (BADNESS[self.cause], self.exit_code or self.signal or 0)
 
 
@@ -114,9 +114,9 @@ class _Folded(msgspec.Struct, array_like=True):
     promised_machine: str
     open_after: tuple[Dependency, ...] = ()
     spec: JobSpec | None = None
-    """Where it was altered."""
+    """The altered specification, if any."""
     former: tuple[JobSpec, ...] = ()
-    """What attempts run with that were started before it was."""
+    """The specifications of attempts that were started before an alteration."""
     former_of: tuple[tuple[int, int], ...] = ()
     """(task index, place in `former`) of each of those."""
 
@@ -203,7 +203,7 @@ class JobState:
         return len(self._requeued) if self._requeued else 0
 
     def spec_of(self, index: int) -> JobSpec:
-        """Return the specification of the present attempt of a task."""
+        """Return the specification of the current attempt of a task."""
         return self.tasks[index].spec or self.spec
 
     def has_index(self, index: int) -> bool:
@@ -235,7 +235,7 @@ class JobState:
             return TaskState.FINISHED
         return TaskState.HELD if self.held else TaskState.QUEUED
 
-    # --- changes, as they happen -----------------------------------------------------------------
+    # --- changes ---------------------------------------------------------------------------------
 
     def attempted(self, index: int, attempt: int, machine: str) -> None:
         """Claim the first waiting task for an attempt."""
@@ -319,7 +319,7 @@ class JobState:
             self.spec.resources,
             self.spec.exclusive,
         )
-        if is_larger or not self.ready:  # the promise was for something else
+        if is_larger or not self.ready:  # the promise was for another request
             self.promised_wall_s = None
 
     def apply(self, change: Change) -> None:
@@ -398,7 +398,7 @@ class JobState:
         )
 
     def check(self) -> None:
-        """Raise where the counts do not add up to the job's tasks (invariant (c) of one job)."""
+        """Raise if the counts do not add up to the job's tasks (invariant (c) of one job)."""
         ended = sum(self.counts.values())
         assert self.waiting >= 0
         assert self.waiting + self.active + ended == self.total, f"job {self.number}: tasks lost"
@@ -406,7 +406,7 @@ class JobState:
     # --- the cursor ------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Move to the next task that was neither handed out nor cancelled."""
+        """Move to the next task that was neither started nor cancelled."""
         if self._cursor is None:
             self._cursor = task_indices(self.spec.array)
             for _ in range(self._handed_out + 1):

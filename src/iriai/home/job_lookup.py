@@ -16,11 +16,11 @@ from iriai.model.records import Altered
 from iriai.model.state import EndCause, TaskState
 
 SEARCHED_MAX = 100_000
-"""Jobs that are looked at for a cycle, some tenths of a second; longer chains are refused."""
+"""Jobs that are searched for a cycle, some tenths of a second; longer chains are refused."""
 NOT_ENDED = "not ended"
 """The end of a job or task that still waits or runs."""
 EndsMet = tuple[tuple[Dependency, EndCause], ...]
-"""Dependencies that have ended as they should, and how."""
+"""Dependencies that are met, and how each ended."""
 
 
 class JobLookup(NamedTuple):
@@ -32,9 +32,9 @@ class JobLookup(NamedTuple):
     outcomes: Mapping[int, JobOutcome]
 
     def end_of(self, dependency: Dependency) -> EndCause | str | None:
-        """Return the end that settles the dependency; `NOT_ENDED`; None: ask the store.
+        """Return the end that decides the dependency; `NOT_ENDED`; None: ask the store.
 
-        Raises `NotFound` for what never was.
+        Raises `NotFound` if the job or task does not exist.
         """
         number, task = dependency.number, dependency.task
         if not 0 < number < self.next_number:
@@ -53,7 +53,7 @@ class JobLookup(NamedTuple):
     def dependencies_met(self, after: tuple[Dependency, ...], ended: Ends) -> EndsMet:
         """Return those of `after` that have ended as required; `ended` has the store's answers.
 
-        Raises `NotFound`, or `Refused` where one can never hold.
+        Raises `NotFound`, or `Refused` if one can never hold.
         """
         met = []
         for each in after:

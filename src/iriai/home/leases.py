@@ -1,7 +1,7 @@
 """Leases: how long a home waits for attempts on other machines before it repeats them.
 
-docs/spec/002, section 3, has the rules and their proof. A lease here counts from when its `Run` was
-sent, and from each answer to the machine's `Renew`: later than the node counts it.
+docs/spec/002, section 3, has the rules and their proof. A lease here counts from the time its `Run`
+was sent, and from each answer to the machine's `Renew`: later than the node counts it.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from iriai.model.units import format_size
 from iriai.model.usage import Usage
 
 ENDS_KEPT = 50
-"""Of each machine: what was wrong longer ago may have been mended."""
+"""Ends that are kept for each machine: older problems may have been repaired."""
 KILLED_MIN = 2
-"""Tasks that were killed below what they had claimed, before it is worth a word."""
+"""Tasks that were killed below what they had claimed, before it is reported."""
 AT_ONCE_S = 1.0
-"""A task that fails sooner did hardly run."""
+"""A task that fails earlier counts as failed at once."""
 AT_ONCE_MIN = 5
 JOBS_MIN = 2
-"""So many in a row that failed at once, of so many jobs: one job may fail everywhere."""
+"""Failures at once in a row, and their jobs, before it is reported: one job may fail everywhere."""
 TIMED_MIN = 3
-"""Tasks of one array that ended here, and elsewhere, before their times are compared."""
+"""Tasks of one array that ended here, and on other machines, before their times are compared."""
 SLOWER_MIN = 1.5
-"""Times as long: less is noise of caches and neighbours."""
+"""Ratio of run times that is reported: less is noise of caches and other tasks."""
 ARRAYS_KEPT = 32
 SIGKILL = 9
 
 
 @dataclass(slots=True)
 class _Times:
-    """Of one array's completed tasks, by machine."""
+    """Run times of one array's completed tasks, by machine."""
 
     count: dict[str, int] = field(default_factory=dict)
     sum_s: dict[str, float] = field(default_factory=dict)
 
     def slower(self, machine: str) -> float:
-        """Return how many times as long as elsewhere tasks took there; 0: too little is known."""
+        """Return the ratio of run times there and elsewhere; 0: too few tasks ended."""
         here = self.count.get(machine, 0)
         others = sum(self.count.values()) - here
         if min(here, others) < TIMED_MIN:
@@ -57,15 +57,15 @@ class _Times:
 class MachineStats:
     """The last ends of tasks on each machine.
 
-    A signature proves who says something, not that it is true. Nothing is decided by this: it is
-    shown to people (`iriai nodes`), who know what else may be the reason.
+    A signature proves the author of a report, not its truth. Nothing is decided by these
+    statistics: `iriai nodes` shows them to people, who may know other reasons.
     """
 
     def __init__(self) -> None:
         self.begun = 0
         """Attempts that began, on all machines."""
         self.refusals: dict[str, int] = {}
-        """Of claims, by the rule that said no."""
+        """Refused claims, by rule."""
         self._ends: dict[str, deque[tuple[AttemptResult, int]]] = {}
         """Results, and the memory that was claimed."""
         self._arrays: dict[int, _Times] = {}
@@ -94,7 +94,7 @@ class MachineStats:
         self._ends.pop(machine, None)
 
     def differences(self, machine: str) -> list[str]:
-        """Return, in words, how the machine differs from what it reports of itself."""
+        """Return, as text, how the machine differs from what it reports of itself."""
         ends = list(self._ends.get(machine, ()))
         found = (self._killed(ends), self._at_once(ends), self._slower(machine))
         return [text for text in found if text]
@@ -140,9 +140,9 @@ class MachineStats:
 
 
 CLOCKS = 1.01
-"""Two clocks that count the same time differ by less: a hundredth is 14 minutes a day."""
+"""Bound of the ratio of two clocks' rates: a hundredth is 14 minutes a day."""
 KILL_MIN_S = 2.0
-"""However short a job's grace: a launcher that is there kills a tree within this."""
+"""Shortest time for a kill, for any grace: a running launcher kills a tree within it."""
 
 
 def lease_of(spec: JobSpec) -> float:
@@ -151,7 +151,7 @@ def lease_of(spec: JobSpec) -> float:
 
 
 def patience_s(spec: JobSpec) -> float:
-    """Return how long an attempt may be silent until it is certainly over."""
+    """Return the time without contact after which an attempt is certainly over."""
     return lease_of(spec) * CLOCKS + max(spec.kill_grace_s, KILL_MIN_S)
 
 
@@ -170,9 +170,9 @@ class _Machine:
     def __init__(self) -> None:
         self.answered_s: float | None = None
         self.attempts: dict[AttemptId, tuple[float, float]] = {}
-        """When its `Run` was sent, and the patience with it."""
+        """The time of its `Run`, and how long it may be without contact."""
         self.check_s: float | None = None
-        """When it is looked at next: no attempt is over before."""
+        """The time of the next check: no attempt is over before."""
 
     def over_s(self, sent_s: float, patience_s: float) -> float:
         """Return when an attempt is over without further contact."""
@@ -185,7 +185,7 @@ class Leases:
     def __init__(self) -> None:
         self._machines: dict[str, _Machine] = {}
         self._checks: list[tuple[float, str]] = []
-        """A heap; entries that their machine does not name are over."""
+        """A heap; entries that their machine no longer names are void."""
 
     def begin(self, machine: str, attempt: AttemptId, spec: JobSpec, now_s: float) -> None:
         """Watch an attempt whose `Run` is sent, or which a restarted home finds in its store."""

@@ -1,7 +1,7 @@
 """The requests that a home has sent to the broker, and those it must send.
 
-Each change of a want has a stamp, higher than all before, also those before a restart; what is told
-again without a change keeps its own (docs/spec/008).
+Each change of a want has a stamp, higher than all before, also those before a restart; a want that
+is repeated without a change keeps its stamp (docs/spec/008).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from iriai.model.instant import Instant
 from iriai.protocol.messages.scheduling import Capability, Want, Wants, Withdraw
 
 REPEATED_MAX = 64
-"""Requests sent again at one refresh without a reason; with many jobs, each in its turn."""
+"""Requests sent again at one refresh without a change; with many jobs, in turn."""
 BOUND_MAX = 10_000
-"""Matches that are remembered, so that one which comes twice binds no second task: more than any
-home receives within the ten seconds for which a broker repeats one."""
+"""Matches that are remembered, so that a repeated one binds no second task: more than any home
+receives within the ten seconds for which a broker repeats one."""
 
 Beside = Callable[[], tuple[str, ...]]
-"""The machines that what a client passed (a terminal, standard input) can be handed to, since they
-are on this host; none named: all machines are."""
+"""The machines that can receive a client's descriptor (a terminal, standard input), since they are
+on this host; none named: all machines can."""
 ToTell = Want | Withdraw | Wants
 
 
@@ -35,19 +35,19 @@ class RequestPublisher:
         self._beside = beside
         self._jobs = jobs
         self._counts: dict[int, int] = {}
-        """How many ready tasks of each job the broker knows of, if it was told."""
+        """The number of ready tasks of each job that the broker knows, if it was sent."""
         self._due: dict[int, None] = {}
         """Jobs that changed."""
         self._again: dict[int, None] = {}
-        """Jobs that are told again as they are."""
+        """Jobs whose wants are sent again unchanged."""
         self._stamp = 0
         self._stamps: dict[int, int] = {}
         self._is_all = False
-        """Whether a broker is being told everything."""
+        """Whether everything is being sent to a broker."""
         self._next_repeated = 0
         self._bound: OrderedDict[tuple[str, Capability], AttemptId] = OrderedDict()
 
-    # --- what is due -----------------------------------------------------------------------------
+    # --- due requests ----------------------------------------------------------------------------
 
     def changed(self, number: int) -> None:
         """Make the request of a job due, because its ready tasks changed."""
@@ -64,7 +64,7 @@ class RequestPublisher:
         self._again.update(dict.fromkeys(numbers))
 
     def refresh(self) -> None:
-        """Send some requests again, in turn, after a while of silence."""
+        """Send some requests again, in turn, after some time without a message."""
         left = (number for number in self._counts if number >= self._next_repeated)
         chosen = nsmallest(REPEATED_MAX, left)
         self._next_repeated = chosen[-1] + 1 if len(chosen) == REPEATED_MAX else 0
@@ -77,7 +77,7 @@ class RequestPublisher:
         return bool(self._due or self._again or self._is_all)
 
     def drain(self, now: Instant) -> list[ToTell]:
-        """Return what to send to the broker now."""
+        """Return the messages to the broker."""
         told: list[ToTell] = []
         for number in self._due:
             self._publish(number, self._next_stamp(number, now), now, told)
@@ -143,13 +143,13 @@ class RequestPublisher:
             self._counts[number] = self._counts.get(number, 0) - 1
         else:
             self.changed(number)
-        if machine != self._home:  # within a machine nothing comes twice
+        if machine != self._home:  # within a machine no message comes twice
             self._bound[machine, capability] = attempt
             if len(self._bound) > BOUND_MAX:
                 self._bound.popitem(last=False)
 
     def bound_to(self, machine: str, capability: Capability) -> AttemptId | None:
-        """Return what a match with this capability was bound to; None: nothing, or long ago."""
+        """Return the attempt that was bound to a match with this capability, or None."""
         return self._bound.get((machine, capability))
 
     def forget(self, number: int) -> None:

@@ -1,6 +1,6 @@
 """Invariants of one machine's parts together, true after each turn (docs/spec/001, section 10).
 
-What a part can tell alone is in its own `check`. Each function raises AssertionError where its
+Invariants of a single part are in its own `check`. Each function raises AssertionError if its
 invariant is broken; none changes anything.
 """
 
@@ -17,7 +17,7 @@ from iriai.node.core import Node
 
 
 def check_attempts(node: Node, home: Home) -> None:
-    """(b): each live claim is the one current attempt of its task, and each such has its claim."""
+    """Check (b): each live claim is the current attempt of its task, and the reverse."""
     live: dict[TaskId, int] = {}
     for attempt in node.running():
         if attempt.home != home.name:
@@ -36,7 +36,7 @@ def check_attempts(node: Node, home: Home) -> None:
 def check_stored(node: Node | None, home: Home | None, stored: StoredState) -> None:
     """Check (c): the store would now return the state of the parts that the machine has.
 
-    Only where all records of the parts have been written.
+    Only after all records of the parts have been written.
     """
     if home is not None:
         name = home.name
@@ -56,7 +56,7 @@ def check_stored(node: Node | None, home: Home | None, stored: StoredState) -> N
 
 
 def check_views(node: Node, home: Home, broker: Broker) -> None:
-    """Messages within a turn leave the broker with what node and home have."""
+    """Check that the broker agrees with node and home after the messages of a turn."""
     view = broker.state.machines[node.settings.machine]
     assert not view.matched, f"matches under way after the turn: {view.matched}"
     assert list(view.calendar) == node.running(), "claims that the broker knows"
@@ -75,7 +75,7 @@ def check_views(node: Node, home: Home, broker: Broker) -> None:
 
 
 def check_reasons(home: Home, broker: Broker, now: Instant) -> None:
-    """Check (h): every waiting task has a reason, and one that it can wait for."""
+    """Check (h): every waiting task has a reason, and a possible one."""
     for number, job in home.jobs.items():
         if not job.waiting:
             continue

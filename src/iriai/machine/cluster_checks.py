@@ -1,9 +1,8 @@
-"""Invariants of several machines together, true at every moment (docs/spec/001, section 10).
+"""Invariants of several machines together, true at all times (docs/spec/001, section 10).
 
-Machines do not see each other's state; a message may be under way, or lost. What must hold all the
-same is here. Each function raises AssertionError where its invariant is broken; none changes
-anything. `checks` has what holds within one machine, `monotonic_checks` what only the past can
-break.
+Machines do not see each other's state; a message may be in transit, or lost. The invariants here
+hold nevertheless. Each function raises AssertionError if its invariant is broken; none changes
+anything. `checks` has those within one machine, `monotonic_checks` those about changes over time.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from iriai.protocol.messages.effects import Part
 
 
 def check_cluster(machines: Mapping[str, Machine], now: Mapping[str, Instant]) -> None:
-    """Look at all machines whose daemons are up, by name; `now` is what the clock of each shows."""
+    """Check all machines whose daemons are up, by name; `now` is the time of each clock."""
     parts = {name: each.parts for name, each in machines.items()}
     homes = {name: each.home for name, each in machines.items() if Part.HOME in parts[name]}
     live: dict[TaskId, tuple[str, AttemptId]] = {}
@@ -36,7 +35,7 @@ def check_cluster(machines: Mapping[str, Machine], now: Mapping[str, Instant]) -
 
 
 def _check_parts(machine: Machine, parts: tuple[Part, ...]) -> None:
-    """(a), (c): each part by itself: capacity, tasks that add up, leases of what is away."""
+    """Check (a) and (c) of each part: capacity, sums of tasks, leases of offline machines."""
     if Part.NODE in parts:
         machine.node.check()
     if Part.HOME in parts:
@@ -46,13 +45,13 @@ def _check_parts(machine: Machine, parts: tuple[Part, ...]) -> None:
 
 
 def _check_alone(live: dict[TaskId, tuple[str, AttemptId]], name: str, attempt: AttemptId) -> None:
-    """(b): at most one attempt of a task holds a claim whose lease is not over."""
+    """Check (b): at most one attempt of a task holds a claim whose lease has not expired."""
     known = live.setdefault(attempt.task, (name, attempt))
     assert known == (name, attempt), f"{attempt} on {name} beside {known[1]} on {known[0]}"
 
 
 def _check_wanted(homes: Mapping[str, Home], name: str, attempt: AttemptId) -> None:
-    """(b): a home has not given up what may still run: it would make the next attempt."""
+    """Check (b): a home has not given up an attempt that may still run."""
     home = homes.get(attempt.home)
     if home is None:
         return
@@ -65,7 +64,7 @@ def _check_wanted(homes: Mapping[str, Home], name: str, attempt: AttemptId) -> N
 
 
 def _check_reasons(machine: Machine, now: Instant) -> None:
-    """Check (h): everything that waits at a broker has a reason."""
+    """Check (h): every task that waits at a broker has a reason."""
     broker = machine.broker
     for job in broker.state.queues.entries:
         reasons = broker.explain(job, now)

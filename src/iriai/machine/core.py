@@ -1,9 +1,9 @@
-"""The parts of one machine as one object: a turn takes events in and gives effects out.
+"""The parts of one machine as one object: a turn handles events and returns effects.
 
-Messages between its own parts are delivered on the spot, within the turn: they share the machine's
-fate, so none of them needs to be durable before another part acts on it. What leaves the turn
-(`Turn.outward`), messages to other machines among it, must wait until the turn's records are
-durable; whoever drives this sees to it.
+Messages between its own parts are delivered at once, within the turn: they share the machine's
+fate, so none of them needs to be durable before another part acts on it. Effects that leave the
+turn (`Turn.outward`), including messages to other machines, must wait until the turn's records are
+durable; the driver is responsible for that.
 """
 
 from __future__ import annotations
@@ -76,18 +76,18 @@ PartEvent = Message | Wake | LinkUp | LinkDown
 # Looked up once: a member of an enumeration costs as much as a call.
 _NODE, _HOME, _BROKER, _SUCCESSION = Part.NODE, Part.HOME, Part.BROKER, Part.SUCCESSION
 _OF_ALL = frozenset({Part.MEMBERSHIP, Part.DIRECTORY, Part.SUCCESSION, Part.INQUIRY})
-"""Any machine may send what these parts handle; what it says of others they check themselves."""
+"""Any machine may send messages to these parts; they check statements about others themselves."""
 _OF_ITS_OWN = frozenset({Part.BROKER, Part.OUTPUT})
-"""A machine that is not the broker any more answers who is."""
+"""A machine that is no longer the broker answers with the broker's name."""
 _OF_OTHERS = (LinkUp, LinkDown, PeersChanged)
 _OF_SUCCESSION = (AskBroker, BrokerIs, Heard)
 _OF_BROKERS = (Charging, Quiet)
 _BETWEEN_CLUSTERS = (Summary, Forward, Returned)
 
 ROUNDS_MAX = 1000
-"""A turn settles in a handful of rounds; more is parts that answer each other for ever."""
+"""A turn settles in a handful of rounds; with more, parts answer each other in a loop."""
 UNSETTLED_SHOWN = 5
-"""Jobs that a refusal names: a line for people."""
+"""Jobs that a refusal names: as many as fit into a line."""
 PUT_OFF_S = 1.0
 """A timer that would fire earlier than that is rearmed: its cause was acknowledged, and a spurious
 wake-up costs more than rearming."""
@@ -130,37 +130,37 @@ class Machine:
         self._election = succession
         self._make_broker = make_broker
         self._term = 0.0
-        """That of the broker which was told everything."""
+        """The term of the broker that has received everything."""
         self._retransmission = Retransmission()
         self._peer_clusters: tuple[ClusterPeer, ...] = ()
         """The clusters of the site."""
         self._usage: dict[str, dict[Account, LedgerRow]] = {}
-        """What other machines counted, as the directory has it: kept of one that is gone as well.
+        """Counters of other machines, as the directory has them, also of machines that left.
 
-        A machine's use counts for as long as the directory keeps its batch, 60 days, whatever
-        became of the machine. So there are as many machines here as the directory may know, with so
-        many accounts as a ledger keeps of each.
+        A machine's usage counts for as long as the directory stores its batch, 60 days. So there
+        are as many machines here as the directory may know, with as many accounts as a ledger
+        stores of each.
         """
         self._now_s = 0.0
         self._alarm_s: float | None = None
         self._beat_s: float | None = None
-        """When the succession wants to be woken."""
+        """The next alarm of the election."""
         self._inbox: deque[Send] = deque()
         self._turn = Turn()
 
     @property
     def node(self) -> Node:
-        """Return its node; raise `Refused` where it has none."""
+        """Return its node; raise `Refused` if it has none."""
         return self._node or self._lacks(Part.NODE)
 
     @property
     def home(self) -> Home:
-        """Return its home; raise `Refused` where it has none."""
+        """Return its home; raise `Refused` if it has none."""
         return self._home or self._lacks(Part.HOME)
 
     @property
     def broker(self) -> Broker:
-        """Return its broker; raise `Refused` where it has none."""
+        """Return its broker; raise `Refused` if it has none."""
         return self._broker or self._lacks(Part.BROKER)
 
     @property
@@ -171,7 +171,7 @@ class Machine:
 
     @property
     def broker_at(self) -> str:
-        """The machine whose broker this one follows."""
+        """Return the machine whose broker this one follows."""
         return self._broker_at
 
     @property
@@ -181,17 +181,17 @@ class Machine:
 
     @property
     def has_peer_clusters(self) -> bool:
-        """Return whether there are other clusters, to which work can be passed on."""
+        """Return whether there are other clusters, to which tasks can be forwarded."""
         return len(self._peer_clusters) > 1  # its own is among them
 
     @property
     def peer_clusters(self) -> tuple[ClusterPeer, ...]:
-        """The other clusters of the site, and who of each is to be asked first."""
+        """Set the other clusters of the site, with the first candidate of each."""
         return tuple(each for each in self._peer_clusters if each.cluster != self.cluster)
 
     @property
     def cluster(self) -> str:
-        """The name of its cluster; empty where it has none."""
+        """Return the name of its cluster; empty if it has none."""
         return self._election.cluster if self._election is not None else ""
 
     def follow(self, machine: str) -> None:
@@ -314,8 +314,8 @@ class Machine:
     def explain(self, number: int, now: Instant) -> list[Reason]:
         """Return why the first waiting task of a job has not started, the main reason first.
 
-        Empty only where no task of it waits. Raises `NotFound`, and `Refused` where the broker of
-        another machine must be asked.
+        Empty only if no task of it waits. Raises `NotFound`, and `Refused` if the broker of another
+        machine must be asked.
         """
         if not self.home.job(number).waiting:
             return []
@@ -324,7 +324,7 @@ class Machine:
     def ask_why(self, number: int, now: Instant) -> list[Reason] | None:
         """Answer as `explain`; None: another machine was asked, and `WhyAnswered` follows.
 
-        That may be lost: whoever waits asks again after a while.
+        That may be lost: clients ask again after a while.
         """
         if self._broker is not None or not self.home.job(number).waiting:
             return self.explain(number, now)
@@ -337,7 +337,7 @@ class Machine:
     def estimated_starts(self, now: Instant) -> dict[int, float]:
         """Return when waiting jobs of this home may start, in wall time; only beside a broker.
 
-        A guess for listings, for jobs without a promise; not for all of very many.
+        An estimate for listings, for jobs without a promise; with very many jobs, not for all.
         """
         if self._broker is None or self._home is None:
             return {}
@@ -350,7 +350,7 @@ class Machine:
         }
 
     def check(self, now: Instant) -> None:
-        """After a turn: raise where an invariant of a part, or of them together, is broken."""
+        """Raise if an invariant of a part, or of the parts together, is broken after a turn."""
         for core in (self._node, self._home, self._broker):
             if core is not None:
                 core.check()
@@ -371,17 +371,17 @@ class Machine:
         elif part is _BROKER and self._election is not None:
             self._route(self._election.posted(sender, now))
             if self._broker is None:
-                return  # it was told who is
+                return  # it was sent the broker's name
         if isinstance(message, _OF_SUCCESSION):
             if not self._is_of_peer_cluster(sender, message):
                 self._of_election(sender, message, now)
         elif isinstance(message, _OF_BROKERS) and sender != self._broker_at:
-            return  # it was the broker a moment ago, or says so
+            return  # it was the broker until now, or claims so
         else:
             self._route(self._dispatch(part, message, now))
 
     def _is_of_peer_cluster(self, sender: str, message: Message) -> bool:
-        """Return whether a machine of another cluster corrects who is its broker."""
+        """Return whether a machine of another cluster names the broker of its cluster."""
         if self._broker is None or not isinstance(message, BrokerIs):
             return False
         return self._broker.federation.corrected(sender, message.broker)
@@ -426,7 +426,7 @@ class Machine:
     def without_broker(self, now: Instant) -> Broker:
         """Return a temporary broker that knows only the counters of machines.
 
-        For whoever asks while the broker of another machine does not answer.
+        It answers clients while the broker of another machine does not.
         """
         assert self._make_broker is not None, "only the broker of a cluster can be elsewhere"
         broker = self._make_broker()
@@ -523,7 +523,7 @@ class Machine:
             return self.home.handle(event, now)  # type: ignore[arg-type]
         if part is _BROKER:
             if self._broker is None and self._election is not None:
-                return []  # it was for one that is no more; another will be told all
+                return []  # it was for an earlier broker; the next one gets everything
             return self.broker.handle(event, now)  # type: ignore[arg-type]
         if part is _SUCCESSION:
             return []  # what a broker acknowledges to its own machine

@@ -1,7 +1,6 @@
 """Monotonic invariants: values that must not fall, and promises that must not move.
 
-One watch looks at one machine after each turn, through restarts of its daemon, which it must not
-notice.
+One object checks one machine after each turn, also across restarts of its daemon.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ class MonotonicChecks:
         self._looked_s = 0.0
 
     def check(self, machine: Machine, now: Instant) -> None:
-        """After a turn."""
+        """Check a machine after a turn."""
         self._check_counters(machine)
         for number in self._check_attempts(machine):
-            self._promises.pop(number, None)  # it was for one start, and that is this one
+            self._promises.pop(number, None)  # it was for one start, which is this one
         self._check_promises(machine, now)
         self._was_away = machine.node.unavailable() is not None
         self._looked_s = now.steady_s
 
     def _check_counters(self, machine: Machine) -> None:
-        """(e): counters never fall."""
+        """Check (e): counters never fall."""
         for row in machine.node.ledger.rows():
             before = self._rows.get(row.account)
             self._rows[row.account] = row
@@ -62,14 +61,14 @@ class MonotonicChecks:
                 self._check_buckets(before, row)
 
     def _check_buckets(self, before: LedgerRow, row: LedgerRow) -> None:
-        """(e), under a window: no bucket falls, and those that end leave in order."""
+        """Check (e) under a window: no bucket falls, and buckets are dropped in order."""
         now = {each.number: each.charge_s for each in row.buckets}
         first = min(now, default=0)
         for number, charge_s, _ in before.buckets:
             assert number < first or now.get(number, 0.0) >= charge_s, f"less use of {row.account}"
 
     def _check_attempts(self, machine: Machine) -> list[int]:
-        """Numbers of attempts only rise: none is used twice. Returns the jobs of new ones."""
+        """Check that numbers of attempts only rise; return the jobs of new attempts."""
         jobs = []
         for attempt in machine.node.running():
             task = (attempt.number, attempt.index)
@@ -81,9 +80,9 @@ class MonotonicChecks:
         return jobs
 
     def _check_promises(self, machine: Machine, now: Instant) -> None:
-        """(f): a promised start is not moved back, nor withdrawn while the job waits.
+        """Check (f): a promised start is not moved back, nor withdrawn while the job waits.
 
-        The only excuse is a machine that is away, for as long as it is.
+        The only exception is a machine that is offline, for that time.
         """
         away_s = now.steady_s - self._looked_s if self._was_away else 0.0
         promises: dict[int, _Promise] = {}

@@ -29,8 +29,8 @@ class RequirementsCheck:
     """Evaluates the requirements of jobs and of the machine's owner.
 
     Brokers match by the values reported last. Here HTCondor's library evaluates the machine's
-    current values; it is loaded by the first job or owner that requires something. Where it is not
-    installed there is no owner's requirement, and a broker's word for a job's is taken.
+    current values; it is loaded by the first job or owner that requires something. If it is not
+    installed there is no owner's requirement, and the broker's decision about a job's is accepted.
     """
 
     def __init__(self, settings: NodeSettings, load: Load) -> None:
@@ -84,7 +84,7 @@ class RequirementsCheck:
 
 
 class Granted(NamedTuple):
-    """A claim is to be granted."""
+    """The decision to grant a claim."""
 
     minted_s: float
     """The steady time at which the capability of the grant was minted."""
@@ -132,7 +132,7 @@ class Admission:
         if reason is None:
             reason = self._lacks(run.spec)
             if reason is None:
-                granted = granted._replace(is_ahead=False)  # there is room by now
+                granted = granted._replace(is_ahead=False)  # its resources are free by now
             elif granted.is_ahead:
                 reason = self._lacks_behind(run.spec)
         reason = reason or self._agreement.lacks(run.spec, wall_s)
@@ -141,8 +141,8 @@ class Admission:
     def _redeemed(self, capability: Capability | None) -> Granted | None:
         """Return what a capability permits; None: nothing.
 
-        Without one a home asks for an attempt that is not known here. Its first `Run` may still be
-        under way, with a capability: from now on that is refused, too.
+        A home sends a `Run` without one for an attempt that is unknown here. Its first `Run` may
+        still be in transit, with a capability: from now on that is refused too.
         """
         if capability is None:
             for voided in (*self._report.capabilities.void(), *self._report.ahead.void()):

@@ -1,4 +1,4 @@
-"""Claims of this machine: its calendar, who holds what, and which GPUs are whose."""
+"""Claims of this machine: its calendar, the holders, and the assigned GPUs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
 from iriai.protocol.messages.scheduling import Renew, Renewed, Run
 
 ASK_PART = 1 / 3
-"""Of the shortest lease: two asks more may fail before it is over."""
+"""Part of the shortest lease after which a renewal is due: two more requests may fail before it
+expires."""
 AGAIN_PART = 1 / 12
-"""Of the shortest lease, until an ask is repeated that was not answered."""
+"""Part of the shortest lease after which an unanswered request is repeated."""
 AGAIN_MIN_S = 0.1
-"""However short a lease: a machine does nothing else if it asks more often."""
+"""Shortest time between requests, for any lease: otherwise a machine does nothing else."""
 PENDING_MAX = 16
-"""Asks of a home that may still be answered: more than fit into one lease."""
+"""Requests to a home that may still be answered: more than fit into one lease."""
 
 
 class _Home:
@@ -34,7 +35,7 @@ class _Home:
         self.held: dict[AttemptId, HeldClaim] = {}
         self.asked: deque[float] = deque(maxlen=PENDING_MAX)
         self.answered_s: float | None = None
-        """The latest ask that was answered."""
+        """The time of the latest request that was answered."""
         self.next_ask_s = next_ask_s
 
     @property
@@ -44,11 +45,11 @@ class _Home:
 
 
 class LeaseRenewal:
-    """The leases of attempts whose homes are on other machines: when to ask, what was answered.
+    """The leases of attempts whose homes are on other machines, and their requests and answers.
 
-    docs/spec/002, section 3, has the rules and their proof. What matters here: a lease counts from
-    when the node asked, never from when it was answered, and one that is over stays over. By home;
-    homes of which nothing is held here are forgotten.
+    docs/spec/002, section 3, has the rules and their proof. A lease counts from the time of the
+    node's request, never from that of the answer, and an expired one stays expired. By home; homes
+    without claims here are forgotten.
     """
 
     def __init__(self, machine: str) -> None:
@@ -84,7 +85,7 @@ class LeaseRenewal:
         return list(known.held.values()) if known else []
 
     def ask_soon(self, home: str, now_s: float) -> None:
-        """Ask a home that can be reached again now: earlier requests may be lost."""
+        """Send a request to a home that can be reached again: earlier ones may be lost."""
         known = self._homes.get(home)
         if known is not None:
             known.next_ask_s = min(known.next_ask_s, now_s)
@@ -141,7 +142,7 @@ class LeaseRenewal:
     def lapsed(self, now_s: float) -> list[HeldClaim]:
         """Return the expired claims whose start was never ordered.
 
-        Of the others only the launcher knows whether they run, and it ends them in time.
+        For others only the launcher knows whether they run, and it ends them in time.
         """
         return [
             held
@@ -188,9 +189,9 @@ class Claims:
         return [attempt for attempt, held in self._held.items() if held.end is None]
 
     def live(self, now_s: float) -> list[AttemptId]:
-        """Return the claims that may run: their lease, if any, was confirmed and is not over.
+        """Return the claims that may run: their lease, if any, was confirmed and has not expired.
 
-        Of claims that a restarted node found, nothing is known before their homes have answered.
+        Claims that a restarted node found count only after their homes have answered.
         """
         return [
             attempt
@@ -284,7 +285,7 @@ class Claims:
         del self._waiting[claim.attempt]
         self.calendar.add(claim.attempt, claim.resources, now.steady_s, held.stay_left_s(now))
 
-    # --- what ends -------------------------------------------------------------------------------
+    # --- ends ------------------------------------------------------------------------------------
 
     def free(self, claim: Claim) -> None:
         """Release the resources of an attempt that is over."""
@@ -302,7 +303,7 @@ class Claims:
         del self._held[attempt]
 
     def check(self) -> None:
-        """Raise where invariant (a) is broken, or what it rests on."""
+        """Raise if invariant (a) is broken, or its conditions."""
         self.calendar.check()
         gpu_ids = list(self._free_gpu_ids)
         for attempt, held in self._held.items():

@@ -1,7 +1,8 @@
 """The node core: admission, running attempts and their charges, on one machine.
 
 In: messages from homes, events from the launcher, alarms. Out: acceptances and refusals (never
-"wait"), orders to the launcher, ends, and to the broker what is idle. docs/spec/002 has the rules.
+"wait"), orders to the launcher, ends, and free resources to the broker. docs/spec/002 has the
+rules.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ from iriai.protocol.messages.scheduling import (
 NodeEvent = ToNode | LauncherEvent | Wake | LinkUp | LinkDown
 
 PROLOG = "prolog"
-"""The name under which a machine is drained whose prolog failed."""
+"""The author of a drain after a prolog failed."""
 
 
 class Node:
@@ -106,10 +107,10 @@ class Node:
         self._leases = self._claims.leases
         self._meter = Meter(settings.rule, settings.speed, self.ledger)
         self._alive: dict[AttemptId, None] | None = None
-        """What a launcher that has just attached runs; None: nothing to compare."""
+        """The attempts that a newly attached launcher runs; None: nothing to compare."""
         self._is_compared = False
-        """Whether a launcher has said what became of the claims found in the store: some may have
-        ended before the restart, and others may have their place."""
+        """Whether a launcher has reported the claims found in the store: some may have ended before
+        the restart, and others may have their place."""
         self._slice_at_s: float | None = None
         self._alarm_s: float | None = None
         self._is_idle = False
@@ -167,7 +168,7 @@ class Node:
         if asks_s is not None and asks_s <= now.steady_s:
             self._renew(now)
         changed = self.ledger.drain_changed()
-        if changed:  # Not urgent: should it be lost, the slices it counts are counted again.
+        if changed:  # Not urgent: if it is lost, its slices are counted again.
             self._effects += [Persist(row, urgent=False) for row in changed]
         if changed or self._report.has_charges or self._report.is_whole:
             self._send_counters(changed)
@@ -182,7 +183,7 @@ class Node:
         return self._is_idle
 
     def drain(self, reason: str, by: str, now: Instant) -> None:
-        """Start nothing more until `resume`; what runs goes on."""
+        """Start no more tasks until `resume`; running tasks go on."""
         self._is_idle = False
         self._availability.drained = drained = Drained(reason, by, now.wall_s)
         self._effects.append(Persist(drained))
@@ -218,7 +219,7 @@ class Node:
         return self._availability.has_launcher
 
     def rules_changed(self) -> None:
-        """Report that the rules changed which decide whose tasks are run."""
+        """Report that the rules about users changed."""
         self._is_idle = False
         self._report.rules += 1
         self._report.is_due = True
@@ -246,12 +247,12 @@ class Node:
 
     @property
     def rate(self) -> float:
-        """Return the most that it can charge in a second, without urgency."""
+        """Return the largest charge in a second, without urgency."""
         settings = self.settings
         return rate_of(settings.rule, settings.capacity, settings.speed, settings.ad)
 
     def check(self) -> None:
-        """Raise where an invariant of this part is broken: (a), and what (a) rests on."""
+        """Raise if an invariant of this part is broken: (a), and its conditions."""
         if self._is_compared:
             self._claims.check()
 
@@ -299,12 +300,12 @@ class Node:
             self._send_home(Accepted(attempt, self.settings.machine, is_ahead))
 
     def _launch(self, held: HeldClaim, now: Instant) -> None:
-        """Order the start, if it may start now; a lease that is over is the launcher's to judge."""
+        """Order the start, if it may start now; the launcher checks whether its lease expired."""
         spec, claim = held.spec, held.claim
         is_ready = self.has_launcher and held.is_confirmed and self._is_of_this_boot(held)
         if spec is not None and is_ready and not claim.is_ahead:
             held.is_ordered = True
-            if spec.exclusive:  # its limits, and what it is told that it has, are the machine's
+            if spec.exclusive:  # its limits and variables are those of the machine
                 spec = replace(spec, resources=claim.resources)
             leased_s = held.leased_steady_s or 0.0
             self._effects.append(
@@ -367,10 +368,11 @@ class Node:
                 self._effects.append(TerminateAttempt(attempt, EndCause.LOST, 0.0))
 
     def _reconcile(self, alive: dict[AttemptId, None], now: Instant) -> None:
-        """Compare claims with what a launcher runs, its unacknowledged ends taken in already.
+        """Compare claims with what a launcher runs, after its unacknowledged ends were handled.
 
-        What it may never have heard is ordered again: starts that it knows of are no-ops. What has
-        run, or was granted in an earlier boot, and is not there any more, is lost.
+        Starts that it may never have received are ordered again: those that it knows have no
+        effect. A claim that has run, or was granted in an earlier boot, and is not running, is
+        lost.
         """
         for held in self._claims.all():
             attempt = held.claim.attempt
@@ -380,7 +382,7 @@ class Node:
                 if held.started_wall_s is not None or not self._is_of_this_boot(held):
                     self._exited(held.lost(now), now)
                     continue
-                held.is_ordered = False  # the launcher that would know of it does not
+                held.is_ordered = False  # the launcher that got the order does not know it
                 if held.has_lapsed(now.steady_s):
                     self._lapsed(held, now)
                     continue
@@ -399,7 +401,7 @@ class Node:
 
     def _started(self, event: AttemptStarted, now: Instant) -> None:
         held = self._claims.get(event.attempt)
-        if held is None or held.end is not None:  # nobody waits for it any more
+        if held is None or held.end is not None:  # it was acknowledged, or has its end
             self._effects.append(TerminateAttempt(event.attempt, EndCause.LOST, 0.0))
             return
         if held.started_wall_s is not None:
@@ -445,7 +447,7 @@ class Node:
     def _end(self, held: HeldClaim, event: AttemptExited, now: Instant) -> End:
         claim = held.claim
         self._meter.read(held, event.elapsed_s, event.usage.cpu_s, now)
-        # What is lost, or was never started, says nothing of how long the next one takes.
+        # Lost attempts, and those that never started, do not show how long the next one takes.
         if event.cause is not EndCause.LOST and held.is_ordered:
             self.ledger.ran(claim.account, event.elapsed_s, claim.limit_s)
         end = held.ended(event, self.settings.machine)
@@ -454,7 +456,9 @@ class Node:
             self._report.lost_at_once(claim.attempt)
         elif held.is_failed_at_once(event):
             self._report.failed_at_once(claim.attempt, event.exit_code)
-        if claim.lease_s is not None:  # its home is elsewhere: it may be told again after a restart
+        if (
+            claim.lease_s is not None
+        ):  # its home is elsewhere, and may need it again after a restart
             self._effects.append(Persist(ClaimStored(held.as_charged()), urgent=False))
         return end
 
@@ -471,7 +475,7 @@ class Node:
         """Leases go on."""
 
     def _renew(self, now: Instant) -> None:
-        """Ask homes for the leases that are due, and give up what never started in its own."""
+        """Request renewals that are due; give up claims that never started within their lease."""
         for held in self._leases.lapsed(now.steady_s):
             self._lapsed(held, now)
         for home, renew in self._leases.due(now.steady_s):
@@ -491,7 +495,7 @@ class Node:
 
     def _set_offpeak(self, quiet: Quiet, now: Instant) -> None:
         if self._meter.set_offpeak(quiet.is_offpeak, now):
-            self._sample()  # what was used so far was used in the hour that is over
+            self._sample()  # usage so far belongs to the hour that is over
 
     def _load_measured(self, event: LoadMeasured, now: Instant) -> None:
         load = self._availability.load
@@ -518,7 +522,7 @@ class Node:
             self._sample()
 
     def _sample(self) -> None:
-        """Have the use of running attempts read, to charge it."""
+        """Have the usage of running attempts sampled, to charge it."""
         if len(self.calendar) and self.has_launcher:
             self._effects.append(SampleAttempts())
 

@@ -65,9 +65,9 @@ class UsageCounters:
 
 
 SLICE_S = 60.0
-"""Running tasks are charged each slice, at their ends, and where off-peak begins or ends. A draw
-counts what they are expected to cost from their start, so slices tell it only of those that run
-longer than was expected; shorter ones would wake every machine for nothing (docs/adr/0073)."""
+"""Interval in which running tasks are charged; also at their ends, and when off-peak begins or
+ends. A draw counts their expected charge from their start, so intervals matter only for tasks that
+run longer than expected; shorter ones would wake every machine for nothing (docs/adr/0073)."""
 
 
 class Meter:
@@ -87,14 +87,14 @@ class Meter:
 
     @property
     def charging(self) -> Charging:
-        """Return the prices of use here, as reported to a broker."""
+        """Return the prices here, as reported to a broker."""
         return msgspec.convert(self._rule, Charging, from_attributes=True)
 
     def charge_by(self, told: Charging, _now: Instant) -> None:
         """Use the prices that the broker sent from now on.
 
-        A running attempt keeps its charges so far; the next one is the new price of its whole run,
-        less these.
+        A running attempt keeps its charges so far; the next charge is the new price of its whole
+        run, less these.
         """
         self._rule = ChargeRule.of(told)
 
@@ -135,18 +135,18 @@ class Meter:
             return 1.0 if self._offpeak.is_offpeak(now.steady_s) else 0.0
         parts = [(1.0, stretch_s - quiet_s), (self._rule.offpeak_factor, quiet_s)]
         if held.factors and held.factors[-1][0] != 1.0:
-            parts.reverse()  # what went on comes before what began
+            parts.reverse()  # the factor that continued comes before the one that began
         for factor, seconds in parts:
             held.factors = with_stretch(held.factors, factor, seconds)
         return quiet_s / stretch_s
 
 
 FAILED_AT_ONCE_S = 2.0
-"""A task that fails sooner did hardly run: its program, a library or its directory is missing, or
-it was called wrongly. Interpreters take a second to find that out."""
+"""A task that fails earlier counts as failed at once: its program, a library or its directory is
+missing, or it was called wrongly. Interpreters take a second to find that out."""
 LOST_AT_ONCE_S = 10.0
-"""A task that is lost so soon after its claim tells of its machine; one that ran longer may have
-met with anything."""
+"""A task that is lost this soon after its claim counts against its machine; one that ran longer may
+be lost for any reason."""
 
 
 @dataclass(slots=True)
@@ -162,7 +162,7 @@ class HeldClaim:
     started_steady_s: float | None = None
     charged_s: float = 0.0
     metered_s: float = 0.0
-    """The charge that it would have, had all of its time been at peak."""
+    """The charge with all of its time at peak."""
     factors: Factors = ()
     quiet_mark_s: float = 0.0
     """The off-peak time until it was last charged; see `Meter`."""
@@ -223,7 +223,7 @@ class HeldClaim:
         if stay_s is None:
             return None
         end_s = self.granted_steady_s + stay_s
-        if self.started_steady_s is not None:  # a start far behind the grant needs no more slack
+        if self.started_steady_s is not None:  # a start long after the grant needs no more slack
             end_s = max(end_s, self.started_steady_s + stay_s - self.end_slack_s)
         return max(0.0, end_s - now.steady_s)
 
@@ -248,7 +248,7 @@ class HeldClaim:
         return self.end
 
     def lost(self, now: Instant) -> AttemptExited:
-        """Return its end as lost, if nobody knows how it ended."""
+        """Return its end as lost, if its result is unknown."""
         return self.over(
             EndCause.LOST,
             "the launcher does not know it: the machine was restarted, or its journal is lost",
@@ -256,7 +256,7 @@ class HeldClaim:
         )
 
     def is_lost_at_once(self, event: AttemptExited, now_s: float) -> bool:
-        """Return whether that end speaks against this machine: not requested, and soon."""
+        """Return whether that end counts against this machine: not requested, and soon."""
         if event.cause is not EndCause.LOST or self.stop is not None:
             return False
         began_s = self.started_steady_s
@@ -268,7 +268,7 @@ class HeldClaim:
         return is_own and event.elapsed_s < FAILED_AT_ONCE_S
 
     def over(self, cause: EndCause, message: str, now: Instant) -> AttemptExited:
-        """Return its end where no launcher saw it."""
+        """Return its end if no launcher saw it."""
         return AttemptExited(
             self.claim.attempt,
             cause,

@@ -82,7 +82,7 @@ class Load:
         )
 
     def reason(self) -> Reason | None:
-        """Return why nothing is started here; None: tasks are."""
+        """Return why no task is started here; None: tasks are."""
         if not self._is_above or self._load_max is None:
             return None
         return Reason(
@@ -95,16 +95,16 @@ class Load:
 
 
 FIRST_S = 1.0
-"""After one failure: a launcher that shuts down is gone by then."""
+"""Pause after one failure: a launcher that shuts down has ended by then."""
 MAX_S = 60.0
-"""However often it failed: a minute after someone made room on the disk, work goes on."""
+"""Longest pause: a minute after space on the disk was freed, tasks start again."""
 
 
 class LauncherBackoff(Backoff):
     """The pause of a node whose launcher could not start tasks.
 
-    Otherwise a machine that starts nothing would be the one that is always free, and swallow the
-    queue. The pause doubles with each failure in a row, and is forgotten with the first success.
+    Without it a machine that starts nothing would always be free, and get the whole queue. The
+    pause doubles with each failure in a row, and is forgotten with the first success.
     """
 
     def __init__(self, machine: str) -> None:
@@ -124,7 +124,7 @@ class LauncherBackoff(Backoff):
         self._failures = 0
 
     def reason(self) -> Reason | None:
-        """Return why nothing is taken; None: tasks are."""
+        """Return why no claim is accepted; None: claims are."""
         if self.until_s is None:
             return None
         return Reason(
@@ -165,7 +165,7 @@ class Availability:
 
 
 OUTSTANDING_MAX = 4096
-"""More at once than any machine has cpus; it bounds what a broker must hold for one node."""
+"""Largest number of capabilities; it bounds what a broker must hold for one node."""
 
 
 class Capabilities:
@@ -218,8 +218,8 @@ class Capabilities:
 
 
 AHEAD_MAX = 16
-"""So many tasks may be under way at once to wait here. Each is so for some hundredths of a second,
-so that it is enough for some hundred tasks that begin within each second."""
+"""Largest number of tasks in transit that may wait here. Each is in transit for some hundredths of
+a second, so it is enough for some hundred tasks that begin within each second."""
 
 
 class OfferBuilder:
@@ -238,7 +238,7 @@ class OfferBuilder:
         """The capabilities for claims that may wait here for a place."""
         self._load = load
         self.version = 0
-        """Of the last report."""
+        """The version of the last report."""
         self.is_due = True
         """Whether something changed that a broker must know."""
         self.is_whole = True

@@ -11,8 +11,8 @@ from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.placement.calendar import END_SLACK_S
 
 JudgeUser = Callable[[str, str, float], str]
-"""Why tasks are not run here; empty: they are. By the home where they were submitted, their user,
-and the wall clock."""
+"""Returns why tasks are not run here; empty: they are. By the home where they were submitted, their
+user, and the wall clock."""
 
 
 def admit_everybody(_home: str, _user: str, _wall_s: float) -> str:
@@ -34,7 +34,7 @@ class NodeSettings:
     end_slack_s: float = END_SLACK_S
     """`[jobs] end_slack_s`."""
     load_max: float | None = None
-    """Foreign load for each cpu above which the owner wants nothing started; None: no bound."""
+    """Foreign load for each cpu above which no task starts; None: no bound."""
     judge_user: JudgeUser = admit_everybody
     """The rule that decides which users' tasks the machine runs."""
     ad: MachineAd | None = None

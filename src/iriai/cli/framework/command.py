@@ -68,7 +68,7 @@ class GlobalOptions:
         return state_directory(state, os.environ, os.geteuid())
 
     def local_directories(self) -> tuple[str, ...]:
-        """Return the state directories that `connect` tries; none where it uses a token."""
+        """Return the state directories that `connect` tries; none if it uses a token."""
         from iriai.client.client import local_directories
 
         return local_directories(self.state)
@@ -93,7 +93,7 @@ class GlobalOptions:
 
 
 MACHINE = "The machine"
-"""Heading of the commands that are about machines, in help."""
+"""Heading of the commands about machines, in help."""
 
 EXAMPLE_COLUMNS = 74
 """Columns of an example and its explanation: 80 with margins."""
@@ -101,7 +101,7 @@ EXAMPLE_COLUMNS = 74
 Command = Callable[..., int | None]
 """The function behind a command; returns the exit code, None is 0."""
 Example = tuple[str, str]
-"""A command line, and what it is for."""
+"""A command line, and its explanation."""
 
 
 DASHES = "iriai.dashes"
@@ -128,7 +128,8 @@ class WordsCommand(TyperCommand):
 def command_app(function: Command, *examples: Example, takes_command: bool = False) -> typer.Typer:
     """Return an application of this one command, named like the function.
 
-    With `takes_command`, everything after the first word that is no option belongs to that word.
+    With `takes_command`, everything after the first word that is not an option belongs to that
+    word.
     """
     app = typer.Typer(add_completion=False, rich_markup_mode="rich")
     register = app.command(
@@ -216,7 +217,7 @@ def flattened(function: Command) -> Callable[..., int | None]:
 
 
 def _joined_paragraphs(text: str) -> str:
-    """Return `text` with each paragraph in one line, so that a terminal breaks it where it ends."""
+    """Return `text` with each paragraph in one line, for terminals of any width."""
     return "\n\n".join(each.replace("\n", " ") for each in text.split("\n\n"))
 
 

@@ -21,7 +21,7 @@ _Row = TypeVar("_Row")
 JOBS_MAX = 200
 """Most candidates offered: more than anyone reads."""
 FINISHED_MAX = 20
-"""Finished jobs offered: only the latest are likely to be meant."""
+"""Finished jobs offered: only the latest are likely candidates."""
 ANSWER_WAIT_S = 1.0
 """A user who presses Tab does not want to wait for a daemon in trouble."""
 _CONDITIONS = (

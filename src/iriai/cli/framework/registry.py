@@ -34,7 +34,7 @@ def run_arguments(words: Sequence[str]) -> int:
     except typer.Abort:  # a question was not answered
         complain(Problem("interrupted", "interrupted: nothing was changed"), as_json=False)
         return 130
-    except Exception as error:  # whatever it was, people get one line
+    except Exception as error:  # any error is reported in one line
         if os.environ.get(DEBUG_VARIABLE):
             raise
         complain(_internal(error), as_json=_asks_for_json(words))
@@ -134,7 +134,7 @@ def root_command() -> TyperGroup:
     )
     app.callback(invoke_without_command=True)(flattened(_root))
     command = cast("TyperGroup", get_command(app))
-    # Their names alone are used, for suggestions after a slip of the keyboard.
+    # Their names alone are used, for suggestions after a typing error.
     command.commands = dict.fromkeys(COMMANDS, TyperCommand(None))
     return command
 

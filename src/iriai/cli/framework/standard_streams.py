@@ -45,7 +45,7 @@ def complain(problem: Problem, *, as_json: bool) -> None:
 
 
 def error_document(problem: Problem) -> dict[str, str]:
-    """Return a problem as it stands in documents, under `error`."""
+    """Return a problem as documents have it, under `error`."""
     return {"code": problem.code, "message": problem.message, "hint": problem.hint}
 
 
@@ -65,13 +65,13 @@ EXIT_READER_GONE = 128 + 13
 
 
 def passable_stdin() -> int | None:
-    """Return standard input if a task should have it; None if it would read nothing anyway."""
+    """Return standard input if a task should have it; None if a read would return nothing."""
     try:
         status = os.fstat(STDIN)
         if os.path.samestat(status, os.stat(os.devnull)):  # noqa: PTH116
             return None
         if os.isatty(STDIN) and os.tcgetpgrp(STDIN) != os.getpgrp():
-            return None  # in the background: the shell in front reads the terminal
+            return None  # in the background: the shell reads the terminal
     except OSError:
         return None
     return STDIN
@@ -85,7 +85,7 @@ def sink_to(descriptor: int) -> Sink:
         while view:
             try:
                 view = view[os.write(descriptor, view) :]
-            except BlockingIOError:  # whoever shares it made it non-blocking
+            except BlockingIOError:  # another process that shares it made it non-blocking
                 poll = select.poll()
                 poll.register(descriptor, select.POLLOUT)
                 poll.poll()
@@ -94,8 +94,8 @@ def sink_to(descriptor: int) -> Sink:
 
 
 def reader_gone() -> int:
-    """Return the exit code of a program that SIGPIPE ends: the reader of our output is gone."""
-    # What is still buffered has nowhere to go, and must not be complained about at the exit.
+    """Return the exit code of a program that SIGPIPE ends: the reader of the output closed it."""
+    # Buffered data cannot be written, and must not cause an error at the exit.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, STDOUT)
     os.close(nowhere)

@@ -193,9 +193,9 @@ class Column(NamedTuple, Generic[_Row]):
     folds: bool = False
     """On a narrow terminal, long text continues in further lines."""
     wide: bool = False
-    """Omitted on terminals with less than `WIDE_COLUMNS`."""
+    """Omitted on terminals narrower than `WIDE_COLUMNS`."""
     below: bool = False
-    """On terminals with less than `WIDE_COLUMNS`, a sentence below the table instead."""
+    """On terminals narrower than `WIDE_COLUMNS`, a sentence below the table instead."""
     shrinks: bool = False
     """On a narrow terminal, long text is cut in this column first."""
 
@@ -263,7 +263,7 @@ def _print_rich(columns: Sequence[Column[_Row]], cells: list[list[str]]) -> None
             column.header,
             justify="right" if column.right else "left",
             style=column.style,
-            # Rich takes room from columns that may wrap before it takes any from others.
+            # Rich shrinks columns that may wrap before it shrinks others.
             no_wrap=not (column.folds or column.shrinks),
             overflow="fold" if column.folds else "ellipsis",
         )
