@@ -28,7 +28,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     "node": frozenset({"policy", "protocol", "model", "classad"}),
     "home": frozenset({"protocol", "model"}),
     "broker": frozenset({"policy", "protocol", "model", "config", "classad"}),
-    "cluster": frozenset({"protocol", "policy", "model", "config"}),
+    "cluster": frozenset({"protocol", "policy", "wire", "model", "config"}),
     "machine": CORES | {"policy", "protocol", "model", "config"},
     "wire": frozenset({"protocol.messages", "system.frames", "model"}),
     "launcher": frozenset({"model", "system"}),

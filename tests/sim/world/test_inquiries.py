@@ -17,13 +17,10 @@ def world_of(ways: Ways, **machine) -> PeerWorld:
 
 
 def ask_all(world: PeerWorld, broker: str) -> dict[str, list[int]]:
-    return {
-        name: [world.ask(name, broker, f"{name}/{n}".encode()) for n in range(5)]
-        for name in NAMES[2:]
-    }
+    return {name: [world.ask(name, broker, f"{name}/{n}") for n in range(5)] for name in NAMES[2:]}
 
 
-def ends(world: PeerWorld, asked: dict[str, list[int]]) -> list[bytes | None]:
+def ends(world: PeerWorld, asked: dict[str, list[int]]) -> list[str | None]:
     """How all of them ended; each has to have."""
     return [world.machines[name].answers[number] for name in asked for number in asked[name]]
 
@@ -54,6 +51,22 @@ def test_one_that_only_connects_outwards_asks_and_is_answered():
     for name in NAMES:
         world.add(name, seeds=NAMES[:1], is_outward_only=name == "m3")
     world.run_until(10.0)
-    number = world.ask("m3", "m0", b"who?")
+    number = world.ask("m3", "m0", "who?")
     world.run_until(world.now_s + 1.0)
-    assert world.machines["m3"].answers == {number: b"who?"}
+    assert world.machines["m3"].answers == {number: "who?"}
+
+
+def test_one_that_is_no_broker_names_its_own_which_is_asked_instead():
+    world = world_of(Ways())
+    world.machines["m1"].broker_at = "m2"
+    number = world.ask("m0", "m1", "who?")
+    world.run_until(world.now_s + 1.0)
+    assert world.machines["m0"].answers == {number: "who?"}
+
+
+def test_two_that_name_each_other_are_asked_once_each():
+    world = world_of(Ways())
+    world.machines["m1"].broker_at, world.machines["m2"].broker_at = "m2", "m1"
+    number = world.ask("m0", "m1", "who?")
+    world.run_until(world.now_s + PATIENCE_S)
+    assert world.machines["m0"].answers == {number: None}

@@ -52,6 +52,8 @@ from iriai.sim.world.clock import Clock
 from iriai.sim.world.keyed_signatures import KeyedSigner, signed_document
 from iriai.sim.world.peer_world import PeerWorld, Ways
 from iriai.sim.world.rng import Rng
+from iriai.wire.inquiries import encode_response
+from iriai.wire.machines import MatchTable
 
 LIAR = "liar"
 GONE = "gone"
@@ -241,8 +243,10 @@ class _World:
         """Let an honest machine ask another, while the liar says what is not its to say."""
         name, other = self._claims.pick(self.honest), self._claims.pick(self.honest)
         if name != other:
-            number = self.peers.ask(name, other, f"{name} asks at {self.peers.now_s}".encode())
-            self._claim(name, Part.INQUIRY, Inform(number, b"a lie"))
+            number = self.peers.ask(name, other, f"{name} asks at {self.peers.now_s}")
+            self._claim(
+                name, Part.INQUIRY, Inform(number, encode_response(MatchTable("a lie", (), ())))
+            )
         to = self._claims.pick(self.honest)
         cluster = self._claims.pick(("lab", "another"))
         self._claim(to, Part.BROKER, Summary(LIAR, cluster, (), (), 0))

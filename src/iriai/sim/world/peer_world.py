@@ -7,10 +7,11 @@ connect outwards is reached through others (twice the way), or not at all withou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from iriai.cluster.broker_questions import BrokerQuestions, BrokerReplied, question_in
 from iriai.cluster.member import ClusterMember, ForParts
 from iriai.config.sections import GossipSection
 from iriai.model.records import LedgerRow
@@ -22,7 +23,6 @@ from iriai.protocol.messages.effects import (
     DocumentReceived,
     Effect,
     Inquired,
-    InquiryOver,
     MembersChanged,
     Part,
     PeerNoticed,
@@ -32,12 +32,12 @@ from iriai.protocol.messages.effects import (
 )
 from iriai.protocol.messages.entries import Entry
 from iriai.protocol.messages.members import Member, MemberState
-from iriai.protocol.misbehaviour import Incidents
-from iriai.protocol.rpc.inquiries import Inquiries
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.event_queue import EventQueue
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
 from iriai.sim.world.rng import Rng, generator
+from iriai.wire.inquiries import AskMatchFor, Declined, Told
+from iriai.wire.machines import MatchTable
 from iriai.wire.parts import pack, unpack
 
 DECAY = Decay(604_800.0)
@@ -79,10 +79,12 @@ class PeerMachine:
     notices: list[PeerNoticed] = field(default_factory=list)
     documents: list[Entry] = field(default_factory=list)
     """Documents of operators that reached it, in order."""
-    inquiries: Inquiries = field(default_factory=lambda: Inquiries(1, Incidents()))
-    questions: dict[int, bytes] = field(default_factory=dict)
+    broker_at: str = ""
+    """The machine whose broker it follows; empty: itself."""
+    inquiries: BrokerQuestions = field(default_factory=BrokerQuestions)
+    questions: dict[int, str] = field(default_factory=dict)
     """Its questions, by number."""
-    answers: dict[int, bytes | None] = field(default_factory=dict)
+    answers: dict[int, str | None] = field(default_factory=dict)
     """The answers to its questions, by number; None without one."""
 
     @property
@@ -211,11 +213,12 @@ class PeerWorld:
         machine.is_asleep = True
         self.agenda.after(for_s, partial(self._wake_up, machine))
 
-    def ask(self, name: str, other: str, question: bytes) -> int:
-        """Send a question to another machine, which echoes it; return its number."""
-        machine = self.machines[name]
-        number, effects = machine.inquiries.ask(other, question, machine.clock.at(self.now_s))
-        machine.questions[number] = question
+    def ask(self, name: str, other: str, requirements: str) -> int:
+        """Ask another machine what matches `requirements`, which it echoes; return the number."""
+        machine, question = self.machines[name], AskMatchFor(requirements, "lab", "ann")
+        now = machine.clock.at(self.now_s)
+        number, effects = machine.inquiries.ask(other, question, MatchTable, now)
+        machine.questions[number] = requirements
         self.perform(machine, effects)
         return number
 
@@ -243,7 +246,7 @@ class PeerWorld:
         """Return the machines that are up."""
         return [machine for machine in self.machines.values() if machine.is_up]
 
-    def perform(self, machine: PeerMachine, effects: list[Effect]) -> None:
+    def perform(self, machine: PeerMachine, effects: Iterable[Effect | BrokerReplied]) -> None:
         """Perform the effects of a core."""
         for effect in effects:
             if isinstance(effect, Send):
@@ -257,16 +260,26 @@ class PeerWorld:
             elif isinstance(effect, PeerNoticed):
                 machine.notices.append(effect)
             elif isinstance(effect, Inquired):
-                asked, answer = effect, effect.question
-                self.perform(machine, machine.inquiries.answer(asked.machine, asked.number, answer))
-            elif isinstance(effect, InquiryOver):
+                self.perform(machine, machine.inquiries.answer(effect, self._echo(machine, effect)))
+            elif isinstance(effect, BrokerReplied):
                 assert effect.number not in machine.answers, "a question ended twice"
-                machine.answers[effect.number] = effect.answer
+                table = effect.reply.answer
+                machine.answers[effect.number] = None if table is None else table.requirements
             elif isinstance(effect, DocumentReceived):
                 machine.documents.append(effect.document)
         if self.on_event is not None:
             for event in machine.member.drain_events():
                 self.on_event(machine, event)
+
+    @staticmethod
+    def _echo(machine: PeerMachine, inquired: Inquired) -> Told:
+        broker_at = machine.broker_at or machine.name
+        is_broker = broker_at == machine.name
+        question = question_in(inquired, machine.name, broker_at, is_broker=is_broker)
+        if isinstance(question, AskMatchFor):
+            return MatchTable(question.requirements, (), ())
+        assert isinstance(question, Declined), f"nobody asked {question}"
+        return question
 
     # --- within ----------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from iriai.daemon.cluster.broker_rpc import BrokerReply
+from iriai.cluster.broker_questions import BrokerReply
 from iriai.daemon.loop.pending import Pending
 from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests
 from iriai.daemon.requests.jobs.ordered_requests import OrderedRequests

@@ -15,12 +15,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from iriai.daemon.cluster.broker_rpc import (
-    BrokerRpc,
-    ClusterReply,
-    declined,
-    problem_in,
-)
+from iriai.cluster.broker_questions import ClusterReply, declined, problem_in
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.requests.jobs.feasibility import Feasibility
 from iriai.daemon.startup.settings import DaemonSettings

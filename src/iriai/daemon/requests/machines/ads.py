@@ -11,11 +11,8 @@ from iriai.broker.scheduling.explain import evidence_against
 from iriai.classad.constraint import Constraint, condition
 from iriai.classad.expression import parse_expression
 from iriai.classad.volatile_attributes import clock_attributes
-from iriai.daemon.cluster.broker_rpc import (
-    BrokerRpc,
-    ClusterReply,
-    missing_text,
-)
+from iriai.cluster.broker_questions import ClusterReply, missing_text
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles

@@ -8,11 +8,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from iriai.broker.pool.machine_view import MachineView
-from iriai.daemon.cluster.broker_rpc import (
-    BrokerRpc,
-    ClusterReply,
-    missing_text,
-)
+from iriai.cluster.broker_questions import ClusterReply, missing_text
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.host.load_sensor import LoadSensor
 from iriai.daemon.loop.engine import Engine
