@@ -58,7 +58,7 @@ class Installation:
             time.sleep(self._settle_s)
             held = {"daemon_rss_mb": rss_mb(daemon), "launcher_rss_mb": rss_mb(launcher)}
         finally:
-            self._iriai("down", state)
+            self._iriai("down", state, "--kill")
         return {"first_up_s": first_up_s, "up_s": up_s, "daemon_cpu_s": used_s} | held
 
     def installed(self) -> dict[str, float]:

@@ -7,7 +7,6 @@ import socket
 from functools import cached_property
 
 from iriai.daemon.startup.settings import DaemonSettings
-from iriai.identity.storage.cluster_files import JoinAddress
 from iriai.model.address import ADDRESS_TEXT, ADDRESSES_MAX, parse_address, published_addresses
 from iriai.model.problem import Problem
 from iriai.system.interfaces import global_addresses
@@ -54,6 +53,8 @@ class OwnAddresses:
             return
         if not ADDRESS_TEXT.fullmatch(text) or text in self.current()[:1] or self._files is None:
             return
+        from iriai.identity.storage.cluster_files import JoinAddress
+
         others = (each for each in self._joined_at if each.address != text)
         self._joined_at = [JoinAddress(text, text in self._own()), *others][:JOINED_AT_MAX]
         try:
