@@ -45,6 +45,7 @@ from iriai.protocol.messages.members import Member, MemberState
 from iriai.protocol.messages.rpc import Inform
 from iriai.protocol.messages.scheduling import Message, Summary
 from iriai.protocol.misbehaviour import LIES
+from iriai.protocol.sampling import CIRCLE, STAYS
 from iriai.sim.faults.failure import failure_of
 from iriai.sim.faults.lies import altered
 from iriai.sim.faults.told_parts import ToldParts
@@ -64,9 +65,7 @@ ALONE_S = LEAST_FACTOR * MOST_FACTOR
 """Of a period of 1 s: how long one waits that came up again, and suspects what all others took for
 dead before."""
 PROBED_S = 30.0
-"""Seconds in which a machine probes each member at least once."""
-KNOWN_DEAD_S = ENDS_S + PROBED_S + ALONE_S
-"""When all honest machines take the crashed one for dead; the liar answers for it until then."""
+"""Seconds in which a machine probes each member of its circle at least once."""
 PATIENCE_S = 60.0
 """Seconds after the last lie in which all honest machines see each other as alive."""
 LIES_PER_S = 10
@@ -115,6 +114,12 @@ class _World:
         for name in (*names, GONE, LIAR):
             self._add(name, [] if name == names[0] else [names[0]])
         self.honest = [*names, GONE]
+        is_circle_full = len(names) + 1 > CIRCLE
+        waits_s = (
+            STAYS if is_circle_full else 0.0
+        )  # until another one makes room, at a period of 1 s
+        self._known_dead_s = ENDS_S + PROBED_S + ALONE_S + waits_s
+        """When all honest machines take the crashed one for dead; the liar answers until then."""
         self._framed = self.rng.pick(names)
         """The member in whose name the liar doubts."""
         self.peers.on_send = lambda _, send: (
@@ -165,7 +170,7 @@ class _World:
         while peers.now_s < ENDS_S:
             peers.run_until(peers.now_s + CHECK_EACH_S)
             self._check()
-        peers.run_until_true(self._is_known_dead, KNOWN_DEAD_S)
+        peers.run_until_true(self._is_known_dead, self._known_dead_s)
         self._check_dead()
         peers.crash(LIAR)  # it is ejected, or stops
         found_s = peers.run_until_true(lambda: not self._lost(), peers.now_s + PATIENCE_S)
@@ -319,7 +324,7 @@ class _World:
         if GONE not in self.honest and own is not None and own.machine == GONE:
             answer = Delivered(GONE, Part.MEMBERSHIP, ProbeAnswer(own.number))
             self.peers.arrive(liar, answer)
-        if self.peers.now_s < KNOWN_DEAD_S:
+        if self.peers.now_s < self._known_dead_s:
             self.peers.agenda.after(ANSWERS_EACH_S, self._answer)
 
     def _ahead(self, to: str) -> tuple[Part, Any]:
