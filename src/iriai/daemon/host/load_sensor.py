@@ -1,9 +1,9 @@
-"""The load of the machine, and the part that is not from our tasks.
+"""The load of the machine, and the part that does not come from tasks of iriai.
 
-The kernel's load average counts what ran or wanted to run, smoothed over a minute. Our own use is
-smoothed in the same way before it is taken off: else our tasks would look like someone's for the
-minute after their end. What our tasks wanted and did not get, having started more threads than
-there are processors, still counts as foreign, as does another back end on this host.
+The kernel's load average counts processes that run or want to run, smoothed over a minute. The
+usage of iriai's tasks is smoothed in the same way before it is subtracted: otherwise it would count
+as foreign for the minute after their end. Threads of tasks that wait for a processor still count as
+foreign, and so does another back end on this host.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from iriai.protocol.messages.effects import (
 )
 
 TERMINALS = ("/dev/pts/[0-9]*", "/dev/tty[0-9]*", "/dev/console")
-"""The kernel notes the time when someone types there; to eight seconds, which is fine enough. Of a
-graphical session it is the terminals in its windows that are seen, not the mouse."""
+"""The kernel records the time of input there, to eight seconds, which is precise enough. In a
+graphical session this covers the terminals in its windows, not the mouse."""
 
 
 def keyboard_idle_s() -> float | None:
-    """Seconds since the last input on any terminal; None: there is none to look at."""
+    """Return seconds since the last input on any terminal; None: there is no terminal."""
     found = list(_used_wall_s())
     return max(0.0, time.time() - max(found)) if found else None
 
@@ -39,29 +39,29 @@ def _used_wall_s() -> Iterator[float]:
         for path in Path("/").glob(pattern[1:]):
             try:
                 yield path.stat().st_atime
-            except OSError:  # it was closed meanwhile
+            except OSError:  # it was closed in the meantime
                 continue
 
 
 log = logging.getLogger(__name__)
 
 MEASURE_S = 10.0
-"""Between two measurements; a load average hardly moves in less."""
+"""Time between two measurements; a load average hardly changes in less."""
 SMOOTHED_S = 60.0
-"""As the kernel smooths the first of its load averages."""
+"""Time constant of the kernel's first load average."""
 
 
 class OwnUse:
-    """CPU seconds of our own tasks, as the launcher tells of them."""
+    """CPU seconds of iriai's tasks, as the launcher reports them."""
 
     def __init__(self) -> None:
         self.cpu_s = 0.0
-        """Since the start, of attempts that were seen from their beginning."""
+        """CPU seconds since the start, of attempts that were seen from their beginning."""
         self._seen_s: dict[AttemptId, float | None] = {}
-        """By attempt what was counted already; None: it ran before we looked."""
+        """CPU seconds counted so far by attempt; None: it ran before the first measurement."""
 
     def on_event(self, event: LauncherEvent) -> None:
-        """What the launcher tells."""
+        """Handle a report of the launcher."""
         match event:
             case LauncherAttached(alive):
                 self._seen_s = dict.fromkeys(attempt for attempt, _ in alive)
@@ -82,16 +82,16 @@ class OwnUse:
 
 
 class LoadSensor:
-    """Measures the load of the machine, and the part that is not from our tasks."""
+    """Measures the load of the machine, and the part that does not come from tasks of iriai."""
 
     def __init__(self, path: str, steady_s: float, tell: Callable[[LauncherEvent], None]) -> None:
-        """`path` is read like /proc/loadavg; `tell` takes the measurements."""
+        """`path` is read like /proc/loadavg; `tell` receives the measurements."""
         self.average = 0.0
         self.foreign = 0.0
         self.keyboard_idle_s: float | None = None
-        """Since someone used a terminal of the machine; None: that cannot be seen."""
+        """Return the time since the last input on a terminal; None: it is unknown."""
         self.problem = ""
-        """Why it cannot be measured; empty: it can."""
+        """Return why the load cannot be measured; empty: it can."""
         self._path = Path(path)
         self._tell = tell
         self._own = OwnUse()
@@ -100,12 +100,12 @@ class LoadSensor:
         self._measured_s = steady_s
 
     def on_event(self, event: LauncherEvent) -> None:
-        """The launcher's events pass through here."""
+        """Handle the launcher's events."""
         self._own.on_event(event)
         self._tell(event)
 
     def measure(self, steady_s: float) -> None:
-        """Read the load and tell it."""
+        """Measure the load and report it."""
         interval_s = steady_s - self._measured_s
         if interval_s > 0:
             rate = (self._own.cpu_s - self._counted_s) / interval_s

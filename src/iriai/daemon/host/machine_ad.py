@@ -1,4 +1,4 @@
-"""The ad of this machine: HTCondor's attributes, from what was found and configured."""
+"""The ad of this machine: HTCondor's attributes, measured and configured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from iriai.model.ad import KIB, MIB, MachineAd, Value, capacity_attributes, mach
 _RELEASE = Path("/etc/os-release")
 _CPU = Path("/proc/cpuinfo")
 _ARCHITECTURES = {"x86_64": "X86_64", "i686": "INTEL", "ppc64le": "ppc64le"}
-"""As HTCondor calls them; others as the kernel does."""
+"""HTCondor's names of architectures; others are named as by the kernel."""
 _NAMES = {
     "rhel": "RedHat",
     "centos": "CentOS",
@@ -26,11 +26,11 @@ _NAMES = {
 }
 """Distributions whose HTCondor name is not their id with a capital letter."""
 _FLAGS = ("avx", "avx2", "avx512f", "sse4_1", "sse4_2", "ssse3")
-"""Of the processor, told as has_avx and the like."""
+"""Features of the processor, published as has_avx and so on."""
 
 
 def own_ad(settings: DaemonSettings) -> MachineAd:
-    """The ad of this machine; what changes with load and time is added where it is asked."""
+    """Return the ad of this machine; attributes of load and time are added later."""
     machine, facts = settings.configuration.machine, settings.facts
     attributes: dict[str, Value] = {
         **capacity_attributes(settings.home, settings.capacity, machine.speed),
@@ -48,7 +48,7 @@ def own_ad(settings: DaemonSettings) -> MachineAd:
 
 
 def system_attributes() -> dict[str, Value]:
-    """Processor and operating system."""
+    """Return attributes of processor and operating system."""
     found: dict[str, Value] = {
         "Arch": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "OpSys": platform.system().upper(),
@@ -86,7 +86,7 @@ def _processor_flags() -> list[str]:
 
 
 def _disk(directory: str) -> dict[str, Value]:
-    """Room where tasks get their private directories, in KiB as HTCondor has it."""
+    """Return the free space for private directories of tasks, in KiB like HTCondor."""
     try:
         found = os.statvfs(directory)
     except OSError:

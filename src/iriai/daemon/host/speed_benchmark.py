@@ -1,9 +1,8 @@
 """Speed of this machine: measured once by `iriai doctor --measure`, and stored.
 
-KFlops and Mips are names that HTCondor's users know; the numbers come from loops of our own and
-compare machines of one iriai, no more: a chain of multiplications and additions in the processor's
-nearest cache, by NumPy, on one core. They scale as one core does; `Speed`, by which charges are
-multiplied, stays as configured.
+KFlops and Mips are HTCondor's names; the numbers come from iriai's own loops and are comparable
+only among machines of iriai: a chain of multiplications and additions in the processor's nearest
+cache, by NumPy, on one core. `Speed`, by which charges are multiplied, stays as configured.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from iriai.model.bounds import decoded
 
 FILE_NAME = "speed.json"
 ELEMENTS = 2048
-"""Two arrays of so many fit into the nearest cache of any processor."""
+"""Length of the arrays: two of them fit into the nearest cache of any processor."""
 ROUNDS = 200
-"""Operations between two looks at the clock: about a millisecond."""
+"""Operations between two readings of the clock: about a millisecond."""
 REPEATS = 50
-"""The fastest counts: others may have had the core meanwhile."""
+"""Number of runs; the fastest counts, since other processes may have used the core."""
 SANE_MAX = 10**12
-"""More thousand operations a second than any core does; a file that says so is not ours."""
+"""Bound of KFlops: a file with more was not written by iriai."""
 
 
 class MeasuredSpeed(msgspec.Struct, frozen=True):
     """A measured speed, with its date."""
 
     kflops: int
-    """Thousand operations on numbers with a fraction, a second."""
+    """Thousands of floating-point operations a second."""
     mips: int
-    """Million operations on whole numbers, a second."""
+    """Millions of integer operations a second."""
     measured_wall_s: float
 
 

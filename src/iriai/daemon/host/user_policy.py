@@ -1,7 +1,7 @@
 """Decides whose tasks a machine runs: the owner's rule, the cluster's trust, users' consents.
 
-It also looks whether there is such a user here. The launcher holds to the owner's rule and to the
-users by itself; this one says no before a claim is granted. docs/spec/004, section 11.
+It also checks whether the user exists here. The launcher enforces the owner's rule and the users
+itself; this class refuses before a claim is granted. docs/spec/004, section 11.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class UserPolicy:
         cluster: ClusterState | None = None,
         unix_users: UnixUsers | None = None,
     ) -> None:
-        """Of `cluster` the trust and the consents are asked as they are then."""
+        """Trust and consents are read from `cluster` for each decision."""
         self._rules = rules
         self._minimum_uid = minimum_uid
         self._single_uid = single_uid
@@ -35,9 +35,9 @@ class UserPolicy:
         self._unix = unix_users or UnixUsers()
 
     def judge(self, home: str, user: str, wall_s: float) -> str:
-        """Why a task of `user` from `home` is not run here; empty: it is."""
+        """Return why a task of `user` from `home` is not run here; empty: it is."""
         if home == self._rules.own:
-            return ""  # judged when it was submitted
+            return ""  # decided at submission
         person = self._unix.by_name(user)
         if words := self._unwelcome(home, user, person, wall_s):
             return words
@@ -57,7 +57,7 @@ class UserPolicy:
         return ""
 
     def _unwelcome(self, home: str, user: str, person: Person | None, wall_s: float) -> str:
-        """Why it is not run, whether or not there is such a user here; empty: it is."""
+        """Return why it is not run, without a check whether the user exists here; empty: it is."""
         cluster = self._cluster
         if cluster is None:
             return self._rules.refusal(home, user)

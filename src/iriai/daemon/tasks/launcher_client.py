@@ -1,4 +1,4 @@
-"""The connection to the launcher: kept up, orders out in batches, events in."""
+"""The connection to the launcher: reconnects, sends orders in batches, receives events."""
 
 from __future__ import annotations
 
@@ -63,15 +63,16 @@ from iriai.system.internal_errors import trouble_line
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.05
-"""Between attempts to connect: a launcher that was killed is back within a few of them."""
+"""First pause between attempts to connect: a launcher that was killed is back within a few of them.
+"""
 RETRY_MAX_S = 2.0
 """The longest pause while no launcher answers."""
 
 LAUNCH_BYTES_MAX = 16 << 20
 """Texts of the jobs in one message; more jobs go into the next. Less would cost nothing either: it
-is what the launcher has in memory at once, beside a job that is larger by itself."""
+is the launcher's largest memory use at once, except for a larger single job."""
 TEMPLATE_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
-"""Texts of one job: its order, whatever else is in it, fits into a frame beside them."""
+"""Texts of one job: its order fits into a frame with them."""
 
 PASSED_MAX = 253
 """Descriptors beside one message: the kernel passes no more."""
@@ -90,7 +91,7 @@ class _Batch:
         self.orders: list[StartOrder] = []
         self.passed: list[int] = []
         self.size_bytes = 0
-        """Of the templates' texts."""
+        """Bytes of the templates' texts."""
 
 
 class LauncherClient:
@@ -119,9 +120,9 @@ class LauncherClient:
         self.on_notice_ended: Callable[[Exit], None] = lambda _: None
         self.on_attached: Callable[[], None] = lambda: None
         self.welcome: Attached | None = None
-        """From the connected launcher; None: none is connected."""
+        """Data of the connected launcher; None: none is connected."""
         self._defective: Defective | None = None
-        """From the launcher that was connected last."""
+        """Data of the launcher that was connected last."""
         self._stream: FramedStream | None = None
         self._unsent: list[bytes] = []
         self._is_closing = False
@@ -217,7 +218,7 @@ class LauncherClient:
         batch = _Batch()
         for launch in launches:
             attempt, spec = launch.attempt, launch.spec
-            # Another home's job has none here, and its number may be one of our jobs' too.
+            # Another home's job has none here, and its number may be that of a job of this home.
             is_ours = spec.descriptors and attempt.home == self.home()
             descriptors = self._descriptors.pop(attempt.number) if is_ours else []
             if len(descriptors) != spec.descriptors:

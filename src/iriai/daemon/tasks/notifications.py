@@ -1,9 +1,9 @@
 """Notifications of finished jobs: a command, or mail, run as the job's user.
 
-That a notice is due is stored with the job's end. It is run by the launcher, as attempt
-`NOTICE_ATTEMPT` of the job, whose journal knows what it began. So a notice outlives daemons that
-die at any moment and is never begun twice; one that the launcher died with is not repeated. The
-launcher enforces by itself as whom it runs.
+The store records, with the job's end, that a notice is due. The launcher runs it, as attempt
+`NOTICE_ATTEMPT` of the job, and its journal knows the notices that it began. So a notice survives
+daemons that die at any time and is never begun twice; one that the launcher died with is not
+repeated. The launcher itself checks the user that it runs as.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ from iriai.wire.requests import Outcome
 log = logging.getLogger(__name__)
 
 TIME_LIMIT_S = 60.0
-"""A mail program or a message on a screen needs a second; what waits for a network is cut off."""
+"""Time limit of a notice: a mail program or a message on a screen needs a second; a program that
+waits for a network is killed."""
 GRACE_S = 2.0
 PROCESSES_MAX = 256
-"""Processes and threads of a notice: a pipeline, and no runaway."""
+"""Processes and threads of a notice: enough for a pipeline, not for a runaway."""
 TRIES_MAX = 5
-"""How often one is ordered that the launcher could not start."""
+"""Number of orders of one notice that the launcher could not start."""
 RETRY_S = 60.0
-"""Between these: a full disk takes a person to see to it."""
+"""Pause between these: a person has to make space on a full disk."""
 
 
 SENDMAIL_PLACES = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
-"""Where every mail program puts something of this name, since programs look for it there."""
+"""Paths at which mail programs install `sendmail`, since programs look for it there."""
 
 
 def find_sendmail(configured: str) -> str:

@@ -1,7 +1,7 @@
-"""Fetches output of our tasks on other machines while they run.
+"""Fetches output of this home's tasks on other machines while they run.
 
-A copy is asked for piece by piece, from where it ends. So a piece that is lost is asked for again,
-one that comes twice is seen to be old, and a daemon that comes back goes on.
+A copy is requested piece by piece, from its end. So a lost piece is requested again, a repeated one
+is recognized as old, and a daemon that restarts continues.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from iriai.protocol.messages.output import KINDS, PIECE_BYTES, AskOutput, Output
 from iriai.wire.requests import OutputPiece
 
 ANSWER_S = 15.0
-"""Without an answer it is asked again: half as long again as a node takes to say that there is
-nothing new."""
+"""Time without an answer after which it asks again: half as long again as a node takes to answer
+that there is nothing new."""
 PAUSE_S = 0.1
-"""Before it is asked for more, where all that there was has come: not noticed by people."""
+"""Pause before the next request, if all output so far has arrived: people do not notice it."""
 ASKS_MAX = 2
-"""Of an attempt that is over: its machine is gone. While it runs, its lease decides."""
+"""Number of requests for an attempt that is over: its machine may be offline. While it runs, its
+lease decides."""
 COPIES_MAX = 10_000
-"""Attempts of which it is remembered where they ran; of older ones a client asks anew."""
+"""Attempts whose machines are remembered; for older ones a client asks again."""
 READ_BYTES = 1 << 18
-"""Of one answer to a client."""
+"""Bytes of one answer to a client."""
 
 
 class CopyKey(NamedTuple):
@@ -49,14 +50,14 @@ class _Copy:
         self.size_bytes = size_bytes
         self.is_complete = False
         self.asks = 0
-        """Since something was heard."""
+        """Time of the last message."""
         self.problem = ""
-        """Why it cannot be kept here."""
+        """Why it cannot be stored here."""
         self.timer: asyncio.TimerHandle | None = None
 
 
 class OutputFetcher:
-    """Fetches output of our tasks on other machines; `spool` is the daemon's own directory."""
+    """Fetches output of this home's tasks on other machines; `spool` is the daemon's directory."""
 
     def __init__(
         self,
@@ -65,9 +66,9 @@ class OutputFetcher:
         is_running: Callable[[AttemptId], bool],
         is_far: Callable[[str], bool],
     ) -> None:
-        """`is_running` says whether the home still waits for the end of an attempt.
+        """`is_running` returns whether the home still waits for the end of an attempt.
 
-        `is_far` says whether the files of a machine are not on this host.
+        `is_far` returns whether the files of a machine are not on this host.
         """
         self.is_far = is_far
         self._spool = spool
@@ -77,9 +78,9 @@ class OutputFetcher:
         self._copies: OrderedDict[CopyKey, _Copy] = OrderedDict()
 
     def begin(self, attempt: AttemptId, machine: str) -> None:
-        """Bring what the attempt prints, unless that is under way or done.
+        """Fetch the attempt's output, unless that is in progress or done.
 
-        It has begun there: a machine that does not know it says that nothing will come.
+        The attempt has begun there: a machine that does not know it answers that nothing will come.
         """
         for kind in KINDS:
             key = CopyKey(attempt, kind)
@@ -93,13 +94,13 @@ class OutputFetcher:
                 self._ask(key, copy)
 
     def receive(self, sender: str, output: Output) -> None:
-        """A machine answers."""
+        """Handle an answer of a machine."""
         key = CopyKey(output.attempt, output.kind)
         copy = self._copies.get(key)
         if copy is None or copy.machine != sender or copy.is_complete:
             return
         if output.offset != copy.size_bytes:
-            return  # said twice
+            return  # repeated
         self._stop(copy)
         copy.asks = 0
         if copy.size_bytes + len(output.content) > SPOOL_BYTES_MAX:
@@ -117,7 +118,7 @@ class OutputFetcher:
             copy.timer = self._loop.call_later(pause_s, partial(self._ask, key, copy))
 
     def piece(self, key: CopyKey, offset: int) -> OutputPiece:
-        """What has come of it from `offset` on."""
+        """Return the fetched output from `offset` on."""
         copy = self._copies.get(key)
         try:
             content = read_piece(self._path(key), offset, READ_BYTES)
@@ -127,7 +128,7 @@ class OutputFetcher:
             problem = f"it cannot be read here: {error.strerror}"
             return OutputPiece(b"", is_complete=True, problem=problem)
         is_all = copy is None or offset + len(content) >= copy.size_bytes
-        if copy is None:  # it has not begun, or is asked for once it is over
+        if copy is None:  # it has not begun, or is requested after its end
             return OutputPiece(content, is_complete=not self._is_running(key.attempt))
         if is_all and copy.timer is None and not copy.is_complete:
             problem = f"the rest of it is on {copy.machine}, which does not answer"
@@ -135,7 +136,7 @@ class OutputFetcher:
         return OutputPiece(content, is_complete=is_all and copy.is_complete)
 
     def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop all requests."""
         for copy in self._copies.values():
             self._stop(copy)
 
@@ -162,7 +163,7 @@ class OutputFetcher:
     def _size_bytes(self, key: CopyKey) -> int:
         try:
             return Path(self._path(key)).stat().st_size
-        except OSError:  # what is there and cannot be read is told when it is to be read
+        except OSError:  # an unreadable file is reported when it is read
             return 0
 
     def _append(self, key: CopyKey, content: bytes) -> int:

@@ -19,12 +19,12 @@ from iriai.protocol.messages.output import KINDS, PIECE_BYTES, AskOutput, Output
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.1
-"""Between two looks whether more was printed: not noticed by people, and next to no work."""
+"""Pause between two checks for new output: people do not notice it, and it costs little."""
 PATIENCE_S = 10.0
-"""With nothing new an answer waits so long: the home then knows that it is still heard."""
+"""Longest wait of an answer without new output: then the home knows that the link works."""
 PENDING_MAX = 1000
-"""Questions that wait, of all homes. One more is not answered where there is nothing to tell: its
-home asks again after a while. An empty answer would have it ask at once."""
+"""Waiting questions of all homes. One more is not answered if there is no new output: its home asks
+again after a while. An empty answer would make it ask at once."""
 
 
 class OutputServer:
@@ -40,17 +40,17 @@ class OutputServer:
         self._sweeping = self._loop.call_later(SWEEP_S, self._sweep)
 
     def asked(self, sender: str, ask: AskOutput) -> None:
-        """A home asks; that the attempt is its own was seen to."""
+        """Handle a question of a home, which may only ask about its own attempts."""
         if ask.kind in KINDS:
             self._poll(sender, ask, self._loop.time() + PATIENCE_S)
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Stop all answers."""
         for timer in (self._sweeping, *self._pending.values()):
             timer.cancel()
 
     def _sweep(self) -> None:
-        """Again and again: files of other homes that nobody asks for any more are deleted."""
+        """Delete, periodically, files of other homes that are no longer requested."""
         machine = self._engine.machine
         running = frozenset(machine.node.calendar) if Part.NODE in machine.parts else frozenset()
         until_wall_s = time.time() - OF_OTHERS_KEPT_S
@@ -66,7 +66,7 @@ class OutputServer:
         earlier = self._pending.pop(key, None)
         if earlier is not None:
             earlier.cancel()
-        # Before the file is read: what an attempt that is over printed is all there.
+        # Before the file is read: the output of an attempt that is over is complete.
         is_over = not self._runs(ask.attempt)
         content = self._read(ask)
         if content or is_over or self._loop.time() >= until_s:
@@ -85,7 +85,7 @@ class OutputServer:
         path = f"{self._spool}/{spool_name(ask.attempt, ask.kind)}"
         try:
             return read_piece(path, ask.offset, PIECE_BYTES)
-        except OSError:  # it printed nothing yet, or is none whose output is followed
+        except OSError:  # no output yet, or its output is not followed
             return b""
 
 

@@ -1,7 +1,7 @@
 """Deletes files of followed output in `spool` that are no longer needed.
 
-Those of this home's jobs go with the job's history. Those of other homes' tasks are copied while
-the tasks run, and kept a while longer, for a home that was off.
+Files of this home's jobs are deleted with the job's history. Those of other homes' tasks are copied
+while the tasks run, and kept a while longer, for a home that was offline.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from pathlib import Path
 from iriai.model.ids import AttemptId
 
 OF_OTHERS_KEPT_S = 7 * 86_400.0
-"""After the last byte: a home that comes back from a week off still has what its tasks printed."""
+"""Time after the last byte: a home that was offline for a week still gets the output of its tasks.
+"""
 SWEEP_S = 3600.0
-"""Between two looks for those of other homes."""
+"""Pause between two checks for files of other homes."""
 _NAME = re.compile(r"([a-z][a-z0-9-]{0,30})-([0-9]{1,18})\.([0-9]{1,9})-([0-9]{1,18})\.(?:out|err)")
-"""As `launcher.directories.spool.spool_name` makes them."""
+"""The form of names that `launcher.directories.spool.spool_name` makes."""
 
 
 def attempt_of(name: str) -> AttemptId | None:
-    """Whose output the file `name` has; None: nobody's, it is no such file."""
+    """Return whose output the file `name` has; None: it is not such a file."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -32,16 +33,16 @@ def attempt_of(name: str) -> AttemptId | None:
 
 
 def drop_of_jobs(spool: str, home: str, numbers: Collection[int]) -> int:
-    """Delete what these jobs of `home` printed; returns how many files. Raises OSError."""
+    """Delete the output of these jobs of `home`; return the number of files. Raises OSError."""
     return _drop(spool, lambda each, _: each.home == home and each.number in numbers)
 
 
 def drop_of_others(
     spool: str, home: str, running: Collection[AttemptId], until_wall_s: float
 ) -> int:
-    """Delete what tasks of other homes printed, the last of it before `until_wall_s`.
+    """Delete output of other homes' tasks, last written before `until_wall_s`.
 
-    `running` are left alone, and so are the jobs of `home`. Returns how many files. Raises OSError.
+    Tasks in `running` and jobs of `home` are kept. Returns the number of files. Raises OSError.
     """
 
     def is_over(attempt: AttemptId, changed_wall_s: float) -> bool:
@@ -51,9 +52,9 @@ def drop_of_others(
 
 
 def _empty(path: str) -> None:
-    """Its user may have another name for it, or have it open: nothing of it is kept."""
+    """Truncate a file before its removal: its user may have a link to it, or have it open."""
     flags = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with suppress(OSError):  # on a file system without access lists it is the user's
+    with suppress(OSError):  # on a file system without access lists it belongs to the user
         os.close(os.open(path, flags))
 
 
