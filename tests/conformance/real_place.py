@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
+from iriai.daemon.loop.routes import Routes
+from iriai.daemon.payloads.payload_store import FrontEnd, PassedDescriptors, PayloadStore
 from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
 from iriai.model.ids import AttemptId
@@ -86,9 +87,15 @@ class RealPlace(Place):
     async def _attach(self) -> None:
         self.heard = []
         self._link = LauncherClient(
-            str(self._machine.socket), 0, PayloadStore(_no_text), PassedDescriptors(), _gone
+            str(self._machine.socket),
+            0,
+            PayloadStore(_no_text),
+            PassedDescriptors(),
+            _gone,
+            self.heard.append,
+            Routes(),
+            FrontEnd("ume"),
         )
-        self._link.on_event = self.heard.append
         self._link.connect()
 
     @property

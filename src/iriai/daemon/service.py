@@ -18,9 +18,11 @@ from iriai.daemon.host.load_sensor import MEASURE_S, LoadSensor
 from iriai.daemon.loop.culprits import Culprits
 from iriai.daemon.loop.engine import Engine, FreedMemory
 from iriai.daemon.loop.gc_tuning import keep_pauses_short
+from iriai.daemon.loop.routes import CoreFailed, EpilogFailed, Outgoing, Routes
 from iriai.daemon.net.local_links import LocalLinks
 from iriai.daemon.net.local_uplink import LocalUplink
-from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
+from iriai.daemon.net.own_addresses import OwnAddresses
+from iriai.daemon.payloads.payload_store import FrontEnd, PassedDescriptors, PayloadStore
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
 from iriai.daemon.requests.cluster.authority import ClusterAuthority
 from iriai.daemon.requests.cluster.handlers import ClusterHandlers
@@ -34,7 +36,7 @@ from iriai.daemon.requests.machines.ads import AdHandlers
 from iriai.daemon.requests.machines.drain import DrainHandlers
 from iriai.daemon.requests.machines.nodes import NodeTables
 from iriai.daemon.requests.machines.status import StatusHandlers
-from iriai.daemon.server.connections import Clients
+from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.server.handler_table import check_right, handlers_of
 from iriai.daemon.server.limited_users import LimitedUsers
 from iriai.daemon.server.request_scheduling import Durability
@@ -48,7 +50,7 @@ from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
-from iriai.protocol.messages.effects import AttemptExited
+from iriai.protocol.messages.effects import AttemptExited, LauncherEvent
 from iriai.store.sqlite import StoreFailure
 from iriai.store.store import Store
 from iriai.store.writer import Writer
@@ -59,7 +61,6 @@ from iriai.wire.reports import ClusterSight
 
 if TYPE_CHECKING:
     from iriai.daemon.cluster.network import ClusterNetwork
-    from iriai.identity.cluster_state import ClusterState
 
 log = logging.getLogger(__name__)
 
@@ -91,46 +92,47 @@ class Service:
         now = read_clocks(f"{settings.home}:start")
         machine = make_machine(settings, store.load(), now, self._back_ends)
         self._writer = Writer(store, self._durable, self._report)
-        self._links: LocalLinks | None = None
-        self._jobs: JobHandlers | None = None
-        self._uplink: LocalUplink | None = None
-        self._network: ClusterNetwork | None = None
-        self._retention: Retention | None = None
         self._descriptors = PassedDescriptors(settings.configuration.limits.descriptors_per_user)
         self._limited = LimitedUsers()
         self._payloads = PayloadStore(self._text)
+        self._front = FrontEnd(settings.home if settings.role.has_home else "")
+        routes = Routes()
         self._launcher = LauncherClient(
             settings.paths.launcher_socket,
             settings.configuration.identity.minimum_uid,
             self._payloads,
             self._descriptors,
             self._descriptor_changed,
+            self._happened,
+            routes,
+            self._front,
         )
-        self._launcher.home = lambda: settings.home
-        self._engine = Engine(machine, self._writer, self._launcher, settings.home)
+        engine = Engine(machine, self._writer, self._launcher, settings.home, routes)
+        self._engine = engine
         self._culprits = Culprits(settings.paths.store)
-        self._engine.on_culprit = self._blame
-        self._texts = RemotePayloads(self._engine)
-        self._inquirer = BrokerRpc(self._engine)
+        routes.take(CoreFailed, self._blame)
+        routes.take(EpilogFailed, self._epilog_failed)
+        self._texts = RemotePayloads(engine)
+        is_member = settings.cluster is not None and settings.role.has_home
+        self._inquirer = BrokerRpc(engine, is_member=is_member)
         load_file = settings.configuration.machine.load_file
-        self._sensor = LoadSensor(load_file, now.steady_s, self._engine.event)
-        if settings.role.has_node:
-            self._launcher.on_event = self._sensor.on_event
-        self._launcher.on_epilog_failed = self._epilog_failed
-        self._history = JobHistory(settings.home, settings.paths.spool, store, self._engine.soon)
-        self._durability = Durability(self._engine, self._writer)
+        self._sensor = LoadSensor(load_file, now.steady_s, engine.event)
+        self._history = JobHistory(settings.home, settings.paths.spool, store, engine.soon)
+        self._durability = Durability(engine, self._writer)
+        self._links = self._make_links() if settings.role.has_home else None
+        drains = DrainHandlers(settings, engine, self._durability, self._links)
+        self._uplink = None if settings.role.has_home else self._make_uplink(drains)
+        self._addresses = OwnAddresses(settings)
+        self._network = self._make_network()
         users = Permissions(settings.configuration, settings.single_uid)
-        owners = self._home(users) if settings.role.has_home else []
-        if not settings.role.has_home:
-            self._follow_front_end()
-        self._cluster = ClusterAuthority(settings, self._engine, users, self._restart)
-        self._join(settings.cluster)
-        owners += self._of_every_machine(now)
-        owners.append(ClusterHandlers(settings, self._engine, self._cluster))
-        owners.append(AdHandlers(settings, self._engine, users, self._inquirer))
-        handlers = handlers_of(*owners, has_home=settings.role.has_home)
+        self._jobs = self._make_jobs(users)
+        self._retention = self._make_retention()
+        self._cluster = ClusterAuthority(
+            settings, engine, users, self._addresses, self._network, self._restart
+        )
+        handlers = self._handlers(users, drains, now)
         self._clients = Clients(
-            self._engine,
+            engine,
             lambda connection: users.caller(peer_of(connection).uid),
             handlers,
             f"{settings.home} has {settings.role}",
@@ -141,58 +143,66 @@ class Service:
         self._cluster.begin(self._clients, handlers)
         machine.begin(now)
 
-    def _home(self, users: Permissions) -> list[object]:
-        """What a machine with a home has: jobs, back ends, and whoever waits for news of jobs."""
-        settings, engine = self._settings, self._engine
-        links = self._links = LocalLinks(
-            settings, engine, self._payloads, self._descriptors, engine.machine.home.unsettled_on
-        )
-        feasibility = Feasibility(settings, engine, links)
-        submissions = Submissions(settings, users, self._payloads)
-        fits = FeasibilityRequests(settings, engine, self._inquirer, feasibility)
-        jobs = self._jobs = JobHandlers(
-            settings, engine, submissions, fits, self._descriptors, self._history, self._durability
-        )
-        self._limited.watch(jobs.limits())
-        engine.on_job_finished = jobs.job_finished
-        engine.on_changed = jobs.waits.job_changed
-        self._notify_users()
-        engine.carrier = links
-        return [jobs, jobs.changes, jobs.outputs, links]
+    def _make_links(self) -> LocalLinks:
+        """Links with back ends of this host."""
+        engine = self._engine
+        unsettled_on = engine.machine.home.unsettled_on
+        links = LocalLinks(self._settings, engine, self._payloads, self._descriptors, unsettled_on)
+        if self._settings.cluster is None:
+            engine.routes.take(Outgoing, lambda outgoing: links.send(outgoing.sends))
+        return links
 
-    def _follow_front_end(self) -> None:
-        """What a machine without a home has instead."""
-        self._uplink = LocalUplink(
-            self._settings, self._engine, self._payloads, self._descriptors, self._texts
+    def _make_uplink(self, drains: DrainHandlers) -> LocalUplink:
+        """What a machine without a home has instead: its link with the front end."""
+        return LocalUplink(
+            self._settings,
+            self._engine,
+            self._payloads,
+            self._descriptors,
+            self._texts,
+            self._front,
+            drains.bid,
         )
-        self._engine.carrier = self._uplink
-        self._launcher.spool = lambda: self._uplink.spool if self._uplink else ""
-        self._launcher.home = lambda: self._uplink.front if self._uplink else ""
 
-    def _join(self, cluster: ClusterState | None) -> None:
+    def _make_network(self) -> ClusterNetwork | None:
         """What a member of a cluster has: links with the others over the network."""
-        if cluster is None or self._links is None:
-            return
+        if self._settings.cluster is None or self._links is None:
+            return None
         from iriai.daemon.cluster.network import ClusterNetwork
 
-        network = self._network = self._cluster.network = ClusterNetwork(
+        return ClusterNetwork(
             self._settings,
-            cluster,
+            self._settings.cluster,
             self._engine,
             self._payloads,
             self._texts,
             self._links,
-            self._cluster.receive_document,
             self._inquirer,
-            self._cluster.addresses,
+            self._addresses,
         )
-        self._engine.carrier = network
-        if self._jobs is not None:
-            self._jobs.outputs.copies = network.copies
 
-    def _of_every_machine(self, now: Instant) -> list[object]:
-        """What every machine answers."""
+    def _make_jobs(self, users: Permissions) -> JobHandlers | None:
+        """What a machine with a home has: jobs, and whoever waits for news of them."""
+        if self._links is None:
+            return None
         settings, engine = self._settings, self._engine
+        feasibility = Feasibility(settings, engine, self._links)
+        jobs = JobHandlers(
+            settings,
+            engine,
+            Submissions(settings, users, self._payloads),
+            FeasibilityRequests(settings, engine, self._inquirer, feasibility),
+            self._descriptors,
+            self._history,
+            self._durability,
+            self._network.copies if self._network is not None else None,
+        )
+        self._limited.watch(jobs.limits())
+        return jobs
+
+    def _handlers(self, users: Permissions, drains: DrainHandlers, now: Instant) -> Handlers:
+        """What this machine answers."""
+        settings, engine, jobs = self._settings, self._engine, self._jobs
         reports = StatusHandlers(
             settings,
             engine,
@@ -207,39 +217,42 @@ class Service:
             self._down,
             now,
         )
-        nodes = DrainHandlers(settings, engine, self._durability, self._links)
         seen = self._network.seen if self._network is not None else list[SeenMember]
         table = NodeTables(settings, engine, self._links, self._sensor, self._inquirer, seen)
-        if self._uplink is not None:
-            self._uplink.on_bid = nodes.bid
-        return [reports, nodes, table]
+        return handlers_of(
+            *((jobs, jobs.changes, jobs.outputs, self._links) if jobs is not None else ()),
+            reports,
+            drains,
+            table,
+            ClusterHandlers(settings, engine, self._cluster),
+            AdHandlers(settings, engine, users, self._inquirer),
+            has_home=settings.role.has_home,
+        )
+
+    def _happened(self, event: LauncherEvent) -> None:
+        """The launcher reports what concerns the attempts of this machine's node."""
+        if self._settings.role.has_node:
+            self._sensor.on_event(event)
 
     def _sight(self) -> ClusterSight | None:
         return self._network.sight() if self._network is not None else None
 
-    def _notify_users(self) -> None:
+    def _make_retention(self) -> Retention | None:
         """Tell users that their jobs have finished, and forget these in the end."""
-        home, jobs = self._settings.home, self._settings.configuration.jobs
-        notices = Notifications(
+        if not self._settings.role.has_home:
+            return None
+        home, engine = self._settings.home, self._engine
+        Notifications(
             home,
-            self._engine,
+            engine,
             self._writer,
             self._store,
             lambda number: self._history.outcome(SelectedJobs(JobId(home, number))),
             self._payloads,
             self._launcher,
-            jobs.sendmail,
+            self._settings.configuration.jobs.sendmail,
         )
-        self._engine.on_notice = notices.job_finished
-        self._launcher.on_notice_ended = notices.ended
-        self._launcher.on_attached = notices.attached
-        self._retention = Retention(
-            self._engine,
-            self._writer,
-            self._store,
-            self._payloads,
-            self._settings,
-        )
+        return Retention(engine, self._writer, self._store, self._payloads, self._settings)
 
     def _back_ends(self) -> list[str]:
         """Machines of this host that were ever linked."""
@@ -347,9 +360,9 @@ class Service:
         """The launcher has killed, reported and gone; a last turn stores what it reported."""
         self._loop.call_later(0.05, self._end, 0)
 
-    def _blame(self, machine: str, kind: str, error: Exception) -> None:
+    def _blame(self, failed: CoreFailed) -> None:
         """A core failed over what another machine said: not again when the daemon is back."""
-        self._culprits.blame(machine, kind, error, read_clocks("culprits").wall_s)
+        self._culprits.blame(*failed, read_clocks("culprits").wall_s)
 
     def _crashed(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """An error of ours leaves the cores in doubt: end, and start again from the store."""
@@ -377,13 +390,13 @@ class Service:
         if not self._over.done():
             self._over.set_exception(error)
 
-    def _epilog_failed(self, message: str) -> None:
+    def _epilog_failed(self, failed: EpilogFailed) -> None:
         """The machine may not be fit for other tasks: nothing more is started here."""
 
         def drain(now: Instant) -> None:
             node = self._engine.machine.node
             if node.drained is None:
-                node.drain(message, EPILOG, now)
+                node.drain(failed.message, EPILOG, now)
 
         self._engine.request(drain)
 

@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
-from iriai.protocol.messages.effects import Delivered, Part
+from iriai.daemon.loop.routes import Routes
+from iriai.protocol.messages.effects import Delivered, Part, PeerNoticed
 from iriai.protocol.messages.rpc import Inquire
 from iriai.protocol.rpc.inquiries import QUESTIONS_MAX
 from iriai.wire.inquiries import INQUIRY_VERSION
@@ -12,12 +13,11 @@ from tests.support.loops import in_loop
 
 def test_a_flood_of_questions_is_told_where_other_offences_are():
     async def body() -> None:
-        noticed = []
+        noticed, routes = [], Routes()
+        routes.take(PeerNoticed, noticed.append)
         machine = SimpleNamespace(name="ume", parts=(Part.BROKER,))
-        engine = SimpleNamespace(
-            machine=machine, on_incident=noticed.append, request=lambda _action: None
-        )
-        inquirer = BrokerRpc(engine)
+        engine = SimpleNamespace(machine=machine, routes=routes, request=lambda _action: None)
+        inquirer = BrokerRpc(engine, is_member=True)
         for number in range(QUESTIONS_MAX + 1):
             question = Inquire(number, INQUIRY_VERSION, b"")
             inquirer.handle(Delivered("oni", Part.INQUIRY, question))

@@ -48,7 +48,9 @@ def of_anybody() -> set[type]:
     clients = SimpleNamespace(
         serve=lambda _stream, _caller, handlers, _most: found.append(handlers)
     )
-    UnauthenticatedClients(None, None, None, clients, None, {}, tuple).serve(None, "10.0.0.1:1")
+    UnauthenticatedClients(None, None, None, clients, None, {}, tuple, None).serve(
+        None, "10.0.0.1:1"
+    )
     return set(found[0])
 
 

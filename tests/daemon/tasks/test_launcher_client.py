@@ -7,7 +7,8 @@ import socket
 
 import msgspec
 
-from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
+from iriai.daemon.loop.routes import Routes
+from iriai.daemon.payloads.payload_store import FrontEnd, PassedDescriptors, PayloadStore
 from iriai.daemon.tasks import launcher_client
 from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.launcher.contract.messages import (
@@ -70,6 +71,12 @@ def order(number: int, environment: str) -> LaunchAttempt:
     return LaunchAttempt(AttemptId("ume", number, 0, 1), spec, ())
 
 
+def client(path, descriptors=None, on_gone=lambda _: None, on_event=lambda _: None):
+    passed = PassedDescriptors() if descriptors is None else descriptors
+    payloads, front = PayloadStore(TEXTS.__getitem__), FrontEnd("ume")
+    return LauncherClient(path, 1000, payloads, passed, on_gone, on_event, Routes(), front)
+
+
 def test_texts_that_are_large_together_go_in_several_messages(tmp_path, monkeypatch):
     monkeypatch.setattr(launcher_client, "LAUNCH_BYTES_MAX", 1_000)
     monkeypatch.setattr(launcher_client, "TEMPLATE_BYTES_MAX", 4_000)
@@ -78,10 +85,7 @@ def test_texts_that_are_large_together_go_in_several_messages(tmp_path, monkeypa
     heard: list[LauncherEvent] = []
 
     async def body() -> None:
-        link = LauncherClient(
-            path, 1000, PayloadStore(TEXTS.__getitem__), PassedDescriptors(), lambda _: None
-        )
-        link.on_event = heard.append
+        link = client(path, on_event=heard.append)
         link.connect()
         launcher.accept()
         await until(lambda: link.welcome is not None)
@@ -117,8 +121,7 @@ def test_a_message_has_no_more_descriptors_than_the_kernel_passes(tmp_path):
         orders.append(msgspec.structs.replace(base, spec=spec))
 
     async def body() -> None:
-        link = LauncherClient(path, 1000, PayloadStore(TEXTS.__getitem__), descriptors, gone.append)
-        link.home = lambda: "ume"
+        link = client(path, descriptors=descriptors, on_gone=gone.append)
         link.connect()
         launcher.accept()
         await until(lambda: link.welcome is not None)
@@ -137,9 +140,7 @@ def test_errors_in_the_launcher_are_trouble_until_another_one_is_there(tmp_path)
     launcher = FakeLauncher(path)
 
     async def body() -> None:
-        link = LauncherClient(
-            path, 1000, PayloadStore(TEXTS.__getitem__), PassedDescriptors(), lambda _: None
-        )
+        link = client(path)
         link.connect()
         launcher.accept()
         await until(lambda: link.welcome is not None)
@@ -166,9 +167,7 @@ def test_a_launcher_of_the_version_before_is_trouble_until_another_one_is_there(
     launcher = FakeLauncher(path)
 
     async def body() -> None:
-        link = LauncherClient(
-            path, 1000, PayloadStore(TEXTS.__getitem__), PassedDescriptors(), lambda _: None
-        )
+        link = client(path)
         link.connect()
         launcher.accept(VersionRefused(LAUNCHER_VERSION - 1))
         await until(lambda: bool(link.trouble()))

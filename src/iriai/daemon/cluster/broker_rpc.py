@@ -19,6 +19,7 @@ from iriai.cluster.broker_questions import (
 )
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending
+from iriai.daemon.loop.routes import Outgoing
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused
 from iriai.protocol.messages.effects import (
@@ -85,11 +86,11 @@ Answerer = Callable[[Any, Instant], Told]
 class BrokerRpc:
     """Asks the broker of the cluster, and answers others as the broker."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, is_member: bool) -> None:
+        """`is_member`: the machine has links with others of a cluster."""
         self.answerers: dict[type, Answerer] = {}
         """By kind of question, what this machine answers where it is the broker."""
-        self.send: Callable[[list[Send]], None] | None = None
-        """Sends messages to other machines; None: there are none."""
+        self._is_member = is_member
         self.clusters = ClusterRpc(engine, self)
         self._engine = engine
         self._questions = BrokerQuestions()
@@ -100,7 +101,7 @@ class BrokerRpc:
     @property
     def is_here(self) -> bool:
         """Return whether this machine answers itself: it is the broker, or has no links."""
-        return Part.BROKER in self._engine.machine.parts or self.send is None
+        return Part.BROKER in self._engine.machine.parts or not self._is_member
 
     async def ask(self, question: Question, kind: type[T]) -> BrokerReply[T]:
         """Ask the broker: at once if it is here."""
@@ -140,8 +141,8 @@ class BrokerRpc:
 
     def _perform(self, effects: Iterable[Effect | BrokerReplied]) -> None:
         sends = [each for each in effects if isinstance(each, Send)]
-        if sends and self.send is not None:
-            self.send(sends)
+        if sends:
+            self._engine.routes.tell(Outgoing(sends))
         for effect in effects:
             if isinstance(effect, WakeAt):
                 self._set_alarm(effect)
@@ -150,7 +151,7 @@ class BrokerRpc:
             elif isinstance(effect, BrokerReplied):
                 self._waiting.pop(effect.number).resolve(effect.reply)
             elif isinstance(effect, PeerNoticed):
-                self._engine.on_incident(effect)
+                self._engine.routes.tell(effect)
 
     def _set_alarm(self, wake: WakeAt) -> None:
         self.close()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,7 @@ from iriai.daemon.cluster.member_cache import MemberCache
 from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.cluster.uptime import UptimeRecord
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.routes import DocumentArrived, Outgoing
 from iriai.daemon.net.address_book import AddressBook
 from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.net.local_links import LocalLinks
@@ -65,7 +65,6 @@ from iriai.wire.reports import ClusterSight
 
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
-    from iriai.identity.documents.signed_document import DocumentKind
     from iriai.identity.storage.cluster_files import SeedMember
 
 log = logging.getLogger(__name__)
@@ -73,8 +72,6 @@ log = logging.getLogger(__name__)
 CLOCK_OFF_S = 60.0
 """A clock that is set by the network is within a second; the ledger keeps rows aside that are an
 hour off, and certificates are refused before they begin."""
-
-TakeDocument = Callable[["DocumentKind", bytes, str], None]
 
 
 class ClusterNetwork:
@@ -88,25 +85,20 @@ class ClusterNetwork:
         payloads: PayloadStore,
         texts: RemotePayloads,
         back_ends: LocalLinks,
-        take_document: TakeDocument,
         inquirer: BrokerRpc,
         addresses: OwnAddresses,
     ) -> None:
-        """`back_ends` are links within this host; `inquirer` sends its questions through this.
-
-        `take_document` receives operators' documents, with the name of their sender.
-        """
+        """`back_ends` are links within this host; `inquirer` hears what concerns its questions."""
         self._back_ends = back_ends
         self._settings = settings
         self._gossip = settings.configuration.gossip
         self._cluster = cluster
         self._engine = engine
         self.incidents = IncidentLog()
-        engine.on_incident = self.incidents.note
-        self._take_document = take_document
+        engine.routes.take(PeerNoticed, self.incidents.note)
+        engine.routes.take(Outgoing, lambda outgoing: self.send(outgoing.sends))
         self._inquirer = inquirer
         self._addresses = addresses
-        inquirer.send = self.send
         self._loop = asyncio.get_running_loop()
         self._alarms: dict[Part, asyncio.TimerHandle] = {}
         self._measuring: asyncio.TimerHandle | None = None
@@ -302,7 +294,8 @@ class ClusterNetwork:
                 case MembersChanged(members):
                     self._members_changed(members)
                 case DocumentReceived(entry):
-                    self._take_document(document_kind(entry), entry.body, "the directory")
+                    arrived = DocumentArrived(document_kind(entry), entry.body, "the directory")
+                    self._engine.routes.tell(arrived)
                 case PeerNoticed():
                     self.incidents.note(effect)
                 case PeerBlocked(machine, reason, for_s):
@@ -379,6 +372,7 @@ class ClusterNetwork:
             rng,
             is_outward_only=section.outward_only,
             silence_s=section.silence_s,
+            on_anonymous=self._engine.routes.tell,
         )
 
     def _own_member(self, instance: str) -> Member:

@@ -15,11 +15,11 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from iriai.daemon.loop.pending import Pending
+from iriai.daemon.loop.routes import CoreFailed, JobStored, Outgoing, Routes
 from iriai.launcher.system.crash_points import crash_point
 from iriai.machine.core import Machine, MachineEvent, Turn
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem
-from iriai.model.reason import Reason
 from iriai.model.records import JobEvent
 from iriai.policy.service.held_jobs import HeldJobs
 from iriai.protocol.messages.effects import (
@@ -168,16 +168,9 @@ class LauncherOrders(Protocol):
         ...
 
 
-class MessageSink(Protocol):
-    """Sends the messages of cores to other machines; a batch for each turn."""
-
-    def send(self, sends: list[Send]) -> None:
-        """Send these messages, in order; to a machine that cannot be reached they are lost."""
-        ...
-
-
-NOT_ORDERS = (JobCompleted, PeerNoticed, Send, WhyAnswered)
-"""Effects that are not for the launcher."""
+ROUTED = frozenset({JobCompleted, PeerNoticed, WhyAnswered})
+"""Effects that others of this daemon take."""
+NOT_FOR_LAUNCHER = ROUTED | {Send}
 
 
 class Engine:
@@ -189,23 +182,12 @@ class Engine:
         writer: Writer,
         launcher: LauncherOrders,
         home: str,
+        routes: Routes,
     ) -> None:
         self.machine = machine
         self.outbox = Outbox()
-        self.on_job_finished: Callable[[int], None] = lambda _: None
-        """Called with each job that has finished, once that is durable."""
-        self.on_why: Callable[[int, tuple[Reason, ...]], None] = lambda *_: None
-        """Called with a waiting job and the reasons that another machine's broker gives."""
-        self.on_incident: Callable[[PeerNoticed], None] = lambda _: None
-        """Called with each misbehaviour of another machine that the home notices."""
-        self.on_notice: Callable[[int], None] = lambda _: None
-        """Called with each finished job that has a notification, once that is durable."""
-        self.on_changed: Callable[[int], None] = lambda _: None
-        """Called with each job that an event was stored for, once that is durable."""
-        self.on_culprit: Callable[[str, str, Exception], None] = lambda *_: None
-        """Called with the machine whose message of this kind made a core fail, before the end."""
-        self.carrier: MessageSink | None = None
-        """The links with other machines; None: there are none."""
+        self.routes = routes
+        """Takers of effects, once these are durable."""
         self._writer = writer
         self._launcher = launcher
         self._loop = asyncio.get_running_loop()
@@ -303,7 +285,7 @@ class Engine:
                 self.machine.handle(event, now)
         except Exception as error:
             if type(event) is Delivered:
-                self.on_culprit(event.sender, tag_of(event.message), error)
+                self.routes.tell(CoreFailed(event.sender, tag_of(event.message), error))
             raise
         for request in requests:
             request(now)
@@ -335,25 +317,19 @@ class Engine:
         self, effects: list[Effect], answers: list[Callable[[], None]], changed: dict[int, None]
     ) -> None:
         """Perform the effects of a turn, whose records are durable."""
-        sends = [e for e in effects if type(e) is Send]
-        if sends and self.carrier is not None:
-            self.carrier.send(sends)
-        self._launcher.perform([e for e in effects if type(e) not in NOT_ORDERS])
+        tell = self.routes.tell
+        if sends := [e for e in effects if type(e) is Send]:
+            tell(Outgoing(sends))
+        self._launcher.perform([e for e in effects if type(e) not in NOT_FOR_LAUNCHER])
         if any(type(e) is LaunchAttempt for e in effects):
             crash_point("after-launch-sent")
         for answer in answers:
             answer()
         for number in changed:
-            self.on_changed(number)
+            tell(JobStored(number))
         for effect in effects:
-            if isinstance(effect, WhyAnswered):
-                self.on_why(effect.number, effect.reasons)
-            if isinstance(effect, PeerNoticed):
-                self.on_incident(effect)
-            if type(effect) is JobCompleted:
-                self.on_job_finished(effect.number)
-                if effect.has_notice:
-                    self.on_notice(effect.number)
+            if type(effect) in ROUTED:
+                tell(effect)
 
     def _set_alarm(self, wake: WakeAt, now: Instant) -> None:
         alarm = self._alarms.pop(wake.part, None)

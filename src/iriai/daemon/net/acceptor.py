@@ -11,6 +11,7 @@ import errno
 import socket
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import NamedTuple
 
 from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.net.handshake import Established, ServerHandshake
@@ -43,6 +44,15 @@ REST_S = 1.0
 PLACE_NEEDED = "others need its place, and it has not authenticated"
 
 
+class AnonymousArrived(NamedTuple):
+    """A peer without a certificate is connected, by TLS: it may ask to join, or show a token."""
+
+    stream: TlsStream
+    """`TlsStream.trust` lets it stay."""
+    address: str
+    """A text for people."""
+
+
 class Acceptor:
     """Accepts network connections, and holds them until they have authenticated."""
 
@@ -54,15 +64,15 @@ class Acceptor:
         on_greeted: Callable[[Established], None],
         on_failed: Callable[[str], None],
         is_member_at: Callable[[str], bool],
+        on_anonymous: Callable[[AnonymousArrived], None] | None,
     ) -> None:
         """`decide` and `on_greeted` are as in `handshake.ServerHandshake`.
 
         `on_failed` gets the machine of each failed handshake (empty: not authenticated);
-        `is_member_at` returns whether an address is one of a member.
+        `is_member_at` returns whether an address is one of a member. Without `on_anonymous`
+        a peer that shows no certificate is refused.
         """
-        self.on_anonymous: Callable[[TlsStream, str], None] | None = None
-        """Takes the connection of a peer without a certificate, which may ask to join or show a
-        token, and its address; None: it is refused. `TlsStream.trust` lets one stay."""
+        self._on_anonymous = on_anonymous
         self._on_failed = on_failed
         self._credentials = credentials
         self._violations = violations
@@ -178,13 +188,13 @@ class Acceptor:
             if code != YIELD:
                 self._violations.note(machine or address, code, message, _steady_s())
 
-        on_anonymous = self.on_anonymous
+        take = self._on_anonymous
         handshake = ServerHandshake(
             SocketStream(connection, ignore, ignore),
             self._credentials,
             is_direct=True,
             decide=self._decide,
-            on_anonymous=on_anonymous and (lambda stream: on_anonymous(stream, address)),
+            on_anonymous=take and (lambda stream: take(AnonymousArrived(stream, address))),
             on_done=greeted,
             on_failed=failed,
         )

@@ -160,7 +160,9 @@ class MachineLink:
         payloads: PayloadStore,
         descriptors: PassedDescriptors,
         profile: LinkProfile = LOCAL,
+        hold: Callable[[int], str] = unbounded,
     ) -> None:
+        """`hold` gets the bytes of incomplete texts; it returns why they are too many, if so."""
         self.machine = machine
         """The other end."""
         self.began_wall_s = read_clocks("link").wall_s
@@ -178,8 +180,7 @@ class MachineLink:
         self._known_texts: dict[str, None] = {}
         self._known_bytes = 0
         self._pieces = PayloadChunks()
-        self.hold: Callable[[int], str] = unbounded
-        """Gets the bytes of incomplete texts, and returns why they are too many, if they are."""
+        self._hold = hold
         self._stream = stream
         self._loop = asyncio.get_running_loop()
         self._began_s = self._used_s = _steady_s()
@@ -359,7 +360,7 @@ class MachineLink:
                 self._owner.obeyed(self, content)
             case Piece():
                 text = self._pieces.add(content)
-                why_not = self.hold(self._pieces.unfinished_bytes)
+                why_not = self._hold(self._pieces.unfinished_bytes)
                 if why_not:
                     raise OutOfPlace(why_not)
                 if text is not None:
@@ -411,7 +412,7 @@ class MachineLink:
         self._is_over = True
         self._timer.cancel()
         self._pieces = PayloadChunks()
-        self.hold(0)
+        self._hold(0)
         self._owner.link_over(self, reason)
 
 

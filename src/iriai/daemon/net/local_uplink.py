@@ -13,18 +13,18 @@ from collections.abc import Callable
 
 from iriai import __version__
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.routes import Outgoing
 from iriai.daemon.net.link import LOCAL, LinkOwner, MachineLink, Texts
-from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
+from iriai.daemon.payloads.payload_store import FrontEnd, PassedDescriptors, PayloadStore
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.transport.socket_stream import FramedStream
-from iriai.model.problem import ExitCode
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages.scheduling import End, Message, Refusal
 from iriai.system.clock import now as read_clocks
 from iriai.system.passwd_cache import peer_of
 from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
-from iriai.wire.links import Bid, Obeyed, OutOfPlace
+from iriai.wire.links import Bid, OutOfPlace
 from iriai.wire.machines import Link, Linked, LinkRow, MemberRow
 from iriai.wire.parts import PARTS_VERSION
 from iriai.wire.requests import (
@@ -63,13 +63,16 @@ class LocalUplink(LinkOwner):
         payloads: PayloadStore,
         descriptors: PassedDescriptors,
         texts: RemotePayloads,
+        front: FrontEnd,
+        on_bid: Callable[[MachineLink, Bid], None],
     ) -> None:
-        self.front = ""
-        """Name of the front end, once it has answered."""
-        self.spool = ""
-        """Directory where the front end wants the output of followed tasks."""
-        self.on_bid: Callable[[MachineLink, Bid], None] = _refuse
-        """Called with each request of an operator of the front end."""
+        """`front` is filled in once the front end has answered.
+
+        `on_bid` takes each request of an operator of the front end.
+        """
+        engine.routes.take(Outgoing, lambda outgoing: self.send(outgoing.sends))
+        self._front = front
+        self._on_bid = on_bid
         self._settings = settings
         self._engine = engine
         self._payloads = payloads
@@ -99,8 +102,8 @@ class LocalUplink(LinkOwner):
         since_s = max(0.0, read_clocks("uplink").wall_s - self._since_wall_s)
         words = f"for {since_s:.0f} s"
         if self._link is not None:
-            return (LinkRow(self.front, True, f"up {words}"),)
-        return (LinkRow(self.front, False, f"{words}: {self._problem}"),)
+            return (LinkRow(self._front.name, True, f"up {words}"),)
+        return (LinkRow(self._front.name, False, f"{words}: {self._problem}"),)
 
     def members(self) -> tuple[MemberRow, ...]:
         """Return none: only a cluster over a network has members."""
@@ -190,7 +193,7 @@ class LocalUplink(LinkOwner):
         if stream is None:
             return
         self._stop_waiting()
-        self.front, self.spool = linked.name, linked.spool
+        self._front.learn(linked.name, linked.spool)
         self._pause_s = RETRY_MIN_S
         self._since_wall_s = read_clocks("uplink").wall_s
         self._link = MachineLink(
@@ -247,7 +250,7 @@ class LocalUplink(LinkOwner):
 
     def bid(self, link: MachineLink, bid: Bid) -> None:
         """Pass on a request of an operator of the front end."""
-        self.on_bid(link, bid)
+        self._on_bid(link, bid)
 
     def link_over(self, link: MachineLink, reason: str) -> None:
         """Notify the node, and dial again."""
@@ -257,8 +260,3 @@ class LocalUplink(LinkOwner):
         self._since_wall_s = read_clocks("uplink").wall_s
         self._engine.event(LinkDown(link.machine))
         self._failed(reason)
-
-
-def _refuse(link: MachineLink, bid: Bid) -> None:
-    """Refuse a request that arrives before the daemon has started."""
-    link.send_frame(Obeyed(bid.number, ExitCode.INTERNAL, "not-ready", "the back end is starting"))

@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from iriai.daemon.net.acceptor import PLACE_NEEDED, Acceptor
+from iriai.daemon.net.acceptor import PLACE_NEEDED, Acceptor, AnonymousArrived
 from iriai.daemon.net.address_book import AddressBook
 from iriai.daemon.net.circuit import Circuit
 from iriai.daemon.net.circuits import Circuits
@@ -103,6 +103,7 @@ class Mesh(LinkOwner):
         *,
         is_outward_only: bool = False,
         silence_s: float = SILENCE_S,
+        on_anonymous: Callable[[AnonymousArrived], None] | None = None,
     ) -> None:
         """`silence_s`: time without an answer after which the other end of a link is offline."""
         self.violations = Violations()
@@ -130,6 +131,7 @@ class Mesh(LinkOwner):
             self._linked,
             self._answer_failed,
             book.is_at,
+            on_anonymous,
         )
         self._loop = asyncio.get_running_loop()
         self._polling: asyncio.TimerHandle | None = None
@@ -400,8 +402,8 @@ class Mesh(LinkOwner):
             self._payloads,
             PassedDescriptors(),
             self._link_profile,
+            partial(self._hold, (greeted.machine, object())),
         )
-        link.hold = partial(self._hold, (greeted.machine, link))
         self._adopt_link(peer, greeted, link)
         log.info("%s is linked%s", peer.name, "" if greeted.is_direct else " through a relay")
         if peer.is_lossy:

@@ -5,10 +5,25 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from iriai.daemon.transport.socket_stream import close_descriptors
 from iriai.policy.service.connection_limits import Allowance
+
+
+@dataclass(slots=True)
+class FrontEnd:
+    """The home whose jobs run here with descriptors of its clients: this machine, or another."""
+
+    name: str
+    """Empty: it is not known yet."""
+    spool: str = ""
+    """Directory where it wants the output of followed tasks; empty: the launcher's own."""
+
+    def learn(self, name: str, spool: str) -> None:
+        """Note what it has answered."""
+        self.name, self.spool = name, spool
 
 
 class PassedDescriptors:

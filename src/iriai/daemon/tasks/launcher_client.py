@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
+from iriai.daemon.loop.routes import EpilogFailed, LauncherReady, NoticeEnded, Routes
+from iriai.daemon.payloads.payload_store import FrontEnd, PassedDescriptors, PayloadStore
 from iriai.daemon.transport.socket_stream import FramedStream, close_descriptors
 from iriai.launcher.contract.machine_config import PROLOG
 from iriai.launcher.contract.messages import (
@@ -104,21 +105,23 @@ class LauncherClient:
         payloads: PayloadStore,
         descriptors: PassedDescriptors,
         on_gone: Callable[[AttemptId], None],
+        on_event: Callable[[LauncherEvent], None],
+        routes: Routes,
+        front: FrontEnd,
     ) -> None:
+        """`on_event` takes what concerns attempts; notifications and hooks are told to `routes`.
+
+        Descriptors are passed here with the jobs of `front`.
+        """
         self._path = path
         self._minimum_uid = minimum_uid
         self._payloads = payloads
         self._descriptors = descriptors
         self._on_gone = on_gone
         """Called with an attempt that cannot start because its descriptors are lost."""
-        self.on_event: Callable[[LauncherEvent], None] = lambda _: None
-        self.spool: Callable[[], str] = str
-        """Directory of the output of followed tasks; empty: the launcher's own."""
-        self.home: Callable[[], str] = str
-        """The home whose jobs' descriptors are passed here: this machine's, or its front end."""
-        self.on_epilog_failed: Callable[[str], None] = lambda _: None
-        self.on_notice_ended: Callable[[Exit], None] = lambda _: None
-        self.on_attached: Callable[[], None] = lambda: None
+        self._on_event = on_event
+        self._routes = routes
+        self._front = front
         self.welcome: Attached | None = None
         """Data of the connected launcher; None: none is connected."""
         self._defective: Defective | None = None
@@ -219,7 +222,7 @@ class LauncherClient:
         for launch in launches:
             attempt, spec = launch.attempt, launch.spec
             # Another home's job has none here, and its number may be that of a job of this home.
-            is_ours = spec.descriptors and attempt.home == self.home()
+            is_ours = spec.descriptors and attempt.home == self._front.name
             descriptors = self._descriptors.pop(attempt.number) if is_ours else []
             if len(descriptors) != spec.descriptors:
                 self._on_gone(attempt)
@@ -235,7 +238,7 @@ class LauncherClient:
                     self._payloads.get(spec.environment),
                     self._payloads.get(spec.script),
                     self._payloads.get(spec.stdin),
-                    self.spool(),
+                    self._front.spool,
                 )
                 size_bytes = len(template.environment) + len(template.script) + len(template.stdin)
                 if size_bytes > TEMPLATE_BYTES_MAX:
@@ -272,7 +275,7 @@ class LauncherClient:
             f" than TEMPLATE_BYTES_MAX = {TEMPLATE_BYTES_MAX}: read the input from a file"
         )
         now_s = time.time()
-        self.on_event(
+        self._on_event(
             AttemptExited(
                 attempt, EndCause.FAILED, EXIT_NOT_RUN, None, Usage(), now_s, now_s, 0.0, words
             )
@@ -317,14 +320,14 @@ class LauncherClient:
                 self._pause_s = RETRY_S
                 tasks = _without_notices(message.alive)
                 alive = tuple((task.attempt, task.started_wall_s) for task in tasks)
-                self.on_event(LauncherAttached(alive))
+                self._on_event(LauncherAttached(alive))
                 for each in message.unfit:
                     self._unfit(each)
                 self._exits(message.ended)
-                self.on_attached()
+                self._routes.tell(LauncherReady())
             case Spawned(started):
                 for task in _without_notices(started):
-                    self.on_event(AttemptStarted(task.attempt, task.started_wall_s))
+                    self._on_event(AttemptStarted(task.attempt, task.started_wall_s))
             case Exited(exits):
                 self._exits(exits)
             case HookFailed():
@@ -334,21 +337,21 @@ class LauncherClient:
             case VersionRefused(version):
                 self._other_version = version
             case Sampled(samples):
-                self.on_event(AttemptsSampled(samples))
+                self._on_event(AttemptsSampled(samples))
 
     def _unfit(self, message: HookFailed) -> None:
         """Report that the machine is not fit for tasks, by its own prolog or epilog."""
         if message.hook == PROLOG:
-            self.on_event(PrologFailed(message.attempt, message.message))
+            self._on_event(PrologFailed(message.attempt, message.message))
         else:
-            self.on_epilog_failed(message.message)
+            self._routes.tell(EpilogFailed(message.message))
 
     def _exits(self, exits: tuple[Exit, ...]) -> None:
         for end in exits:
             if end.attempt.attempt == NOTICE_ATTEMPT:
-                self.on_notice_ended(end)
+                self._routes.tell(NoticeEnded(end))
                 continue
-            self.on_event(AttemptExited(*msgspec.structs.astuple(end)))
+            self._on_event(AttemptExited(*msgspec.structs.astuple(end)))
 
     def _closed(self, reason: str) -> None:
         self._stream = None
@@ -356,7 +359,7 @@ class LauncherClient:
         if self.welcome is not None:
             self.welcome = None
             log.warning("the launcher is gone: %s", reason)
-            self.on_event(LauncherLost())
+            self._on_event(LauncherLost())
         if not self._is_closing:
             self._loop.call_later(self._pause_s, self.connect)
         elif self._on_over is not None:

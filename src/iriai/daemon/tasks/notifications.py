@@ -16,15 +16,17 @@ from email.message import EmailMessage
 import msgspec
 
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.routes import LauncherReady, NoticeEnded
 from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.daemon.tasks.launcher_client import LauncherClient
-from iriai.launcher.contract.messages import Exit, NoticeVariable, StartOrder, Template
+from iriai.launcher.contract.messages import NoticeVariable, StartOrder, Template
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId, JobId
 from iriai.model.job import JobSpec, address_of, check_notify, task_count
 from iriai.model.problem import NotFound, Refused
 from iriai.model.records import NoticesDropped
 from iriai.model.state import EndCause
 from iriai.model.units import printable
+from iriai.protocol.messages.effects import JobCompleted
 from iriai.store.reading import JobRecord, Reader
 from iriai.store.writer import Writer
 from iriai.wire.requests import Outcome
@@ -100,19 +102,24 @@ class Notifications:
         self._configured_sendmail = sendmail
         self._due: dict[int, int] = dict.fromkeys(reader.notices(), 0)
         """Failed attempts by job."""
+        engine.routes.take(JobCompleted, self._job_finished)
+        engine.routes.take(NoticeEnded, self._ended)
+        engine.routes.take(LauncherReady, self._attached)
 
-    def job_finished(self, number: int) -> None:
-        """Start the notification of a job whose end is durable."""
-        self._due[number] = 0
-        self._order(number)
+    def _job_finished(self, completed: JobCompleted) -> None:
+        """Start the notification of a job whose end is durable, if it has one."""
+        if completed.has_notice:
+            self._due[completed.number] = 0
+            self._order(completed.number)
 
-    def attached(self) -> None:
+    def _attached(self, _ready: LauncherReady) -> None:
         """Order all that are due from a new launcher, which ignores those that it has begun."""
         for number in self._due:
             self._order(number)
 
-    def ended(self, end: Exit) -> None:
+    def _ended(self, notice: NoticeEnded) -> None:
         """Handle the end of a notification, reported for the first time or again."""
+        end = notice.end
         number = end.attempt.number
         tries = self._due.get(number)
         if tries is None or end.attempt.index != tries:

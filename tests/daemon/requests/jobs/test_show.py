@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from iriai.config.reader import Configuration
+from iriai.daemon.loop.routes import Routes
 from iriai.daemon.requests.jobs.handlers import JobHandlers
 from iriai.home.core import Home
 from iriai.machine.core import Machine
@@ -36,9 +37,9 @@ class Scene:
         """What is said of its only attempt."""
         paths = SimpleNamespace(spool="/spool")
         settings = SimpleNamespace(home="ume", paths=paths, configuration=Configuration())
-        engine = SimpleNamespace(machine=self.machine, now=instant(2.0))
+        engine = SimpleNamespace(machine=self.machine, now=instant(2.0), routes=Routes())
         past = SimpleNamespace(attempts=lambda *_: [], text_bytes=dict)
-        answers = JobHandlers(settings, engine, None, None, None, past, None)
+        answers = JobHandlers(settings, engine, None, None, None, past, None, None)
         operator = SimpleNamespace(operator=True)
         asked = SimpleNamespace(caller=operator)
         detail = answer_of(answers._show(asked, Show(str(JOB))))

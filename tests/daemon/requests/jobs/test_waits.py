@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.routes import Routes
 from iriai.daemon.requests.jobs.selection import SelectedJobs
 from iriai.daemon.requests.jobs.waits import ALL_WAITS_MAX, REQUEST_WEIGHT, JobWaiters
 from iriai.home.core import Home
@@ -72,10 +73,8 @@ class Scene:
     def __init__(self) -> None:
         self.disk = SlowDisk()
         self.machine = Machine("ume", None, Home("ume", 1, ()), None, broker_at="b")
-        self.engine = Engine(self.machine, self.disk, NoLauncher(), "ume")
+        self.engine = Engine(self.machine, self.disk, NoLauncher(), "ume", Routes())
         self.waits = JobWaiters(self.engine, self._outcome, USER_WAITS_MAX)
-        self.engine.on_changed = self.waits.job_changed
-        self.engine.on_job_finished = self.waits.job_finished
         self.stored = 0
         self.ended_by = {}
         """Which write holds the end of each task."""

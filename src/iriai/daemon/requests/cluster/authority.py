@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.routes import DocumentArrived
 from iriai.daemon.net.own_addresses import OwnAddresses
 from iriai.daemon.requests.cluster.unauthenticated import UnauthenticatedClients
 from iriai.daemon.server.connections import Clients, Handlers
@@ -38,14 +39,19 @@ class ClusterAuthority:
         settings: DaemonSettings,
         engine: Engine,
         users: Permissions,
+        addresses: OwnAddresses,
+        network: ClusterNetwork | None,
         restart: Callable[[], None],
     ) -> None:
-        """`restart` ends the daemon, to be started again with what is on disk then."""
+        """`restart` ends the daemon, to be started again with what is on disk then.
+
+        `network` is None outside of a cluster, or on a back end.
+        """
         self.restart = restart
-        self.addresses = OwnAddresses(settings)
+        self.addresses = addresses
         """Where this machine may be reached."""
-        self.network: ClusterNetwork | None = None
-        """The links with the other members; None outside of a cluster, or on a back end."""
+        self.network = network
+        engine.routes.take(DocumentArrived, self._receive_document)
         self.unauthenticated: UnauthenticatedClients | None = None
         """Serves connections whose peer shows no certificate; None outside of a cluster."""
         self._settings = settings
@@ -70,7 +76,10 @@ class ClusterAuthority:
             self.addresses,
         )
         if self.network is not None:  # newcomers and users elsewhere connect where members do
-            self.network.mesh.acceptor.on_anonymous = self.unauthenticated.serve
+            from iriai.daemon.net.acceptor import AnonymousArrived
+
+            serve = self.unauthenticated.serve
+            self._engine.routes.take(AnonymousArrived, lambda arrived: serve(*arrived))
         self._poll(state)
 
     def close(self) -> None:
@@ -78,8 +87,9 @@ class ClusterAuthority:
         if self._looking is not None:
             self._looking.cancel()
 
-    def receive_document(self, kind: DocumentKind, raw: bytes, source: str) -> None:
-        """Store an operator's document received from the machine `source`, which is not trusted."""
+    def _receive_document(self, arrived: DocumentArrived) -> None:
+        """Store an operator's document from another machine, which is not trusted."""
+        kind, raw, source = arrived
         state = self._settings.cluster
         if state is None:
             return

@@ -8,6 +8,7 @@ from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
+from iriai.protocol.messages.effects import WhyAnswered
 
 ASK_S = 1.0
 """Between two questions: any of them may be lost."""
@@ -21,7 +22,7 @@ class Explanations:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._waiting: dict[int, list[Pending[list[Reason]]]] = {}
-        engine.on_why = self._answered
+        engine.routes.take(WhyAnswered, lambda told: self._answered(told.number, told.reasons))
 
     async def of(self, number: int) -> list[Reason]:
         """Return the reasons: at once if they are known here."""

@@ -35,6 +35,7 @@ from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
 from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.settings import DaemonSettings
+from iriai.daemon.tasks.output_fetcher import OutputFetcher
 from iriai.home.core import NONE_ENDED
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
@@ -45,6 +46,7 @@ from iriai.model.problem import NotFound, Problem, Refused
 from iriai.model.reason import Reason
 from iriai.model.state import TaskState
 from iriai.policy.service.held_jobs import HeldJobs
+from iriai.protocol.messages.effects import JobCompleted
 from iriai.protocol.messages.scheduling import Want
 from iriai.wire.changes import AskStory, Story
 from iriai.wire.requests import (
@@ -82,7 +84,9 @@ class JobHandlers:
         descriptors: PassedDescriptors,
         past: JobHistory,
         durability: Durability,
+        copies: OutputFetcher | None,
     ) -> None:
+        """`copies` has output of other machines; None where all share one disk."""
         self._settings = settings
         self._engine = engine
         self._submissions = submissions
@@ -98,11 +102,12 @@ class JobHandlers:
         for number, job in self._home.jobs.items():
             self.held.restore(number, job.spec, text_bytes)
         self._owners = JobAccess(engine.machine.home, past)
-        self.outputs = OutputHandlers(settings, engine, past, self._owners)
+        self.outputs = OutputHandlers(settings, engine, past, self._owners, copies)
         self._dependencies = DependencyOutcomes(engine, past, self._owners)
         self.changes = JobChanges(
             engine, fits, past, durability, self._dependencies, self._owners, self._order
         )
+        engine.routes.take(JobCompleted, self._job_finished)
         self.waits = JobWaiters(engine, self._outcome, limits.waits_per_user)
         self._explanations = Explanations(engine)
 
@@ -111,11 +116,10 @@ class JobHandlers:
         allowances = (self.waits.per_user, self._descriptors.per_user)
         return self.held.refusals | {each.key: each.refusals for each in allowances}
 
-    def job_finished(self, number: int) -> None:
+    def _job_finished(self, completed: JobCompleted) -> None:
         """Release what was kept for a job whose end is durable."""
-        self._descriptors.drop(number)
-        self.held.job_finished(number)
-        self.waits.job_finished(number)
+        self._descriptors.drop(completed.number)
+        self.held.job_finished(completed.number)
 
     # --- submission ------------------------------------------------------------------------------
 

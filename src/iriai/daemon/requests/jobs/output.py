@@ -26,10 +26,14 @@ class OutputHandlers:
     """Handlers of requests for output."""
 
     def __init__(
-        self, settings: DaemonSettings, engine: Engine, past: JobHistory, owners: JobAccess
+        self,
+        settings: DaemonSettings,
+        engine: Engine,
+        past: JobHistory,
+        owners: JobAccess,
+        copies: OutputFetcher | None,
     ) -> None:
-        self.copies: OutputFetcher | None = None
-        """Where there are machines that share no disk with this one."""
+        self._copies = copies
         self._settings = settings
         self._home = engine.machine.home
         self._history = past
@@ -63,7 +67,7 @@ class OutputHandlers:
         """Return `file` with its owner, and whether its content is fetched from its machine."""
         is_followed = spec.interaction is Interaction.STREAM
         file = replace(file, user=spec.user, is_kept=is_followed)
-        copies = self.copies
+        copies = self._copies
         if copies is None or not copies.is_far(file.machine):
             return replace(file, machine="")
         if not is_followed:
@@ -76,7 +80,7 @@ class OutputHandlers:
     async def _read(self, asked: RequestContext, body: ReadOutput) -> OutputPiece:
         selected = whole(body.task, self._settings.home)
         self._owners.require(asked, selected.job.number)
-        if len(selected.indices) != 1 or body.kind not in KINDS or self.copies is None:
+        if len(selected.indices) != 1 or body.kind not in KINDS or self._copies is None:
             raise UsageProblem(
                 "no-such-output",
                 f"no output of {body.task} is brought here",
@@ -84,4 +88,4 @@ class OutputHandlers:
             )
         [index] = selected.indices
         attempt = AttemptId(*selected.job, index, body.attempt)
-        return self.copies.piece(CopyKey(attempt, body.kind), body.offset)
+        return self._copies.piece(CopyKey(attempt, body.kind), body.offset)

@@ -8,6 +8,7 @@ from functools import partial
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending, checkpoint
+from iriai.daemon.loop.routes import JobStored
 from iriai.daemon.requests.jobs.selection import SelectedJobs
 from iriai.daemon.server.connections import ClientSession, RequestContext
 from iriai.home.job import JobState
@@ -15,6 +16,7 @@ from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.state import EndCause, TaskState
 from iriai.policy.service.connection_limits import Allowance
+from iriai.protocol.messages.effects import JobCompleted
 from iriai.wire.requests import Outcome as WireOutcome
 from iriai.wire.requests import Progress, Waited
 
@@ -75,6 +77,8 @@ class JobWaiters:
     def __init__(self, engine: Engine, find_outcome: FindOutcome, user_max: int) -> None:
         """`user_max` jobs and tasks may be waited for by one user at once."""
         self.per_user = Allowance("waits_per_user", "jobs and tasks that are waited for", user_max)
+        engine.routes.take(JobCompleted, self._job_finished)
+        engine.routes.take(JobStored, self._job_changed)
         self._engine = engine
         self._find_outcome = find_outcome
         self._by_job: dict[int, dict[_Waiter, None]] = {}
@@ -160,17 +164,19 @@ class JobWaiters:
     def _job(self, item: SelectedJobs) -> JobState | None:
         return self._engine.machine.home.jobs.get(item.job.number)
 
-    def job_finished(self, number: int) -> None:
+    def _job_finished(self, completed: JobCompleted) -> None:
         """Answer the clients that wait for a job whose end is durable."""
+        number = completed.number
         for waiter in list(self._by_job.get(number, ())):
             self._close(waiter, number)
 
-    def job_changed(self, number: int) -> None:
+    def _job_changed(self, changed: JobStored) -> None:
         """Answer the clients that wait for tasks of a job, once the tasks' ends are durable.
 
         The state of the home may be newer than the durable one, so the answer follows a turn
-        later. Clients that wait for the whole job are answered by `job_finished`.
+        later. Clients that wait for the whole job are answered by `_job_finished`.
         """
+        number = changed.number
         job = self._engine.machine.home.jobs.get(number)
         if job is None:
             return
