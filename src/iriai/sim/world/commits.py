@@ -6,10 +6,10 @@ and records that are not urgent wait a second for others to ride with.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 
+from iriai.machine.outbox import Outbox
 from iriai.model.records import Record
 from iriai.sim.world.store_model import StoreModel
 
@@ -28,11 +28,12 @@ class Commits:
 
     def forget(self) -> None:
         """Forget all writes under way: the daemon died."""
-        self._written = self._durable = self._gate = 0
+        self.outbox = Outbox()
+        """What leaves the machine."""
+        self._written = self._durable = 0
         self._covers = 0
         """Up to where the commit under way goes."""
         self._done_s = self._begin_s = inf
-        self._held: deque[tuple[int, Callable[[float], None]]] = deque()
 
     @property
     def next_s(self) -> float:
@@ -47,19 +48,10 @@ class Commits:
         self._store.append(records)
         self._written += 1
         if is_urgent:
-            self._gate = self._written
+            self.outbox.close_gate(self._written)
         self._begin_s = min(self._begin_s, now_s if is_urgent else now_s + PATIENT_WRITE_S)
         if self._done_s == inf and self._begin_s <= now_s:
             self._begin(now_s)
-
-    @property
-    def is_clear(self) -> bool:
-        """True if all urgent records are durable, so that effects may leave."""
-        return self._gate <= self._durable and not self._held
-
-    def leave(self, action: Callable[[float], None]) -> None:
-        """Perform `action` once all urgent records written so far are durable."""
-        self._held.append((self._gate, action))
 
     def step(self, now_s: float) -> None:
         """End the commit that is due, and begin the next."""
@@ -67,8 +59,7 @@ class Commits:
             self._store.commit(self._covers - self._durable)
             self._durable = self._covers
             self._done_s = inf
-            while self._held and self._held[0][0] <= self._durable:
-                self._held.popleft()[1](now_s)
+            self.outbox.durable(self._durable)
         if self._done_s == inf and self._begin_s <= now_s:
             self._begin(now_s)
 

@@ -133,6 +133,8 @@ class SimulatedMachine:
         self._waits_for_welcome = False
         self.liars: frozenset[str] = frozenset()
         """The machines that lie in this world; no other may be accused."""
+        self._now_s = 0.0
+        """The time of the last step or turn."""
         self._stepped_s = -1.0
         self._steps_at_once = 0
 
@@ -285,6 +287,7 @@ class SimulatedMachine:
             self._receive(launcher.ends_until(now_s))
         if not self.is_up or self.is_stopped:
             return
+        self._now_s = now_s
         if self.commits.next_s <= now_s:
             self.commits.step(now_s)
         if self.alarms:
@@ -296,14 +299,15 @@ class SimulatedMachine:
 
     def turn(self, now_s: float) -> None:
         """Handle what has arrived, write its records and perform its effects."""
+        self._now_s = now_s
         turn, now = self.end_turn(now_s)
         if turn.records:
             self.commits.write(turn.records, turn.is_urgent, now_s)
         if turn.outward or self._answers:
-            self._send_off(turn.outward, now_s)
+            self._send_off(turn.outward)
         self.on_turn(self, turn, now)
 
-    def _send_off(self, outward: list[Effect], now_s: float) -> None:
+    def _send_off(self, outward: list[Effect]) -> None:
         """Set the alarms; hold back all else until the records are durable."""
         answers, self._answers = self._answers, []
         orders: list[Effect] = []
@@ -312,10 +316,7 @@ class SimulatedMachine:
                 self.alarms[effect.part] = self.clock.world_s(effect.steady_s)
             else:
                 orders.append(effect)
-        if self.commits.is_clear:
-            self._leave(orders, answers, now_s)
-        else:
-            self.commits.leave(lambda at_s: self._leave(orders, answers, at_s))
+        self.commits.outbox.send(lambda: self._leave(orders, answers))
 
     def end_turn(self, now_s: float) -> tuple[Turn, Instant]:
         """Handle what has arrived; return a turn of which nothing is stored or sent yet."""
@@ -326,9 +327,7 @@ class SimulatedMachine:
             core.handle(inbox.popleft(), now)
         return core.end_turn(now), now
 
-    def _leave(
-        self, effects: list[Effect], answers: list[Callable[[], None]], now_s: float
-    ) -> None:
+    def _leave(self, effects: list[Effect], answers: list[Callable[[], None]]) -> None:
         """Perform the effects of a turn whose records are durable."""
         launcher = self.launcher
         for effect in effects:
@@ -342,7 +341,7 @@ class SimulatedMachine:
                 is_liar = self.liars & {self.plan.name, effect.machine}
                 assert is_liar, f"an honest machine is accused: {effect}"
             elif launcher.is_up:
-                self.inbox.extend(launcher.order(effect, now_s))
+                self.inbox.extend(launcher.order(effect, self._now_s))
         for answer in answers:
             answer()
 

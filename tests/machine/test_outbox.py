@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.daemon.loop.engine import Outbox
+from iriai.machine.outbox import Outbox
 
 
 def test_what_waits_for_nothing_leaves_at_once():
