@@ -93,6 +93,9 @@ class _Source:
                 continue
             code = _argument(call, kind.place) or kind.default
             trees = [module.tree]
+            if isinstance(code, ast.Name):  # a constant of another module
+                origin = self.modules.get(module.imports.get(code.id, ("", ""))[0])
+                trees += [origin.tree] if origin is not None else []
             if function is not None:  # other modules may pass the code to it
                 trees += [
                     each.tree
