@@ -12,6 +12,7 @@ from iriai.system.extras import EXTRAS
 from tests.architecture import (
     rules_composition,
     rules_form,
+    rules_hooks,
     rules_imports,
     rules_messages,
     rules_paths,
@@ -32,6 +33,7 @@ PRODUCT_RULES: list[Rule] = [
     rules_paths.paths_of_users,
     rules_composition.scattered_construction,
     rules_composition.handlers_of_the_simulator,
+    rules_hooks.late_hooks,
     rules_messages.unbounded_messages,
     rules_messages.uncontained_decoding,
     rules_messages.asserted_input,

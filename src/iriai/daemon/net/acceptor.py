@@ -197,9 +197,9 @@ class Acceptor:
             on_anonymous=take and (lambda stream: take(AnonymousArrived(stream, address))),
             on_done=greeted,
             on_failed=failed,
+            on_admitted=connections.leave,
         )
         connections.enter(handshake, source_of(address), _steady_s())
-        handshake.stream.on_admitted = lambda: connections.leave(handshake)
 
 
 def _has_spoken(handshake: ServerHandshake) -> bool:

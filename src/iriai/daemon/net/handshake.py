@@ -67,6 +67,7 @@ class _Handshake:
         is_direct: bool,
         on_done: Callable[[Established], None],
         on_failed: Callable[[str, str, str], None],
+        on_admitted: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_failed` gets the machine (empty: not authenticated), a code and a message."""
         self._credentials = credentials
@@ -84,6 +85,7 @@ class _Handshake:
             on_secure=self._secure,
             on_frames=self._frames,
             on_close=self._closed,
+            on_admitted=on_admitted,
         )
         self.stream.begin()
 
@@ -218,10 +220,12 @@ class ServerHandshake(_Handshake):
         on_anonymous: Callable[[TlsStream], None] | None,
         on_done: Callable[[Established], None],
         on_failed: Callable[[str, str, str], None],
+        on_admitted: Callable[[ServerHandshake], None],
     ) -> None:
         """`decide` gets a machine, and whether it comes without a relay; None: it may link.
 
         `on_anonymous` takes the connection of a peer without a certificate; None: it is refused.
+        `on_admitted` is called once with this, when it no longer counts as unauthenticated.
         """
         self._decide = decide
         self._on_anonymous = on_anonymous
@@ -235,6 +239,7 @@ class ServerHandshake(_Handshake):
             is_direct=is_direct,
             on_done=on_done,
             on_failed=on_failed,
+            on_admitted=lambda: on_admitted(self),
         )
 
     def _secure(self, certificate: bytes | None) -> None:

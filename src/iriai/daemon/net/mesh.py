@@ -381,9 +381,9 @@ class Mesh(LinkOwner):
             on_anonymous=None,
             on_done=self._linked,
             on_failed=failed,
+            on_admitted=self._relayed.leave,
         )
         self._relayed.enter(handshake, relay, now_s)
-        handshake.stream.on_admitted = lambda: self._relayed.leave(handshake)
 
     def _linked(self, greeted: Established) -> None:
         """Make a link of an agreed connection."""

@@ -35,16 +35,19 @@ class TlsStream:
         on_secure: Callable[[bytes | None], None],
         on_frames: Callable[[list[bytes]], None],
         on_close: Callable[[str], None],
+        on_admitted: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_secure` gets the peer's certificate (DER), or None without one."""
+        """`on_secure` gets the peer's certificate (DER), or None without one.
+
+        `on_admitted` is called once, when the connection may stay or is closed: it no longer counts
+        as unauthenticated.
+        """
         self.descriptors: list[int] = []
         """None travel over a network."""
         self.is_at_fault = False
         self.is_secure = False
         """Whether the handshake is over."""
-        self.on_admitted: Callable[[], None] = lambda: None
-        """Called once, when the connection may stay or is closed: it no longer counts as
-        unauthenticated."""
+        self._on_admitted = on_admitted
         self._pipe = pipe
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
@@ -122,7 +125,7 @@ class TlsStream:
     def admit(self) -> None:
         """Let the connection stay: both ends have agreed on its purpose."""
         self._deadline.cancel()
-        on_admitted, self.on_admitted = self.on_admitted, lambda: None
+        on_admitted, self._on_admitted = self._on_admitted, lambda: None
         on_admitted()
 
     def trust(self, frame_bytes_max: int) -> None:
