@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support.assertions import without_assertions
+from tests.support.assertions import drop_assertions
 from tests.support.people import People, temporary_people
 from tests.support.shared import has_logs
 from tests.support.tiers import CHECKED, TESTS, Guard, tier
@@ -85,7 +85,7 @@ def optimized() -> None:
 
     Not this one, whose assertions are the tests: so it is set only once it runs.
     """
-    os.environ.update(without_assertions())
+    drop_assertions()
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,15 @@ import os
 
 WANTED = "IRIAI_TEST_OPTIMIZE"
 """Environment variable of a run of the tests: everything that they start drops its assertions."""
+OPTIMIZE = "PYTHONOPTIMIZE"
+
+
+def drop_assertions() -> None:
+    """Do as `WANTED` says, for all processes started from now on; jobs inherit nothing of it."""
+    if os.environ.pop(WANTED, ""):
+        os.environ[OPTIMIZE] = "1"
 
 
 def without_assertions() -> dict[str, str]:
-    """What has to be in the environment of a process that tests start."""
-    return {"PYTHONOPTIMIZE": "1"} if os.environ.get(WANTED) else {}
+    """What has to be in the environment of a process that tests start with one of its own."""
+    return {OPTIMIZE: os.environ[OPTIMIZE]} if OPTIMIZE in os.environ else {}
