@@ -21,8 +21,7 @@ from iriai.broker.scheduling.plan_policy import PlanDriver, planning_of
 from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.scheduling.start_estimates import estimated_starts
 from iriai.broker.state.contention import DecisionRng
-from iriai.broker.state.other_clusters import Federate, OtherClusters
-from iriai.broker.state.state import BrokerSettings, BrokerState
+from iriai.broker.state.state import BrokerSettings, BrokerState, Federate, OtherClusters
 from iriai.broker.usage.claimed_use import ClaimedUse
 from iriai.broker.usage.offpeak_publisher import OffpeakPublisher
 from iriai.broker.usage.usage import UsageAccounts

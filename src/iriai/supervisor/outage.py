@@ -51,11 +51,8 @@ class OutageRecord:
         self._paths = paths
         self._outage = read_outage(paths)
         """The outage that goes on; at first the one that an earlier supervisor left."""
-
-    @property
-    def is_open(self) -> bool:
+        self.is_open = self._outage is not None
         """Whether an outage is recorded."""
-        return self._outage is not None
 
     def failed(self, code: int | None, pause_s: float, *, has_served: bool) -> None:
         """Record the end of a daemon with this code, or minus its signal; the next start follows.
@@ -72,6 +69,7 @@ class OutageRecord:
             now_wall_s + pause_s,
             os.getpid(),
         )
+        self.is_open = True
         document = outage._asdict() | {"supervisor": owner_text().decode().strip()}
         del document["supervisor_pid"]
         with suppress(OSError):
@@ -79,7 +77,7 @@ class OutageRecord:
 
     def over(self) -> None:
         """Remove the record: a daemon serves, or its end was requested."""
-        self._outage = None
+        self._outage, self.is_open = None, False
         with suppress(OSError):
             Path(self._paths.outage).unlink()
 

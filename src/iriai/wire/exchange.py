@@ -45,6 +45,10 @@ class Right(Enum):
     """The user to whom the state directory belongs."""
 
 
+RESTRICTED = frozenset({Right.OPERATOR, Right.STATE_OWNER})
+"""Rights that not every caller has."""
+
+
 class ClientRequest(_Answered[AnswerT_co], frozen=True):
     """A request that is answered with an `AnswerT_co`, or with a problem."""
 

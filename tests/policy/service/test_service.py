@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from iriai.config.limits import LimitsSection
 from iriai.policy.service.connection_limits import Allowance, ConnectionLimits
-from iriai.policy.service.fair_turns import FairTurns
+from iriai.policy.service.request_order import FairTurns
 
 COSTS_S = st.floats(0.0001, 0.01)
 

@@ -15,8 +15,7 @@ from iriai.broker.federation.forwarding import Forwarder
 from iriai.broker.federation.peer_clusters import PeerCluster, PeerClusters
 from iriai.broker.queue.entries import QueuedJob, is_guest
 from iriai.broker.state.contention import DecisionRng
-from iriai.broker.state.other_clusters import OtherClusters
-from iriai.broker.state.state import BrokerState
+from iriai.broker.state.state import BrokerState, OtherClusters
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule

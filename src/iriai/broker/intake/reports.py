@@ -11,8 +11,7 @@ from iriai.broker.intake.sessions import Sessions
 from iriai.broker.pool.machine_view import NO_AD, MachineView
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
 from iriai.broker.scheduling.plan_policy import PlanDriver
-from iriai.broker.state.other_clusters import OtherClusters
-from iriai.broker.state.state import BrokerState
+from iriai.broker.state.state import BrokerState, OtherClusters
 from iriai.broker.usage.claimed_use import ClaimedUse
 from iriai.broker.usage.offpeak_publisher import OffpeakPublisher
 from iriai.model.ids import JobId

@@ -15,9 +15,8 @@ from iriai.broker.pool.machine_view import MATCH_UNTIL_S, RESEND_S, MachineView,
 from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass, is_guest
 from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
 from iriai.broker.state.contention import DecisionRng
-from iriai.broker.state.other_clusters import OtherClusters
 from iriai.broker.state.queue_order import behind
-from iriai.broker.state.state import BrokerState
+from iriai.broker.state.state import BrokerState, OtherClusters
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources

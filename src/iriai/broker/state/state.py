@@ -1,8 +1,14 @@
-"""The state of a broker between events; nothing of it is durable."""
+"""The state of a broker between events, and what it asks of its exchange with other clusters.
+
+Nothing of it is durable.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import inf
+from random import Random
 
 from iriai.broker.pool.machine_view import ClaimKey, MachineView
 from iriai.broker.pool.matchmaking import Matchmaking, User, UserExclusions, user_of
@@ -14,12 +20,16 @@ from iriai.broker.state.placement import Placement
 from iriai.broker.state.reserved_heads import ReservedHeads, kept_for
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
-from iriai.model.ids import Account, AttemptId
+from iriai.model.ids import Account, AttemptId, JobId
+from iriai.model.instant import Instant
+from iriai.model.reason import Reason
 from iriai.policy.draw.order import Order
 from iriai.policy.placement.backfill import BACKFILLS
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, CpuLimit, within_running_cap
 from iriai.policy.placement.policy_api import PlanSource
-from iriai.protocol.messages.scheduling import Running, Want
+from iriai.protocol.messages.candidates import ClusterPeer
+from iriai.protocol.messages.effects import Effect
+from iriai.protocol.messages.scheduling import BetweenClusters, Running, Want
 
 TURN_WORK_MAX = 2_000
 """Work of the passes of one turn, in examined machines: some 10 ms, a hundred draws. Messages that
@@ -319,3 +329,65 @@ class BrokerState:
             if view is not None:
                 assert head.resources.fits_in(view.calendar.capacity), f"{head.job}"
         self.queues.check()
+
+
+class OtherClusters:
+    """The exchange of a broker whose cluster is alone: nothing goes out, nothing comes in.
+
+    `broker.federation` exchanges tasks; only compositions know it. Times are of the steady clock.
+    """
+
+    def __init__(self, machine: str, state: BrokerState, rng: Random) -> None:
+        self.must_pass = False
+        """Whether the waiting tasks changed since the last pass."""
+
+    def peers_changed(self, own: str, peers: Iterable[ClusterPeer]) -> None:
+        """Take the clusters of the site; `own` is the name of this broker's."""
+
+    def corrected(self, sender: str, broker: str) -> bool:
+        """Take the name of another cluster's broker from a machine that was addressed as such.
+
+        Returns whether the machine was addressed.
+        """
+        return False
+
+    def receive(self, message: BetweenClusters, now: Instant) -> None:
+        """Handle a message of another cluster's broker."""
+
+    def waits_here(self, want: Want, queued: int) -> int:
+        """Return how many tasks of a request wait here, of which `queued` did before."""
+        return want.count
+
+    def forget(self, job: JobId) -> None:
+        """Forget a job that was withdrawn."""
+
+    def forget_home(self, home: str) -> None:
+        """Forget the forwarded tasks of a home that is offline."""
+
+    def is_over(self, entry: QueuedJob) -> bool:
+        """Return whether a failed match was of a forwarded job that is no longer open."""
+        return False
+
+    def passed(self) -> None:
+        """Allow a new choice of tasks to forward after a pass, which may have changed the queue."""
+
+    def end_turn(self, now: Instant, *, is_calm: bool) -> list[Effect]:
+        """Return the messages to other brokers; `is_calm`: no waiting task could start here now."""
+        return []
+
+    @property
+    def next_s(self) -> float:
+        """Return when something is due next."""
+        return inf
+
+    def may_run_elsewhere(self, want: Want) -> bool:
+        """Return whether another cluster is known to have a machine that is large enough."""
+        return False
+
+    def explain(self, job: JobId, now_s: float) -> list[Reason]:
+        """Return why a job that waits here has not been started by other clusters."""
+        return []
+
+
+Federate = Callable[[str, BrokerState, Random], OtherClusters]
+"""Makes the exchange of the broker on a machine; it may draw from the generator."""

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from iriai.daemon.loop.pending import Pending
-from iriai.daemon.loop.routes import CoreFailed, JobStored, Outgoing, Routes
+from iriai.daemon.loop.routes import CoreFailed, JobStored, NotificationDue, Outgoing, Routes
 from iriai.launcher.system.crash_points import crash_point
 from iriai.machine.core import Machine, MachineEvent, Turn
 from iriai.machine.outbox import Outbox
@@ -291,6 +291,8 @@ class Engine:
         for effect in effects:
             if type(effect) in ROUTED:
                 tell(effect)
+            if type(effect) is JobCompleted and effect.has_notice:
+                tell(NotificationDue(effect.number))
 
     def _set_alarm(self, wake: WakeAt, now: Instant) -> None:
         alarm = self._alarms.pop(wake.part, None)

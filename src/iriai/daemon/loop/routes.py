@@ -37,6 +37,12 @@ class CoreFailed(NamedTuple):
     error: Exception
 
 
+class NotificationDue(NamedTuple):
+    """The end of a job is durable, and its user asked for a notification."""
+
+    number: int
+
+
 class NoticeEnded(NamedTuple):
     """The launcher reports the end of a notification."""
 

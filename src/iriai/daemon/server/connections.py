@@ -20,7 +20,7 @@ from iriai.model.problem import Problem, Refused, UsageProblem
 from iriai.policy.service.connection_limits import Allowance, ConnectionLimits
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.codec import MalformedMessage, decode_request, number_of, reply_frame
-from iriai.wire.exchange import ClientAnswer, ClientRequest
+from iriai.wire.exchange import RESTRICTED, ClientAnswer, ClientRequest
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
     Answer,
@@ -524,7 +524,8 @@ class Clients:
         if handler is None:
             words = f"this machine cannot answer that: {self._role}"
             raise Refused("no-such-part", words, "ask the front end")
-        self._check_right(connection.caller, kind)
+        if kind.asked_by in RESTRICTED:
+            self._check_right(connection.caller, kind)
         return handler
 
     def unsent(self, connection: ClientSession, more_bytes: int) -> None:

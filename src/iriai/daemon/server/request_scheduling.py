@@ -1,4 +1,4 @@
-"""Scheduling of local clients: admission of connections, fair turns of requests, deferred replies.
+"""Scheduling of local clients: admission, fair turns and order of requests, deferred replies.
 
 A client that connects in a loop costs the daemon as much as itself, so a connection costs little
 here: a user with too many is refused and seldom logged, and one that connects too fast waits.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from time import perf_counter
 from typing import Protocol
@@ -21,7 +21,7 @@ from iriai.identity.users.permissions import Caller
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused
 from iriai.policy.service.connection_limits import ConnectionLimits
-from iriai.policy.service.fair_turns import FairTurns
+from iriai.policy.service.request_order import FairTurns, Place, RequestOrder
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
 from iriai.store.sqlite import StoreFailure
 from iriai.store.writer import Writer
@@ -351,3 +351,25 @@ class Arrivals:
             if len(self._refusals) > WORDS_KEPT:
                 del self._refusals[next(iter(self._refusals))]
         return words
+
+
+class OrderedRequests:
+    """Lets requests of each connection go on one after the other; see `RequestOrder`."""
+
+    def __init__(self) -> None:
+        self._order: RequestOrder[Hashable] = RequestOrder()
+        self._waiting: dict[Place[Hashable], Pending[None]] = {}
+
+    async def enter(self, connection: Hashable, size_bytes: int) -> Place[Hashable]:
+        """Wait until those before it on its connection have left; raise `Refused` if too many."""
+        place = self._order.enter(connection, size_bytes)
+        if not place.is_first:
+            pending = self._waiting[place] = Pending()
+            await pending
+        return place
+
+    def leave(self, place: Place[Hashable]) -> None:
+        """Let the next of the connection go on."""
+        following = self._order.leave(place)
+        if following is not None:
+            self._waiting.pop(following).resolve(None)

@@ -16,7 +16,7 @@ from email.message import EmailMessage
 import msgspec
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.loop.routes import LauncherReady, NoticeEnded
+from iriai.daemon.loop.routes import LauncherReady, NoticeEnded, NotificationDue
 from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.launcher.contract.messages import NoticeVariable, StartOrder, Template
@@ -26,7 +26,6 @@ from iriai.model.problem import NotFound, Refused
 from iriai.model.records import NoticesDropped
 from iriai.model.state import EndCause
 from iriai.model.units import printable
-from iriai.protocol.messages.effects import JobCompleted
 from iriai.store.reading import JobRecord, Reader
 from iriai.store.writer import Writer
 from iriai.wire.requests import Outcome
@@ -102,15 +101,14 @@ class Notifications:
         self._configured_sendmail = sendmail
         self._due: dict[int, int] = dict.fromkeys(reader.notices(), 0)
         """Failed attempts by job."""
-        engine.routes.take(JobCompleted, self._job_finished)
+        engine.routes.take(NotificationDue, self._is_due)
         engine.routes.take(NoticeEnded, self._ended)
         engine.routes.take(LauncherReady, self._attached)
 
-    def _job_finished(self, completed: JobCompleted) -> None:
-        """Start the notification of a job whose end is durable, if it has one."""
-        if completed.has_notice:
-            self._due[completed.number] = 0
-            self._order(completed.number)
+    def _is_due(self, due: NotificationDue) -> None:
+        """Start the notification of a job."""
+        self._due[due.number] = 0
+        self._order(due.number)
 
     def _attached(self, _ready: LauncherReady) -> None:
         """Order all that are due from a new launcher, which ignores those that it has begun."""

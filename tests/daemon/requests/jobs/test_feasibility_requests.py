@@ -7,7 +7,7 @@ import pytest
 from iriai.cluster.broker_questions import BrokerReply
 from iriai.daemon.loop.pending import Pending
 from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests
-from iriai.daemon.requests.jobs.ordered_requests import OrderedRequests
+from iriai.daemon.server.request_scheduling import OrderedRequests
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
@@ -71,7 +71,7 @@ class Client:
         CarriedOut(self._hand_in(name, requirements))
 
     async def _hand_in(self, name: str, requirements: str) -> None:
-        place = await self._order.enter(SimpleNamespace(connection=self, size_bytes=100))
+        place = await self._order.enter(self, 100)
         try:
             await self._questions.check(_want(requirements))
             self.accepted.append(name)

@@ -15,7 +15,6 @@ from iriai.daemon.requests.jobs.access import JobAccess
 from iriai.daemon.requests.jobs.dependency_outcomes import DependencyOutcomes
 from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests, Judge
 from iriai.daemon.requests.jobs.history import JobHistory
-from iriai.daemon.requests.jobs.ordered_requests import OrderedRequests
 from iriai.daemon.requests.jobs.selection import (
     TASKS_AT_ONCE,
     SelectedJobs,
@@ -33,7 +32,7 @@ from iriai.daemon.requests.jobs.validation import (
 )
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
-from iriai.daemon.server.request_scheduling import Durability
+from iriai.daemon.server.request_scheduling import Durability, OrderedRequests
 from iriai.daemon.startup.owner_expressions import canonical
 from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
@@ -141,7 +140,7 @@ class JobChanges:
     async def _alter(self, asked: RequestContext, body: Alter) -> AlterResult:
         check_ids(body.ids)
         after = None if body.after is UNSET else dependencies_here(body.after, self._home.name)
-        place = await self._order.enter(asked)
+        place = await self._order.enter(asked.connection, asked.size_bytes)
         try:
             wants = [] if self._fits.is_here else await self._wants(asked, body)
             judge = await self._fits.judge(wants)

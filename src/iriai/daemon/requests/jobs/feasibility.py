@@ -33,6 +33,8 @@ class Feasibility:
         self._settings = settings
         self._engine = engine
         self._links = links
+        self._own = {settings.home: settings.capacity} if settings.role.has_node else {}
+        """The capacity of this machine; empty if it runs no tasks."""
 
     def check(self, want: Want) -> None:
         """Raise `Refused` if no machine could ever run a task of `want`, or no account may.
@@ -104,11 +106,10 @@ class Feasibility:
         if Part.BROKER not in machine.parts:
             return {}
         views = machine.broker.state.machines
-        found = {settings.home: settings.capacity} if settings.role.has_node else {}
         awaited = [*self._links.known.names(), *(p.name for p in machine.peers if p.has_node)]
         if any(name not in views for name in awaited if name != settings.home):
             return {}
-        return {name: view.calendar.capacity for name, view in views.items()} | found
+        return {name: view.calendar.capacity for name, view in views.items()} | self._own
 
     def _over_cap(self, want: Want, machines: Mapping[str, Resources]) -> Refused | None:
         """Return a refusal if no account may run as many CPUs as a task of `want` takes."""

@@ -16,7 +16,6 @@ from iriai.daemon.requests.jobs.dependency_outcomes import DependencyOutcomes
 from iriai.daemon.requests.jobs.explanations import Explanations
 from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests
 from iriai.daemon.requests.jobs.history import ATTEMPTS_SHOWN_MAX, JobHistory
-from iriai.daemon.requests.jobs.ordered_requests import OrderedRequests
 from iriai.daemon.requests.jobs.output import OutputHandlers
 from iriai.daemon.requests.jobs.selection import SelectedJobs, check_ids, whole
 from iriai.daemon.requests.jobs.submission import Submissions
@@ -33,7 +32,7 @@ from iriai.daemon.requests.jobs.views import (
 from iriai.daemon.requests.jobs.waits import JobWaiters
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
-from iriai.daemon.server.request_scheduling import Durability
+from iriai.daemon.server.request_scheduling import Durability, OrderedRequests
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.output_fetcher import OutputFetcher
 from iriai.home.core import NONE_ENDED
@@ -141,7 +140,7 @@ class JobHandlers:
         want = self._submissions.want(draft, caller.person)
         if self.held.is_by_account and not caller.operator:
             self.held.check_account(want.account, caller.person.name, asked.size_bytes)
-        place = await self._order.enter(asked)
+        place = await self._order.enter(asked.connection, asked.size_bytes)
         try:
             if not draft.wait_for_resources:
                 await self._fits.check(want)
