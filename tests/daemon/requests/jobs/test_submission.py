@@ -263,7 +263,7 @@ def test_an_open_input_is_refused_where_nothing_on_this_host_could_be_handed_it(
     cluster, has_node, back_ends, is_refused
 ):
     role = SimpleNamespace(has_node=has_node)
-    settings = SimpleNamespace(home="ume", cluster=cluster, role=role)
+    settings = SimpleNamespace(home="ume", cluster=cluster, role=role, capacity=CAPACITY)
     links = SimpleNamespace(known=SimpleNamespace(names=lambda: back_ends))
     feasibility = Feasibility(settings, SimpleNamespace(), links)
     if not is_refused:
