@@ -93,10 +93,11 @@ def _bare_heap_s(jobs: list[tuple[float, float]]) -> float:
 
 def count_handles(machines: int, jobs: int) -> dict[str, object]:
     """A large world once, with all counted that its parts are told."""
+    from harness.large_world import large_world, run_to_the_end
+
     from iriai.broker.core import Broker
     from iriai.home.core import Home
     from iriai.node.core import Node
-    from iriai.sim.world.large_world import large_world, run_to_the_end
 
     handles = 0
 
@@ -117,7 +118,7 @@ def count_handles(machines: int, jobs: int) -> dict[str, object]:
 
 def measure_full(machines: int, jobs: int) -> dict[str, object]:
     """The same world against the clock; then a heap with as many entries, and a call for each."""
-    from iriai.sim.world.large_world import large_world, run_to_the_end
+    from harness.large_world import large_world, run_to_the_end
 
     world = large_world(machines, jobs)
     gc.collect()

@@ -12,8 +12,20 @@ from tests.architecture.source import PRODUCT, Module, Violation
 
 CORES = frozenset({"node", "home", "broker"})
 EVERYTHING_FOR_DAEMON = frozenset(
-    {"model", "config", "system", "classad", "policy", "protocol", "cluster", "machine", "wire"}
-    | {"launcher", "store", "identity", "plugins", "client"}
+    {"model", "config", "system", "classad", "policy", "protocol", "cluster", "machine", "links"}
+    | {
+        "wire",
+        "launcher",
+        "store",
+        "identity",
+        "plugins",
+        "client",
+        "host",
+        "state",
+        "jobs",
+        "reports",
+    }
+    | {"jobs", "reports"}
     | CORES
 )
 
@@ -22,41 +34,51 @@ TABLE: Mapping[str, frozenset[str]] = {
     "model": frozenset(),
     "config": frozenset({"model"}),
     "system": frozenset({"model"}),
-    "classad": frozenset({"model"}),
+    "classad": frozenset({"model", "system.extras"}),
     "policy": frozenset({"model", "config", "classad"}),
     "protocol": frozenset({"policy", "model", "config", "classad"}),
     "node": frozenset({"policy", "protocol", "model", "classad"}),
     "home": frozenset({"protocol", "model"}),
     "broker": frozenset({"policy", "protocol", "model", "config", "classad"}),
-    "cluster": frozenset({"protocol", "policy", "wire", "model", "config"}),
+    "jobs": frozenset({"home", "wire", "protocol", "policy", "classad", "model", "config"}),
+    "cluster": frozenset({"protocol", "policy", "wire", "model", "config", "links"}),
+    "links": frozenset({"policy", "protocol", "wire", "model"}),
     "machine": CORES | {"policy", "protocol", "model", "config"},
+    "reports": CORES
+    | {"machine", "cluster", "policy", "protocol", "classad", "wire", "model", "config"}
+    | {"identity", "jobs"},
     "wire": frozenset({"protocol.messages", "system.frames", "model"}),
     "launcher": frozenset({"model", "system"}),
     "store": frozenset({"model", "system"}),
-    "identity": frozenset({"model", "config", "system"}),
+    "identity": frozenset({"protocol.messages", "model", "config", "system"}),
+    "host": frozenset({"protocol.messages", "wire", "system", "model", "config", "classad"}),
+    "state": frozenset(
+        {"host", "identity", "store", "protocol.messages", "system", "model", "config"}
+    ),
     "plugins": frozenset({"policy", "config", "model"}),
     "client": frozenset({"wire", "system.frames", "model"}),
     "daemon": EVERYTHING_FOR_DAEMON,
-    "supervisor": frozenset({"daemon", "protocol.messages", "wire", "system", "model"}),
+    "supervisor": frozenset({"host", "state", "protocol.messages", "wire", "system", "model"}),
     "sim": CORES
-    | {"machine", "cluster", "policy", "protocol", "plugins", "wire", "model", "config"},
+    | {"machine", "cluster", "jobs", "links", "policy", "protocol", "plugins", "wire", "model"}
+    | {"config"},
     "cli": frozenset({"client", "wire", "model", "config"}),
 }
 
 # Single modules that may import more, and then only inside a function or for types: a command that
 # does not need them must not pay for loading them.
 INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
-    "iriai.cli.machine.up": frozenset({"supervisor", "daemon"}),
-    "iriai.cli.machine.status": frozenset({"supervisor"}),
-    "iriai.cli.machine.without_daemon": frozenset({"supervisor", "daemon"}),
-    "iriai.cli.machine.down": frozenset({"supervisor", "daemon"}),
-    "iriai.cli.machine.backup": frozenset({"daemon"}),
-    "iriai.cli.machine.restore": frozenset({"daemon"}),
-    "iriai.cli.cluster.cluster": frozenset({"daemon", "identity"}),
+    "iriai.cli.machine.up": frozenset({"supervisor", "state"}),
+    "iriai.cli.machine.status": frozenset({"state"}),
+    "iriai.cli.machine.without_daemon": frozenset({"supervisor", "state"}),
+    "iriai.cli.machine.down": frozenset({"supervisor"}),
+    "iriai.cli.machine.backup": frozenset({"state"}),
+    "iriai.cli.machine.restore": frozenset({"state"}),
+    "iriai.cli.cluster.cluster": frozenset({"host", "state", "identity"}),
     "iriai.cli.machine.config": frozenset({"identity"}),
     "iriai.cli.cluster.eject": frozenset({"identity"}),
     "iriai.cli.cluster.operator": frozenset({"identity"}),
-    "iriai.cli.cluster.join": frozenset({"daemon", "identity"}),
+    "iriai.cli.cluster.join": frozenset({"state", "identity"}),
     "iriai.cli.cluster.operator_session": frozenset({"identity"}),
     "iriai.cli.machine.doctor": frozenset({"system.extras"}),
     "iriai.cli.simulate.options": frozenset({"plugins"}),
@@ -70,7 +92,7 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
     "cryptography": frozenset({"identity"}),
     "classad2": frozenset({"classad"}),
     "matplotlib": frozenset({"sim", "cli"}),
-    "numpy": frozenset({"classad", "policy", "daemon"}),  # daemon: to measure, in another process
+    "numpy": frozenset({"classad", "policy", "host"}),  # host: to measure, in another process
     "rich": frozenset({"cli"}),
     "typer": frozenset({"cli"}),
     "uvloop": frozenset({"daemon"}),

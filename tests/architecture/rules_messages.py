@@ -33,8 +33,8 @@ OUR_OWN = ("iriai.store.", "iriai.home.", "iriai.sim.", "iriai.launcher.journal.
 """What reads back only what it has written itself, or fails as a whole where that is damaged."""
 OUR_FILES = (
     *OUR_OWN,
-    "iriai.daemon.storage.backup_archive",
-    "iriai.daemon.host.speed_benchmark",
+    "iriai.state.backup_archive",
+    "iriai.host.speed_benchmark",
     "iriai.launcher.contract.machine_config",
     "iriai.identity.storage.cluster_files",
 )
@@ -43,16 +43,15 @@ DECODES_ITSELF = (*OUR_OWN, "iriai.model.bounds", "iriai.client.client")
 """Who may call a decoder: the client reads rows of a listing by the million, from a daemon that it
 trusts with its jobs."""
 ENTRANCES = frozenset(
-    {"cli", "client", "config", "daemon", "identity", "launcher", "model", "plugins", "protocol"}
-    | {"store", "supervisor", "system", "wire"}
+    {"cli", "client", "config", "daemon", "host", "identity", "launcher", "model", "plugins"}
+    | {"protocol", "state", "store", "supervisor", "system", "wire"}
 )
 """Packages that bytes of peers, users and files pass through."""
-CORES = frozenset({"broker", "classad", "home", "machine", "node", "policy"})
+CORES = frozenset({"broker", "classad", "home", "machine", "node", "policy", "reports"})
 """Packages that these hand on what they have taken."""
 CHECKING = (
     "iriai.machine.checks",
     "iriai.machine.cluster_checks",
-    "iriai.machine.monotonic_checks",
 )
 """Modules of nothing but invariants, for tests and simulations."""
 TOLD = frozenset({"wire", "protocol"})

@@ -15,13 +15,34 @@ from tests.architecture.source import PRODUCT, Module, Violation, terminal_name
 
 PURE_PACKAGES = frozenset(
     {"model", "config", "classad", "policy", "protocol"}
-    | {"node", "home", "broker", "cluster", "machine", "wire"}
+    | {"node", "home", "broker", "cluster", "jobs", "links", "machine", "wire", "reports"}
 )
 
 PERMITTED_MODULES = frozenset(
     {"__future__", "abc", "base64", "bisect", "collections", "contextlib", "copy", "dataclasses"}
-    | {"datetime", "decimal", "difflib", "enum", "fnmatch", "fractions", "functools", "graphlib"}
-    | {"hashlib", "heapq", "hmac", "ipaddress", "itertools", "json", "math", "operator", "random"}
+    | {
+        "datetime",
+        "decimal",
+        "difflib",
+        "email",
+        "enum",
+        "fnmatch",
+        "fractions",
+        "functools",
+        "graphlib",
+    }
+    | {
+        "graphlib",
+        "hashlib",
+        "heapq",
+        "hmac",
+        "ipaddress",
+        "itertools",
+        "json",
+        "math",
+        "operator",
+        "random",
+    }
     | {"re", "shlex", "statistics", "string", "struct", "textwrap", "tomllib", "types", "typing"}
     | {"zlib", "zoneinfo"}
     | {"classad2", "msgspec", "numpy", "typing_extensions", PRODUCT}

@@ -13,7 +13,7 @@ def test_a_path_that_is_read_elsewhere_is_found(field: str):
     text = f"def f(task):\n    return task.spec.{field}\n"
     assert paths_of_users([module_from_text("iriai.launcher.tasks.tasks", text)])
     assert paths_of_users([module_from_text("iriai.launcher.spawn.spawn", text)]) == []
-    assert paths_of_users([module_from_text("iriai.daemon.requests.jobs.views", text)]) == []
+    assert paths_of_users([module_from_text("iriai.jobs.views", text)]) == []
 
 
 @pytest.mark.parametrize(

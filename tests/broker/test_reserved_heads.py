@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from iriai.model.ids import Account
+from msgspec.structs import replace
+
+from iriai.model.ids import Account, JobId
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import END_SLACK_S
+from iriai.protocol.messages.candidates import BrokerCandidate
+from iriai.protocol.messages.effects import LinkDown
 from iriai.protocol.messages.scheduling import Running, Want, Withdraw
 from tests.broker.lone_broker import LoneBroker, as_running, matched, matches, promises, want
 from tests.support.told import attempt, instant, job
@@ -164,6 +168,19 @@ def test_of_two_promises_for_one_machine_the_first_is_kept():
     promised = {"promised_in_s": 30.0, "promised_machine": "ume"}
     broker.tell(want(1, cpus=4, **promised), want(2, "bob", cpus=4, **promised))
     busy(broker, 30.0, 30.0)
+    assert broker.broker.state.reserved["ume"].job == job(1)
+
+
+def test_a_new_broker_keeps_no_place_for_a_job_whose_home_went_away():
+    """Otherwise the promise to another home's job for that machine would be forgotten."""
+    broker = LoneBroker()
+    broker.broker.begin([BrokerCandidate("kaki"), BrokerCandidate("sumi")], 1.0, instant(0.0))
+    promised = {"promised_in_s": 30.0, "promised_machine": "ume"}
+    broker.tell(replace(want(2, cpus=4, **promised), job=JobId("kaki", 2)))
+    assert broker.broker.state.reserved["ume"].job == JobId("kaki", 2)
+    broker.tell(LinkDown("kaki"))
+    assert broker.broker.state.reserved == {}
+    broker.tell(want(1, cpus=4, **promised))
     assert broker.broker.state.reserved["ume"].job == job(1)
 
 

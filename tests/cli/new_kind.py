@@ -1,7 +1,7 @@
 """A kind of resource that a copy of the product has, and the product has not.
 
 `test_resource_kinds` runs these tests on such a copy: they hold there with a row in
-`model.resources`, a function in `daemon.startup.sensors`, and nothing else.
+`model.resources`, a function in `host.sensors`, and nothing else.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import pytest
 
 from iriai.config.reader import Configuration, parse_configuration
-from iriai.daemon.requests.jobs.views import amounts
-from iriai.daemon.requests.machines.nodes import node_row
-from iriai.daemon.startup.hardware import capacity, measure
-from iriai.daemon.startup.settings import settings_table
+from iriai.host.hardware import capacity, measure
+from iriai.jobs.views import amounts
 from iriai.model.ad import capacity_attributes
-from iriai.model.resources import NOTHING, Resources, describe_amount
+from iriai.model.resources import Resources, describe_amount
 from iriai.policy.accounting.decay import ChargeRule
+from iriai.reports.nodes import node_row
+from iriai.reports.settings import settings_table
 from iriai.wire.changes import AlterResult
 from iriai.wire.machines import NodeTable
 from iriai.wire.requests import Submitted
@@ -85,8 +85,8 @@ def test_it_is_shown(state, shell):
     assert describe_amount("nvme", 2 * GIB) == "2G nvme"
     assert amounts(ASKED) == {"cpus": 1, "nvme": 2 * GIB}
     has = Resources(4, named=(("nvme", 3 * GIB),))
-    row = node_row("b2", None, (has, has.minus(ASKED)), (0.0, 0.0), 1.0, 1, "up")
-    other = node_row("b1", None, (NOTHING, NOTHING), (0.0, 0.0), 1.0, 0, "up")
+    row = node_row("b2", "up", room=(has, has.minus(ASKED)), tasks=1)
+    other = node_row("b1", "up")
     with double(state, lambda _: NodeTable((other, row))):
         heading, _, line = shell("nodes").out.splitlines()
     assert "Nvme" in heading

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import iriai
-from iriai.daemon.startup import sensors
+from iriai.host import sensors
 from iriai.model.resources import KINDS
 from tests.architecture.source import ROOT
 
@@ -32,7 +32,7 @@ def test_each_kind_is_in_the_guide_and_has_its_sensor():
 def test_a_row_and_a_sensor_make_a_kind(tmp_path: Path):
     copy = tmp_path / "iriai"
     shutil.copytree(iriai.__path__[0], copy, ignore=shutil.ignore_patterns("__pycache__"))
-    table, sensors = copy / "model" / "resources.py", copy / "daemon" / "startup" / "sensors.py"
+    table, sensors = copy / "model" / "resources.py", copy / "host" / "sensors.py"
     source = table.read_text()
     assert "KINDS = (CPUS, MEMORY, GPUS)" in source
     table.write_text(source.replace("(CPUS, MEMORY, GPUS)", f"(CPUS, MEMORY, GPUS, {ROW})"))

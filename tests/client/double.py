@@ -25,7 +25,6 @@ from iriai.wire.requests import (
 )
 
 WELCOME = Welcome(PROTOCOL_VERSION, "ume", "/state", 1, "ann", False)
-DESCRIPTORS_MAX = 8
 
 
 class Asking:
@@ -33,7 +32,6 @@ class Asking:
 
     def __init__(self, connection: socket.socket, number: int, body: RequestBody) -> None:
         self.body = body
-        self.descriptors: list[int] = []
         self._connection = connection
         self._number = number
 
@@ -85,25 +83,24 @@ class Double:
         with connection:
             while True:
                 try:
-                    data, descriptors, _, _ = socket.recv_fds(connection, 65_536, DESCRIPTORS_MAX)
+                    data = connection.recv(65_536)
                 except OSError:
                     return
                 if not data:
                     return
                 try:
                     for payload in frames.feed(data):
-                        self._take(connection, payload, descriptors)
+                        self._take(connection, payload)
                 except (HangUp, OSError):
                     return
 
-    def _take(self, connection: socket.socket, payload: bytes, descriptors: list[int]) -> None:
+    def _take(self, connection: socket.socket, payload: bytes) -> None:
         request = decode_request(payload)
         if isinstance(request.body, Hello):
             connection.sendall(reply_frame(Answer(request.number, self._welcome)))
             return
         self.received.append(request.body)
         asking = Asking(connection, request.number, request.body)
-        asking.descriptors = descriptors
         try:
             answer = self._answering(asking)
         except Problem as problem:

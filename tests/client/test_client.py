@@ -1,6 +1,5 @@
-"""Requests and answers: in order, in bulk, with descriptors, and with the daemon gone."""
+"""Requests and answers: in order, in bulk, and with the daemon gone."""
 
-import os
 import threading
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from iriai.wire.requests import (
     Jobs,
     Outcome,
     Progress,
-    Submit,
     Submitted,
     Wait,
     Waited,
@@ -79,24 +77,6 @@ def test_full_buffers_on_both_sides_do_not_stop_a_pipeline(state: Path):
     drafts = [draft(["true"], stdin=bytes(4000))] * 2000
     with double(state, lambda _: long_answer), Client.connect(state) as client:
         assert client.submit_many(drafts) == [long_answer] * 2000
-
-
-def test_a_descriptor_travels_with_its_job(state: Path):
-    ours, theirs = os.pipe()
-
-    def answer(asking: Asking):
-        [descriptor] = asking.descriptors
-        os.write(descriptor, b"it came")
-        os.close(descriptor)
-        return Submitted("ume-1", 1)
-
-    with double(state, answer) as server, Client.connect(state) as client:
-        client.submit(draft(["sort"]), descriptor=theirs)
-    os.close(theirs)
-    assert os.read(ours, 100) == b"it came"
-    os.close(ours)
-    assert isinstance(server.received[0], Submit)
-    assert server.received[0].descriptors == 1
 
 
 def test_a_wait_tells_progress_until_all_have_finished(state: Path):

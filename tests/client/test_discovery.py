@@ -103,7 +103,7 @@ def test_another_version_is_told_with_what_helps(state: Path):
     newer = Welcome(
         WELCOME.version + 1, WELCOME.home, WELCOME.state_directory, 1, WELCOME.user, False
     )
-    with double(state, welcome=newer), pytest.raises(Unreachable, match=r"version 2.*iriai down"):
+    with double(state, welcome=newer), pytest.raises(Unreachable, match=r"version 3.*iriai down"):
         Client.connect(state)
 
 

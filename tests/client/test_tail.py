@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from iriai.client.rpc_channel import ConnectionLost
 from iriai.client.tail import PAUSE_MAX_S, PAUSE_MIN_S, READ_BYTES, FollowedFiles
-from iriai.client.transport import ConnectionLost
 from iriai.wire.requests import OutputPiece
 
 
@@ -102,7 +102,10 @@ class FailingHome:
         self._content = content
         self._lost_at = list(lost_at)
 
-    def read(self, offset: int) -> OutputPiece:
+    def poll(self, offset: int) -> OutputPiece:
+        return self.read(offset)
+
+    def read(self, offset: int, wait_s: float = 0.0) -> OutputPiece:
         if offset in self._lost_at:
             self._lost_at.remove(offset)
             self.is_away = True
@@ -116,7 +119,7 @@ def test_a_home_that_goes_away_at_the_end_is_asked_for_the_rest_and_nothing_come
     got, problems = bytearray(), []
     files = FollowedFiles()
     home = FailingHome(b"one two three", 3, 9)
-    files.fetch("/spool/x.out", home.read, got.extend, problems.append)
+    files.fetch("/spool/x.out", home, got.extend, problems.append)
     for _ in range(2):
         with pytest.raises(ConnectionLost):
             files.release("/spool/x.out")
@@ -133,7 +136,7 @@ def test_all_that_is_followed_can_be_finished_once_more(tmp_path: Path):
     (tmp_path / "near").write_bytes(b"near ")
     files, home = FollowedFiles(), FailingHome(b"far off", 0)
     files.add(str(tmp_path / "near"), got.extend)
-    files.fetch("/spool/x.out", home.read, got.extend, print)
+    files.fetch("/spool/x.out", home, got.extend, print)
     with pytest.raises(ConnectionLost):
         files.finish()
     home.is_away = False

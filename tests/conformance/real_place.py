@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from iriai.daemon.loop.routes import Routes
-from iriai.daemon.payloads.payload_store import FrontEnd, PassedDescriptors, PayloadStore
 from iriai.daemon.tasks.launcher_client import LauncherClient
+from iriai.daemon.tasks.spool import Spool
+from iriai.daemon.tasks.task_streams import TaskStreams
+from iriai.jobs.payloads import PayloadStore
 from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
 from iriai.model.ids import AttemptId
 from iriai.protocol.messages.effects import Effect, LauncherAttached, LauncherLost
@@ -85,16 +87,14 @@ class RealPlace(Place):
         self.until(lambda: self._welcomes, "the launcher's welcome")
 
     async def _attach(self) -> None:
-        self.heard = []
+        self.heard, routes = [], Routes()
         self._link = LauncherClient(
             str(self._machine.socket),
             0,
             PayloadStore(_no_text),
-            PassedDescriptors(),
-            _gone,
+            TaskStreams(Spool(str(self._machine.work)), routes),
             self.heard.append,
-            Routes(),
-            FrontEnd("ume"),
+            routes,
         )
         self._link.connect()
 
@@ -148,7 +148,3 @@ class RealPlace(Place):
 
 def _no_text(_digest: str) -> bytes:
     return b""
-
-
-def _gone(attempt: AttemptId) -> None:
-    raise AssertionError(f"{attempt} has no descriptors that could be gone")

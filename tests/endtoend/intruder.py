@@ -9,11 +9,17 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
+from iriai import __version__
 from iriai.daemon.net.credentials import Credentials
-from iriai.daemon.net.dialer import NotReached, dial_address
-from iriai.daemon.net.handshake import UNPROVED
+from iriai.daemon.net.dialer import dial_address
 from iriai.identity.cluster_state import ClusterState
+from iriai.links.address_book import AddressBook
+from iriai.links.attempt import UNPROVED, NotReached
+from iriai.links.core import LinkCore, OwnCard
+from iriai.links.greeting import ClientGreeting
+from iriai.model.instant import Instant
 from tests.endtoend.network import Networked
 from tests.endtoend.switch import enter
 from tests.support.trusted import TrustedCluster
@@ -24,6 +30,13 @@ PAUSE_S = 0.1
 BELIEVED = "not-wanted"
 """What an attempt ends with that got through: it does not go on to a link, so that nothing of the
 cluster is disturbed."""
+
+
+class NoLinks(LinkCore):
+    """Nothing goes on to a link."""
+
+    def is_wanted(self, machine: str, now: Instant) -> bool:
+        return False
 
 
 class Intruder:
@@ -74,7 +87,9 @@ class Intruder:
             passport = replace(passport, check_peer=lambda _: name)
         while name not in self.refused_s:
             try:
-                await dial_address(self._addresses[name], name, passport, lambda _: False)
+                own = OwnCard(passport.name, passport.instance, __version__)
+                greeting = ClientGreeting(NoLinks(own, AddressBook(own.name), Random(1)), name)
+                await dial_address(self._addresses[name], passport, greeting)
             except NotReached as missed:
                 if missed.code == self._refusal:
                     self.refused_s[name] = time.monotonic()

@@ -17,6 +17,8 @@ from pathlib import Path
 WAIT_S = 60.0
 """Only a failure takes so long."""
 CTRL_C, CTRL_Z = "\x03", "\x1a"
+SAYS_WHEN_IT_RUNS = 'sh -c \'trap "echo o""n" CONT; echo g""o; while :; do sleep 0.1; done\'\n'
+"""A command that prints "go" once it has the terminal, and "on" when it has it again."""
 
 
 class Terminal:

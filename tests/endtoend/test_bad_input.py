@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from iriai.config.limits import LimitsSection
-from iriai.model.problem import ExitCode, Problem, UsageProblem
+from iriai.model.problem import ExitCode, UsageProblem
 from iriai.wire.changes import Alter
 from iriai.wire.requests import LogFile
 from tests.endtoend.installation import IRIAI, Installation
@@ -198,34 +198,11 @@ def test_numbers_that_no_machine_can_take(machine, waiting_job):
         with pytest.raises(UsageProblem, match=r"is invalid.*time_limit_s"):
             client.alter(Alter((waiting_job,), time_limit_s=float("nan")))
         with pytest.raises(UsageProblem, match=r"is invalid.*offset"):
-            client.read_output(LogFile(f"{waiting_job}.0", 1, True, "", ""), "out", 2**63)
+            client.output(LogFile(f"{waiting_job}.0", 1, True, "", ""), "out").read(2**63)
         with pytest.raises(UsageProblem, match="no output of"):
-            client.read_output(LogFile(f"{waiting_job}.0", 1, True, "", ""), "out", 2**60)
+            client.output(LogFile(f"{waiting_job}.0", 1, True, "", ""), "out").read(2**60)
         assert client.show(waiting_job).row.state == "held"
     assert (machine.pid("daemon"), machine.pid("launcher")) == (daemon, launcher)
-
-
-def test_the_input_of_a_job_that_is_refused_is_closed(machine):
-    """Else the daemon has no descriptors left some day."""
-    passed = machine.work / "passed"
-    passed.touch()
-
-    def held() -> int:
-        found = 0
-        for each in Path(f"/proc/{machine.pid('daemon')}/fd").iterdir():
-            with suppress(FileNotFoundError):
-                found += os.readlink(each) == str(passed)
-        return found
-
-    with machine.client() as client, passed.open("rb") as file:
-        for wrong in ({"cpus": 100}, {"requirements": "Cpus >"}, {"time_limit_s": -1.0}):
-            with pytest.raises(Problem):
-                client.submit(replace(machine.draft("true"), **wrong), file.fileno())
-        until(lambda: held() == 0, "what came with them to be closed")
-        job = client.submit(machine.draft("true", held=True), file.fileno()).id
-        assert held() == 1
-        client.cancel([job])
-        until(lambda: held() == 0, "what was passed with it to be closed")
 
 
 def test_problems_as_documents(machine):

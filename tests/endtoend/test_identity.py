@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from iriai.client.remote import authenticated
-from iriai.client.transport import ConnectionLost
+from iriai.client.rpc_channel import ConnectionLost
 from iriai.daemon.requests.cluster.authority import renew
 from iriai.identity.cluster_state import ClusterState
 from iriai.model.token_text import TokenKind, parse_token

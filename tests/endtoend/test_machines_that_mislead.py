@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from iriai.daemon.startup.hardware import measure
+from iriai.host.hardware import measure
 from iriai.model.ad import MIB
 from iriai.model.units import format_size
 from iriai.wire.changes import AskStory

@@ -1,5 +1,6 @@
 """What a task prints on another machine, seen where it was handed in."""
 
+import random
 import subprocess
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from iriai.model.problem import ExitCode, UsageProblem
 from iriai.wire.requests import Jobs
 from tests.endtoend.network import Network
+from tests.endtoend.terminal import CTRL_C, CTRL_Z, SAYS_WHEN_IT_RUNS, Terminal
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
@@ -36,6 +38,45 @@ def test_a_command_prints_here_what_it_prints_there(network):
     assert done.stderr.splitlines() == ["wrong"]
 
 
+def test_a_pipe_goes_there_and_back_whole(network):
+    ume = network.machines["ume"]
+    content = random.Random(1).randbytes(32 << 20)
+    done = subprocess.run(
+        ume.command("run", *ON_TAKE, "--", "cat"),
+        input=content,
+        capture_output=True,
+        cwd=ume.work,
+        env=ume.environment(),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == content
+
+
+def test_a_session_there(network):
+    ume = network.machines["ume"]
+    words = ume.command("run", *ON_TAKE, "--pty", "--env", "PS1=> ", "--", "bash", "--norc", "-i")
+    terminal = Terminal(words, ume.environment(), ume.work)
+    try:
+        terminal.expect("> ")
+        terminal.resize(50, 132)
+        terminal.type("until [ \"$(stty size)\" = '50 132' ]; do sleep 0.1; done; echo res''ized\n")
+        terminal.expect("resized")
+        terminal.type(SAYS_WHEN_IT_RUNS)
+        terminal.expect("\r\ngo\r\n")
+        terminal.type(CTRL_Z)
+        terminal.expect("Stopped")
+        terminal.expect("> ")
+        terminal.type("fg\n")
+        terminal.expect("\r\non\r\n")
+        terminal.type(CTRL_C)
+        terminal.expect("> ")
+        terminal.type("exit 3\n")
+        assert terminal.wait() == 3
+    finally:
+        terminal.close()
+
+
 def test_what_was_printed_there_is_kept_here(network):
     ume = network.machines["ume"]
     done = ume.call("run", *ON_TAKE, "--no-stdin", "--name", "kept", "--", "echo", "kept here")
@@ -60,11 +101,11 @@ def test_a_place_in_the_output_that_is_none_ends_no_daemon(network):
     with ume.client() as client:
         [row] = client.jobs(Jobs(name="odd", finished=True))
         [file] = client.logs(row.id)
-        assert client.read_output(file, "out", 2**40).content == b""
+        assert client.output(file, "out").read(2**40).content == b""
         for offset in (-1, 2**63 - 1, 2**63, 2**64 - 1):
             with pytest.raises(UsageProblem, match="offset"):
-                client.read_output(file, "out", offset)
-        until(lambda: client.read_output(file, "out", 0).content == b"odd\n", "what it printed")
+                client.output(file, "out").read(offset)
+        until(lambda: client.output(file, "out").read(0).content == b"odd\n", "what it printed")
     assert ume.pid("daemon") == daemon
 
 
@@ -79,55 +120,9 @@ def test_its_user_cannot_hide_what_the_daemon_keeps(network):
     with ume.client() as client:
         [row] = until(lambda: client.jobs(Jobs(name="hidden", finished=True)), "its end")
         [file] = client.logs(row.id)
-        piece = client.read_output(file, "out", 0)
+        piece = client.output(file, "out").read(0)
         assert (piece.content.splitlines()[-1], piece.problem) == (b"hidden", "")
     assert ume.pid("daemon") == daemon
-
-
-def test_it_comes_as_it_is_printed_and_the_daemon_here_may_be_killed_meanwhile(network):
-    ume = network.machines["ume"]
-    gate = ume.work / "gate"
-    script = f"echo first; while [ ! -e {gate} ]; do sleep 0.1; done; echo second"
-    running = subprocess.Popen(
-        ume.command("run", *ON_TAKE, "--no-stdin", "--", "sh", "-c", script),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ume.work,
-        env=ume.environment(),
-    )
-    assert running.stdout.readline() == "first\n"
-    ume.kill("daemon")
-    until(ume.answers, "the next daemon")
-    gate.touch()
-    assert running.communicate()[0] == "second\n"
-    assert running.returncode == 0
-
-
-def test_what_reads_from_a_pipe_waits_for_its_own_machine_and_why_says_so(network):
-    ume = network.machines["ume"]
-    with ume.client() as client:
-        blocker = client.submit(ume.draft("sleep", "600", requirements='Machine == "ume"')).id
-        until(lambda: client.show(blocker).row.state == "running", "it to run")
-        reading = subprocess.Popen(
-            ume.command("run", "--name", "reading", "--", "cat"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ume.work,
-            env=ume.environment(),
-        )
-        until(lambda: client.jobs(Jobs(name="reading")), "it to be handed in")
-        [row] = client.jobs(Jobs(name="reading"))
-        until(lambda: why(client, row.id).keys() == {"ume", "take"}, "what the broker says")
-        assert why(client, row.id)["take"] == "input-elsewhere"
-        client.cancel([blocker])
-    assert reading.communicate("read here\n")[0] == "read here\n"
-    assert reading.returncode == 0
-
-
-def why(client, job: str) -> dict[str, str]:
-    return {reason.machine: reason.rule for reason in client.why(job).reasons}
 
 
 def test_a_directory_that_is_not_there_is_named(network):
@@ -151,3 +146,44 @@ def test_output_that_is_a_file_there_is_named_with_its_machine(network):
     assert ume.call("logs", job).stdout == "there\n"  # these machines share their disk
     (ume.work / "there.txt").unlink()
     assert f"is on take, in {file.output}" in ume.call("logs", job).stderr
+
+
+def test_it_comes_as_it_is_printed_and_the_daemon_here_may_be_killed_meanwhile(network):
+    ume = network.machines["ume"]
+    gate = ume.work / "gate"
+    script = f"echo first; while [ ! -e {gate} ]; do sleep 0.1; done; echo second"
+    running = subprocess.Popen(
+        ume.command("run", *ON_TAKE, "--no-stdin", "--", "sh", "-c", script),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ume.work,
+        env=ume.environment(),
+    )
+    assert running.stdout.readline() == "first\n"
+    ume.kill("daemon")
+    until(ume.answers, "the next daemon")
+    gate.touch()
+    assert running.communicate()[0] == "second\n"
+    assert running.returncode == 0
+
+
+@pytest.mark.parametrize("whose", ["ume", "take"])
+def test_input_goes_on_where_a_killed_daemon_was(network, whose):
+    ume = network.machines["ume"]
+    until(network.is_whole, "the cluster, after an earlier kill")
+    reading = subprocess.Popen(
+        ume.command("run", *ON_TAKE, "--", "cat"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ume.work,
+        env=ume.environment(),
+    )
+    reading.stdin.write("before\n")
+    reading.stdin.flush()
+    assert reading.stdout.readline() == "before\n"
+    network.machines[whose].kill("daemon")
+    reading.stdin.write("after\n")
+    assert reading.communicate()[0] == "after\n"
+    assert reading.returncode == 0

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.endtoend.installation import PYTHON, Installation
-from tests.endtoend.terminal import CTRL_C, CTRL_Z, Terminal
+from tests.endtoend.terminal import CTRL_C, CTRL_Z, SAYS_WHEN_IT_RUNS, Terminal
 from tests.support.waiting import is_gone, until
 
 CONFIGURATION = """
@@ -232,19 +232,21 @@ def test_a_task_whose_input_cannot_be_had_twice_is_not_run_twice(machine, runnin
     assert "lost" in process.stderr.read()
 
 
-def test_an_input_that_went_with_the_daemon_ends_its_job(machine, running):
+def test_a_job_that_waits_with_its_input_outlives_the_daemon(machine, running):
     with machine.client() as client:
         blocker = client.submit(machine.draft("sleep", "1000", cpus=8, output=os.devnull)).id
         until(lambda: client.show(blocker).row.state == "running", "the blocker")
         process = running("--", "cat")
+        process.stdin.write("typed early\n")
+        process.stdin.close()
         until(lambda: len(client.jobs()) == 2, "the job")
         client.usage()  # which is answered when the job is durable, and was told so
     machine.kill("daemon")
     until(machine.runs_tasks, "a new daemon")
     with machine.client() as client:
         client.cancel([blocker])
-    assert process.wait() == 125
-    assert "lost" in process.stderr.read()
+    assert process.stdout.read() == "typed early\n"
+    assert process.wait() == 0
 
 
 # --- sessions -------------------------------------------------------------------------------------
@@ -295,13 +297,13 @@ def test_keys_reach_the_task_and_not_the_command(session):
 
 
 def test_job_control(session):
-    session.type("sh -c 'echo g''o; exec sleep 1000'\n")
+    session.type(SAYS_WHEN_IT_RUNS)
     session.expect("\r\ngo\r\n")
     session.type(CTRL_Z)
     session.expect("> ")
     assert "Stopped" in say(session, "jobs")
     session.type("fg\n")
-    session.expect("\r\n")
+    session.expect("\r\non\r\n")
     session.type(CTRL_C)
     session.expect("> ")
     assert say(session, "jobs") == ""

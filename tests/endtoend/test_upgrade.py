@@ -11,6 +11,7 @@ import pytest
 
 from iriai import __file__ as program_file
 from iriai import __version__
+from iriai.launcher.contract.messages import LAUNCHER_VERSION
 from tests.endtoend.installation import IRIAI, Installation
 from tests.support.trusted_place import trusted_place
 from tests.support.waiting import until
@@ -65,13 +66,17 @@ def test_a_launcher_of_the_version_before_is_named_with_what_to_do(
 ):
     iriai.start()
     contract = Path(next_version["PYTHONPATH"], "iriai", "launcher", "contract", "messages.py")
-    replace(contract, "LAUNCHER_VERSION = 4", "LAUNCHER_VERSION = 5")
+    later = LAUNCHER_VERSION + 1
+    replace(contract, f"LAUNCHER_VERSION = {LAUNCHER_VERSION}", f"LAUNCHER_VERSION = {later}")
     with iriai.client() as client:
         client.submit(iriai.draft("sleep", "600"))
         until(lambda: client.jobs()[0].state == "running", "the task")
     iriai.leave_launcher()
     iriai.begin(next_version)
-    words = "the launcher uses version 4 of the protocol with its daemon, this daemon version 5"
+    words = (
+        f"the launcher uses version {LAUNCHER_VERSION} of the protocol with its daemon, this "
+        f"daemon version {later}"
+    )
     until(lambda: iriai.answers() and words in iriai.call("status").stdout, "the trouble")
     assert iriai.pid("launcher") is not None
     iriai.leave_launcher()

@@ -157,12 +157,13 @@ def passed_descriptors(scene: Scene) -> Complaints:
             yield "descriptors are taken without bound"
 
 
-def kept_descriptors(scene: Scene) -> Complaints:
+def kept_inputs(scene: Scene) -> Complaints:
     """T9f: of jobs that wait."""
-    with scene.client() as client, Path(os.devnull).open("rb") as null:
+    draft = scene.draft("true", held=True, interaction=Interaction.STREAM, output="")
+    with scene.client() as client:
         try:
             for _ in range(2 * DESCRIPTORS):
-                client.submit(scene.draft("true", held=True), null.fileno())
+                client.submit(draft, takes_input=True)
             yield "descriptors_per_user: what is beyond is not refused"
         except Problem as problem:
             if "descriptors_per_user" not in problem.hint:
@@ -177,7 +178,7 @@ def lingering_descriptors(scene: Scene) -> Complaints:
     with ExitStack() as stack:
         for _ in range(THREADS_MAX // 4 + 2):
             with scene.greeted() as eve:
-                pass_lingering(eve.socket, 4, stack)
+                pass_lingering(eve.socket, 4, stack, scene.installation.pid("daemon"))
         until_s = time.monotonic() + WAIT_S
         while (kept := len(list(own.iterdir())) - before) > OF_A_USER:
             if time.monotonic() > until_s:
@@ -299,7 +300,7 @@ def decoded_environments(scene: Scene) -> Complaints:
 
 def endless_output(scene: Scene) -> Complaints:
     """T9l: of what somebody follows."""
-    words = ("sh", "-c", "truncate -s 2G /dev/stdout; sleep 600")
+    words = ("sh", "-c", "head -c 1100M /dev/zero; sleep 600")
     with scene.client(scene.people.ann) as client:
         job = client.submit(scene.draft(*words, interaction=Interaction.STREAM, output="")).id
         until_s = time.monotonic() + 2 * WAIT_S
@@ -307,16 +308,16 @@ def endless_output(scene: Scene) -> Complaints:
             time.sleep(0.1)
         if client.jobs(Jobs()):
             client.cancel([job])
-            yield "SPOOL_BYTES_MAX: a task prints without end"
+            yield "STREAM_BYTES_MAX: a task prints without end"
         [outcome] = client.wait([job])
-    if outcome.cause == "failed" and "SPOOL_BYTES_MAX" not in outcome.message:
+    if outcome.cause == "failed" and "STREAM_BYTES_MAX" not in outcome.message:
         yield str(outcome)
 
 
 FLOODS: tuple[Flood, ...] = (
     nested_values, many_ids, ids_of_many_requests, long_patterns, many_connections,
     connections_of_several, fast_connections, fast_requests, many_waits, silence,
-    passed_descriptors, kept_descriptors, lingering_descriptors, long_frame_before_hello,
+    passed_descriptors, kept_inputs, lingering_descriptors, long_frame_before_hello,
     unfinished_frames, unread_answers, many_jobs, large_jobs, large_environment,
     decoded_environments, endless_output,
 )  # fmt: skip

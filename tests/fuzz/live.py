@@ -39,7 +39,6 @@ from iriai.model.bounds import decoded
 from iriai.model.problem import Problem
 from iriai.model.token_text import TokenKind, parse_token
 from iriai.protocol.messages.gossip import ToDirectory, ToMembership
-from iriai.protocol.messages.output import ToOutput
 from iriai.protocol.messages.rpc import ToInquiry
 from iriai.protocol.messages.scheduling import (
     BetweenClusters,
@@ -48,6 +47,7 @@ from iriai.protocol.messages.scheduling import (
     ToNode,
     ToSuccession,
 )
+from iriai.protocol.messages.streams import ToStreams
 from iriai.system.frames import FrameReader, frame
 from iriai.wire.greetings import (
     LINK_VERSION,
@@ -96,7 +96,7 @@ _TO_PARTS: dict[str, Any] = {
     "directory": ToDirectory,
     "succession": ToSuccession,
     "inquiry": ToInquiry,
-    "output": ToOutput,
+    "streams": ToStreams,
 }
 Session = Iterator[Callable[[bytes], None]]
 """Gives what sends one input on one connection, for as long as that lasts."""
@@ -311,7 +311,7 @@ ENTRANCES: tuple[tuple[str, str, Any, Any], ...] = (
     ("E5", "greetings of members", greeter, hostile(GreetingFrame)),
     ("E6", "links", linked, hostile(LinkFrame, 0.3, 0.02)),
     ("E7", "what links carry", linked, _envelopes),
-    ("E7", "inquiries", linked, partial(_envelopes, parts=("inquiry", "output"))),
+    ("E7", "inquiries", linked, partial(_envelopes, parts=("inquiry", "streams"))),
     ("E8", "circuits", linked, hostile(Carry | Credit | CarryOver, 0.3, 0.02)),
     (
         "E3",

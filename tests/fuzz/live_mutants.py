@@ -44,7 +44,7 @@ LIVE: dict[str, LiveMutant] = {
         "silent ones give way", port_floods.silent_connections
     ),
     "T9f: descriptors beside a frame": LiveMutant("descriptors", floods.passed_descriptors),
-    "T9f: descriptors of jobs": LiveMutant("descriptors_per_user", floods.kept_descriptors),
+    "T9f: inputs of jobs": LiveMutant("descriptors_per_user", floods.kept_inputs),
     "T9f: descriptors that linger": LiveMutant(
         "closing that takes long", floods.lingering_descriptors
     ),

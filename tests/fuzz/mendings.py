@@ -98,10 +98,6 @@ def _fail(*_: Any, **__: Any) -> None:
     raise ZeroDivisionError("a mistake of ours")
 
 
-def _handler_itself(_self: Any, _address: str, handler: Any) -> Any:
-    return handler
-
-
 def _all_parts(item: Any) -> Iterator[Any]:
     yield item
 
@@ -109,15 +105,15 @@ def _all_parts(item: Any) -> Iterator[Any]:
 TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
     "nesting": (Patch("iriai.model.bounds", "decoded", _raw),),
     "environment": (
-        Patch("iriai.daemon.requests.jobs.submission", "ENVIRONMENT_BYTES_MAX", HUGE),
-        Patch("iriai.daemon.requests.jobs.submission", "ARGUMENT_BYTES_MAX", HUGE),
-        Patch("iriai.daemon.requests.jobs.submission", "ENVIRONMENT_VARIABLES_MAX", HUGE),
+        Patch("iriai.jobs.drafts", "ENVIRONMENT_BYTES_MAX", HUGE),
+        Patch("iriai.jobs.drafts", "ARGUMENT_BYTES_MAX", HUGE),
+        Patch("iriai.jobs.drafts", "ENVIRONMENT_VARIABLES_MAX", HUGE),
     ),
     "orders in several messages": (
         Patch("iriai.daemon.tasks.launcher_client", "LAUNCH_BYTES_MAX", HUGE),
         Patch("iriai.daemon.tasks.launcher_client", "TEMPLATE_BYTES_MAX", HUGE),
     ),
-    "ids of a request": (Patch("iriai.daemon.requests.jobs.selection", "IDS_MAX", HUGE),),
+    "ids of a request": (Patch("iriai.jobs.selection", "IDS_MAX", HUGE),),
     "slices": (
         Patch("iriai.daemon.server.request_scheduling", "TURN_S", LONG_S),
         Patch("iriai.daemon.server.request_scheduling", "TURN_ALONE_S", LONG_S),
@@ -148,8 +144,8 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
     "requests of strangers": (
         Patch(
             "iriai.daemon.requests.cluster.unauthenticated",
-            "UnauthenticatedClients._limited",
-            _handler_itself,
+            "UnauthenticatedClients._check_rate",
+            _nothing,
         ),
     ),
     "descriptors": (
@@ -170,19 +166,19 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
         Patch("iriai.launcher.environment.environment", "_KEPT_BYTES_MAX", HUGE),
     ),
     "names of texts": (
-        Patch("iriai.daemon.payloads.chunking", "DIGEST", re.compile(".*", re.DOTALL)),
-        Patch("iriai.daemon.payloads.chunking", "TEXT_BYTES_MAX", HUGE),
+        Patch("iriai.links.text_pieces", "DIGEST", re.compile(".*", re.DOTALL)),
+        Patch("iriai.links.text_pieces", "TEXT_BYTES_MAX", HUGE),
     ),
     SMALL: (
-        Patch("iriai.daemon.net.mesh", "UNFINISHED_BYTES_MAX", 4 * MIB),
+        Patch("iriai.links.core", "UNFINISHED_BYTES_MAX", 4 * MIB),
         Patch("iriai.daemon.payloads.remote_payloads", "TEXTS_BYTES_MAX", 4 * MIB),
     ),
-    "unfinished frames of links": (Patch("iriai.daemon.net.mesh", "UNFINISHED_BYTES_MAX", HUGE),),
+    "unfinished frames of links": (Patch("iriai.links.core", "UNFINISHED_BYTES_MAX", HUGE),),
     "texts of a sender": (
         Patch("iriai.daemon.payloads.remote_payloads", "TEXTS_BYTES_MAX", HUGE),
         Patch("iriai.daemon.payloads.remote_payloads", "IN_ALL_BYTES_MAX", HUGE),
     ),
-    "messages a second": (Patch("iriai.daemon.net.link", "MESSAGES_PER_S_MAX", HUGE),),
+    "messages a second": (Patch("iriai.links.session", "MESSAGES_PER_S_MAX", HUGE),),
     "signatures checked": (
         Patch("iriai.protocol.directory.checks", "Checks.may_check", _true),
         Patch("iriai.protocol.misbehaviour", "RateLimit.takes", _true),
@@ -190,7 +186,7 @@ TAKEN_OUT: dict[str, tuple[Patch, ...]] = {
     "consents of a user": (Patch("iriai.identity.trust.consents", "OF_USER_MAX", HUGE),),
     "lifetime of a consent": (Patch("iriai.identity.trust.consents", "LIFETIME_S_MAX", 1e11),),
     "wrong signatures": (Patch("iriai.protocol.directory.checks", "Checks.note_wrong", _nothing),),
-    "size of output": (Patch("iriai.launcher.tasks.limit_monitor", "SPOOL_BYTES_MAX", HUGE),),
+    "size of output": (Patch("iriai.daemon.tasks.task_streams", "STREAM_BYTES_MAX", HUGE),),
     "ends of tasks": (Patch("iriai.launcher.tasks.task", "RunningTask.exit", _fail),),
     "tokens of a user": (
         Patch("iriai.identity.storage.join_tokens", "TOKENS_OF_USER_MAX", HUGE),

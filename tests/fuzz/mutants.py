@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from iriai.broker.usage.claimed_use import ClaimedUse
+from iriai.broker.intake.reports import ClaimedUse
 from iriai.classad import parser
 from iriai.model import name_pattern
 from iriai.protocol.messages.scheduling import Counted, End, Message, Renew

@@ -9,9 +9,9 @@ from contextlib import ExitStack, suppress
 
 import msgspec
 
-from iriai.daemon.payloads.chunking import pieces
-from iriai.daemon.payloads.payload_store import digest_of
+from iriai.links.text_pieces import pieces
 from iriai.model.problem import Problem
+from iriai.model.text_digest import digest_of
 from iriai.protocol.messages.entries import EntryKind
 from iriai.system.frames import frame
 from iriai.wire.joining import AskAuthority, GrantConsent, MakeToken

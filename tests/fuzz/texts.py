@@ -18,7 +18,7 @@ from iriai.client.directives.option import Surroundings
 from iriai.client.directives.reading import translate
 from iriai.config.cluster_part import parse_cluster_configuration
 from iriai.config.reader import parse_configuration
-from iriai.daemon.tasks.spool_cleanup import attempt_of
+from iriai.daemon.tasks.spool import attempt_of
 from iriai.identity.certificates.authority import Authority
 from iriai.identity.documents.cluster_document import document_body, read_cluster_document
 from iriai.identity.documents.operator_key import OperatorKey
@@ -266,7 +266,7 @@ def _written_by_iriai() -> list[Entrance]:
             "names in the spool",
             _text_maker(spool_names, ("9" * 5000, ".", "-", "/", "\0")),
             lambda content: void(attempt_of(_text(content))),
-            ("iriai.daemon.tasks.spool_cleanup",),
+            ("iriai.daemon.tasks.spool",),
         ),
     ]
 

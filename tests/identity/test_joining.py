@@ -20,10 +20,11 @@ from iriai.identity.documents.operator_roster import open_authority
 from iriai.identity.documents.revocation import Ejection
 from iriai.identity.documents.signed_document import DocumentKind
 from iriai.identity.enrolment.bootstrap import enter_cluster, found_cluster
-from iriai.identity.storage.cluster_files import ClusterFiles, SeedMember, bundle_of
+from iriai.identity.storage.cluster_files import ClusterFiles, bundle_of
 from iriai.identity.storage.join_tokens import IssuedToken, digest_of
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed, Problem, Refused, UsageProblem
+from iriai.model.seed import Seed
 from iriai.model.token_text import RANDOM_BYTES, Token, TokenKind
 from iriai.wire.joining import Joined
 
@@ -93,7 +94,7 @@ class Lab:
         enrolment = Enrolment.begin(name)
         joined = self.join(token, enrolment)
         paths = StatePaths(str(self.directory / name))
-        enter_cluster(paths, enrolment, token, joined, [SeedMember("ume", ("ume:6174",))])
+        enter_cluster(paths, enrolment, token, joined, [Seed("ume", ("ume:6174",))])
         return ClusterState(paths.cluster, self.clock)
 
     def authority(self) -> Authority:

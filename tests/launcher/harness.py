@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import itertools
 import os
 import pwd
@@ -13,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ from iriai.launcher.contract.messages import (
     Sampled,
     Spawned,
     StartOrder,
+    StreamEnds,
     Template,
     ToLauncher,
 )
@@ -92,6 +93,9 @@ class Link:
         self._socket.settimeout(WAIT_S)
         self._socket.connect(str(path))
         self._received = b""
+        self._descriptors: list[int] = []
+        self.ends: dict[AttemptId, dict[str, int]] = {}
+        """Our ends of the streams of tasks, by kind."""
         self.spawned: dict[AttemptId, Alive] = {}
         self.exits: dict[AttemptId, Exit] = {}
         self.sampled: list[Sampled] = []
@@ -100,13 +104,8 @@ class Link:
         """The kinds of messages, in order."""
         self.welcome: Attached | None = None
 
-    def send(self, message: ToLauncher, descriptors: tuple[int, ...] = ()) -> None:
-        content = msgspec.msgpack.encode(message)
-        frame = len(content).to_bytes(4, "big") + content
-        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-        sent = self._socket.sendmsg([frame], ancillary if descriptors else [])
-        if sent < len(frame):  # to send nothing would fail where the launcher has closed already
-            self._socket.sendall(frame[sent:])
+    def send(self, message: ToLauncher) -> None:
+        self.send_at_once(message)
 
     def send_at_once(self, *messages: ToLauncher) -> None:
         """Send several messages that the launcher finds together."""
@@ -132,7 +131,8 @@ class Link:
         """Take in the next message; None: the connection was closed."""
         while len(self._received) < 4 or len(self._received) < 4 + self._size:
             try:
-                piece = self._socket.recv(1 << 20)
+                piece, descriptors, _, _ = socket.recv_fds(self._socket, 1 << 20, 253)
+                self._descriptors += descriptors
             except ConnectionResetError:
                 return None
             if not piece:
@@ -147,6 +147,10 @@ class Link:
                 self.unfit[message.attempt] = message
             case Attached():
                 self.welcome = message
+            case StreamEnds():
+                for owner, kinds in message.attempts:
+                    own, self._descriptors[: len(kinds)] = self._descriptors[: len(kinds)], []
+                    self.ends[owner] = dict(zip(kinds, own, strict=True))
             case Spawned():
                 self.spawned.update({alive.attempt: alive for alive in message.started})
             case Exited():
@@ -167,7 +171,20 @@ class Link:
         self.until(lambda: wanted in self.spawned, f"the start of {wanted}")
         return self.spawned[wanted].pid
 
+    def printed(self, of: AttemptId, kind: str = "out") -> str:
+        """All that a task has printed, once it is over."""
+        self.exit_of(of)
+        descriptor, pieces = self.ends[of][kind], []
+        with suppress(OSError):  # of a terminal that no process has open any more
+            while piece := os.read(descriptor, 1 << 16):
+                pieces.append(piece)
+        return b"".join(pieces).decode()
+
     def close(self) -> None:
+        for ends in self.ends.values():
+            for descriptor in ends.values():
+                os.close(descriptor)
+        self.ends.clear()
         self._socket.close()
 
 
@@ -354,15 +371,11 @@ def launch(
     script: bytes = b"",
     stdin: bytes = b"",
     gpu_ids: tuple[int, ...] = (),
-    descriptors: tuple[int, ...] = (),
 ) -> None:
     """Order tasks of one template."""
     template = Template(spec, msgspec.msgpack.encode(environment or {}), script, stdin)
-    orders = tuple(
-        StartOrder(each, 0, gpu_ids, 1 if position < len(descriptors) else 0)
-        for position, each in enumerate(attempts)
-    )
-    link.send(Launch((template,), orders), descriptors)
+    orders = tuple(StartOrder(each, 0, gpu_ids) for each in attempts)
+    link.send(Launch((template,), orders))
 
 
 class Lab:

@@ -36,7 +36,7 @@ def launch(
 ) -> None:
     since_s = steady_s() if leased_s is None else leased_s
     template = Template(machine.spec(*command), ENVIRONMENT)
-    orders = tuple(StartOrder(each, 0, (), 0, lease_s, since_s) for each in attempts)
+    orders = tuple(StartOrder(each, 0, (), lease_s, since_s) for each in attempts)
     link.send(Launch((template,), orders))
 
 

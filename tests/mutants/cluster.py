@@ -16,9 +16,10 @@ from iriai.protocol.ledger.ledger_sync import LedgerSync
 from iriai.protocol.messages.effects import MembersChanged, UsageForgotten
 from iriai.protocol.messages.members import MemberState
 from iriai.protocol.rpc.inquiries import Inquiries
-from iriai.sim.faults import lying_peers, lying_world
 from iriai.sim.world.keyed_signatures import KeyedVerifier
 from tests.mutants.mutants import Patch, around, instead
+from tests.sim.lying import peers as lying_peers
+from tests.sim.lying import world as lying_world
 
 
 def _only_the_first(whole: Any, member: ClusterMember, entries: Any, now: Any) -> Any:

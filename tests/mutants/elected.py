@@ -11,12 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 from iriai.broker.intake.sessions import Sessions
+from iriai.broker.state.reserved_heads import ReservedHeads
 from iriai.home.request_publisher import RequestPublisher
 from iriai.machine.core import Machine
 from iriai.node.admission import Admission
+from iriai.node.core import Node
 from iriai.node.offer_builder import Capabilities
 from iriai.node.settings import admit_everybody
-from iriai.protocol.messages.scheduling import AskBroker, BrokerIs
+from iriai.protocol.messages.effects import Send
+from iriai.protocol.messages.scheduling import AskBroker, BrokerIs, Counted
 from tests.mutants.mutants import Patch, around, instead, lost_message, nothing
 
 
@@ -26,6 +29,12 @@ def _still_good(whole: Any, capabilities: Capabilities, capability: Any) -> floa
         capabilities._outstanding[capability.slot] = capability
         capabilities._minted_s[capability.slot] = minted_s
     return minted_s
+
+
+def _counters_first(whole: Any, node: Node, now: Any) -> Any:
+    return sorted(
+        whole(node, now), key=lambda e: not (type(e) is Send and type(e.message) is Counted)
+    )
 
 
 def _judges_nobody(whole: Any, admission: Admission, run: Any, wall_s: float) -> Any:
@@ -49,6 +58,14 @@ ELECTED: dict[str, tuple[Patch, int]] = {
         3,
     ),
     "a capability is taken twice": (around(Capabilities, "redeem", _still_good), 14),
+    "a node sends its counters before its report": (
+        around(Node, "end_turn", _counters_first),
+        50239,
+    ),
+    "a new broker keeps places for jobs that do not wait": (
+        instead(ReservedHeads, "withdraw_absent", nothing),
+        50253,
+    ),
     "a new broker waits for ever": (
         instead(Sessions, "is_complete", lambda self, _now_s: self.until_s < 0.0),
         1,

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.sim.faults import lying_peers
 from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails
-from iriai.sim.faults.trusting import with_trust
 from tests.mutants.cluster import CLUSTER
 from tests.mutants.elected import ELECTED
+from tests.mutants.links import LINKS
 from tests.mutants.lying import LYING
 from tests.mutants.mutants import MUTANTS
+from tests.mutants.output import OUTPUT
 from tests.mutants.parted import PARTED
+from tests.mutants.told import TOLD
+from tests.sim import link_stories, output_stories
+from tests.sim.lying import peers as lying_peers
+from tests.sim.trusting import with_trust
 
 pytestmark = pytest.mark.long
 
@@ -75,6 +79,14 @@ def test_a_mutant_is_found_where_there_are_several_clusters(name, monkeypatch):
     assert found, f"no seed up to {SEEDS} finds it"
 
 
+@pytest.mark.parametrize("name", TOLD)
+def test_a_mutant_is_found_in_what_users_are_told_of_their_jobs(name, monkeypatch):
+    patch, known = TOLD[name]
+    patch(monkeypatch)
+    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+
+
 @pytest.mark.parametrize("name", LYING)
 def test_a_mutant_is_found_where_a_member_lies(name, monkeypatch):
     patch, known = LYING[name]
@@ -90,3 +102,19 @@ def test_a_mutant_is_found_in_what_a_machine_makes_of_its_cluster(name, monkeypa
     patch(monkeypatch)
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
     assert any(world_fails(seed) for seed in seeds), f"no seed up to {SEEDS} finds it"
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_a_mutant_is_found_where_machines_make_links(name, monkeypatch):
+    patch, known = LINKS[name]
+    patch(monkeypatch)
+    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    assert any(link_stories.fails(seed) for seed in seeds), f"no seed up to {SEEDS} finds it"
+
+
+@pytest.mark.parametrize("name", OUTPUT)
+def test_a_mutant_is_found_in_how_output_comes_to_its_home(name, monkeypatch):
+    patch, known = OUTPUT[name]
+    patch(monkeypatch)
+    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    assert any(output_stories.fails(seed) for seed in seeds), f"no seed up to {SEEDS} finds it"

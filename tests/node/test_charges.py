@@ -18,7 +18,7 @@ from iriai.protocol.messages.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.messages.scheduling import Acknowledge, Idle, Run
+from iriai.protocol.messages.scheduling import Acknowledge, Counted, Idle, Run
 from tests.node.lone_node import LoneNode, exited
 from tests.support.told import NOTHING_TOLD, WALL_S, attempt, instant, only, spec
 
@@ -170,3 +170,12 @@ def test_the_first_report_tells_everything_later_ones_what_changed():
     assert (
         running.ends_in_s == 60.0 + 10.0 + 5.0 - 30.0
     )  # limit, grace, slack, less what has passed
+
+
+def test_a_whole_report_comes_before_its_counters():
+    """A new broker refuses the counters of a machine whose size it does not know."""
+    node = LoneNode()
+    node.run()
+    node.tell(exited())
+    node.node.resend_report()
+    assert [type(each) for each in node.settle().broker] == [Idle, Counted]

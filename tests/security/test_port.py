@@ -12,8 +12,8 @@ import pytest
 
 from iriai.client import Client
 from iriai.config.limits import LimitsSection
-from iriai.daemon.net.acceptor import UNAUTHENTICATED
 from iriai.daemon.requests.cluster.unauthenticated import FRAME_BYTES_MAX, RATE_OF_SOURCE
+from iriai.links.admission import UNAUTHENTICATED
 from iriai.model.token_text import TokenKind, parse_token
 from iriai.protocol.messages.entries import EntryKind
 from iriai.wire.joining import (

@@ -74,7 +74,7 @@ def test_more_that_are_slow_to_close_than_threads_that_wait_do_not_stay_open(
         for _ in range(THREADS_MAX // 4 + 2):
             with bad_client(undisturbed, people.eve) as eve:
                 eve.greet()
-                pass_lingering(eve.socket, 4, stack)
+                pass_lingering(eve.socket, 4, stack, undisturbed.pid("daemon"))
         with undisturbed.client(people.bob) as client:
             assert client.jobs() is not None
         until(lambda: len(list(own.iterdir())) < before + THREADS_MAX // 2, "their end")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from iriai.model.job import Interaction
 from iriai.model.problem import ExitCode, Problem, Refused
 from iriai.wire.changes import IDS_MAX, Alter, Cancel, Hold
 from iriai.wire.codec import request_frame
@@ -129,7 +130,7 @@ def test_connections_that_say_nothing(undisturbed: Installation, people: People)
 
 
 def test_descriptors_beside_an_unfinished_frame(undisturbed: Installation, people: People):
-    """T9f: a request takes one; who passes more is cut off, and they are closed."""
+    """T9f: no request takes any; who passes some is cut off, and they are closed."""
     before = descriptors_of(undisturbed)
     with bad_client(undisturbed, people.eve) as eve, Path(os.devnull).open("rb") as null:
         eve.greet()
@@ -143,21 +144,22 @@ def test_descriptors_beside_an_unfinished_frame(undisturbed: Installation, peopl
     until(lambda: descriptors_of(undisturbed) <= before, "what was passed to be closed")
 
 
-def test_descriptors_of_jobs_that_wait(undisturbed: Installation, people: People):
+def test_inputs_of_jobs_that_wait(undisturbed: Installation, people: People):
     """T9f: so many for each user, given back with the job."""
-    with undisturbed.client(people.bob) as client, Path(os.devnull).open("rb") as null:
-        draft = undisturbed.draft("true", held=True, cwd="/tmp")
-        held = [client.submit(draft, null.fileno()).id for _ in range(3)]
+    with undisturbed.client(people.bob) as client:
+        draft = undisturbed.draft("true", held=True, cwd="/tmp", interaction=Interaction.STREAM)
+        held = [client.submit(draft, takes_input=True).id for _ in range(3)]
         with pytest.raises(Refused) as refused:
-            client.submit(draft, null.fileno())
+            client.submit(draft, takes_input=True)
         assert "descriptors_per_user in [limits]" in refused.value.hint
         client.cancel(held)
-        until(lambda: can_submit(undisturbed, people.bob, null.fileno()), "room for another")
+        until(lambda: can_submit(undisturbed, people.bob), "room for another")
 
 
-def can_submit(installation: Installation, person: TestPerson, descriptor: int) -> bool:
+def can_submit(installation: Installation, person: TestPerson) -> bool:
     with installation.client(person) as client:
-        job = client.submit(installation.draft("true", held=True, cwd="/tmp"), descriptor).id
+        draft = installation.draft("true", held=True, cwd="/tmp", interaction=Interaction.STREAM)
+        job = client.submit(draft, takes_input=True).id
         client.cancel([job])
     return True
 

@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
+from iriai.model.history import HistoryRow
 from iriai.store import Store, schema
-from iriai.store.reading import HistoryRow
 from tests.store.records import ANN, accepted, finished, result
 
 LATER = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from iriai.model.history import Selection
 from iriai.model.problem import NotFound
 from iriai.model.state import EndCause
-from iriai.store.reading import Selection
 from tests.store.records import ANN, BOB, NOW, accepted, event, finished, result, spec
 
 

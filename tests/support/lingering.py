@@ -1,6 +1,7 @@
 """A descriptor that takes as long to be closed as whoever made it likes."""
 
 import os
+import signal
 import socket
 import struct
 from contextlib import ExitStack
@@ -24,13 +25,20 @@ def lingering() -> tuple[int, socket.socket]:
         return ours.detach(), other
 
 
-def pass_lingering(connection: socket.socket, count: int, others: ExitStack) -> None:
+def pass_lingering(
+    connection: socket.socket, count: int, others: ExitStack, taker_pid: int
+) -> None:
     """Pass so many beside a frame that does not end; `others` closes their other ends.
 
-    Whoever takes them in has the last copies, and so is who waits.
+    Whoever takes them in has the last copies, and so is who waits: the process `taker_pid` is
+    stopped until they are closed here.
     """
     slow = [lingering() for _ in range(count)]
-    socket.send_fds(connection, [b"\0\0"], [descriptor for descriptor, _ in slow])
-    for descriptor, other in slow:
-        os.close(descriptor)
-        others.enter_context(other)
+    os.kill(taker_pid, signal.SIGSTOP)
+    try:
+        socket.send_fds(connection, [b"\0\0"], [descriptor for descriptor, _ in slow])
+        for descriptor, other in slow:
+            os.close(descriptor)
+            others.enter_context(other)
+    finally:
+        os.kill(taker_pid, signal.SIGCONT)

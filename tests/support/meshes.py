@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from random import Random
 
-from iriai.daemon.net.address_book import AddressBook
 from iriai.daemon.net.credentials import Credentials
+from iriai.daemon.net.link import MachineLink
 from iriai.daemon.net.mesh import Listener, Mesh
-from iriai.daemon.payloads.payload_store import PayloadStore
+from iriai.jobs.payloads import PayloadStore
+from iriai.links.address_book import AddressBook
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
 from iriai.protocol.messages.gossip import Probe
 from iriai.protocol.messages.members import Member, MemberState
@@ -83,9 +84,16 @@ class Meshed:
             if isinstance(event, LinkUp | LinkDown)
         ]
 
+    def link_with(self, other: str) -> MachineLink:
+        """The link with another machine."""
+        session = self.mesh.core.peers[other].link
+        assert session is not None
+        return self.mesh._links[session]
+
     def is_linked(self, *others: str) -> bool:
         """Whether there is a link with each of these."""
-        return all(self.mesh.is_up(other) for other in others)
+        peers = self.mesh.core.peers
+        return all(other in peers and peers[other].link for other in others)
 
 
 class Meshes:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 
-from iriai.daemon.net.link import NETWORK, MachineLink
-from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
+from iriai.daemon.net.link import MachineLink
+from iriai.jobs.payloads import PayloadStore
+from iriai.links.session import LinkSession
 from iriai.protocol.membership.cluster_core import OF_PEERS, ClusterCore
 from iriai.protocol.messages.effects import Delivered, Effect, Part, Send, Wake, WakeAt
 from iriai.protocol.messages.members import Member, MemberState
@@ -28,9 +29,9 @@ class Wire:
     """One end of a connection in memory: a `FrameStream`."""
 
     unsent_bytes_max = 0
+    is_at_fault = False
 
     def __init__(self, loop: VirtualLoop, counted: Counter[str]) -> None:
-        self.descriptors: list[int] = []
         self.is_closed = False
         self.is_cut = False
         """Whether what is said here arrives nowhere."""
@@ -45,7 +46,7 @@ class Wire:
     ) -> None:
         self._on_frames, self._on_close = on_frames, on_close
 
-    def write(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
+    def write(self, data: bytes) -> None:
         payloads = FrameReader().feed(data)
         self._counted["bytes"] += len(data)
         for payload in payloads:
@@ -95,7 +96,8 @@ class QuietMachine:
         """There is a connection to another machine."""
         payloads = PayloadStore(dict[str, bytes]().__getitem__)
         self.wires[other] = wire
-        self.links[other] = MachineLink(wire, other, self, payloads, PassedDescriptors(), NETWORK)
+        session = LinkSession(other, self._loop.clocks("").steady_s)
+        self.links[other] = MachineLink(wire, session, self, payloads)
 
     def delivered(self, link: MachineLink, part: Part, message: object) -> None:
         if part in OF_PEERS:

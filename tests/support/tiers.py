@@ -16,9 +16,9 @@ import pytest
 TESTS = Path(__file__).resolve().parent.parent
 CHECKED = frozenset(
     [
-        *("architecture", "broker", "classad", "cli", "client", "config", "golden", "home"),
-        *("identity", "machine", "model", "mutants", "node", "plugins", "policy", "protocol"),
-        *("sim", "store", "system"),
+        *("architecture", "broker", "classad", "cli", "client", "cluster", "config", "golden"),
+        *("home", "identity", "jobs", "links", "machine", "model", "mutants", "node", "plugins"),
+        *("policy", "protocol", "reports", "sim", "store", "system"),
     ]
 )
 """Folders of tests that need no process of iriai: pure packages, and those below them."""

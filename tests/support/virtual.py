@@ -10,7 +10,6 @@ from iriai.config.reader import Configuration
 from iriai.home.job import JobState
 from iriai.machine.checks import check_stored
 from iriai.machine.core import Machine, Turn
-from iriai.machine.monotonic_checks import MonotonicChecks
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
@@ -22,6 +21,7 @@ from iriai.sim.world.launcher_model import LauncherModel
 from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
 from iriai.sim.world.store_model import StoreModel
 from iriai.sim.world.work import SUCCESS, Work, Works
+from tests.support.monotonic_checks import MonotonicChecks
 
 HOME = "ume"
 TURNS_MAX = 200_000

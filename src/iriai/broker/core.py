@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from iriai.broker.health.failure_attribution import FailureAttribution
-from iriai.broker.intake.reports import JobRequests, NodeReports
+from iriai.broker.intake.reports import ClaimedUse, JobRequests, NodeReports
 from iriai.broker.intake.sessions import Sessions
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.scheduling.explain import explain, never_runs
@@ -22,7 +22,6 @@ from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.scheduling.start_estimates import estimated_starts
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.state import BrokerSettings, BrokerState, Federate, OtherClusters
-from iriai.broker.usage.claimed_use import ClaimedUse
 from iriai.broker.usage.offpeak_publisher import OffpeakPublisher
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.ids import JobId
@@ -197,12 +196,12 @@ class Broker:
         sessions, now_s = self.sessions, now.steady_s
         effects: list[Effect] = [*self.offpeak.publish(self.state.machines, now_s)]
         effects += sessions.receipts()
-        effects += self._reports.drain()
-        if self._sends:
-            effects += self._sends
-            self._sends = []
+        for sends in (self._reports.effects, self._sends):
+            effects += sends
+            sends.clear()
         is_complete = sessions.is_complete(now_s)
         if not is_complete:
+            self.state.heads.withdraw_absent(self.state.queues.entries)
             effects += self._alarm.by(sessions.until_s)
         elif self._must_pass or self._cycle.is_unfinished or self.federation.must_pass:
             effects += self._pass(now)
@@ -212,7 +211,8 @@ class Broker:
             reasons = tuple(self.explain(job, now))
             effects.append(Send(job.home, Part.HOME, Explained(job, reasons)))
         self._explain_requests.clear()
-        if self.state.matching.follows_clock:
+        matches = self.state.matching.matches
+        if matches is not None and matches.follows_clock:
             effects += self._alarm.by(now_s + MINUTE_S - now.wall_s % MINUTE_S)
         driver = self._cycle.plan_driver
         wake_s = None if driver is None else driver.wake_s

@@ -10,6 +10,6 @@ with Client.connect() as client:
 from iriai.client.client import Client
 from iriai.client.connection import JobWait
 from iriai.client.job_builder import draft, encode_environment
-from iriai.client.transport import ConnectionLost
+from iriai.client.rpc_channel import ConnectionLost
 
 __all__ = ["Client", "ConnectionLost", "JobWait", "draft", "encode_environment"]

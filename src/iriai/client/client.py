@@ -17,10 +17,11 @@ from iriai.client.connection import (
     JobWait,
     OnLost,
     OnProgress,
+    OutputReader,
     candidate_directories,
     pieces,
 )
-from iriai.client.transport import ConnectionLost
+from iriai.client.rpc_channel import ConnectionLost, RpcChannel
 from iriai.model.paths import STATE_VARIABLE
 from iriai.model.problem import Problem, Unreachable
 from iriai.wire.changes import (
@@ -48,7 +49,6 @@ from iriai.wire.requests import (
     LogFile,
     Logs,
     Outcome,
-    OutputPiece,
     ReadOutput,
     Reasons,
     Show,
@@ -126,15 +126,17 @@ class Client:
 
     # --- submission ------------------------------------------------------------------------------
 
-    def submit(self, draft: JobDraft, descriptor: int | None = None) -> Submitted:
+    def submit(
+        self, draft: JobDraft, *, takes_input: bool = False, window: tuple[int, int] = (0, 0)
+    ) -> Submitted:
         """Submit a job; it is durable when this returns.
 
-        `descriptor` becomes the standard input of an interactive job, or its terminal. The caller
-        keeps its own copy.
+        With `takes_input`, the client of an interactive job sends its input, see `InputSender`;
+        `window` is the size of its terminal, rows and columns.
         """
-        body = Submit(draft, descriptors=0 if descriptor is None else 1)
+        body = Submit(draft, takes_input=takes_input, window=window)
         channel = self._connection.channel
-        return channel.finish(channel.begin(body, descriptor), Submitted)
+        return channel.finish(channel.begin(body), Submitted)
 
     def submit_many(self, drafts: Iterable[JobDraft]) -> list[Submitted | Problem]:
         """Submit many jobs, without waiting for each answer.
@@ -177,9 +179,14 @@ class Client:
             until = page.until_index
         return tuple(files)
 
-    def read_output(self, file: LogFile, kind: str, offset: int) -> OutputPiece:
-        """Return what the home has fetched of a task's output (`out` or `err`) from `offset` on."""
-        return self.ask(ReadOutput(file.task, file.attempt, kind, offset))
+    def output(self, file: LogFile, kind: str) -> OutputReader:
+        """Return a reader of a task's output, `out` or `err`, where `file.is_kept`."""
+        return OutputReader(self._connection, ReadOutput(file.task, file.attempt, kind, 0))
+
+    @property
+    def channel(self) -> RpcChannel:
+        """The requests and answers of the current connection."""
+        return self._connection.channel
 
     def shares(self) -> ShareTable:
         """Return the share of each account, by rights and as used."""

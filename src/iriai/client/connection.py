@@ -11,10 +11,9 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
-from iriai.client.rpc_channel import RpcChannel
-from iriai.client.transport import ConnectionLost, Transport
+from iriai.client.rpc_channel import ConnectionLost, RpcChannel, Transport
 from iriai.model.paths import (
     SOCKET_PATH_BYTES_MAX,
     STATE_VARIABLE,
@@ -24,13 +23,15 @@ from iriai.model.paths import (
 )
 from iriai.model.problem import NotAllowed, Unreachable, UsageProblem
 from iriai.wire.changes import IDS_MAX
-from iriai.wire.requests import Outcome, Progress, Wait, Waited
+from iriai.wire.requests import Outcome, OutputPiece, Progress, ReadOutput, Wait, Waited
 
 RETURN_WAIT_S = 30.0
 """How long a wait tolerates an offline daemon: a restart takes seconds, an upgrade some more."""
 RETRY_S = 0.1
 """Pause between attempts to reach an offline daemon."""
 _POLL_S = 3600.0
+WAIT_S = 10.0
+"""How long the home waits for new output; a terminal whose client is gone is closed later."""
 
 OnProgress = Callable[[Progress], None]
 OnLost = Callable[[], None]
@@ -126,6 +127,30 @@ class JobWait:
             time.sleep(min(RETRY_S, timeout_s))
             return
         self._begin()
+
+
+class OutputReader:
+    """Reads one output of a task of `run` from its home, which waits where nothing is new."""
+
+    def __init__(self, connection: Connection, first: ReadOutput) -> None:
+        self._connection = connection
+        self._first = first
+        self._asked: tuple[RpcChannel, int] | None = None
+        """The connection and number of the request that is not answered yet."""
+
+    def poll(self, offset: int) -> OutputPiece | None:
+        """Return what follows `offset`; None if nothing has come yet. Raises `ConnectionLost`."""
+        channel = self._connection.channel
+        if self._asked is None or self._asked[0] is not channel:
+            self._asked = channel, channel.begin(replace(self._first, offset=offset, wait_s=WAIT_S))
+        piece = channel.poll(self._asked[1], OutputPiece, 0.0)
+        if piece is not None:
+            self._asked = None
+        return piece
+
+    def read(self, offset: int, wait_s: float = 0.0) -> OutputPiece:
+        """Return what follows `offset`, at once or after `wait_s`. Raises `ConnectionLost`."""
+        return self._connection.channel.ask(replace(self._first, offset=offset, wait_s=wait_s))
 
 
 def pieces(names: tuple[str, ...], most: int) -> Iterator[tuple[str, ...]]:

@@ -14,8 +14,7 @@ import time
 
 from msgspec.structs import replace
 
-from iriai.client.rpc_channel import RpcChannel
-from iriai.client.transport import READ_BYTES, Transport
+from iriai.client.rpc_channel import READ_BYTES, RpcChannel, Transport
 from iriai.model.problem import Problem, Refused, Unreachable, UsageProblem
 from iriai.model.token_text import Token
 from iriai.model.units import format_duration

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from iriai.client.transport import ConnectionLost
+from iriai.client.rpc_channel import ConnectionLost
 from iriai.wire.requests import OutputPiece
 
 
@@ -62,12 +62,10 @@ PAUSE_MIN_S = 0.001
 PAUSE_MAX_S = 0.05
 """Longest pause without new data: not noticeable, and cheap."""
 
-ASK_S = 0.1
-"""Pause between two requests for output of another machine when there is nothing new."""
+ASK_S = 1.0
+"""How long the home waits for the rest of output from another machine, before it is asked again."""
 
 Sink = Callable[[bytes], None]
-ReadPiece = Callable[[int], OutputPiece]
-"""Returns the output that follows so many bytes."""
 OnProblem = Callable[[str], None]
 
 
@@ -109,10 +107,14 @@ class FollowedFile:
             self._sink(data)
         return bool(data)
 
-    def finish(self) -> None:
-        """Pass everything up to the end to the sink, and close the file."""
+    def catch_up(self) -> None:
+        """Pass all that is there now to the sink."""
         while self.advance():
             pass
+
+    def finish(self) -> None:
+        """Pass everything up to the end to the sink, and close the file."""
+        self.catch_up()
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -127,48 +129,73 @@ class Followed(Protocol):
     def advance(self) -> bool:
         """Copy new data; return whether there was any."""
 
+    def catch_up(self) -> None:
+        """Copy all that is there now."""
+
     def finish(self) -> None:
         """Copy everything up to the end."""
 
 
-class FetchedOutput:
-    """Output of a task on another machine, as far as its home has fetched it."""
+class KeptOutput(Protocol):
+    """Returns output that follows an offset."""
 
-    def __init__(self, read: ReadPiece, sink: Sink, on_problem: OnProblem, offset: int = 0) -> None:
-        """`read` asks the home for output; `on_problem` receives the reason if the rest is lost."""
+    def poll(self, offset: int) -> OutputPiece | None:
+        """Return what has come; None if nothing has."""
+
+    def read(self, offset: int, wait_s: float = 0.0) -> OutputPiece:
+        """Return what there is, at once or after `wait_s`."""
+
+
+class FetchedOutput:
+    """Output of a task that its home keeps, and answers for."""
+
+    def __init__(
+        self, kept: KeptOutput, sink: Sink, on_problem: OnProblem, offset: int = 0
+    ) -> None:
+        """`on_problem` receives the reason if the rest is lost."""
         self.offset = offset
         self.users = 1
         self._on_problem = on_problem
-        self._read = read
+        self._kept = kept
         self._sink = sink
+        self._is_at_end = False
         self._next_s = 0.0
 
     def advance(self) -> bool:
-        """Copy new data; asks the home ten times a second, or at once if there is more."""
-        if time.monotonic() < self._next_s:
+        """Copy what has come."""
+        if self._is_at_end or time.monotonic() < self._next_s:
             return False
         try:
-            return self._write_piece(self._read(self.offset))
+            piece = self._kept.poll(self.offset)
         except ConnectionLost:
             return False  # the wait for the job detects this too
+        if piece is None:
+            return False
+        if not piece.content:  # it waited for long, or too many wait
+            self._next_s = time.monotonic() + PAUSE_MAX_S
+        return self._write_piece(piece)
+
+    def catch_up(self) -> None:
+        """Copy what there is now; raise `ConnectionLost`."""
+        while self._write_piece(self._kept.read(self.offset)):
+            pass
 
     def finish(self) -> None:
         """Copy everything up to the end as it arrives; raise `ConnectionLost`."""
         while True:
-            piece = self._read(self.offset)
+            piece = self._kept.read(self.offset)
+            while not (piece.content or piece.is_complete):
+                piece = self._kept.read(self.offset, ASK_S)
             if not self._write_piece(piece):
-                if piece.is_complete:
-                    if piece.problem:
-                        self._on_problem(piece.problem)
-                    return
-                time.sleep(ASK_S)
+                if piece.problem:
+                    self._on_problem(piece.problem)
+                return
 
     def _write_piece(self, piece: OutputPiece) -> bool:
         self.offset += len(piece.content)
+        self._is_at_end = piece.is_complete
         if piece.content:
             self._sink(piece.content)
-        else:
-            self._next_s = time.monotonic() + ASK_S
         return bool(piece.content)
 
 
@@ -192,12 +219,12 @@ class FollowedFiles:
         elif path:
             self._files[path] = FollowedFile(path, sink, self._offsets.get(path, 0), user)
 
-    def fetch(self, path: str, read: ReadPiece, sink: Sink, on_problem: OnProblem) -> None:
-        """Follow also output that the home fetches from the machine where `path` is."""
+    def fetch(self, path: str, kept: KeptOutput, sink: Sink, on_problem: OnProblem) -> None:
+        """Follow also output that the home keeps; `path` is its place, for which it is one."""
         if path in self._files:
             self._files[path].users += 1
         elif path:
-            self._files[path] = FetchedOutput(read, sink, on_problem, self._offsets.get(path, 0))
+            self._files[path] = FetchedOutput(kept, sink, on_problem, self._offsets.get(path, 0))
 
     def release(self, path: str) -> None:
         """Count one writer less of the file at `path`; after the last one, copy it to its end.
@@ -222,6 +249,11 @@ class FollowedFiles:
             moved |= file.advance()
         self.pause_s = PAUSE_MIN_S if moved else min(PAUSE_MAX_S, self.pause_s * 2)
         return moved
+
+    def catch_up(self) -> None:
+        """Copy what each file has now; raises `ConnectionLost` as `release` does."""
+        for file in self._files.values():
+            file.catch_up()
 
     def finish(self) -> None:
         """Copy each file to its end, and close it.

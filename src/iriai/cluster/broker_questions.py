@@ -6,7 +6,7 @@ know, and for each question of this machine exactly one `BrokerReplied` (docs/sp
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from iriai.model.instant import Instant
-from iriai.model.problem import FAMILIES, Problem, Refused
+from iriai.model.problem import Problem, Refused, problem_from
 from iriai.protocol.messages.candidates import ClusterPeer
 from iriai.protocol.messages.effects import Delivered, Effect, Inquired, InquiryOver, Wake
 from iriai.protocol.misbehaviour import Incidents
@@ -50,6 +50,12 @@ class BrokerReply(Generic[T]):
     problem: Problem | None = None
     missing: str = ""
     """Why there is neither."""
+
+    def checked(self) -> T | None:
+        """Return the answer, if there is one; raise the problem with the question."""
+        if self.problem is not None:
+            raise self.problem
+        return self.answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +204,35 @@ def question_in(
         return declined(Refused(OTHER_VERSION, f"the question cannot be read: {error}"))
 
 
+Answerer = Callable[[Any, Instant], Told]
+"""Answers a question as the broker; raises a `Problem`, which is sent instead."""
+
+
+def answer_of(
+    inquired: Inquired,
+    answerers: Mapping[type, Answerer],
+    name: str,
+    broker_at: str,
+    now: Instant,
+    *,
+    is_broker: bool,
+) -> Told:
+    """Return the answer to another machine's question, or why it is declined; see `question_in`.
+
+    `answerers` are those of this machine, by kind of question.
+    """
+    question = question_in(inquired, name, broker_at, is_broker=is_broker)
+    if isinstance(question, Declined):
+        return question
+    if type(question) not in answerers:
+        words = f"{name} has no part that answers such a question"
+        return declined(Refused(OTHER_VERSION, words))
+    try:
+        return answerers[type(question)](question, now)
+    except Problem as problem:
+        return declined(problem)
+
+
 def missing_text(words: list[ClusterReply[T]]) -> str:
     """Return which clusters did not answer, and why; empty if all did."""
     return "; ".join(f"cluster {w.cluster}: {w.missing}" for w in words if w.answer is None)
@@ -205,13 +240,12 @@ def missing_text(words: list[ClusterReply[T]]) -> str:
 
 def declined(problem: Problem) -> Declined:
     """Return `problem` as a message."""
-    return Declined(problem.exit_code, problem.code, problem.message, problem.hint)
+    return Declined(*problem.fields)
 
 
 def problem_in(told: Declined) -> Problem:
     """Return the problem in a message."""
-    family = next((each for code, each in FAMILIES.items() if code == told.exit_code), Problem)
-    return family(told.code, told.message, told.hint)
+    return problem_from(told.exit_code, told.code, told.message, told.hint)
 
 
 def _read(inquiry: InquiryOver, broker: str) -> tuple[Told | None, str]:

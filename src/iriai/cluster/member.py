@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
+from typing import NamedTuple
 
+from iriai.cluster.incidents import IncidentLog
 from iriai.cluster.metrics import ClusterMetrics
 from iriai.config.sections import GossipSection
 from iriai.model.instant import Instant
@@ -56,6 +58,14 @@ ForParts = PeersChanged | MachineForgotten | UsageLearned | UsageForgotten | Del
 """What the parts of this machine learn from its cluster."""
 
 
+class SeenMember(NamedTuple):
+    """A machine of the cluster in the state that this one assumes."""
+
+    member: Member
+    heard_s: float | None
+    """Since something of it was last heard here; None: this machine itself."""
+
+
 class ClusterMember:
     """Membership, directory, ledger and site view of one machine."""
 
@@ -92,6 +102,8 @@ class ClusterMember:
         self.site = SiteView(own)
         self.ledger = LedgerSync(own.name, decay, counters(), now, rate=rate)
         self.metrics = ClusterMetrics(now.steady_s)
+        self.incidents = IncidentLog()
+        """Misbehaviour of other machines, for people."""
         self._counters = counters
         self._entries = EntrySlices()
         self._incidents = Incidents()
@@ -106,6 +118,20 @@ class ClusterMember:
         """Return the other members that are online, sorted by name."""
         there = (member for member in self.peers.members.values() if member.is_present)
         return sorted(there, key=lambda member: member.name)
+
+    def seen(self, last_contact_s: Callable[[str], float | None], now: Instant) -> list[SeenMember]:
+        """Return all known members in any state, this machine first.
+
+        `last_contact_s` returns when a machine sent anything over its link, on the steady clock.
+        """
+        found = [SeenMember(self.peers.publisher.member, None)]
+        for member in self.peers.members.values():
+            carried = self.peers.table.carried(EntryKey(member.name, EntryKind.MEMBER), now)
+            ages_s = [carried.age_s] if carried else []
+            if (linked_s := last_contact_s(member.name)) is not None:
+                ages_s.append(now.steady_s - linked_s)
+            found.append(SeenMember(member, min(ages_s, default=None)))
+        return found
 
     def drain_events(self) -> list[ForParts]:
         """Return what the parts of this machine are to handle, since the last call."""

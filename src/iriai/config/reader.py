@@ -12,6 +12,7 @@ import msgspec
 from iriai.config.keys import KeyType, WrongValue, keys
 from iriai.config.sections import Sections
 from iriai.config.values import MEASURED
+from iriai.model.admission_rules import HomeRules
 from iriai.model.problem import UsageProblem
 
 TEXT_LENGTH_MAX = 1 << 20
@@ -50,6 +51,10 @@ class Configuration(Sections, frozen=True):
         """Return the right of `user` within `group`; by default 1."""
         members = self.groups.get(group)
         return members.users.get(user, 1.0) if members else 1.0
+
+    def home_rules(self, home: str, *, is_member: bool) -> HomeRules:
+        """Return the rules for whose tasks the machine `home` runs."""
+        return HomeRules(home, self.homes, self.users.guest or "", is_member)
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return (key, value, source) of every value, for `config show`.

@@ -16,28 +16,29 @@ from collections.abc import Sequence
 from iriai.config.reader import Configuration
 from iriai.daemon.net.descriptor_limit import raise_descriptor_limit
 from iriai.daemon.service import serve
-from iriai.daemon.startup.hardware import capacity, measure
-from iriai.daemon.startup.kept_drain import read_kept_drain
 from iriai.daemon.startup.listener import listen, open_doors
 from iriai.daemon.startup.settings import (
     DaemonSettings,
     ServiceMode,
     current_mode,
-    home_rules,
     leave_for_launcher,
-    load_cluster,
-    read_configuration,
-    settings_table,
-    settle_directory,
-    with_document,
-    with_mode,
 )
-from iriai.daemon.startup.state_directory import absolute_paths, lock_state, problem_of
+from iriai.host.hardware import capacity, measure
 from iriai.launcher.system.log_file import set_up_logging
 from iriai.model.address import parse_address
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem
 from iriai.plugins.orders import with_usual
+from iriai.reports.settings import settings_table
+from iriai.state.configuration import (
+    load_cluster,
+    read_configuration,
+    settle_directory,
+    with_defaults,
+    with_document,
+)
+from iriai.state.kept_drain import read_kept_drain
+from iriai.state.state_directory import absolute_paths, lock_state, problem_of
 from iriai.system.exit_report import announce, ending_in, ending_of, open_ending
 from iriai.system.lock_file import open_lock
 from iriai.system.privileges import drop_privileges
@@ -48,19 +49,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the daemon until it is to end; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m iriai.daemon", description=__doc__)
     parser.add_argument("--state", required=True, help="the state directory")
-    parser.add_argument("--supervisor-pid", type=int, help="who started this daemon")
+    parser.add_argument("--supervisor-pid", help="given by supervisors of earlier versions")
     options = parser.parse_args(arguments)
     keep_standard_descriptors()
     paths = absolute_paths(options.state)
     try:
-        settings = _settle(paths, options.supervisor_pid)
+        settings = _settle(paths)
     except Problem as problem:
         _complain(problem)
         return problem.exit_code
     return _serve(settings)
 
 
-def _settle(paths: StatePaths, supervisor_pid: int | None) -> DaemonSettings:
+def _settle(paths: StatePaths) -> DaemonSettings:
     """Everything that is done before privileges are dropped."""
     configuration = read_configuration(paths)
     raise_descriptor_limit(configuration.limits)
@@ -71,9 +72,10 @@ def _settle(paths: StatePaths, supervisor_pid: int | None) -> DaemonSettings:
     try:
         mode = current_mode()
         cluster = load_cluster(paths)
-        configuration = with_mode(with_usual(with_document(configuration, cluster)), mode)
+        given = with_usual(with_document(configuration, cluster))
+        configuration = with_defaults(given, single_user=mode is ServiceMode.SINGLE_USER)
         amounts = capacity(facts, configuration)
-        rules = home_rules(configuration, identity.home, is_member=cluster is not None)
+        rules = configuration.home_rules(identity.home, is_member=cluster is not None)
         leave_for_launcher(paths, configuration, rules)
         return DaemonSettings(
             paths=paths,
@@ -92,7 +94,6 @@ def _settle(paths: StatePaths, supervisor_pid: int | None) -> DaemonSettings:
             ending=ending,
             doors=_doors(configuration) if cluster else (),
             cluster=cluster,
-            started_by=supervisor_pid,
             supervisor_lock=open_lock(paths.lock("supervisor")),
         )
     except Problem as problem:

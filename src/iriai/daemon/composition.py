@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
 from random import Random
 
-from iriai.daemon.host.machine_ad import own_ad
-from iriai.daemon.host.user_policy import UserPolicy
 from iriai.daemon.startup.settings import DaemonSettings
+from iriai.host.machine_ad import own_ad
+from iriai.identity.user_policy import UserPolicy
 from iriai.machine.composition import CoreSettings, compose
 from iriai.machine.core import Machine
 from iriai.model.instant import Instant
@@ -21,13 +20,8 @@ FRONT_END = "front end"
 """Where the broker of a back end is before its front end has told its name: no machine has this."""
 
 
-def make_machine(
-    settings: DaemonSettings,
-    stored: StoredState,
-    now: Instant,
-    back_ends: Callable[[], Iterable[str]],
-) -> Machine:
-    """The cores of this machine, from what its store gave back; `back_ends` of this host."""
+def make_machine(settings: DaemonSettings, stored: StoredState, now: Instant) -> Machine:
+    """The cores of this machine, from what its store gave back."""
     configuration, role, state = settings.configuration, settings.role, settings.cluster
     rng = Random(secrets.randbits(64))
     cluster = ""
@@ -48,8 +42,14 @@ def make_machine(
         configuration.machine.load_max,
         settings.facts.boot_id,
         judge.judge,
-        own_ad(settings),
+        own_ad(
+            settings.home,
+            configuration.machine,
+            settings.capacity,
+            settings.facts,
+            settings.paths.directory,
+        ),
         cluster,
         "" if role.has_home else FRONT_END,
     )
-    return compose(composed, stored, rng, rng, now, back_ends)
+    return compose(composed, stored, rng, rng, now)

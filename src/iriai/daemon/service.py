@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
-from iriai.daemon.cluster.seen_member import SeenMember
 from iriai.daemon.composition import make_machine
-from iriai.daemon.host.load_sensor import MEASURE_S, LoadSensor
 from iriai.daemon.loop.culprits import Culprits
 from iriai.daemon.loop.engine import Engine, FreedMemory
 from iriai.daemon.loop.gc_tuning import keep_pauses_short
@@ -22,35 +20,36 @@ from iriai.daemon.loop.routes import CoreFailed, EpilogFailed, Outgoing, Routes
 from iriai.daemon.net.local_links import LocalLinks
 from iriai.daemon.net.local_uplink import LocalUplink
 from iriai.daemon.net.own_addresses import OwnAddresses
-from iriai.daemon.payloads.payload_store import FrontEnd, PassedDescriptors, PayloadStore
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
 from iriai.daemon.requests.cluster.authority import ClusterAuthority
 from iriai.daemon.requests.cluster.handlers import ClusterHandlers
-from iriai.daemon.requests.jobs.feasibility import Feasibility
 from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests
 from iriai.daemon.requests.jobs.handlers import JobHandlers
-from iriai.daemon.requests.jobs.history import JobHistory
-from iriai.daemon.requests.jobs.selection import SelectedJobs
-from iriai.daemon.requests.jobs.submission import Submissions
 from iriai.daemon.requests.machines.ads import AdHandlers
 from iriai.daemon.requests.machines.drain import DrainHandlers
 from iriai.daemon.requests.machines.nodes import NodeTables
 from iriai.daemon.requests.machines.status import StatusHandlers
 from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.server.handler_table import check_right, handlers_of
-from iriai.daemon.server.limited_users import LimitedUsers
 from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.settings import DaemonSettings
-from iriai.daemon.storage.retention import Retention
 from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.daemon.tasks.notifications import Notifications
+from iriai.daemon.tasks.retention import Retention
+from iriai.daemon.tasks.spool import Spool
+from iriai.daemon.tasks.stream_relay import StreamRelay
+from iriai.daemon.tasks.task_streams import TaskStreams
+from iriai.host.load_sensor import MEASURE_S, LoadSensor
 from iriai.identity.users.permissions import Permissions
+from iriai.jobs.history import JobHistory
+from iriai.jobs.payloads import PayloadStore
+from iriai.jobs.selection import SelectedJobs
 from iriai.launcher.contract.machine_config import EPILOG
-from iriai.model.ids import AttemptId, JobId
+from iriai.machine.feasibility import Feasibility
+from iriai.model.ids import JobId
 from iriai.model.instant import Instant
-from iriai.model.state import EndCause
-from iriai.model.usage import Usage
 from iriai.protocol.messages.effects import AttemptExited, LauncherEvent
+from iriai.reports.limited_users import LimitedUsers
 from iriai.store.sqlite import StoreFailure
 from iriai.store.store import Store
 from iriai.store.writer import Writer
@@ -63,8 +62,6 @@ if TYPE_CHECKING:
     from iriai.daemon.cluster.network import ClusterNetwork
 
 log = logging.getLogger(__name__)
-
-GONE = "the terminal or standard input of the job is gone"
 
 
 def serve(settings: DaemonSettings) -> int:
@@ -90,25 +87,24 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[int] = self._loop.create_future()
         now = read_clocks(f"{settings.home}:start")
-        machine = make_machine(settings, store.load(), now, self._back_ends)
+        machine = make_machine(settings, store.load(), now)
         self._writer = Writer(store, self._durable, self._report)
-        self._descriptors = PassedDescriptors(settings.configuration.limits.descriptors_per_user)
         self._limited = LimitedUsers()
         self._payloads = PayloadStore(self._text)
-        self._front = FrontEnd(settings.home if settings.role.has_home else "")
         routes = Routes()
+        spool = Spool(settings.paths.spool)
+        self._streams = TaskStreams(spool, routes)
         self._launcher = LauncherClient(
             settings.paths.launcher_socket,
             settings.configuration.identity.minimum_uid,
             self._payloads,
-            self._descriptors,
-            self._descriptor_changed,
+            self._streams,
             self._happened,
             routes,
-            self._front,
         )
         engine = Engine(machine, self._writer, self._launcher, settings.home, routes)
         self._engine = engine
+        self._relay = StreamRelay(engine, spool, self._streams)
         self._culprits = Culprits(settings.paths.store)
         routes.take(CoreFailed, self._blame)
         routes.take(EpilogFailed, self._epilog_failed)
@@ -147,7 +143,7 @@ class Service:
         """Links with back ends of this host."""
         engine = self._engine
         unsettled_on = engine.machine.home.unsettled_on
-        links = LocalLinks(self._settings, engine, self._payloads, self._descriptors, unsettled_on)
+        links = LocalLinks(self._settings, engine, self._payloads, unsettled_on)
         if self._settings.cluster is None:
             engine.routes.take(Outgoing, lambda outgoing: links.send(outgoing.sends))
         return links
@@ -158,9 +154,7 @@ class Service:
             self._settings,
             self._engine,
             self._payloads,
-            self._descriptors,
             self._texts,
-            self._front,
             drains.bid,
         )
 
@@ -186,16 +180,21 @@ class Service:
         if self._links is None:
             return None
         settings, engine = self._settings, self._engine
-        feasibility = Feasibility(settings, engine, self._links)
+        feasibility = Feasibility(
+            engine.machine,
+            settings.capacity if settings.role.has_node else None,
+            settings.configuration.order.running_cap_cpus,
+            self._links.known.names,
+        )
         jobs = JobHandlers(
             settings,
             engine,
-            Submissions(settings, users, self._payloads),
+            users,
+            self._payloads,
             FeasibilityRequests(settings, engine, self._inquirer, feasibility),
-            self._descriptors,
             self._history,
             self._durability,
-            self._network.copies if self._network is not None else None,
+            self._relay,
         )
         self._limited.watch(jobs.limits())
         return jobs
@@ -207,7 +206,7 @@ class Service:
             settings,
             engine,
             self._launcher,
-            self._history,
+            self._store,
             self._writer,
             self._network or self._links or self._uplink,
             self._sensor,
@@ -217,15 +216,22 @@ class Service:
             self._down,
             now,
         )
-        seen = self._network.seen if self._network is not None else list[SeenMember]
-        table = NodeTables(settings, engine, self._links, self._sensor, self._inquirer, seen)
+        seen = self._network.seen if self._network is not None else list
+        table = NodeTables(
+            settings.configuration.cluster.name or "",
+            engine,
+            self._links,
+            self._sensor,
+            self._inquirer,
+            seen,
+        )
         return handlers_of(
-            *((jobs, jobs.changes, jobs.outputs, self._links) if jobs is not None else ()),
+            *((jobs, jobs.changes, jobs.streams, self._links) if jobs is not None else ()),
             reports,
             drains,
             table,
             ClusterHandlers(settings, engine, self._cluster),
-            AdHandlers(settings, engine, users, self._inquirer),
+            AdHandlers(engine, users, self._inquirer),
             has_home=settings.role.has_home,
         )
 
@@ -233,6 +239,8 @@ class Service:
         """The launcher reports what concerns the attempts of this machine's node."""
         if self._settings.role.has_node:
             self._sensor.on_event(event)
+        if isinstance(event, AttemptExited):
+            self._engine.soon(partial(self._relay.happened, event))
 
     def _sight(self) -> ClusterSight | None:
         return self._network.sight() if self._network is not None else None
@@ -253,10 +261,6 @@ class Service:
             self._settings.configuration.jobs.sendmail,
         )
         return Retention(engine, self._writer, self._store, self._payloads, self._settings)
-
-    def _back_ends(self) -> list[str]:
-        """Machines of this host that were ever linked."""
-        return self._links.known.names() if self._links is not None else []
 
     def _text(self, digest: str) -> bytes:
         """An environment, script or input: of a task of another machine, or of a job of ours."""
@@ -302,6 +306,8 @@ class Service:
             self._clients.close()
             self._inquirer.close()
             self._launcher.close()
+            self._relay.close()
+            self._streams.close()
             self._close_writer()
 
     def _take_kept_drain(self) -> None:
@@ -399,12 +405,3 @@ class Service:
                 node.drain(failed.message, EPILOG, now)
 
         self._engine.request(drain)
-
-    def _descriptor_changed(self, attempt: AttemptId) -> None:
-        """An attempt cannot start: what its client passed did not outlive an earlier daemon."""
-        now = read_clocks("descriptor")
-        self._engine.event(
-            AttemptExited(
-                attempt, EndCause.LOST, None, None, Usage(), now.wall_s, now.wall_s, 0.0, GONE
-            )
-        )

@@ -142,12 +142,9 @@ class Completion:
         self.outcomes: OrderedDict[int, JobOutcome] = OrderedDict()
         """The outcomes of recently finished jobs by number, oldest first."""
         self._last_outcome: JobOutcome | None = None
-        self._notified = 0
+        self.notified = 0
+        """Jobs notified of ends in this turn: a bounded number, the others in the next."""
         """The number of jobs that were notified of an end in this turn."""
-
-    def end_turn(self) -> None:
-        """Let a bounded number of jobs be notified of ends in the next turn."""
-        self._notified = 0
 
     def wait(self, job: JobState, met: EndsMet) -> None:
         """Add the dependencies of a job; `met` are those that hold already."""
@@ -168,8 +165,8 @@ class Completion:
 
     def notify_due(self) -> None:
         """Notify the jobs that are due; those beyond the turn's limit wait for the next turn."""
-        while settled := self.dependents.pop(TOLD_MAX - self._notified):
-            self._notified += len(settled)
+        while settled := self.dependents.pop(TOLD_MAX - self.notified):
+            self.notified += len(settled)
             for each in settled:
                 self._resolve(each)
 

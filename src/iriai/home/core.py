@@ -15,7 +15,7 @@ from iriai.home.dependencies import Ends
 from iriai.home.explain import explain_here, explain_open
 from iriai.home.job import JobOutcome, JobState
 from iriai.home.job_lookup import JobLookup
-from iriai.home.request_publisher import Beside, RequestPublisher
+from iriai.home.request_publisher import RequestPublisher
 from iriai.model.alteration import Alteration
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
@@ -64,13 +64,12 @@ class Home:
         next_number: int,
         jobs: Iterable[StoredJob],
         ended: Ends = NONE_ENDED,
-        beside: Beside = tuple,
     ) -> None:
         """`next_number`, `jobs` and `ended` are as `StoredState` has them."""
         self.name = name
         self.jobs: dict[int, JobState] = {}
         self._next_number = next_number
-        self.requests = RequestPublisher(name, self.jobs, beside)
+        self.requests = RequestPublisher(name, self.jobs)
         self._effects: list[Effect] = []
         """The effects since the last drain, in order; the parts of the home append to it."""
         self._log = EventLog(self.jobs)
@@ -235,16 +234,15 @@ class Home:
         """After the events of one instant, send the requests that changed other than by matches."""
         if self._completion.dependents.due:
             self._completion.notify_due()
-        if self.requests.are_due:
-            for message in self.requests.drain(now):
-                self._effects.append(Send("", Part.BROKER, message))
+        for message in self.requests.drain(now):
+            self._effects.append(Send("", Part.BROKER, message))
         self._set_alarm(now)
         return self._drain_effects()
 
     def record(self, now: Instant) -> list[Effect]:
         """Record the changes of a turn: one event for each job and sequence of equal changes."""
         self._effects.extend(self._log.drain(now))
-        self._completion.end_turn()
+        self._completion.notified = 0
         return self._drain_effects()
 
     def explain(self, number: int) -> list[Reason]:

@@ -7,7 +7,7 @@ is repeated without a change keeps its stamp (docs/spec/008).
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from heapq import nsmallest
 
 from iriai.home.job import JobState
@@ -21,18 +21,14 @@ BOUND_MAX = 10_000
 """Matches that are remembered, so that a repeated one binds no second task: more than any home
 receives within the ten seconds for which a broker repeats one."""
 
-Beside = Callable[[], tuple[str, ...]]
-"""The machines that can receive a client's descriptor (a terminal, standard input), since they are
-on this host; none named: all machines can."""
 ToTell = Want | Withdraw | Wants
 
 
 class RequestPublisher:
     """Requests to the broker, by job number."""
 
-    def __init__(self, home: str, jobs: Mapping[int, JobState], beside: Beside) -> None:
+    def __init__(self, home: str, jobs: Mapping[int, JobState]) -> None:
         self._home = home
-        self._beside = beside
         self._jobs = jobs
         self._counts: dict[int, int] = {}
         """The number of ready tasks of each job that the broker knows, if it was sent."""
@@ -70,11 +66,6 @@ class RequestPublisher:
         self._next_repeated = chosen[-1] + 1 if len(chosen) == REPEATED_MAX else 0
         self._due.update(dict.fromkeys(chosen))
         self._is_all = True
-
-    @property
-    def are_due(self) -> bool:
-        """Return whether there is something to send."""
-        return bool(self._due or self._again or self._is_all)
 
     def drain(self, now: Instant) -> list[ToTell]:
         """Return the messages to the broker."""
@@ -129,7 +120,6 @@ class RequestPublisher:
             spec.requirements,
             spec.rank,
             user="" if spec.user == spec.account.user else spec.user,
-            only_on=self._beside() if spec.descriptors else (),
         )
 
     # --- matches ---------------------------------------------------------------------------------

@@ -19,11 +19,14 @@ from iriai.identity.documents.cluster_document import (
 from iriai.identity.documents.operator_roster import NamedMember, Roster, read_roster, wins
 from iriai.identity.documents.signed_document import DocumentKind
 from iriai.identity.enrolment.registrar import Registrar
-from iriai.identity.storage.cluster_files import ClusterFiles
+from iriai.identity.storage.cluster_files import ClusterFiles, read_bundle
+from iriai.identity.storage.join_tokens import IssuedToken, digest_of
+from iriai.identity.trust.consents import Consent
 from iriai.identity.trust.trust import Trust
 from iriai.identity.trust.trusted_home import SignedTrust, TrustedHome, read_trusted_home
 from iriai.model.home_trust import HomeTrust
 from iriai.model.problem import Refused
+from iriai.model.token_text import Token
 
 RENEWAL_LATE_S = 60 * 86_400.0
 """Remaining validity at which people are warned; renewal has then failed for half a year."""
@@ -211,6 +214,46 @@ class ClusterState:
         if self.document is not None:
             found.append((DocumentKind.CONFIGURATION, "", self.document.raw))
         return found
+
+    def issue(
+        self,
+        token: Token,
+        made_by: str,
+        user: str,
+        machine: str,
+        bundle: bytes,
+        now_wall_s: float,
+        ends_wall_s: float,
+    ) -> None:
+        """Store a token that `made_by` gives out; `bundle` is an issuer's keys, or empty.
+
+        They are sealed so that only the joining machine can read them. Raises a `Problem`.
+        """
+        if bundle:
+            from iriai.identity.certificates.sealed_secrets import seal_to_secret
+
+            read_bundle(bundle)
+            bundle = seal_to_secret(bundle, token.secret)
+        digest = digest_of(token.secret)
+        whose = (made_by, user, machine)
+        entry = IssuedToken(
+            token.id, token.kind, digest, now_wall_s, ends_wall_s, *whose, bundle=bundle
+        )
+        self.tokens.add(entry, now_wall_s)
+        self.files.keep_tokens(self.tokens)
+
+    def revoke(self, token_id: str, by: str | None) -> None:
+        """Revoke a token and store that; see `JoinTokens.revoke`."""
+        self.tokens.revoke(token_id, by)
+        self.files.keep_tokens(self.tokens)
+
+    def consent(self, user: str, uid: int, home: str, now_wall_s: float, lifetime_s: float) -> None:
+        """Store that a user lets `home` run tasks in their name here; `lifetime_s` 0: no longer."""
+        if lifetime_s:
+            self.consents.add(Consent(user, uid, home, now_wall_s, now_wall_s + lifetime_s))
+        else:
+            self.consents.withdraw(home, user)
+        self.files.keep_consents(self.consents)
 
     def require_registrar(self) -> Registrar:
         """Return the registrar; raise `Refused` if this machine is not an issuer."""

@@ -22,7 +22,6 @@ from iriai.launcher.containment.namespaces.pool import Namespaces, private_tmp_r
 from iriai.launcher.containment.process_tree import ProcessTrees
 from iriai.launcher.contract.messages import Enforcement
 from iriai.launcher.directories.scratch import Scratch
-from iriai.launcher.directories.spool import Spool
 from iriai.launcher.environment.environment import TaskUsers
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks.hooks import Hooks
@@ -126,10 +125,9 @@ def _assemble(
         log.warning("scripts cannot be run: other users cannot pass %s", closed)
     helper = find_helper(settings.helper)
     payloads = PayloadFiles(state.run_path, state.run_fd)
-    spool = Spool(state.spool_fd, settings.daemon_uid)
     gpus = Gpus(state.path)
     unbounded = PrivilegedThread()
-    spawner = Spawner(helper, payloads, spool, state.name, state.path, gpus, unbounded)
+    spawner = Spawner(helper, payloads, state.name, state.path, gpus, unbounded)
     timers = Timers()
     hooks = Hooks(timers, state.name, follow, unbounded)
     epilogs = Epilogs(hooks, journal.known)

@@ -1,11 +1,12 @@
-"""One connection of a daemon: frames in, with descriptors beside them, frames out."""
+"""One connection of a daemon: frames in, frames out, descriptors of streams beside them."""
 
 from __future__ import annotations
 
+import os
 import socket
 from collections import deque
 from collections.abc import Iterator
-from typing import Annotated, cast
+from typing import Annotated, NamedTuple, cast
 
 import msgspec
 
@@ -14,12 +15,12 @@ from iriai.launcher.contract.messages import (
     FromLauncher,
     Launch,
     StartOrder,
+    StreamEnds,
     Template,
     ToLauncher,
     UnreadTemplate,
 )
 from iriai.model.bounds import Many, decoded
-from iriai.system.closing import CLOSING
 from iriai.system.frames import FrameReader, FrameTooLong, frame
 
 
@@ -56,8 +57,6 @@ def _read(raw: msgspec.Raw) -> Template | UnreadTemplate:
 RECEIVE_BYTES = 1 << 18
 PIECES_A_TURN = 64
 """Pieces read before other events are handled."""
-DESCRIPTORS_MAX = 253
-"""As many as the kernel accepts in one message."""
 WAITING_BYTES_MAX = 64 << 20
 """Unsent bytes kept for a daemon that does not read; on its next connection it gets everything
 again."""
@@ -70,6 +69,28 @@ class PeerProblem(Exception):
     """The other side closed the connection or violates the protocol; the connection is over."""
 
 
+class Passed(NamedTuple):
+    """`StreamEnds`, with the descriptors that travel beside it."""
+
+    message: StreamEnds
+    descriptors: list[int]
+
+
+class _Unsent:
+    """Bytes to be sent, with copies of the descriptors that travel beside the first of them."""
+
+    __slots__ = ("data", "descriptors")
+
+    def __init__(self, data: bytearray, descriptors: list[int]) -> None:
+        self.data = data
+        self.descriptors = descriptors
+
+    def close(self) -> None:
+        """Close the copies: the receiver has its own, or nobody gets them."""
+        while self.descriptors:
+            os.close(self.descriptors.pop())
+
+
 class BufferedSocket:
     """A non-blocking socket with its buffers."""
 
@@ -78,8 +99,8 @@ class BufferedSocket:
         self._socket = connection
         self._frames = FrameReader(FRAME_BYTES_MAX)
         self._received: deque[bytes] = deque()
-        self._waiting = bytearray()
-        self._descriptors: deque[int] = deque()
+        self._waiting: deque[_Unsent] = deque()
+        self._waiting_bytes = 0
 
     @property
     def fd(self) -> int:
@@ -91,8 +112,8 @@ class BufferedSocket:
         """Whether something could not be sent yet."""
         return bool(self._waiting)
 
-    def receive(self) -> Iterator[tuple[ToLauncher, list[int]]]:
-        """Read all that has arrived; yield each message with its descriptors.
+    def receive(self) -> Iterator[ToLauncher]:
+        """Read all that has arrived; yield each message.
 
         Raises `PeerProblem` after the messages that came before the problem.
         """
@@ -103,27 +124,52 @@ class BufferedSocket:
         if self._end:
             raise PeerProblem(self._end)
 
-    def send(self, messages: list[FromLauncher]) -> None:
+    def send(self, messages: list[FromLauncher | Passed]) -> None:
         """Send `messages`; keep what the socket does not take now. Raises `PeerProblem`."""
-        for message in messages:
-            self._waiting += frame(_encode(message))
-        while self._waiting:
-            try:
-                sent = self._socket.send(self._waiting)
-            except BlockingIOError:
-                break
-            except OSError as error:
-                raise PeerProblem(f"cannot send: {error.strerror}") from error
-            del self._waiting[:sent]
-        if len(self._waiting) > WAITING_BYTES_MAX:
+        try:
+            self._queue(messages)
+            while self._waiting:
+                self._send_some(self._waiting[0])
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise PeerProblem(f"cannot send: {error.strerror}") from error
+        if self._waiting_bytes > WAITING_BYTES_MAX:
             raise PeerProblem("the daemon does not read its messages")
 
+    def _queue(self, messages: list[FromLauncher | Passed]) -> None:
+        data = bytearray()
+        for message in messages:
+            if isinstance(message, Passed):
+                self._wait(data, [])
+                self._wait(bytearray(frame(_encode(message.message))), message.descriptors)
+                data = bytearray()
+            else:
+                data += frame(_encode(message))
+        self._wait(data, [])
+
     def close(self) -> None:
-        """Close the socket and the descriptors that were passed and not used."""
-        for fd in self._descriptors:
-            CLOSING.close(fd)
-        self._descriptors.clear()
-        CLOSING.close(self._socket.detach())
+        """Close the socket."""
+        for each in self._waiting:
+            each.close()
+        self._socket.close()
+
+    def _wait(self, data: bytearray, descriptors: list[int]) -> None:
+        """Append `data` to what is to be sent; descriptors are copied, since they may be closed."""
+        if data:
+            self._waiting_bytes += len(data)
+            self._waiting.append(_Unsent(data, [os.dup(fd) for fd in descriptors]))
+
+    def _send_some(self, first: _Unsent) -> None:
+        if first.descriptors:
+            sent = socket.send_fds(self._socket, [first.data], first.descriptors)
+            first.close()
+        else:
+            sent = self._socket.send(first.data)
+        self._waiting_bytes -= sent
+        del first.data[:sent]
+        if not first.data:
+            self._waiting.popleft()
 
     _end = ""
     """Why nothing more can be read; empty: it can."""
@@ -131,14 +177,11 @@ class BufferedSocket:
     def _receive_piece(self) -> bool:
         """Read once; return whether there may be more."""
         try:
-            piece, descriptors, _, _ = socket.recv_fds(
-                self._socket, RECEIVE_BYTES, DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
-            )
+            piece = self._socket.recv(RECEIVE_BYTES)
         except BlockingIOError:
             return False
         except OSError as error:
             raise PeerProblem(f"cannot receive: {error.strerror}") from error
-        self._descriptors += descriptors
         if not piece:
             self._end = "the connection was closed"
             return False
@@ -147,9 +190,9 @@ class BufferedSocket:
         except FrameTooLong as error:
             self._end = str(error)
             return False
-        return len(piece) == RECEIVE_BYTES or bool(descriptors)
+        return len(piece) == RECEIVE_BYTES
 
-    def _messages(self) -> Iterator[tuple[ToLauncher, list[int]]]:
+    def _messages(self) -> Iterator[ToLauncher]:
         while self._received:
             payload = self._received.popleft()
             try:
@@ -159,10 +202,4 @@ class BufferedSocket:
                     message = read_in_parts(payload)
             except msgspec.MsgspecError as error:
                 raise PeerProblem(f"a message cannot be read: {error}") from error
-            yield message, self._descriptors_of(message)
-
-    def _descriptors_of(self, message: ToLauncher) -> list[int]:
-        if not self._descriptors or not isinstance(message, Launch):
-            return []
-        count = min(sum(order.descriptors for order in message.orders), len(self._descriptors))
-        return [self._descriptors.popleft() for _ in range(count)]
+            yield message

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import deque
 from collections.abc import Callable, Sequence
 
+from iriai.launcher.connection import Passed
 from iriai.launcher.contract.machine_config import BadMachineFile
 from iriai.launcher.contract.messages import (
     LAUNCHER_VERSION,
@@ -18,6 +18,7 @@ from iriai.launcher.contract.messages import (
     Attach,
     Attached,
     Discard,
+    EndInput,
     Enforcement,
     Exit,
     Exited,
@@ -50,7 +51,7 @@ from iriai.launcher.system.crash_points import crash_point
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer, NotStarted
 from iriai.launcher.tasks.limit_monitor import LeaseTimers
-from iriai.launcher.tasks.start_queue import Epilogs, StartQueue, close
+from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask
 from iriai.launcher.tasks.tasks import ENDED, Defects, Tasks
 from iriai.model.ids import AttemptId
@@ -118,7 +119,7 @@ class Launcher:
         self._started_again: list[Alive] = []
         self._ended_again: list[Exit] = []
         """The state of attempts that were ordered again."""
-        self._replies: list[FromLauncher] = []
+        self._replies: list[FromLauncher | Passed] = []
         self._is_shutting_down = False
         self.children_ended = False
         """To be set when a child may have ended."""
@@ -145,8 +146,11 @@ class Launcher:
         moments = (self._timers.next_s(), self._sync_s, self._retry_s if self._ends else None)
         return min((each for each in moments if each is not None), default=None)
 
-    def attach(self, message: Attach) -> Attached:
-        """Return the state for a daemon that connected. Raises `MessageProblem`."""
+    def attach(self, message: Attach) -> list[FromLauncher | Passed]:
+        """Return all streams and the state, for a daemon that connected.
+
+        Raises `MessageProblem`.
+        """
         try:
             enforcement = self._configure()
         except BadMachineFile as bad:
@@ -162,7 +166,7 @@ class Launcher:
         boot = self._known.boot
         if boot is None:
             raise RuntimeError("no boot was recorded when this launcher began")
-        return Attached(
+        attached = Attached(
             LAUNCHER_VERSION,
             os.getpid(),
             boot.boot_id,
@@ -172,23 +176,22 @@ class Launcher:
             unfit,
             self.defects.so_far(),
         )
+        return [*self._tasks.streams.all_passed(), attached]
 
-    def handle(self, message: ToLauncher, descriptors: Sequence[int]) -> None:
-        """Handle one message; close the `descriptors` that came with it.
-
-        Raises `MessageProblem`.
-        """
+    def handle(self, message: ToLauncher) -> None:
+        """Handle one message. Raises `MessageProblem`."""
         match message:
             case Launch():
-                self._launch(message, deque(descriptors))
+                self._launch(message)
             case Terminate():
-                reason = LimitExceeded(message.cause, "")
+                reason = LimitExceeded(message.cause, message.message)
                 for attempt in message.attempts:
                     self._terminate(attempt, reason, message.grace_s)
             case Discard():
                 for attempt in message.attempts:
                     self._hooks.unfit.pop(attempt, None)
                     self._unfit_reported.pop(attempt, None)
+                    self._tasks.streams.close(attempt)
                 self._note(Dropped(message.attempts))
             case SampleAll():
                 samples = tuple((task.attempt, task.usage_now()) for task in self._tasks)
@@ -196,10 +199,12 @@ class Launcher:
             case Prolong():
                 self._run_timers()  # a lease that is over stays over
                 self._leases.renew(message.home, message.asked_s)
+            case EndInput(attempt):
+                self._tasks.streams.end_input(attempt)
             case ShutDown():
                 self.shut_down()
             case Attach():
-                self._replies.append(self.attach(message))
+                self._replies += self.attach(message)
 
     def shut_down(self) -> None:
         """End all tasks; start none from here on."""
@@ -211,7 +216,7 @@ class Launcher:
             grace_s = min(task.spec.kill_grace_s, SHUT_DOWN_GRACE_S)
             self._tasks.end(task, SHUT_DOWN, grace_s, steady_s())
 
-    def turn(self) -> list[FromLauncher]:
+    def turn(self) -> list[FromLauncher | Passed]:
         """Do what is due; return the messages for the daemon."""
         if self.children_ended:
             self.children_ended = False
@@ -222,6 +227,7 @@ class Launcher:
         started = self._spawn()
         self._sync()
         messages, self._replies = self._replies, []
+        messages += self._tasks.streams.passed()
         if self._hooks.unfit:
             messages += self._unfit()
         if ended:
@@ -262,19 +268,17 @@ class Launcher:
         self._unfit_reported.update(dict.fromkeys(each.attempt for each in fresh))
         return fresh
 
-    def _launch(self, message: Launch, descriptors: deque[int]) -> None:
+    def _launch(self, message: Launch) -> None:
         now_wall_s = wall_s()
         prepared = self._prepared(message)
         if self._is_shutting_down:
             refusal = NotStarted(EndCause.REFUSED, "the launcher is shutting down")
             prepared = [refusal for _ in prepared]
         for order in message.orders:
-            fd = descriptors.popleft() if order.descriptors and descriptors else -1
             if self._is_known(order.attempt):
-                close(fd)
                 continue
             try:
-                intent = self._starting.admit(order, prepared[order.template], fd, now_wall_s)
+                intent = self._starting.admit(order, prepared[order.template], now_wall_s)
             except NotStarted as why:
                 self._not_started(order.attempt, why)
             except Exception as error:  # noqa: BLE001 - it costs this attempt alone
@@ -282,8 +286,6 @@ class Launcher:
                 self._not_started(order.attempt, NotStarted(EndCause.FAILED, text))
             else:
                 self._intents.append(intent)
-        for fd in descriptors:
-            close(fd)
 
     def _prepared(self, message: Launch) -> list[Prepared | NotStarted]:
         """Return the common part of the tasks of each template, which all have one home."""

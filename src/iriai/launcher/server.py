@@ -180,17 +180,15 @@ class Server:
         if connection is None:
             return
         try:
-            for message, descriptors in connection.receive():
-                self._handle(connection, message, descriptors)
+            for message in connection.receive():
+                self._handle(connection, message)
         except (PeerProblem, MessageProblem) as problem:
             self._disconnect(str(problem))
 
-    def _handle(
-        self, connection: BufferedSocket, message: ToLauncher, descriptors: list[int]
-    ) -> None:
+    def _handle(self, connection: BufferedSocket, message: ToLauncher) -> None:
         if self._is_attached:
             try:
-                self._launcher.handle(message, descriptors)
+                self._launcher.handle(message)
             except MessageProblem:
                 raise
             except Exception as error:  # noqa: BLE001 - it costs this message alone
@@ -202,7 +200,7 @@ class Server:
                     f"the daemon uses version {message.version} of the launcher's protocol, "
                     f"this launcher version {LAUNCHER_VERSION}"
                 )
-            connection.send([self._launcher.attach(message)])
+            connection.send(self._launcher.attach(message))
             self._is_attached = True
         else:
             raise PeerProblem("the first message was not Attach")

@@ -46,7 +46,7 @@ class StateDirectory:
         self.private_path = f"{self.path}/{PRIVATE}"
         self.run_path = f"{self.private_path}/{RUN}"
         spool_owner = daemon_uid if own == 0 else own
-        self.spool_fd = self._directory(self._fd, SPOOL, 0o711, spool_owner)
+        self._directory(self._fd, SPOOL, 0o700, spool_owner)
 
     def machine_settings(self) -> MachineSettings:
         """Read the configuration of this machine. Raises `BadMachineFile`."""

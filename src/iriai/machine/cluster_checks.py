@@ -2,7 +2,7 @@
 
 Machines do not see each other's state; a message may be in transit, or lost. The invariants here
 hold nevertheless. Each function raises AssertionError if its invariant is broken; none changes
-anything. `checks` has those within one machine, `monotonic_checks` those about changes over time.
+anything. `checks` has those within one machine.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -58,20 +57,14 @@ def compose(
     node_rng: Random,
     broker_rng: Random,
     now: Instant,
-    others_here: Callable[[], Iterable[str]] = tuple,
 ) -> Machine:
-    """Return the parts of a machine as one, from what its store gave back.
-
-    `others_here` are the other machines on its host, which descriptors can be passed to.
-    """
+    """Return the parts of a machine as one, from what its store gave back."""
     name, configuration, cluster = settings.name, settings.configuration, settings.cluster
     node = home = None
     if Part.NODE in settings.parts:
         node = _node(settings, stored, node_rng, now)
-    own = (name,) if node is not None else ()
     if Part.HOME in settings.parts:
-        beside = (lambda: (*own, *others_here()) or (name,)) if cluster else tuple
-        home = Home(name, stored.next_number, stored.jobs, stored.ended, beside)
+        home = Home(name, stored.next_number, stored.jobs, stored.ended)
     make_broker = partial(
         Broker,
         BrokerSettings(configuration, settings.order, settings.plan),

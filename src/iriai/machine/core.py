@@ -77,7 +77,7 @@ PartEvent = Message | Wake | LinkUp | LinkDown
 _NODE, _HOME, _BROKER, _SUCCESSION = Part.NODE, Part.HOME, Part.BROKER, Part.SUCCESSION
 _OF_ALL = frozenset({Part.MEMBERSHIP, Part.DIRECTORY, Part.SUCCESSION, Part.INQUIRY})
 """Any machine may send messages to these parts; they check statements about others themselves."""
-_OF_ITS_OWN = frozenset({Part.BROKER, Part.OUTPUT})
+_OF_ITS_OWN = frozenset({Part.BROKER, Part.STREAMS})
 """A machine that is no longer the broker answers with the broker's name."""
 _OF_OTHERS = (LinkUp, LinkDown, PeersChanged)
 _OF_SUCCESSION = (AskBroker, BrokerIs, Heard)
@@ -162,6 +162,15 @@ class Machine:
     def broker(self) -> Broker:
         """Return its broker; raise `Refused` if it has none."""
         return self._broker or self._lacks(Part.BROKER)
+
+    @property
+    def rate(self) -> float:
+        """Return the largest charge of its node (1/s); 0 without one."""
+        return self._node.rate if self._node is not None else 0.0
+
+    def counters(self) -> tuple[LedgerRow, ...]:
+        """Return the ledger rows of its node."""
+        return self._node.ledger.rows() if self._node is not None else ()
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -20,6 +20,16 @@ VALUE_LENGTH_MAX = 8192
 _NAMED_MAX = 5
 """Names in a warning; the rest is counted."""
 
+NoticeVariable = Literal[
+    "IRIAI_JOB_NAME",
+    "IRIAI_JOB_STATE",
+    "IRIAI_JOB_CAUSES",
+    "IRIAI_JOB_EXIT_CODE",
+    "IRIAI_JOB_SIGNAL",
+    "IRIAI_JOB_MESSAGE",
+]
+"""Variables of a notice about a job, beside those of each task."""
+
 VariableName = Literal[
     "NCPUS",
     "PBS_ENVIRONMENT",

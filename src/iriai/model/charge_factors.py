@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from iriai.model.bounds import Amount, Many, Weight
+import msgspec
+
+from iriai.model.bounds import Amount, Many, Weight, decoded
 
 Factors = Annotated[tuple[tuple[Weight, Amount], ...], Many]
 """(factor, seconds) of each interval of an attempt's time, in order. Empty: nothing was measured.
 """
+
+_decoder = msgspec.json.Decoder(Factors)
 
 STRETCH_MIN_S = 1e-6
 """Shorter intervals are rounding errors."""
@@ -35,3 +39,15 @@ def with_stretch(factors: Factors, factor: float, seconds: float) -> Factors:
 def total_s(factors: Factors) -> float:
     """Return the duration of all intervals together."""
     return sum(seconds for _, seconds in factors)
+
+
+def encode_factors(factors: Factors) -> str | None:
+    """Return factors as JSON text; None if all of the time was at peak."""
+    if all(factor == 1.0 for factor, _ in factors):
+        return None
+    return msgspec.json.encode(factors).decode()
+
+
+def decode_factors(text: str | None) -> Factors:
+    """Return the factors in a text; empty if all of the time was at peak."""
+    return () if text is None else decoded(_decoder, text.encode())

@@ -25,6 +25,17 @@ Limit = Annotated[float, msgspec.Meta(gt=0.0, le=LIMIT_MAX)]
 Grace = Annotated[float, msgspec.Meta(ge=0.0, le=LIMIT_MAX)]
 """The same, or 0."""
 
+INPUT, OUTPUT, ERROR, TERMINAL = "in", "out", "err", "tty"
+"""Standard input, output and error; a terminal, which is all three, and whose output is kept as
+`out`."""
+OUTPUTS = (OUTPUT, ERROR)
+INPUT_BYTES_MAX = 1 << 20
+"""Of input that was sent and not written to its task yet; one piece may have as much."""
+InputPiece = Annotated[bytes, msgspec.Meta(max_length=INPUT_BYTES_MAX)]
+STREAM_BYTES_MAX = 1 << 30
+"""Of one output: a task that prints more is ended. Nobody reads more, and a task can write files of
+its user's."""
+
 
 def can_be_kept(limit: float | None) -> bool:
     """Return whether the value is a valid limit, or none (None)."""
@@ -205,10 +216,9 @@ class Interaction(StrEnum):
     BATCH = "batch"
     """Output goes to the files that the job names, standard input comes from a stored copy."""
     STREAM = "stream"
-    """`run`: output goes to two files in the state directory that the client follows; standard
-    input is the client's own descriptor if it passed one."""
+    """`run`: standard input comes from the client, standard output and error go to it."""
     TERMINAL = "terminal"
-    """`run --pty`: the three standard descriptors are a terminal that the client passed."""
+    """`run --pty`: the three standard descriptors are a terminal that the client relays."""
 
 
 class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -247,9 +257,11 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     held: bool = False
     """True if the job was submitted held."""
     interaction: Interaction = Interaction.BATCH
-    descriptors: Count = 0
-    """The number of descriptors that the client passed (0 or 1). Their data cannot be read twice:
-    such a job is not rerun, and ends if the descriptor is lost."""
+    takes_input: bool = False
+    """True if the client sends standard input or what is typed. That cannot be read twice: such a
+    job is not rerun."""
+    window: tuple[Count, Count] = (0, 0)
+    """Rows and columns of its terminal when it starts; 0: the kernel's default."""
     kill_grace_s: Real = 10.0
     """Time between the request to end (SIGTERM) and SIGKILL."""
     lease_s: Real | None = None

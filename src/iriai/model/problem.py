@@ -35,6 +35,11 @@ class Problem(Exception):
     def __str__(self) -> str:
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
+    @property
+    def fields(self) -> tuple[int, str, str, str]:
+        """Return what crosses a socket: (exit code, code, message, hint)."""
+        return self.exit_code, self.code, self.message, self.hint
+
     def __reduce__(self) -> tuple[type[Problem], tuple[str, str, str]]:
         """Support pickling: the problem keeps its class in another process."""
         return FAMILIES[self.exit_code], (self.code, self.message, self.hint)
@@ -74,4 +79,10 @@ FAMILIES: dict[ExitCode, type[Problem]] = {
     family.exit_code: family
     for family in (Problem, UsageProblem, Refused, NotFound, NotAllowed, Unreachable)
 }
-"""The family of each exit code: a problem crosses a socket as (exit code, code, message, hint)."""
+"""The family of each exit code."""
+
+
+def problem_from(exit_code: int, code: str, message: str, hint: str) -> Problem:
+    """Return the problem with these `fields`; its family is `Problem` if ours do not have it."""
+    family = next((each for known, each in FAMILIES.items() if known == exit_code), Problem)
+    return family(code, message, hint)

@@ -28,7 +28,6 @@ class Rule(StrEnum):
     BACKED_OFF = "backed-off"
     STALE_CAPABILITY = "stale-capability"
     USER_NOT_ALLOWED = "user-not-allowed"
-    INPUT_ELSEWHERE = "input-elsewhere"
     MACHINE_AWAY = "machine-away"
     ONE_PER_MACHINE = "one-per-machine"
     NOT_EMPTY = "not-empty"

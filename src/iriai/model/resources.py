@@ -24,7 +24,7 @@ class ResourceKind(NamedTuple):
     help: str
     """The help text of the option `--NAME`."""
     sensor: str
-    """The function of `daemon.startup.sensors` that measures what the machine has."""
+    """The function of `host.sensors` that measures what the machine has."""
     charge_weight: float = 0.0
     """The charge for a second of one unit (of bytes: of a GiB), in cpu seconds; `[order]` may
     change it for the fields of `Resources`."""

@@ -85,6 +85,13 @@ class Token(NamedTuple):
         return f"{_prefix(self.kind)}{base64.urlsafe_b64encode(checked).rstrip(b'=').decode()}"
 
 
+def token_kind(word: str) -> TokenKind:
+    """Return the kind that `word` names; raise `UsageProblem` if there is none."""
+    if word not in frozenset(TokenKind):
+        raise UsageProblem("bad-token-kind", f"there are no tokens for '{word}'")
+    return TokenKind(word)
+
+
 def parse_token(text: str, kind: TokenKind) -> Token:
     """The token that `text` is.
 

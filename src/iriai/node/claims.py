@@ -160,7 +160,7 @@ class Claims:
         self.calendar: Calendar[AttemptId] = Calendar(settings.capacity)
         self.leases = LeaseRenewal(settings.machine)
         self._held: dict[AttemptId, HeldClaim] = {}
-        self._waiting: dict[AttemptId, HeldClaim] = {}
+        self.waiting: dict[AttemptId, HeldClaim] = {}
         """The claims granted ahead, which hold nothing yet, in the order of arrival."""
         self._free_gpu_ids = list(range(settings.capacity.gpus))
 
@@ -250,7 +250,7 @@ class Claims:
     def _hold(self, held: HeldClaim, now: Instant) -> None:
         claim = held.claim
         if claim.is_ahead:
-            self._waiting[claim.attempt] = held
+            self.waiting[claim.attempt] = held
         else:
             self.calendar.add(claim.attempt, claim.resources, now.steady_s, held.stay_left_s(now))
         self._held[claim.attempt] = held
@@ -260,36 +260,31 @@ class Claims:
     # --- granted ahead ---------------------------------------------------------------------------
 
     @property
-    def waiting(self) -> list[HeldClaim]:
-        """Return the claims granted ahead that have no place yet, in the order of arrival."""
-        return list(self._waiting.values())
-
-    @property
     def followable(self) -> Resources:
         """Return the resources of running claims for which no claim granted ahead waits."""
         claimed = self._settings.capacity.minus(self.calendar.free)
-        for held in self._waiting.values():
+        for held in self.waiting.values():
             claimed = claimed.minus(held.claim.resources)
         return claimed
 
     @property
     def give_back_s(self) -> float | None:
         """Return the steady time at which the first has waited too long; None: nothing waits."""
-        first = next(iter(self._waiting.values()), None)
+        first = next(iter(self.waiting.values()), None)
         return None if first is None else first.granted_steady_s + AHEAD_WAIT_S
 
     def begin(self, held: HeldClaim, now: Instant) -> None:
         """Give a claim that waited its place."""
         claim = held.claim = replace(held.claim, is_ahead=False)
         held.granted_steady_s = now.steady_s
-        del self._waiting[claim.attempt]
+        del self.waiting[claim.attempt]
         self.calendar.add(claim.attempt, claim.resources, now.steady_s, held.stay_left_s(now))
 
     # --- ends ------------------------------------------------------------------------------------
 
     def free(self, claim: Claim) -> None:
         """Release the resources of an attempt that is over."""
-        if self._waiting.pop(claim.attempt, None) is None:
+        if self.waiting.pop(claim.attempt, None) is None:
             self.calendar.remove(claim.attempt)
         self.leases.remove(claim.attempt)
         gpus = self.calendar.capacity.gpus
@@ -307,7 +302,7 @@ class Claims:
         self.calendar.check()
         gpu_ids = list(self._free_gpu_ids)
         for attempt, held in self._held.items():
-            is_waiting = attempt in self._waiting
+            is_waiting = attempt in self.waiting
             assert is_waiting == (held.claim.is_ahead and held.end is None), f"{attempt}: ahead"
             assert not (is_waiting and held.started_wall_s), f"{attempt} runs without a place"
             is_there = attempt in self.calendar or is_waiting
@@ -315,6 +310,6 @@ class Claims:
             assert len(held.claim.gpu_ids) == held.claim.resources.gpus, f"{attempt}: gpus"
             if held.end is None:
                 gpu_ids += held.claim.gpu_ids
-        claims = len(self.calendar) + len(self._waiting)
+        claims = len(self.calendar) + len(self.waiting)
         assert claims == len(self.running()), "a claim that nobody holds"
         assert sorted(gpu_ids) == list(range(self.calendar.capacity.gpus)), f"gpus {gpu_ids}"

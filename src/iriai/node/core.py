@@ -17,6 +17,7 @@ from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
+from iriai.model.problem import Refused
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
     ClaimsDropped,
@@ -113,7 +114,8 @@ class Node:
         the restart, and others may have their place."""
         self._slice_at_s: float | None = None
         self._alarm_s: float | None = None
-        self._is_idle = False
+        self.is_idle = False
+        """Whether nothing happened since the last `end_turn`."""
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
         self._handlers = self._table()
         self._claims.restore(claims, now)
@@ -142,7 +144,7 @@ class Node:
 
     def _refuse_waiting(self) -> None:
         """Refuse the claims that were granted ahead before a restart of the daemon."""
-        for held in self._claims.waiting:
+        for held in list(self._claims.waiting.values()):
             had = "the daemon of the machine restarted before they did"
             found = Reason(Rule.MACHINE_BUSY, "tasks before it to end", had, self.settings.machine)
             self._refuse_held(held, found)
@@ -150,14 +152,14 @@ class Node:
     def handle(self, event: NodeEvent, now: Instant) -> list[Effect]:
         """Handle one event; return the effects that cannot wait for `end_turn`."""
         self._handlers[type(event)](event, now)
-        self._is_idle = False
+        self.is_idle = False
         return self._drain_effects()
 
     def end_turn(self, now: Instant) -> list[Effect]:
         """After the events of one instant, report free resources and counters to the broker."""
-        if self._is_idle:
+        if self.is_idle:
             return []
-        self._is_idle = True
+        self.is_idle = True
         if self._alive is not None:
             self._reconcile(self._alive, now)
             self._alive = None
@@ -170,21 +172,19 @@ class Node:
         changed = self.ledger.drain_changed()
         if changed:  # Not urgent: if it is lost, its slices are counted again.
             self._effects += [Persist(row, urgent=False) for row in changed]
-        if changed or self._report.has_charges or self._report.is_whole:
+        if self._report.is_whole:
+            self._send_offer(now)  # first: brokers refuse counters of machines of unknown size
+            self._send_counters(self.ledger.rows())
+        elif changed or self._report.charges:
             self._send_counters(changed)
         if self._report.is_due:
             self._send_offer(now)
         self._set_alarm(now)
         return self._drain_effects()
 
-    @property
-    def is_idle(self) -> bool:
-        """Return whether nothing happened since the last `end_turn`."""
-        return self._is_idle
-
     def drain(self, reason: str, by: str, now: Instant) -> None:
         """Start no more tasks until `resume`; running tasks go on."""
-        self._is_idle = False
+        self.is_idle = False
         self._availability.drained = drained = Drained(reason, by, now.wall_s)
         self._effects.append(Persist(drained))
         self._report.is_due = True
@@ -193,11 +193,23 @@ class Node:
         """Start tasks again; return False if the machine was not drained."""
         if self.drained is None:
             return False
-        self._is_idle = False
+        self.is_idle = False
         self._availability.drained = None
         self._effects.append(Persist(Resumed(by)))
         self._report.is_due = True
         return True
+
+    def change(self, reason: str | None, by: str, now: Instant) -> None:
+        """Drain, or without a reason resume; raise `Refused` if the machine was not drained."""
+        if reason is not None:
+            self.drain(reason, by, now)
+        elif not self.resume(by, now):
+            other = self.unavailable()
+            raise Refused(
+                "not-drained",
+                f"{self.settings.machine} is not drained",
+                f"it takes nothing because of {other}" if other else "it takes tasks",
+            )
 
     def take_request(self, reason: str | None, by: str, asked_wall_s: float, now: Instant) -> None:
         """Drain, or without a reason resume, as was asked earlier; a later drain stays."""
@@ -220,13 +232,13 @@ class Node:
 
     def rules_changed(self) -> None:
         """Report that the rules about users changed."""
-        self._is_idle = False
+        self.is_idle = False
         self._report.rules += 1
         self._report.is_due = True
 
     def resend_report(self) -> None:
         """Send everything again: the broker is new, or can be reached again."""
-        self._is_idle = False
+        self.is_idle = False
         self._report.restart()
 
     def running(self) -> list[AttemptId]:
@@ -320,7 +332,7 @@ class Node:
     def _see_to_waiting(self, now: Instant) -> None:
         """Start claims granted ahead that fit now, and refuse those that waited too long."""
         reason = self.unavailable()
-        for held in self._claims.waiting:
+        for held in list(self._claims.waiting.values()):
             if reason is not None:
                 self._refuse_held(held, reason)
             elif held.claim.resources.fits_in(self.calendar.free):
@@ -543,8 +555,7 @@ class Node:
     def _send_home(self, message: OfAttempt) -> None:
         self._effects.append(Send(message.attempt.home, Part.HOME, message))
 
-    def _send_counters(self, changed: tuple[LedgerRow, ...]) -> None:
-        rows = self.ledger.rows() if self._report.is_whole else changed
+    def _send_counters(self, rows: tuple[LedgerRow, ...]) -> None:
         counted = self._report.counted(rows)
         if counted.rows or counted.charged:
             self._effects.append(Send("", Part.BROKER, counted))
@@ -558,7 +569,7 @@ class Node:
             self.calendar.free,
             self._claims,
             describe,
-            [held.claim.attempt for held in self._claims.waiting],
+            list(self._claims.waiting),
             self.unavailable(),
             self._meter.charging,
             now.steady_s,

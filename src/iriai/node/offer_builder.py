@@ -253,7 +253,8 @@ class OfferBuilder:
         self._refused: list[AttemptId] = []
         self._spent: list[Capability] = []
         self._turned_away: list[TurnedAway] = []
-        self._charged: dict[AttemptId, float] = {}
+        self.charges: dict[AttemptId, float] = {}
+        """Charges of running attempts since the counters were reported."""
 
     def restart(self) -> None:
         """Make a whole report due: the broker is new, or may not have received the last ones."""
@@ -297,16 +298,11 @@ class OfferBuilder:
 
     def charged(self, attempt: AttemptId, charge_s: float) -> None:
         """Note the charge of a running attempt so far."""
-        self._charged[attempt] = charge_s
-
-    @property
-    def has_charges(self) -> bool:
-        """Return whether running attempts were charged since the counters were reported."""
-        return bool(self._charged)
+        self.charges[attempt] = charge_s
 
     def counted(self, rows: tuple[LedgerRow, ...]) -> Counted:
         """Return the changed counters (all, in a complete report) and the charges of attempts."""
-        charged, self._charged = self._charged, {}
+        charged, self.charges = self.charges, {}
         return Counted(self._settings.machine, rows, tuple(charged.items()))
 
     def idle(

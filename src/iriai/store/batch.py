@@ -9,6 +9,7 @@ from operator import itemgetter
 
 from msgspec.structs import astuple
 
+from iriai.model.charge_factors import encode_factors
 from iriai.model.records import (
     AttemptResult,
     ClaimsDropped,
@@ -27,7 +28,7 @@ from iriai.model.records import (
     Snapshot,
 )
 from iriai.model.state import EndCause
-from iriai.store.codec import digests_of, drop_history, encode, encode_buckets, encode_factors
+from iriai.store.codec import digests_of, drop_history, encode, encode_buckets
 
 Row = Sequence[object]
 """Values in the order of the parameters of a statement."""

@@ -17,7 +17,6 @@ import sqlite3
 
 import msgspec
 
-from iriai.model.charge_factors import Factors
 from iriai.model.claim import Claim
 from iriai.model.job import JobSpec
 from iriai.model.records import Bucket, Change, HistoryDropped
@@ -28,20 +27,7 @@ decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
 decode_claim = msgspec.msgpack.Decoder(Claim).decode
 decode_change = msgspec.msgpack.Decoder[Change](Change).decode
 
-_decode_factors = msgspec.json.Decoder(Factors).decode
 _decode_buckets = msgspec.json.Decoder(tuple[Bucket, ...]).decode
-
-
-def encode_factors(factors: Factors) -> str | None:
-    """Return factors as JSON text; None if all of the time was at peak."""
-    if all(factor == 1.0 for factor, _ in factors):
-        return None
-    return msgspec.json.encode(factors).decode()
-
-
-def decode_factors(text: str | None) -> Factors:
-    """Return the factors in a text; empty if all of the time was at peak."""
-    return () if text is None else _decode_factors(text)
 
 
 def encode_buckets(buckets: tuple[Bucket, ...]) -> str | None:

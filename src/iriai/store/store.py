@@ -170,12 +170,12 @@ class Store(Reader):
         """
         batch = WriteSet(records)
         cursor = self._connection.cursor()
-        with translated(self.path):
+        try:
             cursor.execute("BEGIN IMMEDIATE")
-            try:
-                write_batch(cursor, batch)
-                cursor.execute("COMMIT")
-            except BaseException:
+            write_batch(cursor, batch)
+            cursor.execute("COMMIT")
+        except BaseException:
+            with translated(self.path):
                 # SQLite has rolled back some failures by itself.
                 if self._connection.in_transaction:
                     cursor.execute("ROLLBACK")

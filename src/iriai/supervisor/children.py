@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 from iriai.model.paths import StatePaths
-from iriai.supervisor.restart_backoff import RestartBackoff
 from iriai.system.exit_report import ExitReport, has_started, open_ending, read_ending
 from iriai.system.lock_file import adopt_holder
 from iriai.system.process_handle import ProcessHandle, spawn
+from iriai.system.restart_backoff import RestartBackoff
 
 _LAST_WORDS_BYTES = 4096
 _LINE_LENGTH_MAX = 300

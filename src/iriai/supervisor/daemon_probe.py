@@ -6,11 +6,11 @@ import os
 import socket
 from typing import NamedTuple
 
-from iriai.daemon.startup.role import EVERY_PART
-from iriai.daemon.startup.state_directory import problem_of
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Unreachable
 from iriai.protocol.messages.effects import Part
+from iriai.state.role import EVERY_PART
+from iriai.state.state_directory import problem_of
 from iriai.system.frames import FrameReader, FrameTooLong
 from iriai.system.lock_file import lock_holder
 from iriai.system.passwd_cache import peer_of

@@ -9,9 +9,9 @@ from __future__ import annotations
 import signal
 from typing import NamedTuple
 
-from iriai.daemon.startup.state_directory import absolute_paths
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed, Unreachable
+from iriai.state.state_directory import absolute_paths
 from iriai.supervisor.supervisor import STOP_WAIT_S
 from iriai.system.lock_file import adopt_holder
 

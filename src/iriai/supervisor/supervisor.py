@@ -23,12 +23,12 @@ from typing import NamedTuple
 from iriai.model.paths import StatePaths
 from iriai.model.problem import ExitCode, Problem
 from iriai.model.units import line_of
+from iriai.state.log_rotation import LOOK_S, LogRotation
+from iriai.state.outage import OutageRecord
 from iriai.supervisor.children import Child, DaemonChild, LauncherChild
-from iriai.supervisor.log_rotation import LOOK_S, LogRotation
-from iriai.supervisor.outage import OutageRecord
-from iriai.supervisor.restart_backoff import DELAY_MAX_S
 from iriai.system.exit_report import ExitReport, announce, ending_of, open_ending
 from iriai.system.lock_file import LockHeld, adopt_holder, lock_holder, take_lock
+from iriai.system.restart_backoff import DELAY_MAX_S
 from iriai.system.standard_descriptors import keep_standard_descriptors
 
 FIRST_TRIES = 3
@@ -281,7 +281,6 @@ def plan_for(paths: StatePaths, daemon_uid: str, minimum_uid: str, runs: str, mo
         launcher += ["--socket", paths.launcher_socket]
         launcher += ["--daemon-uid", daemon_uid, "--minimum-uid", minimum_uid]
     daemon = [*python, "iriai.daemon", "--state", paths.directory]
-    daemon += ["--supervisor-pid", str(os.getpid())]
     return Plan(paths, launcher, daemon, int(daemon_uid), mode == "foreground")
 
 

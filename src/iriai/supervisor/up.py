@@ -12,14 +12,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, NoReturn
 
-from iriai.daemon.startup.hardware import measure
-from iriai.daemon.startup.role import AS_BEFORE, RequestedRole
-from iriai.daemon.startup.settings import read_configuration, settle_directory
-from iriai.daemon.startup.state_directory import absolute_paths, check_space
+from iriai.host.hardware import measure
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem, Unreachable
+from iriai.state.configuration import read_configuration, settle_directory
+from iriai.state.role import AS_BEFORE, RequestedRole
+from iriai.state.state_directory import absolute_paths, check_space
 from iriai.supervisor.daemon_probe import DaemonProbe, probe
 from iriai.supervisor.supervisor import retry_now
 from iriai.system.exit_report import read_ending
@@ -35,14 +34,6 @@ _CLOCK_COARSENESS_S = 0.05
 """The clock that stamps files lags behind the system clock by a tick or a few."""
 
 
-class _Checked(NamedTuple):
-    """What was checked before anything starts."""
-
-    paths: StatePaths
-    supervisor: list[str]
-    """Command of the supervisor, without its last word, the mode."""
-
-
 def bring_up(
     directory: str, user: str | None = None, wanted: RequestedRole = AS_BEFORE
 ) -> DaemonProbe:
@@ -55,12 +46,12 @@ def bring_up(
         Problem: why it cannot, from whichever of the processes knew. Nothing is left running that
             was not before, but for a start that is only slow and goes on.
     """
-    checked, daemon = _prepare(directory, user, wanted)
+    paths, command, daemon = _prepare(directory, user, wanted)
     if daemon is not None:
         return daemon
-    paths, since_s, child = checked.paths, time.time(), None
+    since_s, child = time.time(), None
     if not retry_now(paths):
-        child = spawn([*checked.supervisor, "detached"], paths.log_of("supervisor"))
+        child = spawn([*command, "detached"], paths.log_of("supervisor"))
     return _await_answer(paths, since_s, child)
 
 
@@ -81,23 +72,23 @@ def stay_up(  # noqa: RET503 - where it does not return it has become the superv
     Raises:
         Problem: as `bring_up`, before anything started.
     """
-    checked, daemon = _prepare(directory, user, wanted)
+    paths, command, daemon = _prepare(directory, user, wanted)
     if daemon is not None:
         return daemon
-    if retry_now(checked.paths):
-        return _await_answer(checked.paths, time.time(), None)
-    _announce_later(checked.paths, announce)
-    _become([*checked.supervisor, "foreground"])
-
-
-def _become(command: list[str]) -> NoReturn:
-    os.execv(command[0], command)  # noqa: S606 - no shell is wanted
+    if retry_now(paths):
+        return _await_answer(paths, time.time(), None)
+    _announce_later(paths, announce)
+    os.execv(command[0], [*command, "foreground"])  # noqa: S606 - no shell is wanted
 
 
 def _prepare(
     directory: str, user: str | None, wanted: RequestedRole
-) -> tuple[_Checked, DaemonProbe | None]:
-    """Check what can be checked; return that, and the daemon if all its parts run."""
+) -> tuple[StatePaths, list[str], DaemonProbe | None]:
+    """Check what can be checked before anything starts.
+
+    Returns the paths, the supervisor's command without its last word, the mode, and the daemon if
+    all its parts run.
+    """
     paths = absolute_paths(directory)
     configuration = read_configuration(paths)
     identity = settle_directory(paths, configuration, measure(), user, wanted)
@@ -111,7 +102,7 @@ def _prepare(
     runs = "launcher" if identity.role.has_launcher else "no-launcher"
     words = [paths.directory, str(uid), str(configuration.identity.minimum_uid), runs]
     command = [sys.executable, "-P", "-m", "iriai.supervisor.supervisor", *words]
-    return _Checked(paths, command), daemon if is_complete else None
+    return paths, command, daemon if is_complete else None
 
 
 def _let_it_end(paths: StatePaths) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from iriai.model.problem import FAMILIES, ExitCode, Problem
+from iriai.model.problem import Problem, problem_from
 
 _MODE = 0o600
 _LENGTH = 4096
@@ -36,13 +36,12 @@ class ExitReport(NamedTuple):
 
     def problem(self) -> Problem:
         """Return the problem that ended the process, as it was raised there."""
-        family = FAMILIES.get(ExitCode(self.exit_code), Problem)
-        return family(self.code, self.message, self.hint)
+        return problem_from(self.exit_code, self.code, self.message, self.hint)
 
 
 def ending_of(problem: Problem) -> ExitReport:
     """Return the report of an end because of `problem`."""
-    return ExitReport(problem.exit_code, problem.code, problem.message, problem.hint)
+    return ExitReport(*problem.fields)
 
 
 def open_ending(path: str) -> int:

@@ -26,16 +26,12 @@ class FrameReader:
     def __init__(self, bytes_max: int = FRAME_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
         """A longer frame is refused."""
-        self._buffer = bytearray()
-
-    @property
-    def held_bytes(self) -> int:
-        """How many bytes of an incomplete frame are kept."""
-        return len(self._buffer)
+        self.held = bytearray()
+        """Of an incomplete frame."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the frames that `data` completes, in order. Raises `FrameTooLong`."""
-        held = self._buffer
+        held = self.held
         if held:
             held += data
         content = held or data  # complete frames are cut without a copy

@@ -49,6 +49,9 @@ RESTRICTED = frozenset({Right.OPERATOR, Right.STATE_OWNER})
 """Rights that not every caller has."""
 
 
+COUNTED_BYTES = 4096
+
+
 class ClientRequest(_Answered[AnswerT_co], frozen=True):
     """A request that is answered with an `AnswerT_co`, or with a problem."""
 
@@ -62,6 +65,8 @@ class ClientRequest(_Answered[AnswerT_co], frozen=True):
     """Whether only a machine with a home answers it."""
     asked_by = Right.USER
     """Who may ask it."""
+    counted_bytes = COUNTED_BYTES
+    """It counts once, and once more for each so many bytes, against its user's rate."""
     purpose = ""
     """What it is for, as in `ann may not ...`, where not every user may ask it."""
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 
 from iriai.model.bounds import Count, Document, KeyBytes, Many, Name, Real, Seconds, Word, Words
+from iriai.model.seed import Seed
 from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query, Right
 
 
@@ -29,14 +30,6 @@ class AskAuthority(Query[AuthorityShown], frozen=True, tag="ask-authority"):
     """Ask for the authority's certificate; the asker compares its fingerprint with the token's."""
 
     asked_by = Right.ANYBODY
-
-
-class Seed(msgspec.Struct, frozen=True):
-    """A member and its addresses."""
-
-    name: Name
-    addresses: Annotated[tuple[Name, ...], Many]
-    is_outward_only: bool = False
 
 
 class Joined(ClientAnswer, frozen=True, tag="joined"):

@@ -62,9 +62,6 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag=1):
     not sent before on this link."""
     forget: bool = False
     """Whether the receiver may drop all texts sent before, except those of claims."""
-    passed: Annotated[tuple[tuple[Count, Count], ...], Many] = ()
-    """(job number, count): descriptors that clients passed with these jobs travel beside the frame,
-    in this order."""
 
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, tag=2):

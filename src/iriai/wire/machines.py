@@ -172,8 +172,6 @@ class Linked(ClientAnswer, frozen=True, tag="linked"):
 
     name: Name
     """The front end's machine."""
-    spool: Words
-    """Directory of the output of followed tasks."""
 
 
 class Link(ClientRequest[Linked], frozen=True, tag="link"):

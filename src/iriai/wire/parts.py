@@ -8,10 +8,10 @@ import msgspec
 
 from iriai.model.bounds import Word, decoded
 from iriai.model.job import limits_problem
-from iriai.protocol.messages import gossip, output, rpc, scheduling
+from iriai.protocol.messages import gossip, rpc, scheduling, streams
 from iriai.protocol.messages.scheduling import Message
 
-PARTS_VERSION = 7
+PARTS_VERSION = 8
 """Raised with every change of the messages that an older machine would misread. Both ends of a link
 must have the same."""
 
@@ -69,9 +69,11 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Inquire": rpc.Inquire,
         "Inform": rpc.Inform,
     },
-    "output": {
-        "AskOutput": output.AskOutput,
-        "Output": output.Output,
+    "streams": {
+        "AskOutput": streams.AskOutput,
+        "Output": streams.Output,
+        "Input": streams.Input,
+        "InputTaken": streams.InputTaken,
     },
 }
 """What may be said to each part, by its tag. Tags are on the wire: a class may be renamed, its tag

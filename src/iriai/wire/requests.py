@@ -31,12 +31,14 @@ from iriai.model.bounds import (
     Word,
     Words,
 )
-from iriai.model.job import Interaction, NotifyOn
+from iriai.model.job import InputPiece, Interaction, NotifyOn
 from iriai.wire import changes, joining, machines, reports
 from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query, Right, subclasses
 
-PROTOCOL_VERSION = 1
-"""Raised with every change that an older client or daemon would misread."""
+PROTOCOL_VERSION = 2
+"""Raised with every change that an older client or daemon would misread. 2: input and terminals of
+`run` are sent, not passed."""
+READ_WAIT_MAX_S = 60.0
 SAME_VERSION = (
     "install the same version of iriai on both, then restart the older one with 'iriai down' and "
     "'iriai up': its tasks go on"
@@ -134,13 +136,16 @@ class DryRun(ClientAnswer, frozen=True, tag="dry-run"):
 
 
 class Submit(ClientRequest[Submitted | DryRun], frozen=True, tag="submit"):
-    """Accept a job. `descriptors` 1: one descriptor travels beside this frame (SCM_RIGHTS)."""
+    """Accept a job."""
 
     fails_alone = True
     is_of_home = True
 
     draft: JobDraft
-    descriptors: Count = 0
+    takes_input: bool = False
+    """Whether the client sends its standard input, or what is typed, with `WriteInput`."""
+    window: tuple[Count, Count] = (0, 0)
+    """Rows and columns of its terminal; 0: the kernel's default."""
     dry_run: bool = False
 
 
@@ -333,15 +338,15 @@ class LogFile(msgspec.Struct, frozen=True):
     machine: Name = ""
     """The machine with the files, if it is not the home."""
     is_fetched: bool = False
-    """Whether the home fetches the output from there and answers `ReadOutput`."""
+    """Whether the home fetches the output from there."""
     user: Name = ""
     """The user of the task."""
     is_kept: bool = False
-    """Whether the files belong to the daemon, so that nobody can replace them."""
+    """Whether the files belong to the daemon, which answers `ReadOutput`."""
 
 
 class OutputPiece(ClientAnswer, frozen=True, tag="output-piece"):
-    """Answer to `ReadOutput`, at once."""
+    """Answer to `ReadOutput`."""
 
     content: Content
     is_complete: bool
@@ -351,7 +356,7 @@ class OutputPiece(ClientAnswer, frozen=True, tag="output-piece"):
 
 
 class ReadOutput(Query[OutputPiece], frozen=True, tag="read-output"):
-    """Ask for fetched output of an attempt on another machine."""
+    """Ask for output of an attempt of `run`."""
 
     is_of_home = True
     asked_by = Right.JOB_OWNER
@@ -361,6 +366,43 @@ class ReadOutput(Query[OutputPiece], frozen=True, tag="read-output"):
     kind: Word
     """`out` or `err`."""
     offset: SizeBytes
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=READ_WAIT_MAX_S)] = 0.0
+    """How long to wait where nothing is there yet."""
+
+
+class InputWritten(ClientAnswer, frozen=True, tag="input-written"):
+    """Answer to `WriteInput`, once all of it has gone to the task, or it cannot."""
+
+    offset: SizeBytes
+    """Of the first byte that the task has not got: what follows has to be sent again."""
+    is_open: bool
+    """Whether the task can take more."""
+
+
+NOT_STARTED = "not-started"
+"""The code of the refusal of input that comes too early."""
+TOO_MUCH_INPUT = "too-much-input"
+"""The same of input that comes while too much of it is not answered."""
+
+
+class WriteInput(Query[InputWritten], frozen=True, tag="write-input"):
+    """Pass on the client's standard input, or what was typed, to a job of `run` that has started.
+
+    Each byte comes with its place, so that it can be sent again after a connection was lost.
+    """
+
+    is_of_home = True
+    asked_by = Right.JOB_OWNER
+    counted_bytes = 128 << 10  # it is written as fast as its task reads
+
+    id: Expression
+    offset: SizeBytes
+    """Of the first byte of `content`."""
+    content: InputPiece
+    is_end: bool = False
+    """Whether nothing follows."""
+    window: tuple[Count, Count] | None = None
+    """Rows and columns of its terminal from now on; None: as they are."""
 
 
 class LogFiles(ClientAnswer, frozen=True, tag="log-files"):

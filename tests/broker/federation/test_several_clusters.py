@@ -220,16 +220,6 @@ def test_a_forward_without_an_answer_is_said_again_to_whoever_is_broker_and_then
     assert core.state.queues.entries[JobId("w0", 1)].count == 1
 
 
-def test_what_its_client_bound_to_a_host_is_never_passed_on():
-    core = broker(EAST)
-    bound = replace(want(1), only_on=("w0", "w1"))
-    assert not told(turn(core, 1.0, summary(3), bound), Forward)
-    assert core.state.queues.entries[bound.job].count == 1
-    assert "only on w0 and w1" in core.federation.explain(bound.job, 1.0)[0].had
-    assert core.federation.may_run_elsewhere(want(1))
-    assert not core.federation.may_run_elsewhere(bound)
-
-
 def test_a_want_is_passed_on_with_all_that_it_says():
     core = broker(EAST)
     said = replace(want(1), user="ann-h", front=1, rank="KFlops", group="sem", grace_s=9.0)

@@ -123,24 +123,3 @@ def test_what_is_remembered_is_what_was_said_last_and_lately(steps):
         assert exclusions.next_s == min(said.values(), default=None)
     changed = exclusions.drain_changed()
     assert all(User(HOME, who) in changed for _, who in said)
-
-
-# --- what a client passed ------------------------------------------------------------------------
-
-
-def test_what_reads_from_its_client_runs_where_that_can_be_handed_to_it():
-    broker = LoneBroker()
-    broker.tell(broker.idle(machine="m0"))
-    assert matches(broker.tell(want(1, only_on=("m1",)))) == []
-    [reason] = broker.broker.explain(job(1), instant(broker.now_s))
-    assert (reason.rule, reason.needed) == (Rule.INPUT_ELSEWHERE, "m1")
-    [match] = matches(broker.tell(broker.idle(machine="m1")))
-    assert match.machine == "m1"
-
-
-def test_a_machine_that_runs_tasks_of_others_than_before_is_asked_at_once():
-    broker, _ = turned_away()
-    broker.tell(broker.idle(2, whole=False, machine="m0"))
-    assert matches(broker.tell(want(2))) == []
-    told = broker.tell(broker.idle(3, whole=False, machine="m0", rules=1))
-    assert matches(told)

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from iriai.daemon.net.keepalive import PINGS, Keepalive
+from iriai.links.keepalive import PINGS
 from iriai.model.instant import SILENCE_S
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import AskBroker, BrokerIs
@@ -57,15 +57,3 @@ def test_an_answer_asks_for_none_and_a_question_does(monkeypatch):
         assert "has not answered" in one.over["m1"]
 
     virtual_story(monkeypatch, body)
-
-
-def test_a_question_is_given_a_second_before_a_ping():
-    hearing = Keepalive(100.0, is_network=True)
-    hearing.sent(103.9, is_answer=False)
-    assert not hearing.is_ping_due(104.0)
-    assert hearing.is_ping_due(105.0)
-    hearing.received(105.1)
-    hearing.sent(105.2, is_answer=True)
-    assert not hearing.is_ping_due(105.0 + QUIET_S)
-    assert hearing.is_ping_due(105.1 + QUIET_S)
-    assert not hearing.is_silent(160.0)

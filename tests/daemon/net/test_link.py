@@ -7,15 +7,19 @@ import pytest
 from msgspec.structs import replace
 
 from iriai.daemon.net import link as link_module
-from iriai.daemon.net.link import LOCAL, NETWORK, LinkProfile, MachineLink
-from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore, digest_of
+from iriai.daemon.net.link import MachineLink
 from iriai.daemon.transport.socket_stream import FramedStream
+from iriai.jobs.payloads import PayloadStore
+from iriai.links import session as session_module
+from iriai.links.session import LOCAL, NETWORK, LinkProfile, LinkSession
 from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
+from iriai.model.text_digest import digest_of
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Acknowledge, Run
+from iriai.system.clock import now as read_clocks
 from iriai.system.frames import frame
-from iriai.wire.links import PIECE_BYTES, Batch, Bid, Obeyed, Piece, link_frame
+from iriai.wire.links import PIECE_BYTES, Bid, Obeyed, Piece
 from iriai.wire.machines import Resume
 from tests.support.loops import in_loop, until
 
@@ -34,10 +38,10 @@ class End:
         self.circuits: list[object] = []
         self.byes: list[str] = []
         self.store: dict[str, bytes] = {}
-        self.descriptors = PassedDescriptors()
         self.stream = FramedStream(connection, list, str)
         payloads = PayloadStore(self.store.__getitem__)
-        self.link = MachineLink(self.stream, peer, self, payloads, self.descriptors, manner)
+        session = LinkSession(peer, read_clocks("link").steady_s, profile=manner)
+        self.link = MachineLink(self.stream, session, self, payloads)
 
     def delivered(self, link, part, message) -> None:
         self.messages.append((part, message))
@@ -104,7 +108,7 @@ def test_a_text_travels_once_and_before_what_needs_it():
 
 
 def test_what_was_sent_long_ago_is_not_counted_on(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(link_module, "TEXTS_BYTES_MAX", 1000)
+    monkeypatch.setattr(session_module, "TEXTS_BYTES_MAX", 1000)
 
     async def body(front: End, back: End) -> None:
         front.store |= {"a": b"a" * 1500, "b": b"b"}
@@ -155,7 +159,7 @@ def test_a_text_that_is_not_what_it_is_called_ends_the_link():
 
 
 def test_a_flood_ends_the_link(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(link_module, "MESSAGES_PER_S_MAX", 100)
+    monkeypatch.setattr(session_module, "MESSAGES_PER_S_MAX", 100)
 
     async def body(front: End, back: End) -> None:
         front.link.send([run(number) for number in range(10)])
@@ -170,44 +174,10 @@ def test_a_flood_ends_the_link(monkeypatch: pytest.MonkeyPatch):
 
 def test_the_clocks_of_both_ends_are_compared(monkeypatch: pytest.MonkeyPatch):
     async def body(front: End, back: End) -> None:
-        await until(lambda: front.link.offset.best() and back.link.offset.best())
+        await until(lambda: front.link.session.offset.best() and back.link.session.offset.best())
         for end in (front, back):
-            estimate = end.link.offset.best()
+            estimate = end.link.session.offset.best()
             assert abs(estimate.offset_s) <= estimate.error_s + 0.001
-
-    story(body, NETWORK)
-
-
-def test_a_descriptor_travels_with_its_job_and_stays_here_too():
-    async def body(front: End, back: End) -> None:
-        read_end, write_end = os.pipe()
-        front.descriptors.keep(5, [read_end])
-        front.link.send([run(4), run(5, descriptors=1)])
-        await until(lambda: len(back.messages) == 2)
-        [received] = back.descriptors.pop(5)
-        os.write(write_end, b"through")
-        assert os.read(received, 100) == b"through"
-        # Should the other machine refuse it, the job still has its input.
-        assert front.descriptors.pop(5) == [read_end]
-        for descriptor in (read_end, write_end, received):
-            os.close(descriptor)
-
-    story(body)
-
-
-def test_a_machine_elsewhere_cannot_replace_what_came_with_a_job_here():
-    """Nor have numbers of jobs kept, one after the other: over a network nothing is passed."""
-
-    async def body(front: End, back: End) -> None:
-        read_end, write_end = os.pipe()
-        back.descriptors.keep(5, [read_end])
-        front.stream.write(link_frame(Batch((), passed=((5, 0), (6, 0)))))
-        front.link.send([run(4)])
-        await until(lambda: back.messages)
-        assert back.descriptors.pop(5) == [read_end]
-        assert back.descriptors.copy(6) == []
-        os.close(read_end)
-        os.close(write_end)
 
     story(body, NETWORK)
 
@@ -227,8 +197,8 @@ def test_an_operators_wish_is_answered():
 def test_a_link_is_kept_up_by_pings_alone():
     async def body(front: End, back: End) -> None:
         for end in (front, back):
-            heard_s = end.link._keepalive.received_s
-            await until(lambda e=end, h=heard_s: e.link._keepalive.received_s > h)
+            heard_s = end.link.session.keepalive.received_s
+            await until(lambda e=end, h=heard_s: e.link.session.keepalive.received_s > h)
         assert not front.over
 
     story(body, LOCAL._replace(silence_s=0.05))
@@ -285,7 +255,7 @@ def test_a_machine_that_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch
         front = End(ours, "b1")
         front.store["big"] = bytes(400_000)
         while not front.over:
-            front.link._known_texts.clear()
+            front.link.session._known_texts.clear()
             front.link.send([run(1, stdin="big")])
         assert "does not read" in front.over[0]
         deaf.close()

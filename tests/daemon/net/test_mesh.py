@@ -5,10 +5,11 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from iriai.daemon.net import address_book
 from iriai.daemon.net import mesh as mesh_module
-from iriai.daemon.net.address_book import relay_order
-from iriai.daemon.net.peer_connection import RETRY_MIN_S
+from iriai.links import address_book
+from iriai.links import core as core_module
+from iriai.links.address_book import relay_order
+from iriai.links.peer_connection import RETRY_MIN_S
 from iriai.protocol.messages.members import MemberState
 from tests.support.loops import until
 from tests.support.meshes import Meshed, story
@@ -51,8 +52,7 @@ def test_a_link_that_breaks_is_made_again_and_both_are_told(tmp_path):
         ume, take = meshes.add("ume", "take")
         ume.say("take", 1)
         await until(lambda: take.heard() == [1])
-        link = ume.mesh._peers["take"].link
-        link.end("pulled out")
+        ume.link_with("take").end("pulled out")
         up_down_up = [("LinkUp", "take"), ("LinkDown", "take"), ("LinkUp", "take")]
         await until(lambda: ume.told() == up_down_up and take.is_linked("ume"))
         ume.say("take", 2)
@@ -67,9 +67,9 @@ def test_an_idle_link_is_closed_and_nobody_is_told(tmp_path, monkeypatch):
         ume, take = meshes.add("ume", "take")
         ume.say("take", 1)
         await until(lambda: take.heard() == [1])
-        monkeypatch.setattr(mesh_module, "IDLE_S", 0.0)
+        monkeypatch.setattr(core_module, "IDLE_S", 0.0)
         await until(lambda: not ume.is_linked("take") and not take.is_linked("ume"))
-        await until(lambda: not ume.mesh._parting and not take.mesh._parting)
+        await until(lambda: not ume.mesh.core.parting and not take.mesh.core.parting)
         monkeypatch.undo()
         take.say("ume", 2)
         await until(lambda: ume.heard() == [2])
@@ -81,14 +81,15 @@ def test_an_idle_link_is_closed_and_nobody_is_told(tmp_path, monkeypatch):
 def test_what_waits_in_vain_is_lost_and_a_machine_that_comes_later_is_told_of(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("iriai.daemon.net.peer_connection.HELD_S", 0.0)
+    monkeypatch.setattr("iriai.links.peer_connection.HELD_S", 0.0)
 
     async def body(meshes):
         ume, take = meshes.add("ume", "take")
         gone = replace(take.member, addresses=("127.0.0.1:1",))
         ume.book.update([gone])
         ume.say("take", 1)
-        await until(lambda: not ume.mesh._peers["take"].held)
+        await until(lambda: not ume.mesh.core.peers["take"].held)
+        monkeypatch.undo()
         ume.book.update([take.member])
         ume.mesh.members_changed(["take"])
         ume.say("take", 2)
@@ -109,8 +110,8 @@ def test_machines_that_can_only_dial_are_reached_and_reach_each_other(tmp_path):
         ran.say("kiku", 4)
         await until(lambda: sorted(kiku.heard()) == [1, 4])
         await until(lambda: ume.heard() == [2] and ran.heard() == [3])
-        assert ran.mesh._peers["kiku"].is_direct is False
-        carried = [m.mesh.circuits.relay.carried_bytes for m in (ume, take, matsu)]
+        assert ran.mesh.core.peers["kiku"].is_direct is False
+        carried = [m.mesh.core.circuits.relay.carried_bytes for m in (ume, take, matsu)]
         assert sum(carried) > 0
 
     story(tmp_path, body)
@@ -122,7 +123,7 @@ def test_when_a_relay_dies_another_one_serves(tmp_path):
         kiku, ran = meshes.add("kiku", "ran", is_outward_only=True)
         ran.say("kiku", 1)
         await until(lambda: kiku.heard() == [1])
-        carrying = [m for m in machines.values() if m.mesh.circuits.relay.circuits]
+        carrying = [m for m in machines.values() if m.mesh.core.circuits.relay.circuits]
         for machine in carrying:
             machine.mesh.close()
             dead = replace(machine.member, state=MemberState.DEAD)
@@ -137,7 +138,7 @@ def test_when_a_relay_dies_another_one_serves(tmp_path):
 
 
 def test_a_machine_that_can_only_dial_keeps_links_with_its_relays(tmp_path, monkeypatch):
-    monkeypatch.setattr(mesh_module, "IDLE_S", 0.0)
+    monkeypatch.setattr(core_module, "IDLE_S", 0.0)
 
     async def body(meshes):
         open_ones = meshes.add(*(f"m{number}" for number in range(5)))
@@ -190,7 +191,7 @@ def test_two_of_one_name_break_each_others_links_ever_more_slowly(tmp_path):
             take.say("ume", 1)
             await until(lambda: ume.heard() == [1])
             copy.say("ume", 2)
-            both = [each.mesh._peers["ume"] for each in (take, copy)]
+            both = [each.mesh.core.peers["ume"] for each in (take, copy)]
             # Links are made all the time: that alone is no reason to be quick again.
             await until(lambda: all(each.pause_s >= 8 * RETRY_MIN_S for each in both))
         finally:
@@ -204,10 +205,10 @@ def test_after_a_link_that_lasted_attempts_begin_anew(tmp_path, monkeypatch):
         ume, take = meshes.add("ume", "take")
         ume.say("take", 1)
         await until(lambda: take.heard() == [1])
-        neighbour = ume.mesh._peers["take"]
+        neighbour = ume.mesh.core.peers["take"]
         neighbour.pause_s = 10.0
-        monkeypatch.setattr("iriai.daemon.net.peer_connection.LASTED_S", 0.0)
-        neighbour.link.end("pulled out")
+        monkeypatch.setattr("iriai.links.peer_connection.LASTED_S", 0.0)
+        ume.link_with("take").end("pulled out")
         await until(lambda: ume.is_linked("take"))
         assert neighbour.pause_s < 10.0  # else it would be doubled
 
@@ -227,16 +228,16 @@ def test_an_ejected_machine_is_cut_off_and_stays_out(tmp_path):
         ume.mesh.trust_changed()
         await until(lambda: not ume.is_linked("take"))
         take.say("ume", 2)
-        await until(lambda: "ejected by ann" in take.mesh._peers["ume"].problem)
+        await until(lambda: "ejected by ann" in take.mesh.core.peers["ume"].problem)
         assert ume.heard() == []
-        assert any("ejected" in row for row in ume.mesh.violations.rows(0.0))
+        assert any("ejected" in row for row in ume.mesh.core.violations.rows(0.0))
 
     story(tmp_path, body)
 
 
 @pytest.mark.parametrize("size", [10, 3_000_000])
 def test_texts_travel_through_relays_too(tmp_path, size):
-    from iriai.daemon.payloads.payload_store import digest_of
+    from iriai.model.text_digest import digest_of
     from tests.daemon.net.test_link import run as run_message
 
     text = bytes(range(256)) * (size // 256 + 1)
@@ -290,7 +291,7 @@ def test_an_address_that_nobody_could_look_up_is_no_address(tmp_path):
         unspeakable = (f"{'x' * 64}.lab:6174", "a..b:6174")
         ume.book.update([replace(take.member, addresses=unspeakable)])
         ume.say("take", 1)
-        await until(lambda: "is not an address" in ume.mesh._peers["take"].problem)
+        await until(lambda: "is not an address" in ume.mesh.core.peers["take"].problem)
         ume.book.update([take.member])
         ume.mesh.members_changed(["take"])
         await until(take.heard)

@@ -10,16 +10,17 @@ import pytest
 from iriai import __version__
 from iriai.daemon.net import acceptor as doorway_module
 from iriai.daemon.net import mesh as mesh_module
-from iriai.daemon.net.circuits import CIRCUITS_OF_MACHINE_MAX, WINDOW_BYTES, Relay
 from iriai.daemon.transport import tls_stream as tls_module
 from iriai.identity.trust.tls import client_context
+from iriai.links import admission as admission_module
+from iriai.links import core as core_module
 from iriai.model.ids import AttemptId
 from iriai.protocol.delivery.authorization import is_authorized
 from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.scheduling import Acknowledge
 from iriai.system.frames import frame
 from iriai.wire.greetings import LINK_VERSION, Begin, Greeting, greeting_frame
-from iriai.wire.links import Carry, CarryOver, Credit
+from iriai.wire.links import Carry
 from iriai.wire.parts import PARTS_VERSION
 from iriai.wire.requests import SAME_VERSION
 from tests.support.loops import until
@@ -28,7 +29,7 @@ from tests.support.trusted import TrustedCluster
 
 
 def offences(machine: Meshed) -> str:
-    return "\n".join(machine.mesh.violations.rows(0.0))
+    return "\n".join(machine.mesh.core.violations.rows(0.0))
 
 
 async def dial(machine: Meshed, trusted) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -55,7 +56,7 @@ def test_a_certificate_of_another_authority_is_refused_on_both_sides(tmp_path):
         foreign.mesh.begin()
         foreign.book.update([ume.member])
         foreign.say("ume", 1)
-        await until(lambda: "certificate" in foreign.mesh._peers["ume"].problem)
+        await until(lambda: "certificate" in foreign.mesh.core.peers["ume"].problem)
         await until(lambda: offences(ume))
         assert ume.heard() == []
         await still_works(meshes, take, ume, 2)
@@ -127,7 +128,7 @@ def test_a_frame_of_ten_megabytes_costs_the_connection(tmp_path, is_linked):
         await reader.read()  # until it is closed
         writer.close()
         if is_linked:
-            assert "a frame of 10485760 bytes" in ume.mesh._peers["kiku"].problem
+            assert "a frame of 10485760 bytes" in ume.mesh.core.peers["kiku"].problem
         else:
             await until(lambda: "a frame of 10485760 bytes" in offences(ume))
         await still_works(meshes, take, ume, 1)
@@ -143,8 +144,8 @@ def test_what_is_no_frame_of_a_link_ends_it_and_is_told_to_its_sender(tmp_path):
         writer.write(frame(msgspec.msgpack.encode([99, "from the future"])))
         await until(
             lambda: (
-                "violates the protocol" in ume.mesh._peers["kiku"].problem
-                if "kiku" in ume.mesh._peers
+                "violates the protocol" in ume.mesh.core.peers["kiku"].problem
+                if "kiku" in ume.mesh.core.peers
                 else False
             )
         )
@@ -158,7 +159,7 @@ def test_what_is_no_frame_of_a_link_ends_it_and_is_told_to_its_sender(tmp_path):
 
 def test_frames_that_are_not_whole_have_so_much_room(tmp_path, monkeypatch):
     """T9g: of members too, whose frames may have 8 MiB."""
-    monkeypatch.setattr(mesh_module, "UNFINISHED_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(core_module, "UNFINISHED_BYTES_MAX", 1 << 20)
 
     async def body(meshes):
         ume, take = meshes.add("ume", "take")
@@ -168,7 +169,7 @@ def test_frames_that_are_not_whole_have_so_much_room(tmp_path, monkeypatch):
         writer.write((8 << 20).to_bytes(4, "big") + bytes(2 << 20))
         await until(lambda: "more than its share" in offences(ume))
         writer.close()
-        assert ume.mesh._unfinished.held == 0
+        assert ume.mesh.core.unfinished.held == 0
         await still_works(meshes, take, ume, 1)
 
     story(tmp_path, body)
@@ -181,9 +182,9 @@ def test_connections_that_prove_nothing_are_few_and_do_not_last(tmp_path, monkey
         [ume] = meshes.add("ume")
         host, port = ume.address.split(":")
         silent = [await asyncio.open_connection(host, int(port)) for _ in range(20)]
-        most = doorway_module.UNAUTHENTICATED.of_source
+        most = admission_module.UNAUTHENTICATED.of_source
         await until(lambda: f"{most} of its connections" in offences(ume))
-        assert ume.mesh.acceptor.unauthenticated_count <= most
+        assert len([*ume.mesh.acceptor.admission]) <= most
         for reader, writer in silent:
             assert await reader.read() == b""  # all are closed in the end
             writer.close()
@@ -195,8 +196,8 @@ def test_connections_that_prove_nothing_are_few_and_do_not_last(tmp_path, monkey
 
 def test_silent_connections_from_many_addresses_give_way_to_a_member(tmp_path, monkeypatch):
     """T9e: 64 silent connections, 8 from each of 8 addresses, kept members out for 10 s each."""
-    strangers = doorway_module.UNAUTHENTICATED._replace(in_all=16, of_source=2)
-    monkeypatch.setattr(doorway_module, "UNAUTHENTICATED", strangers)
+    strangers = admission_module.UNAUTHENTICATED._replace(in_all=16, of_source=2)
+    monkeypatch.setattr(admission_module, "UNAUTHENTICATED", strangers)
 
     async def body(meshes):
         [ume] = meshes.add("ume")
@@ -206,7 +207,7 @@ def test_silent_connections_from_many_addresses_give_way_to_a_member(tmp_path, m
             for number in range(1, 9)
             for _ in range(2)
         ]
-        await until(lambda: ume.mesh.acceptor.unauthenticated_count == strangers.in_all)
+        await until(lambda: len([*ume.mesh.acceptor.admission]) == strangers.in_all)
         [kiku] = meshes.add("kiku", is_outward_only=True)  # nobody knows where it is
         await still_works(meshes, kiku, ume, 1)
         for _, writer in silent:
@@ -249,7 +250,7 @@ def test_where_no_descriptor_is_left_the_door_rests_and_then_opens_again(tmp_pat
 def test_strangers_keep_no_room_from_where_members_are(tmp_path, monkeypatch):
     """T9e: the room of addresses that members gave is theirs."""
     monkeypatch.setattr(
-        doorway_module, "UNAUTHENTICATED", doorway_module.UNAUTHENTICATED._replace(in_all=0)
+        admission_module, "UNAUTHENTICATED", admission_module.UNAUTHENTICATED._replace(in_all=0)
     )
 
     async def body(meshes):
@@ -272,12 +273,12 @@ def test_silent_circuits_through_one_member_give_way_to_those_through_another(
         ume, take = meshes.add("ume", "take")
         take.say("ume", 1)
         await until(lambda: ume.is_linked("take") and take.is_linked("ume"))
-        link = take.mesh._peers["ume"].link
-        most = mesh_module.RELAYED.of_source
+        link = take.link_with("ume")
+        most = admission_module.RELAYED.of_source
         for number in range(2 * most):
             link.send_frame(Carry(f"m{number}", "ume", number, b""))
         await until(lambda: "its connections have not authenticated" in offences(ume))
-        assert len(ume.mesh._relayed) <= most
+        assert len(ume.mesh.acceptor.admission.relayed) <= most
         [kiku] = meshes.add("kiku", is_outward_only=True)
         kiku.say("ume", 2)
         await until(lambda: 2 in ume.heard())
@@ -306,75 +307,17 @@ def test_bytes_that_are_no_tls_and_a_peer_without_a_certificate_are_turned_away(
 
 
 def test_a_member_that_floods_is_cut_off_for_a_while(tmp_path, monkeypatch):
-    monkeypatch.setattr("iriai.daemon.net.link.MESSAGES_PER_S_MAX", 100)
+    monkeypatch.setattr("iriai.links.session.MESSAGES_PER_S_MAX", 100)
 
     async def body(meshes):
         ume, take, kiku = meshes.add("ume", "take", "kiku")
         kiku.say("ume", *range(5000))
         await until(lambda: "a flood" in offences(ume))
         kiku.say("ume", 5000)
-        await until(lambda: "sent too much" in kiku.mesh._peers["ume"].problem)
+        await until(lambda: "sent too much" in kiku.mesh.core.peers["ume"].problem)
         await still_works(meshes, take, ume, 1)
 
     story(tmp_path, body)
-
-
-# --- the relay -----------------------------------------------------------------------------------
-
-
-class Carried:
-    """A relay, and what it said to whom."""
-
-    def __init__(self, *linked: str) -> None:
-        self.said: list[tuple[str, object]] = []
-        self.linked = set(linked)
-        self.relay = Relay(self.say)
-
-    def say(self, machine: str, frame: object) -> bool:
-        if machine in self.linked:
-            self.said.append((machine, frame))
-        return machine in self.linked
-
-
-def test_a_relay_carries_between_the_two_ends_alone():
-    carried = Carried("ann", "bob", "eve")
-    carried.relay.receive("ann", Carry("ann", "bob", 7, b"x"))
-    assert carried.said == [("bob", Carry("ann", "bob", 7, b"x"))]
-    with pytest.raises(ValueError, match="does not belong to eve"):
-        carried.relay.receive("eve", Carry("ann", "bob", 7, b"mine"))
-    assert len(carried.said) == 1
-
-
-def test_a_relay_holds_no_more_than_a_window():
-    carried = Carried("ann", "bob")
-    half = bytes(WINDOW_BYTES // 2)
-    for _ in range(2):
-        carried.relay.receive("ann", Carry("ann", "bob", 1, half))
-    carried.relay.receive("bob", Credit("ann", "bob", 1, len(half)))
-    carried.relay.receive("ann", Carry("ann", "bob", 1, half))
-    assert carried.relay.circuits == 1
-    carried.relay.receive("ann", Carry("ann", "bob", 1, b"x"))
-    assert carried.relay.circuits == 0
-    over = [(name, each.reason) for name, each in carried.said if isinstance(each, CarryOver)]
-    assert [name for name, _ in over] == ["ann", "bob"]
-    assert "more than" in over[0][1]
-
-
-def test_credit_for_what_never_came_costs_the_circuit():
-    carried = Carried("ann", "bob")
-    carried.relay.receive("ann", Carry("ann", "bob", 1, b"x"))
-    carried.relay.receive("bob", Credit("ann", "bob", 1, 1000))
-    assert carried.relay.circuits == 0
-
-
-def test_a_machine_opens_only_so_many_circuits():
-    carried = Carried("ann", "bob", "cho")
-    for number in range(CIRCUITS_OF_MACHINE_MAX + 5):
-        carried.relay.receive("ann", Carry("ann", "bob", number, b"x"))
-    carried.relay.receive("cho", Carry("cho", "bob", 1, b"x"))
-    assert carried.relay.circuits == CIRCUITS_OF_MACHINE_MAX + 1
-    carried.relay.link_over("ann")
-    assert carried.relay.circuits == 1
 
 
 def test_nobody_speaks_of_the_tasks_of_another_home():

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from iriai.daemon.payloads import remote_payloads as module
-from iriai.daemon.payloads.chunking import TEXT_BYTES_MAX, PayloadChunks, pieces
-from iriai.daemon.payloads.payload_store import digest_of
 from iriai.daemon.payloads.remote_payloads import TEXT_BYTES, RemotePayloads
+from iriai.links.text_pieces import TEXT_BYTES_MAX, PayloadChunks, pieces
 from iriai.model.instant import Instant
+from iriai.model.text_digest import digest_of
 from iriai.wire.links import PIECE_BYTES, Piece
 
 LONG = bytes(3 * PIECE_BYTES + 1)

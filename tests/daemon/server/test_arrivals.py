@@ -13,7 +13,7 @@ import pytest
 from iriai.config.limits import LimitsSection
 from iriai.daemon.server.request_scheduling import Arrivals
 from iriai.identity.users.permissions import Caller
-from iriai.policy.service.connection_limits import ConnectionLimits
+from iriai.policy.service.allowances import ConnectionLimits
 from iriai.system.frames import FrameReader
 from iriai.system.passwd_cache import Person
 from iriai.wire.codec import decode_reply

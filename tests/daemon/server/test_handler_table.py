@@ -13,7 +13,7 @@ from iriai.daemon.requests.cluster.handlers import ClusterHandlers
 from iriai.daemon.requests.cluster.unauthenticated import UnauthenticatedClients
 from iriai.daemon.requests.jobs.changes import JobChanges
 from iriai.daemon.requests.jobs.handlers import JobHandlers
-from iriai.daemon.requests.jobs.output import OutputHandlers
+from iriai.daemon.requests.jobs.streams import StreamHandlers
 from iriai.daemon.requests.machines.ads import AdHandlers
 from iriai.daemon.requests.machines.drain import DrainHandlers
 from iriai.daemon.requests.machines.nodes import NodeTables
@@ -28,7 +28,7 @@ from iriai.wire.reports import Status
 from iriai.wire.requests import Down, Hello, Jobs, Show
 
 OWNERS = (
-    *(JobHandlers, JobChanges, OutputHandlers, StatusHandlers, DrainHandlers),
+    *(JobHandlers, JobChanges, StreamHandlers, StatusHandlers, DrainHandlers),
     *(NodeTables, AdHandlers, ClusterHandlers, LocalLinks),
 )
 REQUESTS = subclasses(ClientRequest)

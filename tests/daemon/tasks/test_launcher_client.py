@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
+from types import SimpleNamespace
 
 import msgspec
 
 from iriai.daemon.loop.routes import Routes
-from iriai.daemon.payloads.payload_store import FrontEnd, PassedDescriptors, PayloadStore
 from iriai.daemon.tasks import launcher_client
 from iriai.daemon.tasks.launcher_client import LauncherClient
+from iriai.jobs.payloads import PayloadStore
 from iriai.launcher.contract.messages import (
     LAUNCHER_VERSION,
     Attached,
     Defective,
     FromLauncher,
     Launch,
+    StreamEnds,
     ToLauncher,
     VersionRefused,
 )
 from iriai.model.ids import Account, AttemptId
-from iriai.model.job import Interaction, JobSpec
+from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
 from iriai.protocol.messages.effects import AttemptExited, LaunchAttempt, LauncherEvent
 from iriai.system.frames import FrameReader, frame
 from tests.support.loops import in_loop, until
 
 WELCOME = Attached(LAUNCHER_VERSION, 1, "boot", (), (), ())
+NO_STREAMS: dict[AttemptId, None] = {}
 TEXTS = {"a": b"a" * 600, "b": b"b" * 600, "c": b"c" * 5_000, "d": b"d" * 100}
 
 
@@ -46,8 +50,9 @@ class FakeLauncher:
         self._connection.setblocking(False)
         self.tell(said)
 
-    def tell(self, message: FromLauncher) -> None:
-        self._connection.send(frame(msgspec.msgpack.encode(message)))
+    def tell(self, message: FromLauncher, descriptors: Sequence[int] = ()) -> None:
+        content = frame(msgspec.msgpack.encode(message))
+        socket.send_fds(self._connection, [content], descriptors)
 
     def take(self) -> list[Launch]:
         """The orders so far."""
@@ -71,10 +76,9 @@ def order(number: int, environment: str) -> LaunchAttempt:
     return LaunchAttempt(AttemptId("ume", number, 0, 1), spec, ())
 
 
-def client(path, descriptors=None, on_gone=lambda _: None, on_event=lambda _: None):
-    passed = PassedDescriptors() if descriptors is None else descriptors
-    payloads, front = PayloadStore(TEXTS.__getitem__), FrontEnd("ume")
-    return LauncherClient(path, 1000, payloads, passed, on_gone, on_event, Routes(), front)
+def client(path, streams=NO_STREAMS, on_event=lambda _: None):
+    payloads = PayloadStore(TEXTS.__getitem__)
+    return LauncherClient(path, 1000, payloads, streams, on_event, Routes())
 
 
 def test_texts_that_are_large_together_go_in_several_messages(tmp_path, monkeypatch):
@@ -108,30 +112,29 @@ def test_texts_that_are_large_together_go_in_several_messages(tmp_path, monkeypa
     assert "TEMPLATE_BYTES_MAX" in end.message
 
 
-def test_a_message_has_no_more_descriptors_than_the_kernel_passes(tmp_path):
-    path = str(tmp_path / "launcher.sock")
+def test_descriptors_beside_a_message_become_the_streams_of_a_task(tmp_path):
+    path, taken = str(tmp_path / "launcher.sock"), {}
     launcher = FakeLauncher(path)
-    descriptors = PassedDescriptors(1_000)
-    gone: list[AttemptId] = []
-    orders = []
-    for number in range(1, 301):
-        descriptors.keep(number, [os.open(os.devnull, os.O_RDONLY)])
-        base = order(number, "")
-        spec = msgspec.structs.replace(base.spec, interaction=Interaction.STREAM, descriptors=1)
-        orders.append(msgspec.structs.replace(base, spec=spec))
+    streams = SimpleNamespace(take=lambda attempt, ends: taken.update({attempt: ends}))
+    attempts = [AttemptId("ume", number, 0, 1) for number in (1, 2)]
 
     async def body() -> None:
-        link = client(path, descriptors=descriptors, on_gone=gone.append)
+        link = client(path, streams)
         link.connect()
         launcher.accept()
         await until(lambda: link.welcome is not None)
-        link.perform(orders)
-        await until(lambda: sum(len(each.orders) for each in launcher.take()) == 300)
+        pipes = [os.pipe() for _ in range(2)]
+        ends = StreamEnds(((attempts[0], ("in", "out")), (attempts[1], ("tty",))))
+        launcher.tell(ends, [*pipes[0], pipes[1][0]])
+        await until(lambda: len(taken) == 2)
+        os.write(pipes[0][1], b"through")
+        assert os.read(taken[attempts[0]]["in"], 100) == b"through"
+        for fd in (*pipes[0], *pipes[1], *taken[attempts[0]].values(), taken[attempts[1]]["tty"]):
+            os.close(fd)
         link.close()
 
     in_loop(body)
-    assert [len(each.orders) for each in launcher.take()] == [253, 47]
-    assert not gone
+    assert [list(ends) for ends in taken.values()] == [["in", "out"], ["tty"]]
     launcher.close()
 
 

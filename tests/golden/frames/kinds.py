@@ -18,10 +18,10 @@ INSIDE = (
     "iriai.protocol.messages.effects",
     "iriai.model.home_trust",
     "iriai.model.snapshot",
-    "iriai.store.reading",
+    "iriai.model.history",
     "iriai.broker.",
-    "iriai.daemon.startup.hardware",
-    "iriai.daemon.tasks.notifications",
+    "iriai.host.hardware",
+    "iriai.jobs.notices",
 )
 """Modules whose structs stay within one process, or go into a report of an experiment."""
 BY_HAND = ("iriai.config.",)

@@ -9,12 +9,10 @@ from typing import Annotated, Any
 
 import msgspec
 
-from iriai.daemon.host import speed_benchmark
 from iriai.daemon.loop import culprits
 from iriai.daemon.net import local_links
-from iriai.daemon.startup import kept_drain, state_directory
-from iriai.daemon.storage.backup_archive import MANIFEST, Manifest
 from iriai.home import job as home_job
+from iriai.host import speed_benchmark
 from iriai.identity.certificates import certificate, host_binding, machine_identity, sealed_secrets
 from iriai.identity.certificates.subject import Subject, SubjectKind
 from iriai.identity.documents import (
@@ -38,10 +36,11 @@ from iriai.launcher.journal import journal
 from iriai.model import ad, token_text
 from iriai.model.availability import Steadiness
 from iriai.model.bounds import Document, Few, Many, Name, Words
-from iriai.model.charge_factors import Factors
+from iriai.model.charge_factors import Factors, decode_factors, encode_factors
 from iriai.model.claim import Claim
 from iriai.model.job import JobSpec
 from iriai.model.records import Bucket, Change
+from iriai.model.seed import Seed
 from iriai.model.token_text import Token, TokenKind, parse_token
 from iriai.protocol.directory import validation
 from iriai.protocol.ledger import ledger
@@ -49,6 +48,8 @@ from iriai.protocol.membership import doubts
 from iriai.protocol.messages import entries
 from iriai.protocol.messages.gossip import Doubt
 from iriai.protocol.messages.members import Member
+from iriai.state import kept_drain, state_directory
+from iriai.state.backup_archive import MANIFEST, Manifest
 from iriai.store import codec
 from tests.golden.frames.families import Family, Sample, by_tag, family, sample_of
 from tests.golden.frames.samples import value_of
@@ -87,8 +88,8 @@ def _of_the_store() -> Iterator[Family]:
     yield family(
         "store-factors",
         {"factors": Factors},
-        lambda factors: _text(codec.encode_factors(factors)),
-        lambda text: codec.decode_factors(text.decode()),
+        lambda factors: _text(encode_factors(factors)),
+        lambda text: decode_factors(text.decode()),
         shapes=("full",),
     )
     yield family(
@@ -225,7 +226,7 @@ _JSON_FILES: dict[str, tuple[Any, Callable[[Any], bytes], tuple[str, ...]]] = {
         lambda rows: JoinTokens(rows).encode(),
         _BOTH,
     ),
-    cluster_files.SEEDS_FILE: (list[cluster_files.SeedMember], cluster_files.encode_seeds, _BOTH),
+    cluster_files.SEEDS_FILE: (list[Seed], cluster_files.encode_seeds, _BOTH),
     "drain.json": (kept_drain.DrainRequest, msgspec.json.encode, _BOTH),  # after its first line
     cluster_files.JOINED_AT_FILE: (
         list[cluster_files.JoinAddress],

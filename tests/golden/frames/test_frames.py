@@ -73,7 +73,7 @@ def test_every_message_between_parts_has_a_tag():
         ("directory", gossip.ToDirectory),
         ("succession", scheduling.ToSuccession),
         ("inquiry", scheduling.ToInquiry),
-        ("output", scheduling.ToOutput),
+        ("streams", scheduling.ToStreams),
     ],
 )
 def test_a_part_is_told_what_its_union_says(part: str, union: object):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from iriai.daemon.startup import state_directory
-from iriai.daemon.storage import backup_archive
 from iriai.identity.certificates import certificate, sealed_secrets
 from iriai.launcher.contract import messages
 from iriai.launcher.journal import journal
+from iriai.state import backup_archive, state_directory
 from iriai.store import schema
 from iriai.wire import greetings, inquiries, parts, requests
 

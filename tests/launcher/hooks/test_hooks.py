@@ -9,6 +9,7 @@ from iriai.launcher.contract.machine_config import MachineSettings, write_machin
 from iriai.launcher.contract.messages import Discard, ShutDown, Terminate
 from iriai.launcher.journal.journal import Intent, Intents, Journal, Owed
 from iriai.model.ids import Account
+from iriai.model.job import Interaction
 from iriai.model.state import EndCause
 from tests.launcher.harness import Link, Machine, attempt, is_running, launch, until
 
@@ -249,16 +250,11 @@ def test_many_prologs_run_at_a_time(plain_hooked: Hooked):
         assert link.exit_of(attempt(number)).cause is EndCause.COMPLETED
 
 
-def test_a_terminal_waits_for_its_prolog(plain_hooked: Hooked):
+def test_a_stream_is_made_after_the_prolog(plain_hooked: Hooked):
     link = plain_hooked.configure("sleep 0.2")
-    read_end, write_end = os.pipe()
-    spec = plain_hooked.machine.spec("cat", descriptors=1)
-    launch(link, spec, attempt(1), descriptors=(read_end,))
-    os.write(write_end, b"hello")
-    os.close(write_end)
-    os.close(read_end)
-    assert link.exit_of(attempt(1)).cause is EndCause.COMPLETED
-    assert Path(plain_hooked.machine.work / "out").read_text() == "hello"
+    spec = plain_hooked.machine.spec("echo", "hello", interaction=Interaction.STREAM)
+    launch(link, spec, attempt(1))
+    assert link.printed(attempt(1)) == "hello\n"
 
 
 def test_one_in_a_directory_that_others_can_write_is_not_run(plain_hooked: Hooked):

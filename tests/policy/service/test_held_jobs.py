@@ -10,7 +10,7 @@ from iriai.config.limits import LimitsSection
 from iriai.model.batch_variables import BatchVariables
 from iriai.model.ids import Account
 from iriai.model.problem import Refused
-from iriai.policy.service.held_jobs import JOB_BYTES, HeldJobs
+from iriai.policy.service.allowances import JOB_BYTES, HeldJobs
 from tests.support.told import spec
 
 LAB, OTHER = Account("lab", "ann"), Account("other", "ann")

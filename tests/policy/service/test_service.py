@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.config.limits import LimitsSection
-from iriai.policy.service.connection_limits import Allowance, ConnectionLimits
+from iriai.policy.service.allowances import Allowance, ConnectionLimits, HeldBytes
 from iriai.policy.service.request_order import FairTurns
 
 COSTS_S = st.floats(0.0001, 0.01)
@@ -111,3 +111,21 @@ def test_a_connection_becomes_anothers():
     assert room.become("eve", "ann", is_operator=False) is not None
     room.leave("ann")
     assert room.become("eve", "ann", is_operator=False) is None
+
+
+def test_bytes_of_connections_are_held_for_their_user_and_given_back():
+    allowance = Allowance("things_per_user", "bytes of things", 10)
+    first, second = (HeldBytes(allowance, "eve", is_operator=False) for _ in range(2))
+    assert first.hold(6) == second.hold(4) == ""
+    assert second.hold(5) == "bytes of things of eve: things_per_user is less"
+    assert allowance.refusals == {"eve": 1}
+    first.hold(0)
+    second.hold(0)
+    assert allowance.held("eve") == 0
+
+
+def test_an_operator_holds_what_it_takes():
+    allowance = Allowance("things_per_user", "bytes of things", 10)
+    root = HeldBytes(allowance, "root", is_operator=True)
+    assert root.hold(100) == ""
+    assert (allowance.held("root"), allowance.refusals) == (100, {})

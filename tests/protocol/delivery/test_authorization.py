@@ -9,7 +9,6 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.protocol.delivery.authorization import is_authorized, is_of_cluster
-from iriai.protocol.messages.output import AskOutput, Output
 from iriai.protocol.messages.scheduling import (
     Accepted,
     Acknowledge,
@@ -28,6 +27,7 @@ from iriai.protocol.messages.scheduling import (
     Wants,
     Withdraw,
 )
+from iriai.protocol.messages.streams import AskOutput, Input, InputTaken, Output
 from tests.home.lone_home import end
 
 HOME, NODE, LIAR = "ume", "take", "oni"
@@ -36,7 +36,8 @@ REFUSED = Reason(Rule.MACHINE_BUSY, "1 cpu", "0 free", NODE)
 OF_HOME = [
     Stop(ATTEMPT, EndCause.CANCELLED, 1.0),
     Acknowledge(ATTEMPT),
-    AskOutput(ATTEMPT, "out", 0),
+    AskOutput(ATTEMPT, "out", 0, 1),
+    Input(ATTEMPT, 0, b"typed"),
     Renewed(HOME, 1.0),
     Want(JOB, Account("lab", "ann"), Resources(1), None, 1.0, 0.0, 1),
     Withdraw(JOB),
@@ -56,7 +57,12 @@ OF_BROKER = [
     Forward(NODE, 1, "east", 1, Want(JOB, Account("lab", "ann"), Resources(1), None, 1.0, 0.0, 1)),
     Returned(NODE, 1, 1),
 ]
-TO_HOME = [*OF_NODE[:4], Output(ATTEMPT, "out", 0, b"", is_complete=True), Explained(JOB, ())]
+TO_HOME = [
+    *OF_NODE[:4],
+    Output(ATTEMPT, "out", 0, b"", is_complete=True),
+    InputTaken(ATTEMPT, 0, is_open=True),
+    Explained(JOB, ()),
+]
 
 
 def name(message: object) -> str:

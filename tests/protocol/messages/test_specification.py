@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from iriai.launcher.contract import messages as launcher
-from iriai.protocol.messages import effects, gossip, output, rpc, scheduling
+from iriai.protocol.messages import effects, gossip, rpc, scheduling, streams
 from iriai.wire import exchange, greetings, inquiries, links, requests
 
 SPECIFICATIONS = Path(__file__).parents[3] / "docs" / "spec"
@@ -48,7 +48,7 @@ RULES |= {"drained", "load-above-threshold", "user-not-allowed", "requirements",
 @pytest.mark.parametrize(
     ("section", "expected"),
     [
-        (NODE_HOME_BROKER, names(scheduling.JobMessage, output.ToOutput) | RULES),
+        (NODE_HOME_BROKER, names(scheduling.JobMessage, streams.ToStreams) | RULES),
         (
             DRIVER,
             names(effects.Effect, effects.LauncherEvent)

@@ -275,7 +275,7 @@ def test_a_quiet_site_says_little():
     assert len(summaries) <= 3 * 2 * 5  # each 30 s to two others
 
 
-@pytest.mark.parametrize("seed", [*range(1, 10), 114])
+@pytest.mark.parametrize("seed", [*range(1, 10), 114, 61413, 62364])
 def test_whatever_breaks_in_several_clusters_the_work_is_done(seed):
     assert fails(scenario_of(seed, is_parted=True)) is None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.sim.faults import lying_peers, lying_world
+from tests.sim.lying import peers as lying_peers
+from tests.sim.lying import world as lying_world
 
 pytestmark = pytest.mark.long
 

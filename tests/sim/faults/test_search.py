@@ -7,7 +7,7 @@ import pytest
 from iriai.node.core import Node
 from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails, run, shrunk
-from iriai.sim.faults.trusting import with_trust
+from tests.sim.trusting import with_trust
 
 pytestmark = pytest.mark.long
 
@@ -15,9 +15,14 @@ SEEDS = 30
 ELECTED_SEEDS = 15
 TRUSTING_SEEDS = 10
 SOAK_SEEDS = 10_000
-ONCE_FAILED = (5772, 6613, 7227, 8196, 9962)
+ONCE_FAILED = (5772, 6613, 7227, 8196, 9962, 50011, 64488)
 """A task that was handed out ahead was cancelled, and its counter not kept before the next turn; a
-prolog that failed in the last moment left its machine drained."""
+prolog that failed in the last moment left its machine drained; a new broker refused counters of a
+machine that it did not know yet; the last end of a home became durable after its last turn."""
+ONCE_FAILED_ELECTED = (50239, 50253, 50396, 61361, 64467)
+"""Such counters; a place that was kept for a job whose home had left the new broker; a suspicion
+that outlasted the faults, and two brokers with it; links that broke in a calm world; a promise on a
+machine that refuses its user."""
 
 
 def failing(seeds) -> list[str]:
@@ -35,12 +40,12 @@ def test_what_once_went_wrong_goes_well(seed):
     assert fails(scenario_of(seed)) is None
 
 
-@pytest.mark.parametrize("seed", range(1, ELECTED_SEEDS + 1))
+@pytest.mark.parametrize("seed", [*range(1, ELECTED_SEEDS + 1), *ONCE_FAILED_ELECTED])
 def test_the_cores_pass_where_they_elect_their_broker(seed):
     assert fails(scenario_of(seed, is_elected=True)) is None
 
 
-@pytest.mark.parametrize("seed", range(1, TRUSTING_SEEDS + 1))
+@pytest.mark.parametrize("seed", [*range(1, TRUSTING_SEEDS + 1), 61123])
 def test_no_task_starts_where_nobody_trusts_its_home_with_its_user(seed):
     """T8c: nor is any kept from starting where somebody does."""
     assert fails(with_trust(scenario_of(seed, is_elected=True))) is None

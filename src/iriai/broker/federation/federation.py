@@ -156,7 +156,7 @@ class Federation(OtherClusters):
 
     def may_run_elsewhere(self, want: Want) -> bool:
         """Return whether another cluster is known to have a machine that is large enough."""
-        return not want.only_on and any(
+        return any(
             other.last_contact_s == -inf or other.may_hold(want.resources)
             for other in self.peers.known.values()
         )
@@ -179,9 +179,7 @@ class Federation(OtherClusters):
         return told
 
     def _why_not(self, entry: QueuedJob, other: PeerCluster, now_s: float) -> str:
-        need, only_on = entry.want.resources, entry.want.only_on
-        if only_on:
-            return f"it runs only on {' and '.join(only_on)}, where such input can be passed"
+        need = entry.want.resources
         reason = self._forwarder.why_not(entry.want.job, other.cluster)
         if other.last_contact_s == -inf:
             return "its broker has not reported yet what is free there"

@@ -256,8 +256,6 @@ class Forwarder:
     def _open_to(self, entry: QueuedJob, guests: ForwardedJobs, now_s: float) -> list[PeerCluster]:
         """Clusters to which tasks of the job may be passed on now."""
         job = entry.want.job
-        if entry.want.only_on:  # the terminal that was passed is on a machine of this cluster
-            return []
         origin = ""
         if is_guest(entry.want):
             guest = guests.open.get(job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 
 from msgspec.structs import replace
 
@@ -12,12 +13,13 @@ from iriai.broker.pool.machine_view import NO_AD, MachineView
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
 from iriai.broker.scheduling.plan_policy import PlanDriver
 from iriai.broker.state.state import BrokerState, OtherClusters
-from iriai.broker.usage.claimed_use import ClaimedUse
 from iriai.broker.usage.offpeak_publisher import OffpeakPublisher
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
-from iriai.protocol.ledger.ledger import KnownAccounts
+from iriai.policy.accounting.decay import ChargeRule, Decay
+from iriai.protocol.ledger.ledger import BatchRow, KnownAccounts, malformed_row
+from iriai.protocol.ledger.use_bounds import UseBounds, rate_of
 from iriai.protocol.messages.effects import Part, PeerNoticed, Send
 from iriai.protocol.messages.scheduling import (
     Charging,
@@ -28,6 +30,86 @@ from iriai.protocol.messages.scheduling import (
     Wants,
     Withdraw,
 )
+from iriai.protocol.misbehaviour import Incidents
+
+CPUS_MAX = 8_192
+"""The cpus of one machine: four times as many as the largest has today."""
+GPUS_MAX = 1_024
+MEMORY_BYTES_MAX = 1 << 50
+"""A pebibyte."""
+SPEED_MAX = 100.0
+"""The speed of a machine, as `[machine] speed` has it."""
+
+
+class ClaimedUse:
+    """Checks what nodes report of themselves against bounds for machines of their size.
+
+    A broker draws with what others count, so what no honest machine can have counted, or can be, is
+    refused, and named (docs/spec/006, section 6). The own machine is believed.
+    """
+
+    def __init__(self, own: str, fading: Decay, rule: ChargeRule) -> None:
+        """`own` is the broker's machine."""
+        self._own = own
+        self._rule = rule
+        self.bounds = UseBounds(fading)
+        """What machines of their size may have counted."""
+        self._rates: dict[str, float] = {}
+        self.incidents = Incidents()
+        """Of machines whose reports were refused."""
+
+    def measured(self, view: MachineView) -> None:
+        """A machine said how large it is."""
+        self._rates[view.name] = rate_of(self._rule, view.calendar.capacity, view.speed, view.ad)
+
+    def refuses_report(self, idle: Idle) -> bool:
+        """Return whether no machine is as it says."""
+        if idle.machine == self._own:
+            return False
+        words = _impossible(idle)
+        if words:
+            self.incidents.note("size-beyond-bounds", idle.machine, words)
+        return bool(words)
+
+    def refuses(self, counted: Counted, now: Instant) -> bool:
+        """Whether what it counted is not to be believed; nothing is noted where it never reported.
+
+        Such a machine sends all again with its whole report.
+        """
+        machine = counted.machine
+        if machine == self._own:
+            return False
+        rate = self._rates.get(machine)
+        if rate is None:
+            return True
+        wall_s = now.wall_s
+        found = (malformed_row(BatchRow.of(row), wall_s) for row in counted.rows)
+        words = next(filter(None, found), "")
+        words = words or self.bounds.excess(machine, counted.rows, rate, now)
+        if words:
+            self.incidents.note("use-beyond-size", machine, words)
+        return bool(words)
+
+
+def _impossible(idle: Idle) -> str:
+    capacity = idle.capacity
+    for what, amount, most in (
+        ("cpus", capacity.cpus, CPUS_MAX),
+        ("GPUs", capacity.gpus, GPUS_MAX),
+        ("bytes of memory", capacity.memory_bytes, MEMORY_BYTES_MAX),
+        ("times the usual speed", idle.speed, SPEED_MAX),
+    ):
+        if not 0 <= amount <= most:
+            return f"it reports {amount} {what}; the limit is {most}"
+    if not (isfinite(idle.load) and isfinite(idle.foreign_load)):
+        return f"a load of {idle.load}, of which {idle.foreign_load} is foreign"
+    for running in (*idle.began, *idle.waiting):
+        if not 0 <= running.resources.cpus <= CPUS_MAX or not running.charge_so_far_s >= 0.0:
+            return (
+                f"{running.attempt} with {running.resources.cpus} cpus, which was charged "
+                f"{running.charge_so_far_s} s"
+            )
+    return ""
 
 
 class NodeReports:
@@ -55,20 +137,13 @@ class NodeReports:
         self._prefetcher = prefetcher
         self._claimed = claimed
         self._accounts = KnownAccounts()
-        self._effects: list[Send | PeerNoticed] = []
-
-    def drain(self) -> list[Send | PeerNoticed]:
-        """Return the effects since the last call, and forget them.
-
-        Nodes get the charging rule where theirs differs; operators get incidents.
-        """
-        effects, self._effects = self._effects, []
-        return effects
+        self.effects: list[Send | PeerNoticed] = []
+        """Of this turn: nodes get the charging rule where theirs differs, operators incidents."""
 
     def counted(self, counted: Counted, now: Instant) -> None:
         """Take a machine's ledger rows, and the charges so far of its running attempts."""
         if self._claimed.refuses(counted, now):
-            self._effects += self._claimed.incidents.drain()
+            self.effects += self._claimed.incidents.drain()
             return
         usage, machine = self._state.usage, counted.machine
         self._count(machine, counted.rows)
@@ -97,14 +172,14 @@ class NodeReports:
     def receive(self, idle: Idle, now: Instant) -> bool:
         """Handle a report of a node; return whether a pass may start something now."""
         if self._claimed.refuses_report(idle):
-            self._effects += self._claimed.incidents.drain()
+            self.effects += self._claimed.incidents.drain()
             return False
         self._sessions.contacted(idle.machine, now.steady_s)
         view = self._state.machines.get(idle.machine)
         if not self._may_take(idle, view):
             return False
         if idle.whole and idle.charging not in (None, self._charging):
-            self._effects.append(Send(idle.machine, Part.NODE, self._charging))
+            self.effects.append(Send(idle.machine, Part.NODE, self._charging))
         if view is None or (idle.whole and not view.is_same(idle)):
             view = self._new_view(idle)
         elif idle.whole:

@@ -251,6 +251,10 @@ class MachineView:
             and self.is_available
         )
 
+    def open_rank(self) -> Rank | None:
+        """Return its rank; None: nothing could be started there now."""
+        return self.rank() if self.is_open else None
+
     def rank(self) -> Rank:
         """Return its rank among the machines where a task may start (paper 000, section 5.4).
 

@@ -206,11 +206,6 @@ class Matchmaking:
         """Take the time; return whether what may run where may have changed."""
         return self.matches is not None and self.matches.tick(wall_s)
 
-    @property
-    def follows_clock(self) -> bool:
-        """Return whether any requirement depends on the time."""
-        return self.matches is not None and self.matches.follows_clock
-
     def begin(self) -> Matches:
         """Return the ads of all machines, of which none were kept before the first requirement."""
         if self.matches is None:

@@ -60,7 +60,7 @@ class AvailableMachines:
 
     def place(self, view: MachineView) -> None:
         """Enter a machine by its present rank where it is open, else drop it."""
-        rank = view.rank() if view.is_open else None
+        rank = view.open_rank()
         if rank is not None and self._lacking:
             free = view.calendar.free
             self._lacking = [need for need in self._lacking if not need.fits_in(free)]

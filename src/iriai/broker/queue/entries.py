@@ -29,8 +29,6 @@ def is_guest(want: Want) -> bool:
 class Eligibility(NamedTuple):
     """The machines on which tasks may run at all."""
 
-    only: tuple[str, ...] = ()
-    """These; empty: any."""
     turned_away: frozenset[str] = frozenset()
     """Machines that do not run tasks of this user and home, as they said."""
     unreadable: str = ""
@@ -38,9 +36,7 @@ class Eligibility(NamedTuple):
 
     def admit(self, machine: str) -> bool:
         """Return whether tasks may run on that machine."""
-        if self.unreadable:
-            return False
-        return machine not in self.turned_away and (not self.only or machine in self.only)
+        return not self.unreadable and machine not in self.turned_away
 
 
 class TaskClassKey(NamedTuple):

@@ -49,7 +49,6 @@ CLOSEST = (
     Rule.OWNER_POLICY,
     Rule.REQUIREMENTS,
     Rule.USER_NOT_ALLOWED,
-    Rule.INPUT_ELSEWHERE,
 )
 """Among machines with equally many reasons, the one with the first of these rules comes first: the
 job will start there, or a user can change something."""
@@ -144,13 +143,6 @@ def _out_of_question(state: BrokerState, entry: QueuedJob, view: MachineView) ->
     bounds, demand = kind.key.bounds, kind.demand
     if bounds is not None and bounds.unreadable:
         return [_unreadable(bounds.unreadable)]
-    if bounds is not None and bounds.only and view.name not in bounds.only:
-        where = " or ".join(bounds.only)
-        had = (
-            "a terminal or passed standard input cannot be sent there (with run "
-            "--no-stdin there is none)"
-        )
-        return [Reason(Rule.INPUT_ELSEWHERE, where, had, view.name)]
     if bounds is not None and view.name in bounds.turned_away:
         exclusion = state.exclusions.get(view.name, want)
         words = exclusion.words if exclusion else ""

@@ -261,8 +261,8 @@ class AccountQueues:
         rules = self._rules
         turned_away = rules.turned_away(want)
         problem = rules.matching.problem_of(want)
-        is_free = not (want.only_on or turned_away or problem)
-        bounds = None if is_free else Eligibility(want.only_on, turned_away, problem)
+        is_free = not (turned_away or problem)
+        bounds = None if is_free else Eligibility(turned_away, problem)
         self.are_bounded |= bounds is not None
         key = TaskClassKey(
             want.resources,

@@ -6,11 +6,13 @@ improved. At most one stands for each disjoint set of machines.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from math import inf
 
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.pool.pool import MachinePool
 from iriai.broker.queue.entries import QueuedJob, TaskClass
+from iriai.model.ids import JobId
 from iriai.model.resources import Resources
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.calendar import OPEN_END_S, Slot
@@ -49,6 +51,15 @@ class ReservedHeads:
         if machine not in self.by_machine:
             resources = want.resources
             self._keep(ReservedHead(want.job, machine, resources, start_s, resources, start_s))
+
+    def withdraw_absent(self, waiting: Container[JobId]) -> None:
+        """Free the places of earlier heads whose jobs are not among the waiting ones.
+
+        Passes do so as well; before the first one, another job's promise may claim such a place.
+        """
+        for head in [each for each in self.by_machine.values() if each.job not in waiting]:
+            del self.by_machine[head.machine]
+            self.changes += 1
 
     def drain_promises(self) -> list[Promise]:
         """Return the messages to homes since the last call, and forget them."""

@@ -56,8 +56,8 @@ def ensure_cluster(options: GlobalOptions) -> None:
 def found(client: Client, name: str, *, passphrase: bool) -> None:
     """Create the cluster's files, and have the daemon load them. Raises a `Problem`."""
     from iriai.cli.cluster.operator_session import ask_new_passphrase
-    from iriai.daemon.startup.state_directory import daemon_owner
     from iriai.identity.enrolment.bootstrap import found_cluster
+    from iriai.state.state_directory import daemon_owner
 
     paths = StatePaths(client.welcome.state_directory)
     if Path(paths.directory).stat().st_uid != os.geteuid():
@@ -81,7 +81,7 @@ def found(client: Client, name: str, *, passphrase: bool) -> None:
 
 def operator_name() -> str:
     """Return the name of the current user as signed documents write it."""
-    from iriai.daemon.startup.hardware import home_name
+    from iriai.host.hardware import home_name
 
     return home_name(pwd.getpwuid(os.geteuid()).pw_name)
 

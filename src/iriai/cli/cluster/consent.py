@@ -30,7 +30,6 @@ def consent(
             metavar="[HOME]",
             help="The machine where you submit jobs.",
             autocompletion=complete_home,
-            show_default=False,
         ),
     ] = "",
     lifetime: Annotated[

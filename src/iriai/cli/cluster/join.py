@@ -37,7 +37,6 @@ def join(
         typer.Argument(
             metavar="[HOST:PORT]",
             help="A member that lets machines in. \\[default: the one named in the token]",
-            show_default=False,
         ),
     ] = "",
     name: Annotated[
@@ -52,18 +51,16 @@ def join(
     says what is in the way.
     """
     from iriai.client.join import ask_to_join
-    from iriai.daemon.startup.join import make_ready, settle
     from iriai.identity.certificates.machine_identity import Enrolment
     from iriai.identity.enrolment.bootstrap import enter_cluster
-    from iriai.identity.storage.cluster_files import SeedMember
+    from iriai.state.joining import make_ready, settle
 
     given = parse_token(token, TokenKind.JOIN)
     place = make_ready(options.directory, name)
     enrolment = Enrolment.resume(place.name, place.key_file)
     joined = ask_to_join(given, address, enrolment.name, enrolment.request())
     paths, owner = settle(place)
-    seeds = [SeedMember(each.name, each.addresses, each.is_outward_only) for each in joined.members]
-    identity = enter_cluster(paths, enrolment, given, joined, seeds, owner)
+    identity = enter_cluster(paths, enrolment, given, joined, joined.members, owner)
     Path(place.key_file).unlink(missing_ok=True)
     is_up = _load_identity(paths)
     linked = _wait_until_linked(paths, identity) if is_up else []
@@ -108,8 +105,8 @@ def _wait_until_linked(paths: StatePaths, identity: MachineIdentity) -> list[str
 def _print_trust(paths: StatePaths, machine: str) -> None:
     """Print whose tasks this machine runs from now on, and whose of its own run elsewhere."""
     from iriai.cli.cluster.trusting import users_text
-    from iriai.daemon.startup.settings import read_configuration
     from iriai.identity.cluster_state import ClusterState
+    from iriai.state.configuration import read_configuration
 
     trust = ClusterState(paths.cluster).home_trust
     if read_configuration(paths).homes:

@@ -57,7 +57,6 @@ class Newcomer:
             metavar="USERS",
             help="With --machine: users whose tasks submitted there run elsewhere: all, or "
             "ann,bob. \\[default: nobody; see 'iriai trust']",
-            show_default=False,
         ),
     ] = ""
 
@@ -80,7 +79,6 @@ def token(
             "--expires",
             metavar="TIME",
             help=f"How long it is valid. \\[default: {JOIN_LIFETIME}; for a user {USER_LIFETIME}]",
-            show_default=False,
         ),
     ] = "",
     user: Annotated[
@@ -90,7 +88,6 @@ def token(
             metavar="USER",
             help="A token for requests of this user from elsewhere ('-': you), instead of one "
             "for a machine.",
-            show_default=False,
         ),
     ] = None,
     address: Annotated[

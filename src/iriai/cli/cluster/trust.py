@@ -37,7 +37,6 @@ def trust(
             metavar="[HOME]",
             help="The machine where jobs are submitted; '*': all that are not named.",
             autocompletion=complete_home,
-            show_default=False,
         ),
     ] = "",
     users: Annotated[

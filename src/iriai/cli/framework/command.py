@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -48,7 +48,6 @@ class GlobalOptions:
             metavar="DIR",
             help="State directory of the daemon to use. \\[default: $IRIAI_STATE, else your "
             "own (~/.local/state/iriai), else the machine's (/var/lib/iriai)]",
-            show_default=False,
         ),
     ] = None
     as_json: Annotated[
@@ -248,6 +247,11 @@ def _kind_parameters(parameters: list[inspect.Parameter]) -> list[inspect.Parame
 
 
 def _keyword(name: str, annotation: object, default: object) -> inspect.Parameter:
+    """Return a parameter; its help shows a default only if there is one to show."""
+    if default in (inspect.Parameter.empty, None, "") and hasattr(annotation, "__metadata__"):
+        option = copy(annotation.__metadata__[0])  # it may be that of other commands too
+        option.show_default = False
+        annotation = Annotated[get_args(annotation)[0], option]
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
     )

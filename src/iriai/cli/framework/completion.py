@@ -43,12 +43,7 @@ def complete_any_job(ctx: typer.Context, incomplete: str) -> list[tuple[str, str
 
 AnyJob = Annotated[
     str,
-    typer.Argument(
-        metavar="ID",
-        help="A job or a task.",
-        autocompletion=complete_any_job,
-        show_default=False,
-    ),
+    typer.Argument(metavar="ID", help="A job or a task.", autocompletion=complete_any_job),
 ]
 """The argument of commands about one job or task, finished or not."""
 

@@ -64,7 +64,7 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 EXIT_READER_GONE = 128 + 13
 
 
-def passable_stdin() -> int | None:
+def readable_stdin() -> int | None:
     """Return standard input if a task should have it; None if a read would return nothing."""
     try:
         status = os.fstat(STDIN)

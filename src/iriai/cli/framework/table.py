@@ -99,7 +99,6 @@ _MEANINGS: dict[str, str] = {
     Rule.BACKED_OFF: "nothing is started for a while: starts have failed",
     Rule.STALE_CAPABILITY: "the machine's state has just changed",
     Rule.USER_NOT_ALLOWED: "the machine does not run tasks of this user",
-    Rule.INPUT_ELSEWHERE: "its input cannot be sent to that machine",
     Rule.REQUIREMENTS: "the machine does not meet what the job requires",
     Rule.OWNER_POLICY: "the owner of the machine does not permit such a job now",
     Rule.POLICY: "the policy of this cluster has not started it",

@@ -56,7 +56,6 @@ class NewValues:
         need(
             "--exclusive/--no-exclusive",
             help="Each task needs a whole machine.",
-            show_default=False,
         ),
     ] = None
     requirements: Annotated[

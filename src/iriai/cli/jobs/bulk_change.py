@@ -16,10 +16,7 @@ from iriai.wire.changes import Changed
 WHOLE_JOBS = Annotated[
     list[str],
     typer.Argument(
-        metavar="ID...",
-        help="Jobs (ume-42), names (name:sweep*).",
-        autocompletion=complete_job,
-        show_default=False,
+        metavar="ID...", help="Jobs (ume-42), names (name:sweep*).", autocompletion=complete_job
     ),
 ]
 

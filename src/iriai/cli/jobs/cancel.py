@@ -25,7 +25,6 @@ def cancel(
             metavar="ID...",
             help="Jobs (ume-42), tasks (ume-42.7), ranges (ume-42.1-10), names (name:sweep*).",
             autocompletion=complete_job,
-            show_default=False,
         ),
     ] = None,
     mine: Annotated[bool, typer.Option("--mine", help="All of your jobs.")] = False,

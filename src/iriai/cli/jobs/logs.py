@@ -56,10 +56,10 @@ def _print(client: Client, files: tuple[LogFile, ...]) -> None:
         if file.machine and not file.is_fetched and not os.path.exists(file.output):  # noqa: PTH110
             remark(f"the output of {file.task} is on {file.machine}, in {file.output}")
         try:
-            while followed.advance():
-                pass
             if file.finished:
                 followed.finish()
+            else:
+                followed.catch_up()
         except OSError as problem:
             raise Refused(
                 "unreadable",

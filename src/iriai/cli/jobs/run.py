@@ -11,8 +11,8 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import (
     STDERR,
     STDOUT,
-    passable_stdin,
     print_document,
+    readable_stdin,
     remark,
     remarks,
     sink_to,
@@ -23,6 +23,7 @@ from iriai.cli.jobs.watching.follow import JobFollower, remark_offline
 from iriai.cli.jobs.watching.interrupt import Interruption
 from iriai.cli.jobs.watching.waiting_line import WaitingLine
 from iriai.client.client import Client
+from iriai.client.input import InputSender
 from iriai.client.job_builder import DraftFields
 from iriai.model.job import Interaction
 from iriai.model.problem import UsageProblem
@@ -35,11 +36,7 @@ def run(
     job: JobOptions,
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="-- CMD...",
-            help="The command; with --pty your shell by default.",
-            show_default=False,
-        ),
+        typer.Argument(metavar="-- CMD...", help="The command; with --pty your shell by default."),
     ] = None,
     pty: Annotated[
         bool,
@@ -55,8 +52,9 @@ def run(
 ) -> int:
     """Run a command as a job: wait for its turn, show its output, exit with its code.
 
-    The command reads your standard input. If that is a file or pipe, or with --pty, the job runs on
-    this host only. In a cluster, a terminal is passed on with --pty alone.
+    The command reads your standard input, wherever it runs; it gets what you type line by line, or
+    with --pty key by key. Input is sent ahead of the command's reads, as ssh does: in a loop over
+    the lines of a file, use --no-stdin.
 
     The exit code is 128 + N after signal N, 124 after the time limit, 125 after another limit or
     when the job was lost, 130 when it was cancelled. Ctrl-C asks whether to cancel; if this command
@@ -72,7 +70,7 @@ def run(
         words = [os.environ.get("SHELL") or "/bin/sh"]
     if pty and options.as_json:
         raise UsageProblem("no-such-form", "--pty has no JSON form", "leave out one of them")
-    descriptor = None if no_stdin or pty else passable_stdin()
+    source = None if no_stdin or pty else readable_stdin()
     kind = Interaction.TERMINAL if pty else Interaction.STREAM
     draft = job.draft(words, DraftFields(interaction=kind))
     with options.connect() as client:
@@ -82,20 +80,18 @@ def run(
         if pty:
             from iriai.cli.jobs.watching.pty import run_on_terminal
 
-            outcome = run_on_terminal(client, draft)
+            outcome = run_on_terminal(options.connect, client, draft)
         else:
-            if descriptor is not None and os.isatty(descriptor) and client.status().members:
-                descriptor = None  # it would keep the task on this host
-            outcome = _stream(client, draft, descriptor, as_json=options.as_json)
+            outcome = _stream(options, client, draft, source)
     return _print_ending(outcome, as_json=options.as_json)
 
 
-def _stream(client: Client, draft: JobDraft, descriptor: int | None, *, as_json: bool) -> Outcome:
-    """Submit the job, and copy its output until the end."""
+def _stream(options: GlobalOptions, client: Client, draft: JobDraft, source: int | None) -> Outcome:
+    """Submit the job, and copy input from `source` and its output until the end."""
     # A document is to stand alone on standard output.
-    sinks = sink_to(STDERR if as_json else STDOUT), sink_to(STDERR)
+    sinks = sink_to(STDERR if options.as_json else STDOUT), sink_to(STDERR)
     with Interruption() as interruption:
-        submitted = client.submit(draft, descriptor)
+        submitted = client.submit(draft, takes_input=source is not None)
         remarks(submitted.warnings)
         job = submitted.id
         line = WaitingLine(client, job)
@@ -106,6 +102,9 @@ def _stream(client: Client, draft: JobDraft, descriptor: int | None, *, as_json:
                     line.clear()
                     interruption.act(client, job)
                 line.update(is_started=watch.is_started)
+                if watch.is_started and source is not None:
+                    InputSender(options.connect, job, source, is_terminal=False).start()
+                    source = None
         except BrokenPipeError:
             remark(f"the output is closed, but {job} goes on: iriai cancel {job} ends it")
             raise

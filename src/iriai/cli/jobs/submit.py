@@ -89,7 +89,6 @@ def submit(
         typer.Argument(
             metavar="-- CMD... | SCRIPT [ARG]...",
             help="A command after --; or a script, whose text is sent ('-': standard input).",
-            show_default=False,
         ),
     ],
 ) -> int | None:

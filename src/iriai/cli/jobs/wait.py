@@ -23,10 +23,7 @@ def wait(
     jobs: Annotated[
         list[str],
         typer.Argument(
-            metavar="ID...",
-            help="Jobs (ume-42) and tasks (ume-42.7).",
-            autocompletion=complete_job,
-            show_default=False,
+            metavar="ID...", help="Jobs (ume-42) and tasks (ume-42.7).", autocompletion=complete_job
         ),
     ],
     quiet: Annotated[

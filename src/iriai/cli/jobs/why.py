@@ -18,9 +18,7 @@ def why(
     options: GlobalOptions,
     job: Annotated[
         str,
-        typer.Argument(
-            metavar="ID", help="A job or a task.", autocompletion=complete_job, show_default=False
-        ),
+        typer.Argument(metavar="ID", help="A job or a task.", autocompletion=complete_job),
     ],
 ) -> None:
     """Show why a job waits, the main reason first.

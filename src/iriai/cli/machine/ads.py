@@ -49,7 +49,6 @@ def ads(
             metavar="[NAME]",
             help="Name of one machine, to show all of it.",
             autocompletion=complete_node,
-            show_default=False,
         ),
     ] = "",
     whole: Annotated[

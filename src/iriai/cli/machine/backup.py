@@ -21,7 +21,7 @@ def backup(
     The daemon may run meanwhile; the file shows one point in time. It contains the environments of
     jobs, so only its owner may read it. 'iriai restore' makes a home from it.
     """
-    from iriai.daemon.storage.backup import back_up
+    from iriai.state.backup import back_up
 
     done = back_up(options.directory, file, force=force)
     jobs = f"{done.unfinished_jobs} jobs not finished, {done.finished_jobs} finished"

@@ -54,7 +54,7 @@ def _measure(directory: str) -> None:
     from iriai.system.extras import need_extra
 
     need_extra("classads", "measuring the speed")
-    words = [sys.executable, "-m", "iriai.daemon.host.speed_benchmark", directory]
+    words = [sys.executable, "-m", "iriai.host.speed_benchmark", directory]
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=MEASURE_S_MAX)
     if done.returncode:
         raise Refused(

@@ -18,7 +18,6 @@ NODE = Annotated[
         metavar="[NODE]",
         help="Name of the machine. \\[default: the one that answers]",
         autocompletion=complete_node,
-        show_default=False,
     ),
 ]
 

@@ -39,9 +39,7 @@ def match(
     options: GlobalOptions,
     expression: Annotated[
         str,
-        typer.Argument(
-            metavar="EXPR", help="Expression, as for --requirements of a job.", show_default=False
-        ),
+        typer.Argument(metavar="EXPR", help="Expression, as for --requirements of a job."),
     ],
 ) -> int | None:
     """Show which machines a job of yours with these requirements could run on now.

@@ -72,7 +72,6 @@ def nodes(
             metavar="NAME",
             help="Remove a back end that will not come back from the list; for operators.",
             autocompletion=complete_node,
-            show_default=False,
         ),
     ] = "",
 ) -> None:

@@ -21,7 +21,6 @@ def restore(
             metavar="N",
             help="Number of the next job, larger than all given out since. \\[default: one "
             "that none of them can have reached]",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -30,7 +29,7 @@ def restore(
     The home does not know what it did after the backup: jobs submitted since are lost, and those
     that had not finished then go on, or run again.
     """
-    from iriai.daemon.storage.restore import restore as restore_home
+    from iriai.state.restore import restore as restore_home
 
     done = restore_home(file, options.directory, first_number)
     made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(done.made_wall_s))

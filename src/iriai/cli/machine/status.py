@@ -13,7 +13,7 @@ from iriai.wire.machines import LinkRow, MemberRow
 from iriai.wire.reports import ClusterSight, LimitedRow, Status, StatusReport
 
 if TYPE_CHECKING:
-    from iriai.supervisor.outage import Outage
+    from iriai.state.outage import Outage
 
 
 def status(options: GlobalOptions) -> int | None:

@@ -56,7 +56,7 @@ def up(
     --home are remembered: later a plain 'iriai up' of the same state directory uses them. Without
     --state, the state directory of a back end is nodes/NAME within the usual one.
     """
-    from iriai.daemon.startup.role import RequestedRole, check_name, read_parts
+    from iriai.state.role import RequestedRole, check_name, read_parts
     from iriai.supervisor.daemon_probe import DaemonProbe
     from iriai.supervisor.up import bring_up, stay_up
 

@@ -13,8 +13,8 @@ from iriai.model.problem import Problem, Unreachable
 from iriai.wire.machines import Drain, Resume
 
 if TYPE_CHECKING:
-    from iriai.daemon.startup.kept_drain import KeptDrain
-    from iriai.supervisor.outage import Outage
+    from iriai.state.kept_drain import KeptDrain
+    from iriai.state.outage import Outage
 
 AWAY_CODES = frozenset({"no-daemon", "daemon-gone", "turned-away"})
 """Codes of problems that a daemon causes which does not run, or ended before its answer."""
@@ -26,8 +26,8 @@ def outage_in(directories: tuple[str, ...]) -> tuple[Outage, Unreachable, str] |
     The last line is of the daemon's log, as far as the caller may read that. Returns None if no
     daemon was expected to run in any of the directories.
     """
+    from iriai.state.outage import read_outage
     from iriai.supervisor.children import last_line_in
-    from iriai.supervisor.outage import read_outage
 
     for directory in directories:
         paths = StatePaths(directory)
@@ -70,7 +70,7 @@ def _ask(options: GlobalOptions, request: Drain | Resume) -> str:
 
 def _keep(options: GlobalOptions, request: Drain | Resume) -> tuple[str, str, KeptDrain] | None:
     """Keep the request in the first state directory; return that, the machine, what is kept."""
-    from iriai.daemon.startup.kept_drain import keep_drain
+    from iriai.state.kept_drain import keep_drain
 
     reason = request.reason if isinstance(request, Drain) else None
     for directory in options.local_directories():

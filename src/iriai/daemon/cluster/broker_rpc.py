@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from iriai.cluster.broker_questions import (
-    OTHER_VERSION,
+    Answerer,
     BrokerQuestions,
     BrokerReplied,
     BrokerReply,
     ClusterReply,
     SilentClusters,
+    answer_of,
     declined,
-    question_in,
 )
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending
 from iriai.daemon.loop.routes import Outgoing
 from iriai.model.instant import Instant
-from iriai.model.problem import Problem, Refused
+from iriai.model.problem import Problem
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
@@ -34,36 +34,54 @@ from iriai.protocol.messages.effects import (
 )
 from iriai.system.clock import now as read_clocks
 from iriai.system.internal_errors import FAULTS
-from iriai.wire.inquiries import Declined, Question, Told
+from iriai.wire.inquiries import Question, Told
 
 T = TypeVar("T", bound=Told)
 
 log = logging.getLogger(__name__)
 
 
-class ClusterRpc:
-    """Asks the brokers of all other clusters of the site at once."""
+class BrokerRpc:
+    """Asks the broker of the cluster, and answers others as the broker."""
 
-    def __init__(self, engine: Engine, inquirer: BrokerRpc) -> None:
+    def __init__(self, engine: Engine, *, is_member: bool) -> None:
+        """`is_member`: the machine has links with others of a cluster."""
+        self.answerers: dict[type, Answerer] = {}
+        """By kind of question, what this machine answers where it is the broker."""
+        self._is_member = is_member
         self._engine = engine
-        self._inquirer = inquirer
+        self._questions = BrokerQuestions()
         self._silent = SilentClusters()
+        self._waiting: dict[int, Pending[BrokerReply[Any]]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._alarm: asyncio.TimerHandle | None = None
 
     @property
-    def exist(self) -> bool:
-        """Return whether there are other clusters."""
-        return self._engine.machine.has_peer_clusters
+    def is_here(self) -> bool:
+        """Return whether this machine answers itself: it is the broker, or has no links."""
+        return Part.BROKER in self._engine.machine.parts or not self._is_member
 
-    @property
-    def own(self) -> str:
-        """Return the name of this machine's cluster."""
-        return self._engine.machine.cluster
+    async def ask(self, question: Question, kind: type[T]) -> BrokerReply[T]:
+        """Ask the broker: at once if it is here."""
+        if not self.is_here:
+            broker = self._engine.machine.broker_at
+            return await self._ask_at(broker, question, kind, may_go_on=False)
+        try:
+            told = self.answerers[type(question)](question, self._engine.now)
+        except Problem as problem:
+            return BrokerReply(problem=problem)
+        if not isinstance(told, kind):
+            raise TypeError(f"{type(told).__name__} is not an answer to {type(question).__name__}")
+        return BrokerReply(told)
 
-    async def ask(self, question: Question, kind: type[T]) -> list[ClusterReply[T]]:
-        """Return the reply of each: once all that are asked have answered, or timed out."""
+    async def ask_clusters(self, question: Question, kind: type[T]) -> list[ClusterReply[T]]:
+        """Ask the brokers of all other clusters of the site at once.
+
+        Returns the reply of each: once all that are asked have answered, or timed out.
+        """
         to_ask = self._silent.to_ask(self._engine.machine.peer_clusters, self._engine.now)
         asked = {
-            cluster: self._inquirer.ask_at(machine, question, kind)
+            cluster: self._ask_at(machine, question, kind, may_go_on=True)
             for cluster, (machine, _) in to_ask.items()
             if machine
         }
@@ -78,56 +96,6 @@ class ClusterRpc:
             replies.append(self._silent.replied(cluster, reply, self._engine.now))
         return replies
 
-
-Answerer = Callable[[Any, Instant], Told]
-"""Answers a question as the broker; raises a `Problem`, which is sent instead."""
-
-
-class BrokerRpc:
-    """Asks the broker of the cluster, and answers others as the broker."""
-
-    def __init__(self, engine: Engine, *, is_member: bool) -> None:
-        """`is_member`: the machine has links with others of a cluster."""
-        self.answerers: dict[type, Answerer] = {}
-        """By kind of question, what this machine answers where it is the broker."""
-        self._is_member = is_member
-        self.clusters = ClusterRpc(engine, self)
-        self._engine = engine
-        self._questions = BrokerQuestions()
-        self._waiting: dict[int, Pending[BrokerReply[Any]]] = {}
-        self._loop = asyncio.get_running_loop()
-        self._alarm: asyncio.TimerHandle | None = None
-
-    @property
-    def is_here(self) -> bool:
-        """Return whether this machine answers itself: it is the broker, or has no links."""
-        return Part.BROKER in self._engine.machine.parts or not self._is_member
-
-    async def ask(self, question: Question, kind: type[T]) -> BrokerReply[T]:
-        """Ask the broker: at once if it is here."""
-        if not self.is_here:
-            return await self.ask_at(
-                self._engine.machine.broker_at, question, kind, may_go_on=False
-            )
-        try:
-            told = self.answerers[type(question)](question, self._engine.now)
-        except Problem as problem:
-            return BrokerReply(problem=problem)
-        if not isinstance(told, kind):
-            raise TypeError(f"{type(told).__name__} is not an answer to {type(question).__name__}")
-        return BrokerReply(told)
-
-    def ask_at(
-        self, broker: str, question: Question, kind: type[T], *, may_go_on: bool = True
-    ) -> Pending[BrokerReply[T]]:
-        """Ask a machine that is taken for a broker; see `BrokerQuestions.ask`."""
-        now = read_clocks("inquiry")
-        number, effects = self._questions.ask(broker, question, kind, now, may_go_on=may_go_on)
-        pending: Pending[BrokerReply[T]] = Pending()
-        self._waiting[number] = pending
-        self._perform(effects)
-        return pending
-
     def handle(self, event: Delivered | Wake) -> None:
         """Handle a message of another machine, or the alarm."""
         self._perform(self._questions.handle(event, read_clocks("inquiry")))
@@ -138,6 +106,17 @@ class BrokerRpc:
             self._alarm.cancel()
 
     # --- within ----------------------------------------------------------------------------------
+
+    def _ask_at(
+        self, broker: str, question: Question, kind: type[T], *, may_go_on: bool
+    ) -> Pending[BrokerReply[T]]:
+        """Ask a machine that is taken for a broker; see `BrokerQuestions.ask`."""
+        now = read_clocks("inquiry")
+        number, effects = self._questions.ask(broker, question, kind, now, may_go_on=may_go_on)
+        pending: Pending[BrokerReply[T]] = Pending()
+        self._waiting[number] = pending
+        self._perform(effects)
+        return pending
 
     def _perform(self, effects: Iterable[Effect | BrokerReplied]) -> None:
         sends = [each for each in effects if isinstance(each, Send)]
@@ -162,23 +141,20 @@ class BrokerRpc:
         """Answer a question of another machine within a turn."""
 
         def handle(now: Instant) -> None:
-            self._perform(self._questions.answer(inquired, self._reply(inquired, now)))
+            machine = self._engine.machine
+            is_broker = Part.BROKER in machine.parts
+            try:
+                told = answer_of(
+                    inquired,
+                    self.answerers,
+                    machine.name,
+                    machine.broker_at,
+                    now,
+                    is_broker=is_broker,
+                )
+            except Exception as error:  # noqa: BLE001 - it only looked: nobody else is concerned
+                words = FAULTS.note(f"a question of {inquired.machine}", error)
+                told = declined(Problem("internal", words, "please report it"))
+            self._perform(self._questions.answer(inquired, told))
 
         self._engine.request(handle)
-
-    def _reply(self, inquired: Inquired, now: Instant) -> Told:
-        machine = self._engine.machine
-        is_broker = Part.BROKER in machine.parts
-        question = question_in(inquired, machine.name, machine.broker_at, is_broker=is_broker)
-        if isinstance(question, Declined):
-            return question
-        if type(question) not in self.answerers:
-            words = f"{machine.name} has no part that answers such a question"
-            return declined(Refused(OTHER_VERSION, words))
-        try:
-            return self.answerers[type(question)](question, now)
-        except Problem as problem:
-            return declined(problem)
-        except Exception as error:  # noqa: BLE001 - it only looked: nobody else is concerned
-            words = FAULTS.note(f"a question of {inquired.machine}", error)
-            return declined(Problem("internal", words, "please report it"))

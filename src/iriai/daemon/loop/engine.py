@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
@@ -21,7 +20,7 @@ from iriai.machine.outbox import Outbox
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem
 from iriai.model.records import JobEvent
-from iriai.policy.service.held_jobs import HeldJobs
+from iriai.policy.service.allowances import HeldJobs
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
@@ -44,6 +43,14 @@ FREED_MIN_BYTES = 4 << 20
 QUIET = 0.25
 """Part of what was freed since the last release: while more is freed between two polls, jobs still
 finish, and the release waits."""
+GATHER_S = 0.004
+"""The least time between turns in a stream; as the launcher gathers (`iriai.launcher.server`). It
+is little beside what a task's start costs, and several machines' messages come within it."""
+STREAM_GAP_S = 3 * GATHER_S
+"""Turns that follow each other within this are a stream: with fewer there is nothing to gather."""
+STREAM_TURNS = 8
+"""So many in a row, before turns are spaced: a single job, from its submission to its end, has
+four, and must not wait."""
 
 
 def give_back() -> None:
@@ -78,16 +85,6 @@ class FreedMemory:
         self._engine.later(LOOK_S, self._poll)
 
 
-GATHER_S = 0.004
-"""The least time between turns in a stream; as the launcher gathers (`iriai.launcher.server`). It
-is little beside what a task's start costs, and several machines' messages come within it."""
-STREAM_GAP_S = 3 * GATHER_S
-"""Turns that follow each other within this are a stream: with fewer there is nothing to gather."""
-STREAM_TURNS = 8
-"""So many in a row, before turns are spaced: a single job, from its submission to its end, has
-four, and must not wait."""
-
-
 class TurnBatching:
     """Delays turns that serve other machines, to batch them. Times are of a steady clock.
 
@@ -115,8 +112,6 @@ class TurnBatching:
             return 0.0
         return self._last_s + GATHER_S - now_s
 
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from iriai.identity.documents.signed_document import DocumentKind
-    from iriai.launcher.contract.messages import Exit
+    from iriai.launcher.contract.messages import Exit, ToLauncher
+    from iriai.model.ids import AttemptId
     from iriai.protocol.messages.effects import Send
+    from iriai.protocol.messages.scheduling import Message
 
 KindT = TypeVar("KindT")
 
@@ -57,6 +59,26 @@ class EpilogFailed(NamedTuple):
     """The machine's own epilog has failed: it may not be fit for tasks."""
 
     message: str
+
+
+class LauncherOrder(NamedTuple):
+    """A message for the launcher that no core decides."""
+
+    message: ToLauncher
+
+
+class OutputGrown(NamedTuple):
+    """More of a task's output is in its file on this machine."""
+
+    attempt: AttemptId
+    kind: str
+
+
+class StreamMessage(NamedTuple):
+    """A message about a task's streams came from another machine."""
+
+    sender: str
+    message: Message
 
 
 class DocumentArrived(NamedTuple):

@@ -1,1 +1,1 @@
-"""Connections between machines: dial, accept, handshake, relay, keep alive."""
+"""Connections between machines: dial, accept, handshake, frames."""

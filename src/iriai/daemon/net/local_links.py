@@ -11,16 +11,18 @@ from typing import NamedTuple
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending
-from iriai.daemon.net.link import LOCAL, LinkOwner, MachineLink
-from iriai.daemon.payloads.payload_store import PassedDescriptors, PayloadStore
+from iriai.daemon.loop.routes import StreamMessage
+from iriai.daemon.net.link import LinkOwner, MachineLink
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
 from iriai.daemon.startup.settings import DaemonSettings
-from iriai.daemon.startup.state_directory import problem_of
+from iriai.jobs.payloads import PayloadStore
+from iriai.links.session import LOCAL, LinkSession
 from iriai.model.ids import JobId
-from iriai.model.problem import FAMILIES, ExitCode, NotAllowed, Problem, Refused, Unreachable
+from iriai.model.problem import NotAllowed, Problem, Refused, Unreachable, problem_from
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
-from iriai.protocol.messages.scheduling import Message
+from iriai.protocol.messages.scheduling import Begun, Message
+from iriai.state.state_directory import problem_of
 from iriai.system.atomic_files import write_whole
 from iriai.system.clock import now as read_clocks
 from iriai.system.passwd_cache import Person
@@ -113,7 +115,6 @@ class LocalLinks(LinkOwner):
         settings: DaemonSettings,
         engine: Engine,
         payloads: PayloadStore,
-        descriptors: PassedDescriptors,
         unsettled: Callable[[str], list[JobId]],
     ) -> None:
         """`unsettled` returns the jobs with unsettled attempts on a machine."""
@@ -121,7 +122,6 @@ class LocalLinks(LinkOwner):
         self._settings = settings
         self._engine = engine
         self._payloads = payloads
-        self._descriptors = descriptors
         self._unsettled = unsettled
         self._links: dict[str, MachineLink] = {}
         self._offline: dict[str, tuple[float, str]] = {}
@@ -218,20 +218,19 @@ class LocalLinks(LinkOwner):
         before = self._links.get(body.name)
         if before is not None:
             before.close("a new connection of the same machine replaces it")
-        asked.answer(Linked(self._settings.home, self._settings.paths.spool))
+        asked.answer(Linked(self._settings.home))
         stream = asked.connection.hand_over()
-        link = MachineLink(
-            stream,
-            body.name,
-            self,
-            self._payloads,
-            self._descriptors,
-            LOCAL._replace(silence_s=self._settings.configuration.cluster.silence_s),
-        )
+        profile = LOCAL._replace(silence_s=self._settings.configuration.cluster.silence_s)
+        session = LinkSession(body.name, read_clocks("links").steady_s, profile=profile)
+        link = MachineLink(stream, session, self, self._payloads)
         self._links[body.name] = link
         self._offline.pop(body.name, None)
         log.info("%s is linked (iriai %s)", body.name, body.version)
-        self._engine.event(LinkUp(body.name))
+        self._link_changed(LinkUp(body.name))
+
+    def _link_changed(self, event: LinkUp | LinkDown) -> None:
+        self._engine.event(event)
+        self._engine.routes.tell(event)
 
     def _note_refusal(self, asked: RequestContext, name: str, problem: Problem) -> None:
         """Keep a refusal, under the user's name if the user may have no back end here."""
@@ -289,8 +288,13 @@ class LocalLinks(LinkOwner):
 
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
         """Handle a message of a back end's node."""
+        if part is Part.STREAMS:
+            self._engine.routes.tell(StreamMessage(link.machine, message))
+            return
         if part not in TO_A_BACK_END:
             raise OutOfPlace(f"a front end has no {part} for {link.machine}")
+        if isinstance(message, Begun):
+            self._engine.routes.tell(message)
         self._engine.news(Delivered(link.machine, part, message))
 
     def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
@@ -302,8 +306,8 @@ class LocalLinks(LinkOwner):
         if answer.exit_code == 0:
             pending.resolve(None)
             return
-        family = FAMILIES.get(ExitCode(answer.exit_code), Problem)
-        pending.fail(family(answer.code, answer.message, answer.hint))
+        answered = (answer.exit_code, answer.code, answer.message, answer.hint)
+        pending.fail(problem_from(*answered))
 
     def link_over(self, link: MachineLink, reason: str) -> None:
         """Note that a machine is offline, and fail the requests that it has not answered."""
@@ -312,7 +316,7 @@ class LocalLinks(LinkOwner):
         del self._links[link.machine]
         self._offline[link.machine] = (read_clocks("links").wall_s, reason)
         log.warning("%s is offline: %s", link.machine, reason)
-        self._engine.event(LinkDown(link.machine))
+        self._link_changed(LinkDown(link.machine))
         lost = [number for number, (name, _) in self._bids.items() if name == link.machine]
         for number in lost:
             _, pending = self._bids.pop(number)

@@ -13,14 +13,15 @@ from collections.abc import Callable
 
 from iriai import __version__
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.loop.routes import Outgoing
-from iriai.daemon.net.link import LOCAL, LinkOwner, MachineLink, Texts
-from iriai.daemon.payloads.payload_store import FrontEnd, PassedDescriptors, PayloadStore
+from iriai.daemon.loop.routes import Outgoing, StreamMessage
+from iriai.daemon.net.link import LinkOwner, MachineLink
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.transport.socket_stream import FramedStream
+from iriai.jobs.payloads import PayloadStore
+from iriai.links.session import LOCAL, LinkSession, Texts
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send
-from iriai.protocol.messages.scheduling import End, Message, Refusal
+from iriai.protocol.messages.scheduling import Message
 from iriai.system.clock import now as read_clocks
 from iriai.system.passwd_cache import peer_of
 from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
@@ -61,22 +62,17 @@ class LocalUplink(LinkOwner):
         settings: DaemonSettings,
         engine: Engine,
         payloads: PayloadStore,
-        descriptors: PassedDescriptors,
         texts: RemotePayloads,
-        front: FrontEnd,
         on_bid: Callable[[MachineLink, Bid], None],
     ) -> None:
-        """`front` is filled in once the front end has answered.
-
-        `on_bid` takes each request of an operator of the front end.
-        """
+        """`on_bid` takes each request of an operator of the front end."""
         engine.routes.take(Outgoing, lambda outgoing: self.send(outgoing.sends))
-        self._front = front
+        self._front = ""
+        """The name of the front end; empty: it has not answered yet."""
         self._on_bid = on_bid
         self._settings = settings
         self._engine = engine
         self._payloads = payloads
-        self._descriptors = descriptors
         self._texts = texts
         self._loop = asyncio.get_running_loop()
         self._dialer: FramedStream | None = None
@@ -91,9 +87,6 @@ class LocalUplink(LinkOwner):
 
     def send(self, sends: list[Send]) -> None:
         """Send the node's messages; without a link they are lost."""
-        for send in sends:
-            if isinstance(send.message, Refusal | End):
-                self._descriptors.drop(send.message.attempt.number)
         if self._link is not None:
             self._link.send(sends)
 
@@ -102,8 +95,8 @@ class LocalUplink(LinkOwner):
         since_s = max(0.0, read_clocks("uplink").wall_s - self._since_wall_s)
         words = f"for {since_s:.0f} s"
         if self._link is not None:
-            return (LinkRow(self._front.name, True, f"up {words}"),)
-        return (LinkRow(self._front.name, False, f"{words}: {self._problem}"),)
+            return (LinkRow(self._front, True, f"up {words}"),)
+        return (LinkRow(self._front, False, f"{words}: {self._problem}"),)
 
     def members(self) -> tuple[MemberRow, ...]:
         """Return none: only a cluster over a network has members."""
@@ -193,21 +186,20 @@ class LocalUplink(LinkOwner):
         if stream is None:
             return
         self._stop_waiting()
-        self._front.learn(linked.name, linked.spool)
+        self._front = linked.name
         self._pause_s = RETRY_MIN_S
         self._since_wall_s = read_clocks("uplink").wall_s
-        self._link = MachineLink(
-            stream,
-            linked.name,
-            self,
-            self._payloads,
-            self._descriptors,
-            LOCAL._replace(silence_s=self._settings.configuration.cluster.silence_s),
-        )
+        profile = LOCAL._replace(silence_s=self._settings.configuration.cluster.silence_s)
+        session = LinkSession(linked.name, read_clocks("uplink").steady_s, profile=profile)
+        self._link = MachineLink(stream, session, self, self._payloads)
         log.info("linked with the front end %s", linked.name)
         self._texts.forget(linked.name)  # this front end sends what it relies on again
         self._engine.machine.follow(linked.name)
-        self._engine.event(LinkUp(linked.name))
+        self._link_changed(LinkUp(linked.name))
+
+    def _link_changed(self, event: LinkUp | LinkDown) -> None:
+        self._engine.event(event)
+        self._engine.routes.tell(event)
 
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
@@ -240,6 +232,9 @@ class LocalUplink(LinkOwner):
 
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
         """Handle a message of the front end's home or broker."""
+        if part is Part.STREAMS:
+            self._engine.routes.tell(StreamMessage(link.machine, message))
+            return
         if part not in OF_A_BACK_END:
             raise OutOfPlace(f"a back end has no {part}")
         self._engine.event(Delivered(link.machine, part, message))
@@ -258,5 +253,5 @@ class LocalUplink(LinkOwner):
             return
         self._link = None
         self._since_wall_s = read_clocks("uplink").wall_s
-        self._engine.event(LinkDown(link.machine))
+        self._link_changed(LinkDown(link.machine))
         self._failed(reason)

@@ -1,1 +1,1 @@
-"""Scripts, environments and inputs of jobs, and descriptors that clients pass."""
+"""Scripts, environments and inputs of jobs."""

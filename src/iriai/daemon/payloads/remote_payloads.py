@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.payloads.payload_store import digest_of
 from iriai.model.instant import Instant
+from iriai.model.text_digest import digest_of
 from iriai.wire.links import OutOfPlace
 
 TEXTS_BYTES_MAX = 96 << 20

@@ -13,14 +13,14 @@ from iriai.config.limits import LimitsSection
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Checkpoint, Pending, Suspension
 from iriai.daemon.server.request_scheduling import Arrivals, ServiceTurns
-from iriai.daemon.transport.socket_stream import FramedStream, close_descriptors, ignore, unbounded
+from iriai.daemon.transport.socket_stream import FramedStream, ignore
 from iriai.identity.users.permissions import Caller
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused, UsageProblem
-from iriai.policy.service.connection_limits import Allowance, ConnectionLimits
+from iriai.policy.service.allowances import ConnectionLimits, HeldBytes
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.codec import MalformedMessage, decode_request, number_of, reply_frame
-from iriai.wire.exchange import RESTRICTED, ClientAnswer, ClientRequest
+from iriai.wire.exchange import COUNTED_BYTES, RESTRICTED, ClientAnswer, ClientRequest
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
     Answer,
@@ -44,8 +44,6 @@ HELLO_BYTES_MAX = 4096
 REQUEST_BYTES_MAX = 40 << 20
 """Of a request: the largest has a script and a standard input of 16 MiB each, and an environment.
 A listing that is answered may be longer."""
-COUNTED_BYTES = 4096
-"""A request counts once, and once more for each so many bytes, against its user's rate."""
 UNSENT_BYTES_MAX = 1 << 20
 """Of answers on one connection: who does not read them is asked nothing more for."""
 
@@ -58,7 +56,6 @@ class RequestContext:
         "_handling",
         "caller",
         "connection",
-        "descriptors",
         "is_changing",
         "number",
         "size_bytes",
@@ -69,14 +66,11 @@ class RequestContext:
         connection: ClientSession,
         number: int,
         caller: Caller,
-        descriptors: list[int] | None = None,
         size_bytes: int = 0,
     ) -> None:
         self.connection = connection
         self.number = number
         self.caller = caller
-        self.descriptors = descriptors or []
-        """Descriptors that came with it and were not detached: closed with the answer."""
         self.size_bytes = size_bytes
         """As it came."""
         self.is_changing = False
@@ -128,7 +122,6 @@ class RequestContext:
 
     def answer(self, body: AnswerBody) -> None:
         """Send the answer."""
-        close_descriptors(self.descriptors)
         self.connection.reply(Answer(self.number, body))
 
     def notice(self, body: Progress) -> None:
@@ -137,16 +130,8 @@ class RequestContext:
 
     def fail(self, problem: Problem) -> None:
         """Send a failure as the answer."""
-        close_descriptors(self.descriptors)
-        self.connection.reply(
-            Failure(self.number, problem.exit_code, problem.code, problem.message, problem.hint)
-        )
+        self.connection.reply(Failure(self.number, *problem.fields))
         self.connection.mistaken()
-
-    def detach_descriptors(self) -> list[int]:
-        """Return the descriptors of the request; the caller closes them."""
-        taken, self.descriptors = self.descriptors, []
-        return taken
 
 
 Handling = Coroutine[Any, Any, ClientAnswer | None]
@@ -175,13 +160,13 @@ class ClientSession:
         mistakes_max: int | None = None,
     ) -> None:
         """`mistakes_max` requests may fail before the client is cut off; None: any number."""
+        self._clients = clients
         self._is_of(caller)
         self.handlers = handlers
         """Of what it may ask."""
         self.on_close: list[Callable[[], None]] = []
         """Called once when the client has disconnected."""
         self.is_gone = False
-        self._clients = clients
         self.is_greeted = False
         """Whether it has sent `Hello`."""
         self._payloads: deque[bytes] = deque()
@@ -192,17 +177,23 @@ class ClientSession:
         self._is_clogged = False
         """Whether the client does not read its answers."""
         self._unsent: list[bytes] = []
-        self._unsent_counted_bytes = 0
         self._mistakes_left = mistakes_max
         self._stream = stream
         stream.redirect(self._frames, self._closed)
         stream.drains_to(self._count_unsent)
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the client is on this machine, so that a closed connection is its end."""
+        return isinstance(self._stream, FramedStream)
+
     def become(self, caller: Caller, handlers: Handlers) -> None:
         """Make it an authenticated client; raise `Problem` if the user has too many connections."""
-        self._clients.changes(self, caller)
-        self._clients.unsent(self, -self._unsent_counted_bytes)
-        self._unsent_counted_bytes = 0
+        name, is_operator = caller.person.name, caller.operator
+        refusal = self._clients.room.become(self.user, name, is_operator=is_operator)
+        if refusal:
+            raise refusal
+        self._unread.hold(0)
         self._is_of(caller)
         self.handlers = handlers
         self._mistakes_left = None
@@ -213,6 +204,8 @@ class ClientSession:
         """Whose connection it is."""
         self.is_operator = caller.operator
         """Whether it is an operator's."""
+        unsent = self._clients.room.unsent
+        self._unread = HeldBytes(unsent, self.user, is_operator=caller.operator)
 
     def mistaken(self) -> None:
         """Count a failed request."""
@@ -263,7 +256,7 @@ class ClientSession:
         if number is not None:
             RequestContext(self, number, self.caller).fail(problem)
             return
-        self.reply(Failure(0, problem.exit_code, problem.code, problem.message, problem.hint))
+        self.reply(Failure(0, *problem.fields))
         self.flush()
         self._payloads.clear()
         self.close(f"not a request: {error}")
@@ -294,12 +287,13 @@ class ClientSession:
                 self._carry_out(self._begun.popleft(), until_s)
             elif self._payloads and begun < requests_max:
                 payload = self._payloads.popleft()
-                begun += 1 + len(payload) // COUNTED_BYTES
                 try:
                     request = decode_request(payload)
                 except MalformedMessage as error:
+                    begun += 1 + len(payload) // COUNTED_BYTES
                     self._malformed(payload, error)
                 else:
+                    begun += 1 + len(payload) // request.body.counted_bytes
                     self._handle(request, len(payload), until_s)
             else:
                 break
@@ -343,8 +337,8 @@ class ClientSession:
     def _count_unsent(self) -> None:
         """Count unsent bytes; with too many, handle no requests until the client reads."""
         unsent_bytes = self._stream.unsent_bytes
-        more, self._unsent_counted_bytes = unsent_bytes - self._unsent_counted_bytes, unsent_bytes
-        self._clients.unsent(self, more)
+        if self._unread.hold(unsent_bytes):
+            self.close(f"{self.user} does not read the answers")
         if self.is_gone:
             return
         self._is_clogged = unsent_bytes > UNSENT_BYTES_MAX
@@ -356,16 +350,9 @@ class ClientSession:
             self._stream.resume()
 
     def _handle(self, request: Request, size_bytes: int, until_s: float) -> None:
-        descriptors: list[int] = []
         body = request.body
-        wanted = getattr(body, "descriptors", 0)
-        if wanted:
-            descriptors = self._stream.descriptors[:wanted]
-            del self._stream.descriptors[:wanted]
-        asked = RequestContext(self, request.number, self.caller, descriptors, size_bytes)
+        asked = RequestContext(self, request.number, self.caller, size_bytes)
         try:
-            if len(descriptors) < wanted and not isinstance(self._stream, FramedStream):
-                raise _no_descriptor()
             if isinstance(body, Hello):
                 self._greet(body)
             elif not self.is_greeted:
@@ -384,8 +371,7 @@ class ClientSession:
 
     def _closed(self, reason: str) -> None:
         self.is_gone = True
-        self._clients.unsent(self, -self._unsent_counted_bytes)
-        self._unsent_counted_bytes = 0
+        self._unread.hold(0)
         self._is_clogged = False
         if self.has_work:
             self._ready()  # its requests are carried out all the same
@@ -414,21 +400,13 @@ class Clients:
         self._check_right = check_right
         self._role = role
         self._limits = limits
-        self._connection_limits = ConnectionLimits(limits)
-        self._unfinished = Allowance(
-            "unfinished_bytes_per_user",
-            "bytes of unfinished requests",
-            limits.unfinished_bytes_per_user,
-        )
-        self._unsent = Allowance(
-            "unsent_bytes_per_user", "bytes of unread answers", limits.unsent_bytes_per_user
-        )
+        self.room = ConnectionLimits(limits)
         self.turns = ServiceTurns(engine, limits)
         self._silent: dict[ClientSession, float] = {}
         """Sessions without a request yet, and when they are closed (steady), in order."""
         self._is_watching = False
         self._engine = engine
-        self._arrivals = Arrivals(engine, identify, self._connection_limits, limits, self._arrived)
+        self._arrivals = Arrivals(engine, identify, self.room, limits, self._arrived)
         self._handlers = handlers
         self._connections: dict[ClientSession, None] = {}
         self._to_flush: list[ClientSession] = []
@@ -439,13 +417,8 @@ class Clients:
 
     def limits(self) -> dict[str, dict[str, int]]:
         """Return how often each user was refused or slowed, by limit; the counters stay current."""
-        return {
-            "connections": self._connection_limits.refusals,
-            "connects_per_s": self._arrivals.slowed,
-            "requests_per_s": self.turns.slowed,
-            **{each.key: each.refusals for each in (self._unfinished, self._unsent)},
-            self._connection_limits.per_user.key: self._connection_limits.per_user.refusals,
-        }
+        slowed = {"connects_per_s": self._arrivals.slowed, "requests_per_s": self.turns.slowed}
+        return self.room.counters() | slowed
 
     def _arrived(self, connection: socket.socket, caller: Caller) -> None:
         stream = FramedStream(connection, ignore, ignore)
@@ -471,34 +444,10 @@ class Clients:
         self._silent[connection] = self._engine.steady_s() + self._limits.hello_s
         self._watch()
 
-    def changes(self, connection: ClientSession, caller: Caller) -> None:
-        """Count a connection for another user; raise `Problem` if the user has too many."""
-        before, now = connection.user, caller.person.name
-        if before:
-            refusal = self._connection_limits.become(before, now, is_operator=caller.operator)
-        else:
-            refusal = self._connection_limits.enter(now, is_operator=caller.operator)
-        if refusal:
-            raise refusal
-
     def hold_for(self, caller: Caller) -> Callable[[int], str]:
         """Return a `hold` that counts a connection's incomplete frames for the user of `caller`."""
-        unfinished, user, counted = self._unfinished, caller.person.name, 0
-
-        def hold(held_bytes: int) -> str:
-            nonlocal counted
-            more, counted = held_bytes - counted, held_bytes
-            if more <= 0:
-                if more:
-                    unfinished.give_back(user, -more)
-                return ""
-            has_room = unfinished.has_room(user, more)
-            unfinished.add(user, more)
-            return "" if has_room else f"{unfinished.what} of {user}: {unfinished.key} is less"
-
-        if caller.operator:
-            return unbounded
-        return hold
+        room, user = self.room.unfinished, caller.person.name
+        return HeldBytes(room, user, is_operator=caller.operator).hold
 
     def _watch(self) -> None:
         """Set a timer for the next session that has sent nothing."""
@@ -528,24 +477,13 @@ class Clients:
             self._check_right(connection.caller, kind)
         return handler
 
-    def unsent(self, connection: ClientSession, more_bytes: int) -> None:
-        """Count unsent bytes of answers, or (negative) fewer; close a connection with too many."""
-        user = connection.user
-        if more_bytes > 0:
-            has_room = connection.is_operator or self._unsent.has_room(user, more_bytes)
-            self._unsent.add(user, more_bytes)
-            if not has_room:
-                connection.close(f"{user} does not read the answers")
-        elif more_bytes < 0:
-            self._unsent.give_back(user, -more_bytes)
-
     def disconnected(self, connection: ClientSession) -> None:
         """Forget a connection that is closed or handed over."""
         if connection in self._connections:
             del self._connections[connection]
             self._silent.pop(connection, None)
             if connection.user:
-                self._connection_limits.leave(connection.user)
+                self.room.leave(connection.user)
 
     def flush_later(self, connection: ClientSession) -> None:
         """Flush the connection at the end of this round of the event loop."""
@@ -576,14 +514,6 @@ def _too_long(length: int, bytes_max: int) -> bytes:
         "put long scripts and inputs into files that the job reads",
     )
     return reply_frame(failure)
-
-
-def _no_descriptor() -> UsageProblem:
-    return UsageProblem(
-        "no-descriptor",
-        "a terminal or standard input cannot be passed over a network",
-        "use 'submit', or run the command on that machine",
-    )
 
 
 def _fault(error: Exception) -> Problem:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from iriai.daemon.server.connections import Handler, Handlers
 from iriai.daemon.startup.settings import DaemonSettings
-from iriai.identity.users.permissions import Caller
+from iriai.identity.users.permissions import Caller, require_operator
 from iriai.model.problem import NotAllowed
 from iriai.wire.exchange import ClientRequest, Right
 
@@ -46,7 +46,7 @@ def handlers_of(*owners: object, has_home: bool) -> Handlers:
 def check_right(settings: DaemonSettings, caller: Caller, kind: type[ClientRequest[Any]]) -> None:
     """Raise `NotAllowed` if `caller` may not ask requests of this kind at all."""
     if kind.asked_by is Right.OPERATOR:
-        settings.require_operator(caller, kind.purpose)
+        require_operator(caller, kind.purpose, settings.operators)
     elif kind.asked_by is Right.STATE_OWNER and caller.person.uid != settings.owner_uid:
         raise NotAllowed(
             "not-the-owner",

@@ -20,7 +20,7 @@ from iriai.daemon.loop.pending import Pending
 from iriai.identity.users.permissions import Caller
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem, Refused
-from iriai.policy.service.connection_limits import ConnectionLimits
+from iriai.policy.service.allowances import ConnectionLimits
 from iriai.policy.service.request_order import FairTurns, Place, RequestOrder
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
 from iriai.store.sqlite import StoreFailure
@@ -131,8 +131,8 @@ class ServiceTurns:
     """Handles requests of all clients in fair turns of their users.
 
     Each turn of the engine handles requests for a few milliseconds, those of the users with the
-    least service so far first (`policy.service.held_jobs`). The rest waits for the next turn; until
-    then nothing is read from clients with waiting requests.
+    least service so far first (`policy.service.request_order`). The rest waits for the next turn;
+    until then nothing is read from clients with waiting requests.
     """
 
     def __init__(
@@ -238,8 +238,6 @@ fifth of a processor at most, and other connections wait a few milliseconds more
 REST_MAX_S = 0.05
 WAIT_MIN_S = 0.02
 """The least time between two attempts to serve delayed connections."""
-WORDS_KEPT = 64
-"""Encoded refusals that are kept, because they repeat."""
 
 
 class Arrivals:
@@ -264,7 +262,6 @@ class Arrivals:
             Rate(limits.connects_per_s, limits.connects_burst)
         )
         self._waiting: dict[str, deque[tuple[socket.socket, Caller]]] = {}
-        self._refusals: dict[tuple[str, str], bytes] = {}
         self.turned_away: dict[str, int] = {}
         """How often each user was refused, by any limit."""
         self.slowed: dict[str, int] = {}
@@ -336,21 +333,11 @@ class Arrivals:
             log.info(words, user or "nobody", times, problem)
         connection.setblocking(False)
         try:
-            connection.send(self._refuse(user, problem))
+            connection.send(reply_frame(Failure(0, *problem.fields)))
         except OSError:
             pass  # it disconnected before the refusal
         finally:
             CLOSING.close_connection(connection)
-
-    def _refuse(self, user: str, problem: Problem) -> bytes:
-        key = user, problem.message
-        words = self._refusals.get(key)
-        if words is None:
-            told = Failure(0, problem.exit_code, problem.code, problem.message, problem.hint)
-            words = self._refusals[key] = reply_frame(told)
-            if len(self._refusals) > WORDS_KEPT:
-                del self._refusals[next(iter(self._refusals))]
-        return words
 
 
 class OrderedRequests:

@@ -1,1 +1,1 @@
-"""Startup of the daemon: settings, state directory, hardware, listeners."""
+"""Startup of the daemon: settings and listeners."""

@@ -1,1 +1,1 @@
-"""The launcher's client, notifications, and the output of tasks."""
+"""The launcher's client, notifications, output of tasks, and retention."""

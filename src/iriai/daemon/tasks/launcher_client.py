@@ -7,12 +7,14 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
-from iriai.daemon.loop.routes import EpilogFailed, LauncherReady, NoticeEnded, Routes
-from iriai.daemon.payloads.payload_store import FrontEnd, PassedDescriptors, PayloadStore
-from iriai.daemon.transport.socket_stream import FramedStream, close_descriptors
+from iriai.daemon.loop.routes import EpilogFailed, LauncherOrder, LauncherReady, NoticeEnded, Routes
+from iriai.daemon.tasks.task_streams import TaskStreams
+from iriai.daemon.transport.socket_stream import FramedStream
+from iriai.jobs.payloads import PayloadStore
 from iriai.launcher.contract.machine_config import PROLOG
 from iriai.launcher.contract.messages import (
     FRAME_BYTES_MAX,
@@ -33,6 +35,8 @@ from iriai.launcher.contract.messages import (
     ShutDown,
     Spawned,
     StartOrder,
+    StreamEnds,
+    StreamKind,
     Template,
     Terminate,
     ToLauncher,
@@ -75,9 +79,6 @@ is the launcher's largest memory use at once, except for a larger single job."""
 TEMPLATE_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
 """Texts of one job: its order fits into a frame with them."""
 
-PASSED_MAX = 253
-"""Descriptors beside one message: the kernel passes no more."""
-
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[FromLauncher] = msgspec.msgpack.Decoder(FromLauncher)
 
@@ -90,7 +91,6 @@ class _Batch:
         self.places: dict[tuple[str, int], int] = {}
         """Positions of templates, by job."""
         self.orders: list[StartOrder] = []
-        self.passed: list[int] = []
         self.size_bytes = 0
         """Bytes of the templates' texts."""
 
@@ -103,25 +103,18 @@ class LauncherClient:
         path: str,
         minimum_uid: int,
         payloads: PayloadStore,
-        descriptors: PassedDescriptors,
-        on_gone: Callable[[AttemptId], None],
+        streams: TaskStreams,
         on_event: Callable[[LauncherEvent], None],
         routes: Routes,
-        front: FrontEnd,
     ) -> None:
-        """`on_event` takes what concerns attempts; notifications and hooks are told to `routes`.
-
-        Descriptors are passed here with the jobs of `front`.
-        """
+        """`on_event` takes what concerns attempts; notifications and hooks are told to `routes`."""
         self._path = path
         self._minimum_uid = minimum_uid
         self._payloads = payloads
-        self._descriptors = descriptors
-        self._on_gone = on_gone
-        """Called with an attempt that cannot start because its descriptors are lost."""
+        self._streams = streams
         self._on_event = on_event
         self._routes = routes
-        self._front = front
+        routes.take(LauncherOrder, lambda order: self._send(order.message))
         self.welcome: Attached | None = None
         """Data of the connected launcher; None: none is connected."""
         self._defective: Defective | None = None
@@ -221,15 +214,6 @@ class LauncherClient:
         batch = _Batch()
         for launch in launches:
             attempt, spec = launch.attempt, launch.spec
-            # Another home's job has none here, and its number may be that of a job of this home.
-            is_ours = spec.descriptors and attempt.home == self._front.name
-            descriptors = self._descriptors.pop(attempt.number) if is_ours else []
-            if len(descriptors) != spec.descriptors:
-                self._on_gone(attempt)
-                continue
-            if len(batch.passed) + len(descriptors) > PASSED_MAX:
-                self._send_batch(batch)
-                batch = _Batch()
             job = attempt.home, attempt.number
             place = batch.places.get(job)
             if place is None:
@@ -238,12 +222,10 @@ class LauncherClient:
                     self._payloads.get(spec.environment),
                     self._payloads.get(spec.script),
                     self._payloads.get(spec.stdin),
-                    self._front.spool,
                 )
                 size_bytes = len(template.environment) + len(template.script) + len(template.stdin)
                 if size_bytes > TEMPLATE_BYTES_MAX:
                     self._refuse(attempt, size_bytes)
-                    close_descriptors(descriptors)
                     continue
                 if batch.orders and batch.size_bytes + size_bytes > LAUNCH_BYTES_MAX:
                     self._send_batch(batch)
@@ -256,17 +238,15 @@ class LauncherClient:
                     attempt,
                     place,
                     launch.gpu_ids,
-                    len(descriptors),
                     launch.lease_s,
                     launch.leased_steady_s,
                 )
             )
-            batch.passed += descriptors
         if batch.orders:
             self._send_batch(batch)
 
     def _send_batch(self, batch: _Batch) -> None:
-        self._send(Launch(tuple(batch.templates), tuple(batch.orders)), batch.passed)
+        self._send(Launch(tuple(batch.templates), tuple(batch.orders)))
 
     def _refuse(self, attempt: AttemptId, size_bytes: int) -> None:
         """Fail an attempt whose order does not fit into one frame."""
@@ -281,17 +261,13 @@ class LauncherClient:
             )
         )
 
-    def _send(self, message: ToLauncher, descriptors: list[int] | None = None) -> None:
+    def _send(self, message: ToLauncher) -> None:
         """Send together with all other messages of this round of the event loop.
 
         So a start and its cancellation that become durable together arrive together, and nothing is
         started.
         """
         if self._stream is None:
-            return
-        if descriptors:
-            self._flush()
-            self._stream.write(frame(_encode(message)), descriptors)
             return
         if not self._unsent:
             self._loop.call_soon(self._flush)
@@ -328,6 +304,8 @@ class LauncherClient:
             case Spawned(started):
                 for task in _without_notices(started):
                     self._on_event(AttemptStarted(task.attempt, task.started_wall_s))
+            case StreamEnds(attempts):
+                self._take_streams(attempts)
             case Exited(exits):
                 self._exits(exits)
             case HookFailed():
@@ -351,7 +329,20 @@ class LauncherClient:
             if end.attempt.attempt == NOTICE_ATTEMPT:
                 self._routes.tell(NoticeEnded(end))
                 continue
-            self._on_event(AttemptExited(*msgspec.structs.astuple(end)))
+            exited = AttemptExited(*msgspec.structs.astuple(end))
+            if end.attempt in self._streams:
+                self._streams.finish(end.attempt, partial(self._on_event, exited))
+            else:
+                self._on_event(exited)
+
+    def _take_streams(self, attempts: tuple[tuple[AttemptId, tuple[StreamKind, ...]], ...]) -> None:
+        """Take over the ends of streams that came beside the message."""
+        if self._stream is None:
+            return
+        ends = self._stream.descriptors
+        for attempt, kinds in attempts:
+            own, ends[: len(kinds)] = dict(zip(kinds, ends, strict=False)), []
+            self._streams.take(attempt, {str(kind): fd for kind, fd in own.items()})
 
     def _closed(self, reason: str) -> None:
         self._stream = None

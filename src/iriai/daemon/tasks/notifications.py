@@ -11,33 +11,30 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from email.message import EmailMessage
-
-import msgspec
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.routes import LauncherReady, NoticeEnded, NotificationDue
-from iriai.daemon.payloads.payload_store import PayloadStore
 from iriai.daemon.tasks.launcher_client import LauncherClient
-from iriai.launcher.contract.messages import NoticeVariable, StartOrder, Template
+from iriai.jobs.notices import (
+    FinishedJob,
+    command_notice,
+    mail_notice,
+    message,
+    variables,
+)
+from iriai.jobs.payloads import PayloadStore
+from iriai.launcher.contract.messages import StartOrder, Template
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId, JobId
-from iriai.model.job import JobSpec, address_of, check_notify, task_count
+from iriai.model.job import address_of, check_notify
 from iriai.model.problem import NotFound, Refused
 from iriai.model.records import NoticesDropped
 from iriai.model.state import EndCause
-from iriai.model.units import printable
-from iriai.store.reading import JobRecord, Reader
+from iriai.store.reading import Reader
 from iriai.store.writer import Writer
 from iriai.wire.requests import Outcome
 
 log = logging.getLogger(__name__)
 
-TIME_LIMIT_S = 60.0
-"""Time limit of a notice: a mail program or a message on a screen needs a second; a program that
-waits for a network is killed."""
-GRACE_S = 2.0
-PROCESSES_MAX = 256
-"""Processes and threads of a notice: enough for a pipeline, not for a runaway."""
 TRIES_MAX = 5
 """Number of orders of one notice that the launcher could not start."""
 RETRY_S = 60.0
@@ -66,14 +63,6 @@ def check_notice(notify: str, configured: str) -> None:
             f"this machine cannot send mail: there is no {places}",
             "name a command, or set sendmail in [jobs] of iriai.toml to a program",
         )
-
-
-class FinishedJob(msgspec.Struct, frozen=True):
-    """A finished job, as notifications describe it."""
-
-    record: JobRecord
-    causes: dict[EndCause, int]
-    outcome: Outcome
 
 
 class Notifications:
@@ -153,7 +142,9 @@ class Notifications:
         if record is None:
             return None
         try:
-            return FinishedJob(record, self._reader.causes(number), self._outcome(number))
+            return FinishedJob(
+                record, record.all_causes(self._reader.causes(number)), self._outcome(number)
+            )
         except NotFound:
             return None
 
@@ -172,70 +163,11 @@ class Notifications:
 
     def _template(self, name: str, finished: FinishedJob) -> Template:
         spec = finished.record.spec
-        address = address_of(spec.notify)
         environment = self._payloads.get(spec.environment)
         told = tuple(variables(finished).items())
+        address = address_of(spec.notify)
         if address is None:
-            command = ("/bin/sh", "-c", spec.notify)
-            notice = _notice(spec, command, spec.working_directory)
-            return Template(notice, environment, notice=told)
-        command = (find_sendmail(self._configured_sendmail) or "sendmail", "-i", address)
+            return Template(command_notice(spec), environment, notice=told)
+        sendmail = find_sendmail(self._configured_sendmail) or "sendmail"
         mail = message(name, address, finished)
-        return Template(_notice(spec, command, "/"), environment, stdin=mail, notice=told)
-
-
-def _notice(spec: JobSpec, command: tuple[str, ...], directory: str) -> JobSpec:
-    """Return the spec of a notification."""
-    return JobSpec(
-        account=spec.account,
-        user=spec.user,
-        name=spec.name,
-        command=command,
-        working_directory=directory,
-        time_limit_s=TIME_LIMIT_S,
-        process_limit=PROCESSES_MAX,
-        kill_grace_s=GRACE_S,
-    )
-
-
-def variables(finished: FinishedJob) -> dict[NoticeVariable, str]:
-    """Return the variables of a notification's command, beside those of each task."""
-    outcome, spec = finished.outcome, finished.record.spec
-    return {
-        "IRIAI_JOB_NAME": spec.name,
-        "IRIAI_JOB_STATE": str(finished.record.cause or outcome.cause),
-        "IRIAI_JOB_CAUSES": " ".join(_causes(finished)),
-        "IRIAI_JOB_EXIT_CODE": "" if outcome.exit_code is None else str(outcome.exit_code),
-        "IRIAI_JOB_SIGNAL": "" if outcome.signal is None else str(outcome.signal),
-        "IRIAI_JOB_MESSAGE": outcome.message,
-    }
-
-
-def _causes(finished: FinishedJob) -> list[str]:
-    """Return the number of tasks by end cause, as `completed=9`."""
-    causes = dict(finished.causes)
-    never_started = task_count(finished.record.spec.array) - sum(causes.values())
-    if never_started > 0:
-        causes[EndCause.CANCELLED] = causes.get(EndCause.CANCELLED, 0) + never_started
-    return [f"{cause.value}={count}" for cause, count in sorted(causes.items())]
-
-
-def message(name: str, address: str, finished: FinishedJob) -> bytes:
-    """Return the mail about a finished job."""
-    spec, outcome = finished.record.spec, finished.outcome
-    state = str(finished.record.cause or outcome.cause)
-    lines = [
-        f"Job:       {name} ({spec.name})",
-        f"Ended:     {state}" + (f", exit code {outcome.exit_code}" if outcome.exit_code else ""),
-        f"Tasks:     {', '.join(each.replace('=', ' ') for each in _causes(finished))}",
-        f"Directory: {spec.working_directory}",
-        *([f"Message:   {outcome.message}"] if outcome.message else []),
-        "",
-        f"Details: iriai show {name}",
-    ]
-    mail = EmailMessage()
-    mail["To"] = address
-    mail["Subject"] = printable(f"{name} {spec.name}: {state}")
-    mail["Auto-Submitted"] = "auto-generated"
-    mail.set_content("\n".join([*lines, ""]), cte="8bit")
-    return mail.as_bytes()
+        return Template(mail_notice(spec, sendmail, address), environment, stdin=mail, notice=told)

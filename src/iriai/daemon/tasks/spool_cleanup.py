@@ -7,11 +7,11 @@ while the tasks run, and kept a while longer, for a home that was offline.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
+from iriai.daemon.tasks.spool import attempt_of
 from iriai.model.ids import AttemptId
 
 OF_OTHERS_KEPT_S = 7 * 86_400.0
@@ -19,17 +19,6 @@ OF_OTHERS_KEPT_S = 7 * 86_400.0
 """
 SWEEP_S = 3600.0
 """Pause between two checks for files of other homes."""
-_NAME = re.compile(r"([a-z][a-z0-9-]{0,30})-([0-9]{1,18})\.([0-9]{1,9})-([0-9]{1,18})\.(?:out|err)")
-"""The form of names that `launcher.directories.spool.spool_name` makes."""
-
-
-def attempt_of(name: str) -> AttemptId | None:
-    """Return whose output the file `name` has; None: it is not such a file."""
-    match = _NAME.fullmatch(name)
-    if match is None:
-        return None
-    home, number, index, attempt = match.groups()
-    return AttemptId(home, int(number), int(index), int(attempt))
 
 
 def drop_of_jobs(spool: str, home: str, numbers: Collection[int]) -> int:
@@ -54,7 +43,7 @@ def drop_of_others(
 def _empty(path: str) -> None:
     """Truncate a file before its removal: its user may have a link to it, or have it open."""
     flags = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with suppress(OSError):  # on a file system without access lists it belongs to the user
+    with suppress(OSError):
         os.close(os.open(path, flags))
 
 

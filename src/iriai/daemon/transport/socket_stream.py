@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Protocol
 
+from iriai.links.session import unbounded
 from iriai.system.closing import CLOSING, UNKNOWN_USER
 from iriai.system.frames import FRAME_BYTES_MAX, FrameReader, FrameTooLong
 from iriai.system.internal_errors import FAULTS
@@ -20,22 +20,12 @@ from iriai.system.passwd_cache import peer_of
 READ_BYTES = 1 << 16
 """What one read takes at most: large enough to batch, small enough to stay fair, and less than gets
 pages of its own (`watched_process.MALLOC`), which each read would pay for."""
-DESCRIPTORS_MAX = 64
-"""Descriptors of another machine's frames that have not come whole; each of these has one."""
 RECEIVED_DESCRIPTORS_MAX = 253
 """What the kernel passes with one message; with room for less it would close the others at once."""
 CROWDED_S = 0.05
 """Until it is read again from who passed more than can be closed."""
 UNSENT_BYTES_MAX = 512 << 20
 """A peer that does not read what it asked for is cut off: two of the largest frames."""
-
-
-@dataclass(slots=True)
-class _Piece:
-    """What waits to be sent, and the descriptors that travel beside its first byte."""
-
-    data: memoryview
-    descriptors: list[int]
 
 
 class ByteStream(Protocol):
@@ -61,7 +51,7 @@ class ByteStream(Protocol):
 
 
 class SocketStream:
-    """A socket that is connected; descriptors may come and go beside the bytes of a Unix socket."""
+    """A socket that is connected; descriptors may come beside the bytes of a Unix socket."""
 
     def __init__(
         self,
@@ -74,7 +64,7 @@ class SocketStream:
         self._on_data = on_data
         self._on_close = on_close
         self._loop = asyncio.get_running_loop()
-        self._unsent: deque[_Piece] = deque()
+        self._unsent: deque[memoryview] = deque()
         self.unsent_bytes = 0
         """Bytes that the peer has not read yet."""
         self._is_writing = False
@@ -111,16 +101,11 @@ class SocketStream:
             self._is_paused = False
             self._loop.add_reader(self._socket.fileno(), self._readable)
 
-    def write(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
-        """Send `data`, as soon as the peer takes it, with `descriptors` beside its first byte.
-
-        The descriptors are the stream's from here on: it closes them when they are sent.
-        """
-        own = list(descriptors)
+    def write(self, data: bytes) -> None:
+        """Send `data`, as soon as the peer takes it."""
         if self.is_closed:
-            close_descriptors(own)
             return
-        self._unsent.append(_Piece(memoryview(data), own))
+        self._unsent.append(memoryview(data))
         self.unsent_bytes += len(data)
         if not self._is_writing:
             self._send_some()
@@ -146,8 +131,6 @@ class SocketStream:
         user_id = self._user_id() if self.descriptors else UNKNOWN_USER
         self._close_socket()
         close_descriptors(self.descriptors, user_id)
-        for piece in self._unsent:
-            close_descriptors(piece.descriptors)
         self._unsent.clear()
         self.unsent_bytes = 0
         self._on_close(reason)
@@ -196,7 +179,7 @@ class SocketStream:
             return False
         self._on_data(data)
         if len(self.descriptors) > self.descriptors_max:
-            self.close("it passes more descriptors than its requests take")
+            self.close("it passes descriptors that nobody asked for")
         return True
 
     def _writable(self) -> None:
@@ -213,29 +196,19 @@ class SocketStream:
     def _send_some(self) -> None:
         """Send what the peer takes now."""
         while self._unsent:
-            piece = self._unsent[0]
-            sent = self._try_send(piece)
-            if sent is None:
+            data = self._unsent[0]
+            try:
+                sent = self._socket.send(data)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self.close(str(error))
                 return
             self.unsent_bytes -= sent
-            if sent < len(piece.data):
-                piece.data = piece.data[sent:]
+            if sent < len(data):
+                self._unsent[0] = data[sent:]
                 return
             self._unsent.popleft()
-
-    def _try_send(self, piece: _Piece) -> int | None:
-        """How much went out now; None where the connection is gone."""
-        try:
-            if not piece.descriptors:
-                return self._socket.send(piece.data)
-            sent = socket.send_fds(self._socket, [piece.data], piece.descriptors)
-        except (BlockingIOError, InterruptedError):
-            return 0
-        except OSError as error:
-            self.close(str(error))
-            return None
-        close_descriptors(piece.descriptors)  # the kernel keeps copies of its own
-        return sent
 
 
 def close_descriptors(descriptors: list[int], user_id: int = UNKNOWN_USER) -> None:
@@ -244,13 +217,10 @@ def close_descriptors(descriptors: list[int], user_id: int = UNKNOWN_USER) -> No
         CLOSING.close(descriptors.pop(), user_id)
 
 
-CLIENT_DESCRIPTORS_MAX = 4
-"""Of a client: requests have one at most, and all of them are looked at before more are read."""
-
-
-def unbounded(_: int) -> str:
-    """Allow any number of bytes of incomplete frames: a `hold` without a limit."""
-    return ""
+CLIENT_DESCRIPTORS_MAX = 0
+"""Of a client, or another machine: nobody asks for any."""
+DESCRIPTORS_MAX = 64
+"""Of the launcher, beside a frame that has not come whole."""
 
 
 def ignore(_: object) -> None:
@@ -286,7 +256,7 @@ class FramedStream(SocketStream):
         self._last_word = last_word or self._last_word
 
     def bound(self, hold: Callable[[int], str]) -> None:
-        """Limit the peer as a client, which passes descriptors one request after the other.
+        """Limit the peer as a client, which passes no descriptors.
 
         `hold` gets the bytes of the incomplete frame, and returns why they are too many (empty:
         they are not); then the connection is closed.
@@ -300,7 +270,6 @@ class FramedStream(SocketStream):
         self._hold = unbounded
         self._last_word = None
         self._frames.bytes_max = FRAME_BYTES_MAX
-        self.descriptors_max = DESCRIPTORS_MAX
 
     def redirect(
         self, on_frames: Callable[[list[bytes]], None], on_close: Callable[[str], None]
@@ -318,8 +287,8 @@ class FramedStream(SocketStream):
                 self.write(self._last_word(error.length, error.bytes_max))
             self.close(str(error))
             return
-        if self._frames.held_bytes != self._held_bytes:
-            self._held_bytes = self._frames.held_bytes
+        if len(self._frames.held) != self._held_bytes:
+            self._held_bytes = len(self._frames.held)
             if why_not := self._hold(self._held_bytes):
                 self.is_at_fault = True
                 self.close(why_not)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from iriai.daemon.transport.socket_stream import ByteStream, FramedStream, SocketStream, unbounded
+from iriai.daemon.transport.socket_stream import ByteStream, FramedStream, SocketStream
+from iriai.links.core import HANDSHAKE_S
+from iriai.links.session import unbounded
 from iriai.system.frames import FrameReader, FrameTooLong
 from iriai.wire.greetings import GREETING_BYTES_MAX
 
-HANDSHAKE_S = 10.0
-"""From the connection until both ends have agreed what it is for. A slow line and a busy machine
-take a second; longer, and a flood of connections that say nothing holds more of them."""
 HANDSHAKE_BYTES_MAX = 64 << 10
 """Of a peer that has proved nothing. A chain of certificates is a few kB."""
 _RECORD_BYTES = 1 << 18
@@ -42,8 +41,6 @@ class TlsStream:
         `on_admitted` is called once, when the connection may stay or is closed: it no longer counts
         as unauthenticated.
         """
-        self.descriptors: list[int] = []
-        """None travel over a network."""
         self.is_at_fault = False
         self.is_secure = False
         """Whether the handshake is over."""
@@ -140,10 +137,8 @@ class TlsStream:
         self._on_frames = on_frames
         self._on_close = on_close
 
-    def write(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
+    def write(self, data: bytes) -> None:
         """Send frames; only after the handshake."""
-        if descriptors:
-            raise ValueError("descriptors cannot be passed over a network")
         if self.is_closed:
             return
         if not self.is_secure:
@@ -204,7 +199,7 @@ class TlsStream:
                 self.is_at_fault = True
                 self.close(str(error))
                 return
-            if self._frames.held_bytes != self._held_bytes and not self._may_hold():
+            if len(self._frames.held) != self._held_bytes and not self._may_hold():
                 return
             if frames:
                 self._on_frames(frames)
@@ -212,7 +207,7 @@ class TlsStream:
 
     def _may_hold(self) -> bool:
         """Return whether the incomplete frame is allowed; close the connection if not."""
-        self._held_bytes = self._frames.held_bytes
+        self._held_bytes = len(self._frames.held)
         why_not = self._hold(self._held_bytes)
         if why_not:
             self.is_at_fault = True

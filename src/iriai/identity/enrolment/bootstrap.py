@@ -23,7 +23,6 @@ from iriai.identity.storage.cluster_files import (
     ROSTER_FILE,
     SEEDS_FILE,
     TRUST_FILE,
-    SeedMember,
     bundle_of,
     encode_documents,
     encode_seeds,
@@ -33,6 +32,7 @@ from iriai.identity.trust.trusted_home import read_trusted_home, trust_body
 from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Refused
+from iriai.model.seed import Seed
 from iriai.model.token_text import Token
 from iriai.system.atomic_files import Owner
 
@@ -126,7 +126,7 @@ def enter_cluster(
     enrolment: Enrolment,
     token: Token,
     admission: JoinResponse,
-    seeds: Iterable[SeedMember],
+    seeds: Iterable[Seed],
     daemon: Owner | None = None,
 ) -> MachineIdentity:
     """Write down what a newcomer was given, after a look at all of it.

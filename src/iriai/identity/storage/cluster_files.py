@@ -23,6 +23,7 @@ from iriai.identity.trust.trusted_home import TrustedHomes, read_trusted_home
 from iriai.model.availability import Steadiness
 from iriai.model.bounds import Document, KeyBytes, Many, Name, Seconds, Word, Words, decoded
 from iriai.model.problem import Refused
+from iriai.model.seed import SEEDS_MAX, Seed
 from iriai.system.atomic_files import read_file, replace_file
 
 DOCUMENT_FILE = "configuration.signed"
@@ -39,18 +40,8 @@ TOKENS_FILE = "tokens.json"
 ISSUED_FILE = "issued.json"
 ISSUER_FILE = "issuer.key"
 """The key and certificate of an issuer; only there."""
-SEEDS_MAX = 64
-"""Members stored for the next start; from there membership finds all others."""
 
 T = TypeVar("T")
-
-
-class SeedMember(msgspec.Struct, frozen=True):
-    """A member and its last known addresses."""
-
-    name: Name
-    addresses: Annotated[tuple[Name, ...], Many] = ()
-    is_outward_only: bool = False
 
 
 class JoinAddress(msgspec.Struct, frozen=True):
@@ -168,11 +159,11 @@ class ClusterFiles:
         """Store the roster."""
         self._write(ROSTER_FILE, roster.raw)
 
-    def seeds(self) -> list[SeedMember]:
+    def seeds(self) -> list[Seed]:
         """Load the members to begin with."""
-        return self._stored(SEEDS_FILE, msgspec.json.Decoder(list[SeedMember]), [])
+        return self._stored(SEEDS_FILE, msgspec.json.Decoder(list[Seed]), [])
 
-    def keep_seeds(self, seeds: Iterable[SeedMember]) -> None:
+    def keep_seeds(self, seeds: Iterable[Seed]) -> None:
         """Store members for the next start."""
         self._write(SEEDS_FILE, encode_seeds(seeds))
 
@@ -238,7 +229,7 @@ class ClusterFiles:
         replace_file(self.directory / name, content)
 
 
-def encode_seeds(seeds: Iterable[SeedMember]) -> bytes:
+def encode_seeds(seeds: Iterable[Seed]) -> bytes:
     """Encode the file of members to begin with."""
     return msgspec.json.encode(list(seeds)[:SEEDS_MAX])
 

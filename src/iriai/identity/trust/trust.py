@@ -19,7 +19,10 @@ from iriai.identity.certificates.certificate import (
 from iriai.identity.certificates.machine_identity import SIGNATURE_CONTEXT
 from iriai.identity.certificates.subject import SubjectKind
 from iriai.identity.documents.revocation import Ejections, SignedEjection, read_ejection
-from iriai.model.problem import Refused
+from iriai.identity.documents.signed_document import DocumentKind, read_document
+from iriai.identity.trust.document_entries import document_entry, document_kind
+from iriai.model.problem import Problem, Refused
+from iriai.protocol.messages.entries import Entry
 
 KNOWN_MAX = 16_384
 """Machines whose keys are kept, some 8 MB."""
@@ -42,7 +45,10 @@ class _Known(NamedTuple):
 
 
 class Trust:
-    """The trusted certificates of one cluster. `clock` is wall time in seconds."""
+    """The trusted certificates of one cluster: a `Verifier` of what machines publish.
+
+    `clock` is wall time in seconds.
+    """
 
     def __init__(self, authority: bytes, clock: Callable[[], float] = time.time) -> None:
         self.authority = read_certificate(authority)
@@ -111,6 +117,32 @@ class Trust:
         except InvalidSignature:
             return False
         return True
+
+    def introduce(self, machine: str, certificate: bytes) -> str:
+        """Learn a machine's key from its certificate; return the reason if it is refused."""
+        try:
+            name = self.learn(certificate)
+        except Problem as problem:
+            return str(problem)
+        return "" if name == machine else f"it is the certificate of {name}"
+
+    def is_ejected(self, machine: str) -> bool:
+        """Return whether operators have ejected the machine, by what is known here."""
+        return bool(self.ejection_words(machine))
+
+    def check_document(self, document: Entry) -> str:
+        """Return why this is no document of an operator; empty if it is one."""
+        kind, authority = document_kind(document), self.authority.der
+        try:
+            honest = document_entry(document.cluster, kind, document.body, authority)
+            if kind is not DocumentKind.ROSTER:
+                signed = read_document(document.body, kind, authority)
+                self.check_operator(signed.operator, signed.key)
+        except Problem as problem:
+            return str(problem)
+        if document == honest:
+            return ""
+        return "its subject, its number or its digest are not those of the document"
 
     def check_operator(self, name: str, key: bytes) -> None:
         """Raise `Refused` if the signer of a document is no operator any more."""

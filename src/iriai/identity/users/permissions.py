@@ -8,6 +8,7 @@ from iriai.config.reader import Configuration
 from iriai.model.admission_rules import service_problem
 from iriai.model.ids import Account
 from iriai.model.problem import NotAllowed, Refused, UsageProblem
+from iriai.model.token_text import TokenKind
 from iriai.system.passwd_cache import Person, UnixUsers
 
 ACCOUNTS_REMEMBERED_MAX = 4096
@@ -22,6 +23,45 @@ class Caller(NamedTuple):
     person: Person
     operator: bool
     """Whether they may see and change the jobs of all users."""
+
+    @property
+    def own(self) -> str | None:
+        """The user whose jobs alone they may see and change; None: those of all."""
+        return None if self.operator else self.person.name
+
+
+def require_operator(caller: Caller, what: str, operators: str) -> None:
+    """Raise `NotAllowed` if `caller` is no operator, who alone may do `what`.
+
+    `operators` is the group whose members are operators.
+    """
+    if not caller.operator:
+        raise NotAllowed(
+            "not-an-operator",
+            f"{caller.person.name} may not {what}",
+            f"members of the group {operators} may",
+        )
+
+
+def user_of_token(caller: Caller, kind: TokenKind, user: str, operators: str) -> str:
+    """Return the user of a new token of `caller`, for `user` if one is named; empty: a machine's.
+
+    Raises `NotAllowed` if `caller` may not make it, or it would be root's.
+    """
+    if kind is TokenKind.JOIN:
+        require_operator(caller, "let machines join the cluster", operators)
+        return ""
+    name = caller.person.name
+    if user and user != name:
+        require_operator(caller, "make tokens for other users", operators)
+        name = user
+    if name == "root":
+        raise NotAllowed(
+            "token-of-root",
+            "root has no tokens: such a token would give away the whole machine",
+            "make one for a user: 'iriai token --user NAME'",
+        )
+    return name
 
 
 class Permissions:

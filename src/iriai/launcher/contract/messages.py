@@ -2,7 +2,7 @@
 
 The daemon connects, sends `Attach` first and is answered with `Attached`; one daemon at a time (a
 newer connection replaces an older one). A frame is a 4-byte big-endian length and one message;
-descriptors for interactive tasks travel beside the frame of their `Launch` (SCM_RIGHTS).
+descriptors travel beside the frame of `StreamEnds` alone (SCM_RIGHTS).
 """
 
 from __future__ import annotations
@@ -11,23 +11,18 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
+from iriai.model.batch_variables import NoticeVariable
 from iriai.model.bounds import Amount, Code, Content, Count, Many, Name, Seconds, Word, Words
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 
-NoticeVariable = Literal[
-    "IRIAI_JOB_NAME",
-    "IRIAI_JOB_STATE",
-    "IRIAI_JOB_CAUSES",
-    "IRIAI_JOB_EXIT_CODE",
-    "IRIAI_JOB_SIGNAL",
-    "IRIAI_JOB_MESSAGE",
-]
-LAUNCHER_VERSION = 4
+StreamKind = Literal["in", "out", "err", "tty"]
+LAUNCHER_VERSION = 5
 """Raised with every change that an older launcher or daemon would misread. 2: leases. 3: variables
-of ours are no longer taken from the environment. 4: `Defective`."""
+of ours are no longer taken from the environment. 4: `Defective`. 5: the
+launcher makes the streams of tasks."""
 FRAME_BYTES_MAX = 256 << 20
 """A Launch with many different scripts and inputs is the largest; no honest frame is longer."""
 
@@ -48,8 +43,6 @@ class Template(msgspec.Struct, frozen=True, array_like=True):
     """msgpack map of strings: the submitter's environment; reserved names in it are dropped."""
     script: Content = b""
     stdin: Content = b""
-    spool: Words = ""
-    """Directory of the output that is followed; empty: `spool` of the launcher's own state."""
     notice: Annotated[tuple[tuple[NoticeVariable, Words], ...], Many] = ()
     """Variables of a notice about the job that it reports."""
 
@@ -61,8 +54,6 @@ class StartOrder(msgspec.Struct, frozen=True, array_like=True):
     template: Count
     """Position in the `templates` of the same Launch."""
     gpu_ids: Annotated[tuple[Count, ...], Many] = ()
-    descriptors: Count = 0
-    """How many of the passed descriptors are this task's (0 or 1), in the order of the orders."""
     lease_s: Seconds | None = None
     """How long it may run after `leased_s`, unless renewed; None: it has no lease."""
     leased_s: Seconds = 0.0
@@ -88,12 +79,13 @@ class Launch(msgspec.Struct, frozen=True, array_like=True, tag=2):
 class Terminate(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """Daemon: end these attempts: SIGTERM to the whole tree, SIGKILL after `grace_s`.
 
-    `cause` becomes the cause of the end. Unknown attempts are ignored.
+    `cause` and `message` become those of the end. Unknown attempts are ignored.
     """
 
     attempts: Annotated[tuple[AttemptId, ...], Many]
     cause: EndCause
     grace_s: Seconds
+    message: Words = ""
 
 
 class Discard(msgspec.Struct, frozen=True, array_like=True, tag=4):
@@ -116,6 +108,12 @@ class Prolong(msgspec.Struct, frozen=True, array_like=True, tag=7):
     home: Name
     asked_s: Seconds
     """On the steady clock."""
+
+
+class EndInput(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """Daemon: the input of an attempt, or its terminal, is over; it has closed its own end."""
+
+    attempt: AttemptId
 
 
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):
@@ -191,6 +189,16 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, tag=11):
     """None: there was no error."""
 
 
+class StreamEnds(msgspec.Struct, frozen=True, array_like=True, tag=18):
+    """Launcher: the daemon's ends of streams travel beside the frame, in this order.
+
+    Sent before the `Spawned` of these attempts, and before Attached for all whose end was not
+    acknowledged.
+    """
+
+    attempts: Annotated[tuple[tuple[AttemptId, Annotated[tuple[StreamKind, ...], Many]], ...], Many]
+
+
 class VersionRefused(msgspec.Struct, frozen=True, array_like=True, tag=17):
     """Launcher, answer to Attach of another version; it closes the connection then."""
 
@@ -216,5 +224,7 @@ class Sampled(msgspec.Struct, frozen=True, array_like=True, tag=14):
     samples: Annotated[tuple[tuple[AttemptId, Usage], ...], Many]
 
 
-ToLauncher = Attach | Launch | Terminate | Discard | SampleAll | ShutDown | Prolong
-FromLauncher = Attached | Spawned | Exited | Sampled | HookFailed | Defective | VersionRefused
+ToLauncher = Attach | Launch | Terminate | Discard | SampleAll | ShutDown | Prolong | EndInput
+FromLauncher = (
+    Attached | Spawned | Exited | Sampled | HookFailed | Defective | VersionRefused | StreamEnds
+)

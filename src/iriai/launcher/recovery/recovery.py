@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from iriai.launcher.containment.cgroups.files import read_pids, stop_growth
+from iriai.launcher.containment.cgroups.controllers import read_pids, stop_growth
 from iriai.launcher.contract.messages import Exit
 from iriai.launcher.environment.environment import MARK
 from iriai.launcher.hooks.hooks import HOOK

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 
-from iriai.launcher.directories.access_list import EXECUTE, READ, give_access
 from iriai.launcher.system.digest import digest_of
+from iriai.system.access_list import EXECUTE, READ, give_access
 
 _NAME_BYTES = 12
 """Length of the digest in a name; a user can only collide with their own scripts."""

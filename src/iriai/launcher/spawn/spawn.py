@@ -16,16 +16,16 @@ from typing import NamedTuple
 from iriai.launcher.containment.container import Limits
 from iriai.launcher.containment.namespaces.visible import EVERYTHING, Visible
 from iriai.launcher.contract.machine_config import MachineSettings
-from iriai.launcher.contract.messages import NoticeVariable, StartOrder
+from iriai.launcher.contract.messages import StartOrder
 from iriai.launcher.directories.scratch import ScratchSpace
-from iriai.launcher.directories.spool import Spool
 from iriai.launcher.environment.batch_variables import add_batch_variables, packed, write_node_file
 from iriai.launcher.environment.environment import environment_of
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
+from iriai.launcher.spawn.streams import TaskEnds
 from iriai.launcher.system.syscalls import PrivilegedThread
-from iriai.model.batch_variables import BatchSystem
+from iriai.model.batch_variables import BatchSystem, NoticeVariable
 from iriai.model.ids import AttemptId
 from iriai.model.job import Interaction, JobSpec, expand_pattern
 from iriai.system.passwd_cache import Login
@@ -54,8 +54,6 @@ class Prepared(NamedTuple):
     script: bytes
     stdin: bytes
     digest: bytes
-    spool: str = ""
-    """Directory of its output if that is followed; empty: the launcher's own."""
     notice: tuple[tuple[NoticeVariable, str], ...] = ()
     visible: Visible = EVERYTHING
     """What it sees of the machine's /tmp and /dev/shm."""
@@ -108,7 +106,6 @@ class Spawner:
         self,
         helper: tuple[str, ...],
         payloads: PayloadFiles,
-        spool: Spool,
         launcher_mark: str,
         state_path: str,
         gpus: Gpus,
@@ -123,7 +120,6 @@ class Spawner:
         self._gpus = gpus
         self._helper = helper
         self._payloads = payloads
-        self.spool = spool
         self._launcher_mark = launcher_mark
         self._is_root = os.geteuid() == 0
         self._takes_privileges = self._is_root
@@ -170,14 +166,14 @@ class Spawner:
         payload: Payload,
         scratch: ScratchSpace,
         namespace_fd: int,
-        given_fd: int,
+        ends: TaskEnds,
     ) -> int:
         """Start the helper that becomes the task; return its pid.
 
         `mark` is from `mark_of`, `joins` are the options by which it enters its container.
-        `scratch` is the task's private directory, `namespace_fd` its mount namespace and `given_fd`
-        a descriptor that the client passed, each -1 if there is none. Raises OSError or ValueError
-        if the system refuses the arguments; nothing was started then.
+        `scratch` is the task's private directory, `namespace_fd` its mount namespace, -1 if there
+        is none; `ends` are its streams, which the caller closes. Raises OSError or ValueError if
+        the system refuses the arguments; nothing was started then.
         """
         environment = environment_of(order, task.environment, mark, scratch.path)
         environment[b":IRIAI_STATE"] = self._state
@@ -192,7 +188,7 @@ class Spawner:
             environment.update(packed(task.notice))
         opened: list[int] = []
         try:
-            redirects = self._descriptors(task, order, payload, given_fd, opened)
+            redirects = self._descriptors(payload, ends, opened)
             arguments = [*self._helper, *task.options, *joins]
             if not redirects or redirects[0][2] != 0:
                 arguments.append("i=/dev/null")
@@ -216,25 +212,17 @@ class Spawner:
                 os.close(fd)
 
     def _descriptors(
-        self, task: Prepared, order: StartOrder, payload: Payload, given_fd: int, opened: list[int]
+        self, payload: Payload, ends: TaskEnds, opened: list[int]
     ) -> list[tuple[int, int, int]]:
         """Return which descriptors become 0, 1 and 2, as actions of `posix_spawn`.
 
         Appends those that were opened for it to `opened`.
         """
         dup = os.POSIX_SPAWN_DUP2
-        redirects: list[tuple[int, int, int]] = []
+        redirects = [(dup, fd, target) for target, fd in enumerate(ends) if fd >= 0]
         if payload.stdin:
             opened.append(self._payloads.open(payload.stdin))
-            redirects.append((dup, opened[-1], 0))
-        elif given_fd >= 0:
-            redirects.append((dup, given_fd, 0))
-        if task.spec.interaction is Interaction.TERMINAL:
-            redirects += [(dup, given_fd, 1), (dup, given_fd, 2)]
-        elif task.spec.interaction is Interaction.STREAM:
-            for target, kind in ((1, "out"), (2, "err")):
-                fd = self.spool.create(order.attempt, kind, task.login, task.spool)
-                redirects.append((dup, fd, target))
+            redirects.insert(0, (dup, opened[-1], 0))
         return redirects
 
 

@@ -19,7 +19,7 @@ from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
 from iriai.launcher.system.digest import digest_of
 from iriai.launcher.tasks.task import kernel_limits
 from iriai.model.ids import HOME_NAME
-from iriai.model.job import Interaction, limits_problem
+from iriai.model.job import limits_problem
 from iriai.model.sizes import (
     ENVIRONMENT_BYTES_MAX,
     FILE_NAME_BYTES_MAX,
@@ -126,15 +126,12 @@ class Authorizer:
             template.script,
             template.stdin,
             digest,
-            template.spool,
             template.notice,
             visible_for(spec, login),
             kernel_limits(spec),
         )
 
-    def check(self, order: StartOrder, prepared: Prepared, *, has_descriptor: bool) -> None:
+    def check(self, order: StartOrder) -> None:
         """Raise `NotStarted` if this one attempt cannot be started."""
         if not HOME_NAME.fullmatch(order.attempt.home):
             raise NotStarted(EndCause.FAILED, "the attempt's home has no valid name")
-        if prepared.spec.interaction is Interaction.TERMINAL and not has_descriptor:
-            raise NotStarted(EndCause.FAILED, "an interactive task came without its terminal")

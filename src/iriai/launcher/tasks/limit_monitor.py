@@ -7,21 +7,17 @@ from collections.abc import Callable
 
 from iriai.launcher.containment.container import Containment, Use
 from iriai.launcher.contract.messages import StartOrder
-from iriai.launcher.directories.spool import SPOOL_BYTES_MAX
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.task import (
-    SAMPLE_S,
     LimitExceeded,
     RunningTask,
     crossed,
     is_polled,
     memory_limit,
     next_sample_s,
-    output_limit,
     time_limit,
 )
 from iriai.launcher.tasks.tasks import Tasks
-from iriai.model.job import Interaction
 from iriai.model.state import EndCause
 from iriai.system.clock import steady_s
 
@@ -103,22 +99,9 @@ class LimitMonitor:
                 task,
                 lambda now_s: self._tasks.end(task, time_limit(spec), spec.kill_grace_s, now_s),
             )
-        if spec.interaction is Interaction.STREAM:
-            self._plan_look(task, task.started_s)
         if spec.resources.memory_bytes or spec.cpu_limit_s is not None or spec.process_limit:
             self._plan_sample(task, task.started_s, 0.0)
             self._expect_alarm(task.container)
-
-    def _plan_look(self, task: RunningTask, now_s: float) -> None:
-        self._timers.add(now_s + SAMPLE_S, task, lambda later_s: self._check(task, later_s))
-
-    def _check(self, task: RunningTask, now_s: float) -> None:
-        """Check the size of followed output: the kernel has no limit for one file."""
-        printed_bytes = self._tasks.printed_bytes(task)
-        if printed_bytes > SPOOL_BYTES_MAX:
-            self._tasks.end(task, output_limit(printed_bytes), 0.0, now_s)
-        else:
-            self._plan_look(task, now_s)
 
     def alarm(self, fd: int) -> None:
         """End the task whose memory limit was hit; it could do nothing any more."""

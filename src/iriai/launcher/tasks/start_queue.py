@@ -22,7 +22,6 @@ from iriai.launcher.tasks.tasks import ENDED, Defects, Tasks
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.system.clock import steady_s
-from iriai.system.closing import CLOSING
 
 
 class Epilogs:
@@ -136,8 +135,6 @@ class _Pending(NamedTuple):
     order: StartOrder
     prepared: Prepared
     container: Containment
-    fd: int
-    """What the client passed, or -1."""
 
 
 class StartQueue:
@@ -187,24 +184,18 @@ class StartQueue:
         """Return all of them."""
         return [*self._pending, *self._in_prolog]
 
-    def admit(
-        self, order: StartOrder, prepared: Prepared | NotStarted, fd: int, wall_s: float
-    ) -> Intent:
+    def admit(self, order: StartOrder, prepared: Prepared | NotStarted, wall_s: float) -> Intent:
         """Admit an order; the intent must be journalled before `spawn_some` is called.
 
-        Raises `NotStarted`; then `fd` is closed.
+        Raises `NotStarted`.
         """
-        try:
-            if isinstance(prepared, NotStarted):
-                raise prepared
-            self._admission.check(order, prepared, has_descriptor=fd >= 0)
-            if order.gpu_ids:
-                order = self._with_cards(order)
-            container = self._acquire(order)
-        except Exception:
-            close(fd)
-            raise
-        pending = _Pending(order, prepared, container, fd)
+        if isinstance(prepared, NotStarted):
+            raise prepared
+        self._admission.check(order)
+        if order.gpu_ids:
+            order = self._with_cards(order)
+        container = self._acquire(order)
+        pending = _Pending(order, prepared, container)
         try:
             self._epilogs.owe(order, prepared)
         except NotStarted:
@@ -234,9 +225,8 @@ class StartQueue:
                 self._begin_prolog(pending)
                 continue
             task = self._spawn(pending)
-            close(pending.fd)
             if task is None:
-                self._release(pending)
+                self._drop(pending)
                 continue
             try:
                 self._watch.begin(task)
@@ -248,7 +238,7 @@ class StartQueue:
         return started
 
     def _begin_prolog(self, pending: _Pending) -> None:
-        order, prepared, _, _ = pending
+        order, prepared, _ = pending
         attempt = order.attempt
         environment = hook_environment(order, prepared)
         words = uncleanness(environment)
@@ -278,10 +268,6 @@ class StartQueue:
         self._tasks.end(task, LimitExceeded(EndCause.FAILED, words), 0.0, steady_s())
 
     def _drop(self, pending: _Pending) -> None:
-        close(pending.fd)
-        self._release(pending)
-
-    def _release(self, pending: _Pending) -> None:
         self._containers.release(pending.container)
         self._gpus.release(pending.order.attempt)
 
@@ -300,7 +286,7 @@ class StartQueue:
             raise NotStarted(EndCause.REFUSED, f"no control group: {error.strerror}") from error
 
     def _spawn(self, pending: _Pending) -> RunningTask | None:
-        order, prepared, container, fd = pending
+        order, prepared, container = pending
         if not self._leases.may_start(order, steady_s()):
             self.failed.append((order.attempt, NotStarted(*OVER)))
             return None
@@ -309,7 +295,7 @@ class StartQueue:
             if order.gpu_ids:
                 limits = limits._replace(gpu_ids=order.gpu_ids)
             container.prepare(limits)
-            return self._tasks.start(prepared, order, container, fd)
+            return self._tasks.start(prepared, order, container)
         except NoDirectory as error:
             self.failed.append((order.attempt, NotStarted(EndCause.REFUSED, str(error))))
             return None
@@ -319,9 +305,3 @@ class StartQueue:
             text = self._defects.record(f"starting {order.attempt}", error)
         self.failed.append((order.attempt, NotStarted(EndCause.FAILED, text)))
         return None
-
-
-def close(fd: int) -> None:
-    """Close a descriptor that a client passed, unless it is -1."""
-    if fd >= 0:
-        CLOSING.close(fd)

@@ -13,7 +13,6 @@ from iriai.launcher.containment.container import Containment, Limits, Use
 from iriai.launcher.containment.namespaces.pool import Namespace
 from iriai.launcher.contract.messages import Alive, Exit
 from iriai.launcher.directories.scratch import ScratchSpace
-from iriai.launcher.directories.spool import SPOOL_BYTES_MAX
 from iriai.launcher.spawn.spawn import Payload
 from iriai.launcher.spawn.spawn_failures import SpawnError, explain
 from iriai.model.ids import AttemptId
@@ -93,15 +92,6 @@ def memory_limit(spec: JobSpec, peak_bytes: int) -> LimitExceeded:
     limit = format_size(spec.resources.memory_bytes)
     message = f"memory limit of {limit} exceeded: peak {format_size(peak_bytes)}"
     return LimitExceeded(EndCause.MEMORY_LIMIT, message)
-
-
-def output_limit(printed_bytes: int) -> LimitExceeded:
-    """Return that the limit of followed output was exceeded."""
-    message = (
-        f"it printed {format_size(printed_bytes)}; the limit for output that is followed is "
-        f"SPOOL_BYTES_MAX = {format_size(SPOOL_BYTES_MAX)}: write to a file instead"
-    )
-    return LimitExceeded(EndCause.FAILED, message)
 
 
 def time_limit(spec: JobSpec) -> LimitExceeded:

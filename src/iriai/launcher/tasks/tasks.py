@@ -16,10 +16,10 @@ from iriai.launcher.hooks.hooks import Hooks
 from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn import NO_PAYLOAD, Payload, Prepared, Spawner
 from iriai.launcher.spawn.spawn_failures import read_failures
+from iriai.launcher.spawn.streams import NO_ENDS, Streams
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask
 from iriai.model.ids import AttemptId
-from iriai.model.job import Interaction
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.system.clock import steady_s, wall_s
@@ -87,6 +87,8 @@ class Tasks:
         self._namespaces = namespaces
         self._hooks = hooks
         self._timers = timers
+        self.streams = Streams()
+        """The daemon's ends of streams."""
         self._by_attempt: dict[AttemptId, RunningTask] = {}
         self._by_pid: dict[int, RunningTask] = {}
         """By main process that was not reaped yet."""
@@ -105,18 +107,12 @@ class Tasks:
         """Return the running task of `attempt`."""
         return self._by_attempt.get(attempt)
 
-    def printed_bytes(self, task: RunningTask) -> int:
-        """Return the bytes in the larger output stream of a followed task."""
-        return self._spawner.spool.size_bytes(task.attempt)
-
     def drain_exits(self) -> list[Exit]:
         """Return the ends since the last call."""
         ends, self._ends = self._ends, []
         return ends
 
-    def start(
-        self, prepared: Prepared, order: StartOrder, container: Containment, fd: int
-    ) -> RunningTask:
+    def start(self, prepared: Prepared, order: StartOrder, container: Containment) -> RunningTask:
         """Spawn `order`.
 
         Raises OSError or ValueError if that is impossible, `NoDirectory` if it is at present.
@@ -133,16 +129,19 @@ class Tasks:
             raise
         task = RunningTask(order.attempt, prepared.spec, container, payload, scratch, namespace)
         task.started_s, task.started_wall_s = steady_s(), wall_s()
-        mark = self._spawner.mark_of(order.attempt)
+        mark, ends = self._spawner.mark_of(order.attempt), NO_ENDS
         try:
+            ends = self.streams.make(order.attempt, prepared.spec, login)
             namespace_fd = -1 if namespace is None else namespace.fd
             task.pid = self._spawner.start(
-                prepared, order, mark, container.joins, payload, scratch, namespace_fd, fd
+                prepared, order, mark, container.joins, payload, scratch, namespace_fd, ends
             )
         except Exception:
             self._give_back(task)
-            self._spawner.spool.close(order.attempt)
+            self.streams.close(order.attempt)
             raise
+        finally:
+            ends.close()
         container.hold(task.pid, login.uid, mark)
         self._by_attempt[task.attempt] = task
         self._by_pid[task.pid] = self._by_session[task.pid] = task
@@ -248,8 +247,6 @@ class Tasks:
         if self._gpus.held:
             self._gpus.release(task.attempt)
         try:
-            if task.spec.interaction is Interaction.STREAM:
-                self._spawner.spool.close(task.attempt)
             self._give_back(task)
             self._containers.release(task.container)
         except Exception as error:  # noqa: BLE001 - it is lost, and the next task gets another

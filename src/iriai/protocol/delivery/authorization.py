@@ -7,7 +7,6 @@ of a message, so that a machine that lies can do harm to its own work alone.
 from __future__ import annotations
 
 from iriai.protocol.messages.gossip import ProbeAnswer, ProbeMissed
-from iriai.protocol.messages.output import AskOutput, Output
 from iriai.protocol.messages.rpc import Inform
 from iriai.protocol.messages.scheduling import (
     Accepted,
@@ -36,19 +35,20 @@ from iriai.protocol.messages.scheduling import (
     Wants,
     Withdraw,
 )
+from iriai.protocol.messages.streams import AskOutput, Input, InputTaken, Output
 
 _ANSWERS = (ProbeAnswer, ProbeMissed, BrokerIs, Heard, Inform)
 
 
 def is_authorized(sender: str, receiver: str, message: Message) -> bool:
     """Return whether the machine `sender` may send `message` to the machine `receiver`."""
-    if isinstance(message, Run | Stop | Acknowledge | AskOutput):
+    if isinstance(message, Run | Stop | Acknowledge | AskOutput | Input):
         return message.attempt.home == sender
     if isinstance(message, Accepted | Begun):
         return message.machine == sender and message.attempt.home == receiver
     if isinstance(message, Refusal):
         return message.reason.machine == sender and message.attempt.home == receiver
-    if isinstance(message, Output):
+    if isinstance(message, Output | InputTaken):
         return message.attempt.home == receiver
     if isinstance(message, End):
         return message.result.machine == sender and message.attempt.home == receiver

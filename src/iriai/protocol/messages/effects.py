@@ -42,8 +42,8 @@ class Part(StrEnum):
     """The election of the broker; see `protocol.election`."""
     INQUIRY = "inquiry"
     """Questions to other machines; see `protocol.rpc`."""
-    OUTPUT = "output"
-    """The transport of tasks' output to their home; part of the daemon, not of a core."""
+    STREAMS = "streams"
+    """The transport of tasks' input and output; part of the daemon, not of a core."""
 
 
 # --- effects -------------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.protocol.messages.gossip import PeerMessage
-from iriai.protocol.messages.output import ToOutput
 from iriai.protocol.messages.rpc import ToInquiry
+from iriai.protocol.messages.streams import ToStreams
 
 
 class Capability(NamedTuple):
@@ -190,9 +190,6 @@ class Want(msgspec.Struct, frozen=True):
     """The group that it was submitted under, where its account here has another."""
     user: Name = ""
     """The user that its tasks run as; empty for the user of its account."""
-    only_on: Annotated[tuple[Name, ...], Many] = ()
-    """The machines that can be handed what their client passed (a terminal, standard input);
-    empty: nothing was passed, or all can."""
 
 
 class Withdraw(msgspec.Struct, frozen=True):
@@ -448,4 +445,4 @@ BetweenClusters = Summary | Forward | Returned
 """Between brokers of several clusters; see `broker.federation`."""
 ToSuccession = AskBroker | BrokerIs | Heard
 """To the election of each machine; see `protocol.election`."""
-Message = JobMessage | BetweenClusters | ToSuccession | PeerMessage | ToInquiry | ToOutput
+Message = JobMessage | BetweenClusters | ToSuccession | PeerMessage | ToInquiry | ToStreams

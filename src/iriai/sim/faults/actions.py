@@ -402,4 +402,5 @@ def end_all(world: World) -> None:
             for number, job in list(machine.core.home.jobs.items()):
                 if job.held:
                     _asks(world, machine, partial(machine.core.home.release, number, BY))
+    world.members.end_suspicions()
     world.network.heal_all()

@@ -6,13 +6,14 @@ docs/spec/001, section 10.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
 
 from iriai.machine.checks import check_stored
 from iriai.machine.cluster_checks import check_cluster
 from iriai.machine.core import Machine, Turn
+from iriai.model.home_trust import refusal_of
 from iriai.model.ids import Account, AttemptId, JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.job import task_count
@@ -21,6 +22,7 @@ from iriai.model.state import EndCause
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Forward, Returned
+from iriai.sim.faults.told_jobs import AwaitedJobs, ToldJobs, check_feasible
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.process import ProcessModel
 from iriai.sim.world.world import World
@@ -61,6 +63,8 @@ class ForwardingCheck:
         self.longest = max(self.longest, hops)
 
 
+TOLD_TURNS = 64
+"""A home is asked what it tells of its jobs after every so many turns, since that takes long."""
 PROMISE_TOLERANCE_S = 1.5
 """A promise is sent again only when it changes by a second, and messages take a moment."""
 USAGE_TOLERANCE_S = 0.1
@@ -89,6 +93,7 @@ class Checker:
         """Attempts whose failed prolog has drained the machine."""
         self._promises: dict[JobId, tuple[int, float]] = {}
         """By job, the number of waiting tasks and the promised start of the first."""
+        self._awaited = defaultdict[str, AwaitedJobs](AwaitedJobs)
         self.hops = ForwardingCheck(lambda name: world.machines[name].plan.cluster)
         for machine in world.machines.values():
             machine.launcher.on_start = partial(self._started, machine)
@@ -144,6 +149,10 @@ class Checker:
             self._check_prologs(machine)
         if Part.HOME in parts and self._is_calm:
             self._check_promises(machine)
+        if Part.HOME in parts:
+            self._awaited[machine.plan.name].check(machine)
+            if machine.turns % TOLD_TURNS == 0:
+                ToldJobs(machine).check_unfinished()
         for effect in turn.outward:
             if isinstance(effect, Send):
                 self.hops.sent(machine.plan.name, effect)
@@ -179,9 +188,14 @@ class Checker:
             assert not told, f"{name} goes on: {told[0]}'s prolog"
 
     def _check_promises(self, machine: SimulatedMachine) -> None:
-        """Check (f) in a calm world: the promise of a waiting job never gets later."""
+        """Check (f) in a calm world: the promise of a waiting job never gets later.
+
+        Apart from users that a machine refuses, which brokers learn when it is promised to them.
+        """
         home = machine.core.home
         for number, job in home.jobs.items():
+            if self._is_refused(home.name, job.spec.user):
+                continue
             key = JobId(home.name, number)
             promised_s, before = job.promised_wall_s, self._promises.pop(key, None)
             if promised_s is None:
@@ -190,6 +204,13 @@ class Checker:
                 assert promised_s <= before[1] + PROMISE_TOLERANCE_S, f"{key} is put off"
                 promised_s = min(promised_s, before[1])
             self._promises[key] = (job.ready, promised_s)
+
+    def _is_refused(self, home: str, user: str) -> bool:
+        """Return whether some machine runs no tasks of a user from a home."""
+        return any(
+            refusal_of(each.plan.rules, each.trust, home, user, lambda: False)
+            for each in self._world.machines.values()
+        )
 
     # --- when all is over ------------------------------------------------------------------------
 
@@ -227,6 +248,10 @@ class Checker:
                     f"{name} still has {list(machine.core.home.jobs)}"
                 )
                 self._check_results(machine)
+                ToldJobs(machine).check_finished()
+                self._awaited[name].check_end(machine)
+            if Part.HOME in parts and Part.BROKER in machine.core.parts:
+                check_feasible(machine)
             if Part.BROKER in machine.core.parts:
                 self._check_idle(machine)
 

@@ -11,7 +11,7 @@ from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
 from iriai.sim.faults.actions import KINDS, OF_ELECTIONS, OF_NODES, Happening, Submission
 from iriai.sim.world.clock import Clock
-from iriai.sim.world.machine_model import EVERY_PART, MachinePlan
+from iriai.sim.world.machine_model import EVERY_PART, EVERYBODY, MachinePlan
 from iriai.sim.world.network import NetworkPlan
 from iriai.sim.world.rng import Rng
 from iriai.sim.world.work import FAILURE, SUCCESS, Work
@@ -90,6 +90,8 @@ def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False)
             for number, plan in enumerate(plans)
         ]
         plans = _with_rules(Rng(seed, "rules"), plans)
+        if is_parted:
+            plans = _able_alone(plans)
     names = [plan.name for plan in plans]
     homes = [plan.name for plan in plans if Part.HOME in plan.parts]
     nodes = [plan.name for plan in plans if Part.NODE in plan.parts]
@@ -168,6 +170,19 @@ def _with_rules(rng: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
         replace(plan, rules=_rules(rng, plan.name))
         if plan is not largest and rng.chance(0.3)
         else plan
+        for plan in plans
+    ]
+
+
+def _able_alone(plans: list[MachinePlan]) -> list[MachinePlan]:
+    """Let machines run every job that may have to: those of a cluster without a broker.
+
+    If none of its machines accepts connections each follows itself (spec 008, section 6).
+    """
+    most = max((plan.capacity for plan in plans), key=lambda capacity: capacity.cpus)
+    led = {plan.cluster for plan in plans if not plan.outward_only}
+    return [
+        plan if plan.cluster in led else replace(plan, capacity=most, rules=EVERYBODY)
         for plan in plans
     ]
 

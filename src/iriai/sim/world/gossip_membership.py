@@ -122,11 +122,11 @@ class GossipMembers(OracleMembership):
         """Make membership and directory of a machine that came up `ago_s` ago."""
         plan, came_up_s = machine.plan, self._world.now_s - ago_s
         signer = KeyedSigner(self._world.seed, plan.name)
-        rate = machine.core.node.rate if Part.NODE in plan.parts else 0.0
+        rate = machine.core.rate
 
         def counters() -> tuple[LedgerRow, ...]:
-            rows = machine.core.node.ledger.rows() if Part.NODE in plan.parts else ()
-            return tuple({row.account: row for row in (*EARLIER, *rows)}.values())
+            rows = (*EARLIER, *machine.core.counters())
+            return tuple({row.account: row for row in rows}.values())
 
         joined = self.peers.add(
             plan.name,

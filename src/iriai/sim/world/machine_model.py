@@ -170,11 +170,15 @@ class SimulatedMachine:
         self.commits.forget()
         self._has_requests = False
 
+    @property
+    def trust(self) -> HomeTrust:
+        """The homes that its cluster trusts, as far as it has heard."""
+        return HomeTrust({each: users for each, (_, users) in self.trusted.items()})
+
     def refusal_of(self, home: str, user: str, wall_s: float) -> str:
         """Return why tasks of a user from a home are refused here; empty if they are not."""
-        trust = HomeTrust({each: users for each, (_, users) in self.trusted.items()})
         until_s = self.consents.get((home, user), -math.inf)
-        words = refusal_of(self.plan.rules, trust, home, user, lambda: wall_s < until_s)
+        words = refusal_of(self.plan.rules, self.trust, home, user, lambda: wall_s < until_s)
         if not words:
             self.let_in.add((home, user))
         return words

@@ -125,6 +125,11 @@ class OracleMembership:
         self._spread(machine)
         self._agenda.after(lasts_s, partial(self._refuted, machine))
 
+    def end_suspicions(self) -> None:
+        """Let all machines that are suspected refute it now."""
+        for name in list(self._suspects):
+            self._refuted(self._machines[name])
+
     def _refuted(self, machine: SimulatedMachine) -> None:
         name, cluster = machine.plan.name, machine.plan.cluster
         self._suspects.pop(name, None)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from iriai.cluster.broker_questions import BrokerQuestions, BrokerReplied, question_in
+from iriai.cluster.broker_questions import Answerer, BrokerQuestions, BrokerReplied, answer_of
 from iriai.cluster.member import ClusterMember, ForParts
 from iriai.config.sections import GossipSection
 from iriai.model.records import LedgerRow
@@ -36,7 +36,7 @@ from iriai.sim.world.clock import Clock
 from iriai.sim.world.event_queue import EventQueue
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
 from iriai.sim.world.rng import Rng, generator
-from iriai.wire.inquiries import AskMatchFor, Declined, Told
+from iriai.wire.inquiries import AskMatchFor, Told
 from iriai.wire.machines import MatchTable
 from iriai.wire.parts import pack, unpack
 
@@ -259,6 +259,7 @@ class PeerWorld:
                 machine.changes += effect.members
             elif isinstance(effect, PeerNoticed):
                 machine.notices.append(effect)
+                machine.member.incidents.note(effect)
             elif isinstance(effect, Inquired):
                 self.perform(machine, machine.inquiries.answer(effect, self._echo(machine, effect)))
             elif isinstance(effect, BrokerReplied):
@@ -271,15 +272,14 @@ class PeerWorld:
             for event in machine.member.drain_events():
                 self.on_event(machine, event)
 
-    @staticmethod
-    def _echo(machine: PeerMachine, inquired: Inquired) -> Told:
+    def _echo(self, machine: PeerMachine, inquired: Inquired) -> Told:
         broker_at = machine.broker_at or machine.name
         is_broker = broker_at == machine.name
-        question = question_in(inquired, machine.name, broker_at, is_broker=is_broker)
-        if isinstance(question, AskMatchFor):
-            return MatchTable(question.requirements, (), ())
-        assert isinstance(question, Declined), f"nobody asked {question}"
-        return question
+        answerers: dict[type, Answerer] = {
+            AskMatchFor: lambda asked, _: MatchTable(asked.requirements, (), ())
+        }
+        now = machine.clock.at(self.now_s)
+        return answer_of(inquired, answerers, machine.name, broker_at, now, is_broker=is_broker)
 
     # --- within ----------------------------------------------------------------------------------
 

@@ -1,7 +1,9 @@
 """Output is followed to its end, whatever becomes of the daemon meanwhile."""
 
+from types import SimpleNamespace
+
 from iriai.cli.jobs.watching.follow import JobFollower
-from iriai.client.transport import ConnectionLost
+from iriai.client.rpc_channel import ConnectionLost
 from iriai.model.state import EndCause
 from iriai.wire.requests import LogFile, Outcome, OutputPiece
 
@@ -26,13 +28,17 @@ class Home:
         self.waited += 1
 
     def logs(self, _name, _after_index):
-        return (LogFile("ume-1.0", 1, True, "/far/out", "/far/err", "take", True),)
+        return (LogFile("ume-1.0", 1, True, "/far/out", "/far/err", "take", True, "ann", True),)
 
-    def read_output(self, _file, kind, offset):
-        if self.waited < 2:
-            raise ConnectionLost("away", "the daemon went away")
+    def output(self, _file, kind):
         content = {"out": b"printed", "err": b""}[kind]
-        return OutputPiece(content[offset:], is_complete=offset >= len(content))
+
+        def read(offset, wait_s=0.0):
+            if self.waited < 2:
+                raise ConnectionLost("away", "the daemon went away")
+            return OutputPiece(content[offset:], is_complete=offset >= len(content))
+
+        return SimpleNamespace(poll=read, read=read)
 
 
 def test_a_daemon_that_goes_away_at_the_end_is_waited_for_and_the_tasks_code_is_told():

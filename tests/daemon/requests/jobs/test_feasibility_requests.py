@@ -27,7 +27,6 @@ class Elsewhere:
     def __init__(self) -> None:
         self.answerers: dict[type, object] = {}
         self.is_here = False
-        self.clusters = SimpleNamespace(exist=False)  # there is one
         self.questions: list[Pending] = []
         self.asked = []
 
@@ -49,8 +48,10 @@ def broker():
 
 
 def _questions(broker, check=lambda _want: None) -> FeasibilityRequests:
-    engine = SimpleNamespace(machine=SimpleNamespace(parts=()), now=NOW)
-    return FeasibilityRequests(SimpleNamespace(), engine, broker, SimpleNamespace(check=check))
+    machine = SimpleNamespace(parts=(), has_peer_clusters=False)
+    engine = SimpleNamespace(machine=machine, now=NOW)
+    feasibility = SimpleNamespace(check=check, runs_here=lambda _want: False)
+    return FeasibilityRequests(SimpleNamespace(), engine, broker, feasibility)
 
 
 @pytest.fixture

@@ -6,10 +6,11 @@ import pytest
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.routes import Routes
-from iriai.daemon.requests.jobs.selection import SelectedJobs
-from iriai.daemon.requests.jobs.waits import ALL_WAITS_MAX, REQUEST_WEIGHT, JobWaiters
+from iriai.daemon.requests.jobs.waits import JobWaiters
 from iriai.home.core import Home
 from iriai.identity.users.permissions import Caller
+from iriai.jobs.selection import SelectedJobs
+from iriai.jobs.waits import ALL_WAITS_MAX, REQUEST_WEIGHT
 from iriai.machine.core import Machine
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.job import JobSpec
@@ -54,12 +55,17 @@ class Asker:
         self.on_close = []
         self.is_gone = False
         self.told = []
+        self.handling = None
 
-    async def wait(self, finished) -> None:
+    def begin(self, finished) -> CarriedOut:
+        self.handling = self._wait(finished)
+        return CarriedOut(self.handling)
+
+    async def _wait(self, finished) -> None:
         self.told.append((await finished).outcomes)
 
     def abandon(self) -> None:
-        """Nothing goes on for it."""
+        self.handling.close()
 
     def leave(self) -> None:
         self.is_gone = True
@@ -93,7 +99,7 @@ class Scene:
         asker = asker or Asker()
         item = SelectedJobs(JOB, indices)
         self.engine.request(
-            lambda _now: CarriedOut(asker.wait(self.waits.finished(asker, [item], progress=False)))
+            lambda _now: asker.begin(self.waits.finished(asker, [item], progress=False))
         )
         self.engine.turn()
         return asker
@@ -166,7 +172,7 @@ def gather(scene, asker, *selected):
 
 def wait_for(scene, asker, selected):
     gathered = gather(scene, asker, selected)
-    assert not CarriedOut(scene.waits.finished(asker, gathered, progress=False)).is_over
+    assert not asker.begin(scene.waits.finished(asker, gathered, progress=False)).is_over
 
 
 def test_what_one_user_waits_for_has_an_end():
@@ -226,8 +232,9 @@ def test_nothing_is_kept_of_who_was_told_or_is_gone():
         assert late.told == [()]
         scene.store(scene.disk.written)
         assert [outcome.cause for (outcome,) in told.told] == ["completed", "completed"]
-        assert len(told.on_close) == 1
+        assert told.on_close == []
         told.leave()
-        assert (scene.waits._by_job, scene.waits._clients, scene.waits._weight) == ({}, {}, 0)
+        waits = scene.waits._waits
+        assert (waits._by_job, waits._weight, scene.waits._news) == ({}, 0, {})
 
     scene(body)

@@ -9,12 +9,13 @@ import pytest
 
 from iriai.config.reader import parse_configuration
 from iriai.daemon.requests.machines.doctor import findings
-from iriai.daemon.requests.machines.mounts import Mount, mount_of
-from iriai.daemon.startup.hardware import MachineFacts, capacity
-from iriai.daemon.startup.role import Role
-from iriai.daemon.startup.settings import DaemonSettings, ServiceMode, with_mode
+from iriai.daemon.startup.settings import DaemonSettings, ServiceMode
+from iriai.host.hardware import MachineFacts, capacity
+from iriai.host.mounts import Mount, mount_of
 from iriai.launcher.contract.messages import Enforcement
 from iriai.model.paths import StatePaths
+from iriai.state.configuration import with_defaults
+from iriai.state.role import Role
 from iriai.system.lock_file import take_lock
 from tests.support.trusted_place import trusted_place
 
@@ -33,7 +34,8 @@ def paths(tmp_path):
 def settings(
     paths: StatePaths, text: str = "", mode: ServiceMode = ServiceMode.SINGLE_USER
 ) -> DaemonSettings:
-    configuration = with_mode(parse_configuration(text, "iriai.toml"), mode)
+    single_user = mode is ServiceMode.SINGLE_USER
+    configuration = with_defaults(parse_configuration(text, "iriai.toml"), single_user=single_user)
     return DaemonSettings(
         paths=paths,
         configuration=configuration,

@@ -92,9 +92,7 @@ class JobOptions:
     name: Annotated[
         str,
         typer.Option(
-            metavar="NAME",
-            help="Name of the job, for listings. \\[default: the command's]",
-            show_default=False,
+            metavar="NAME", help="Name of the job, for listings. \\[default: the command's]"
         ),
     ] = ""
     cpus: Annotated[int, CPUS_OPTION] = 1
@@ -113,7 +111,6 @@ class JobOptions:
             metavar="EXPR",
             help="Condition on the machine, as 'Arch == \"X86_64\" && Mips > 9000'; see 'iriai "
             "ads' and 'iriai match'.",
-            show_default=False,
         ),
     ] = ""
     rank: Annotated[
@@ -121,7 +118,6 @@ class JobOptions:
         need(
             metavar="EXPR",
             help="Preferred machines: those with the larger value, as KFlops.",
-            show_default=False,
         ),
     ] = ""
     exclusive: Annotated[
@@ -195,7 +191,6 @@ class JobOptions:
         surrounding(
             metavar="COMMAND|mailto:ADDRESS",
             help="Command to run as you, or address to write to, when the job has finished.",
-            show_default=False,
         ),
     ] = ""
     notify_on: Annotated[

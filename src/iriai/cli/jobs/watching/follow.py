@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 
 from iriai.cli.framework.standard_streams import remark
 from iriai.client.client import Client
 from iriai.client.connection import OnLost
+from iriai.client.rpc_channel import ConnectionLost
 from iriai.client.tail import PAUSE_MAX_S, FollowedFiles, Sink
-from iriai.client.transport import ConnectionLost
 from iriai.model.problem import NotFound
 from iriai.wire.requests import LogFile, Outcome, Progress
 
@@ -128,10 +127,10 @@ def remark_offline() -> None:
 def follow(client: Client, files: FollowedFiles, file: LogFile, sinks: tuple[Sink, Sink]) -> None:
     """Copy the output and errors of a task to `sinks`, wherever it runs."""
     for path, kind, sink in zip((file.output, file.error), ("out", "err"), sinks, strict=True):
-        if file.is_fetched:
-            files.fetch(path, partial(client.read_output, file, kind), sink, remark)
+        if file.is_kept:
+            files.fetch(path, client.output(file, kind), sink, remark)
         else:
-            files.add(path, sink, "" if file.is_kept else file.user)
+            files.add(path, sink, file.user)
 
 
 def index_of(file: LogFile) -> int:

@@ -8,7 +8,7 @@ from types import FrameType
 
 from iriai.cli.framework.standard_streams import remark
 from iriai.client.client import Client
-from iriai.client.transport import ConnectionLost
+from iriai.client.rpc_channel import ConnectionLost
 from iriai.model.problem import NotFound, Refused
 
 

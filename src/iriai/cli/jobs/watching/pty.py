@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import select
 import signal
-import sys
 import termios
 import tty
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 from iriai.cli.framework.standard_streams import STDIN, STDOUT, remarks, sink_to
@@ -18,106 +15,37 @@ from iriai.cli.jobs.watching.follow import JobFollower, remark_offline
 from iriai.cli.jobs.watching.interrupt import Interruption
 from iriai.cli.jobs.watching.waiting_line import WaitingLine
 from iriai.client.client import Client
+from iriai.client.input import InputSender
 from iriai.wire.requests import JobDraft, Outcome
 
-READ_BYTES = 1 << 16
-UNSENT_BYTES_MAX = 1 << 16
-"""Bytes typed ahead of a task that does not read; beyond it, typing waits too."""
-POLL_S = 0.05
-"""Interval of polls for the job's state: shorter than people notice."""
-_END_OF_FILE = b"\x04"
 
+def run_on_terminal(connect: Callable[[], Client], client: Client, draft: JobDraft) -> Outcome:
+    """Run the job of `draft` on a new terminal until its end; then restore this terminal.
 
-def run_on_terminal(client: Client, draft: JobDraft) -> Outcome:
-    """Run the job of `draft` on a new terminal until its end; then restore this terminal."""
-    master, slave = os.openpty()
-    try:
-        _copy_size(master)
-        with Interruption() as interruption:
-            try:
-                submitted = client.submit(draft, slave)
-            finally:
-                os.close(slave)
-            job = submitted.id
-            remarks(submitted.warnings)
-            return _follow(client, job, master, interruption)
-    finally:
-        os.close(master)
-
-
-def _follow(client: Client, job: str, master: int, interruption: Interruption) -> Outcome:
-    """Wait for the start as `run` does, then join the terminals."""
-    line = WaitingLine(client, job)
+    `connect` makes another connection, for what is typed.
+    """
     sink = sink_to(STDOUT)
-    watch = JobFollower(client, job, lambda _: (sink, sink), remark_offline)
-    try:
-        while (outcomes := watch.step()) is None and not watch.is_started:
-            if interruption.is_pending:
-                line.clear()
-                interruption.act(client, job)
-            line.update(is_started=False)
-    finally:
-        line.clear()
-    relay = _Relay(master)
-    if outcomes is None:
-        with _raw_terminal(), _window_changes(master):
-            while (outcomes := watch.step()) is None:
-                relay.copy(POLL_S)
-    relay.drain()
-    return outcomes[0]
-
-
-class _Relay:
-    """Copies between this terminal (or standard input) and the task's."""
-
-    def __init__(self, master: int) -> None:
-        os.set_blocking(master, False)
-        self._master = master
-        self._unsent = bytearray()
-        self._is_input_open = sys.stdin is not None
-        self._is_output_open = True
-        self._sink = sink_to(STDOUT)
-
-    def copy(self, timeout_s: float) -> None:
-        """Copy what is available, after waiting for at most `timeout_s`."""
-        poll = select.poll()
-        if self._is_output_open:
-            events = select.POLLIN | (select.POLLOUT if self._unsent else 0)
-            poll.register(self._master, events)
-        if self._is_input_open and len(self._unsent) < UNSENT_BYTES_MAX:
-            poll.register(STDIN, select.POLLIN)
-        for descriptor, _ in poll.poll(timeout_s * 1000):
-            if descriptor == STDIN:
-                self._relay_input()
-            else:
-                self._relay_output()
-        self._send()
-
-    def drain(self) -> None:
-        """Copy the task's output up to its end."""
-        while self._is_output_open and self._relay_output():
-            pass
-
-    def _relay_input(self) -> None:
-        data = os.read(STDIN, READ_BYTES)
-        self._unsent += data or _END_OF_FILE
-        self._is_input_open = bool(data)
-
-    def _relay_output(self) -> bool:
+    with Interruption() as interruption:
+        submitted = client.submit(draft, takes_input=True, window=_window())
+        remarks(submitted.warnings)
+        job = submitted.id
+        line = WaitingLine(client, job)
+        watch = JobFollower(client, job, lambda _: (sink, sink), remark_offline)
         try:
-            data = os.read(self._master, READ_BYTES)
-        except BlockingIOError:
-            return False
-        except OSError:  # EIO: nobody has the other side open any more
-            data = b""
-        self._is_output_open = bool(data)
-        self._sink(data)
-        return bool(data)
-
-    def _send(self) -> None:
-        if self._unsent and self._is_output_open:
-            with suppress(OSError):
-                del self._unsent[: os.write(self._master, self._unsent)]
+            while (outcomes := watch.step()) is None and not watch.is_started:
+                if interruption.is_pending:
+                    line.clear()
+                    interruption.act(client, job)
+                line.update(is_started=False)
+        finally:
+            line.clear()
+        if outcomes is None:
+            typed = InputSender(connect, job, STDIN, is_terminal=True)
+            with _raw_terminal(), _window_changes(typed):
+                typed.start()
+                while (outcomes := watch.step()) is None:
+                    pass
+        return outcomes[0]
 
 
 @contextmanager
@@ -152,17 +80,19 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 
 @contextmanager
-def _window_changes(master: int) -> Iterator[None]:
+def _window_changes(typed: InputSender) -> Iterator[None]:
     """Keep the size of the task's terminal equal to that of this one."""
-    _copy_size(master)
-    before = signal.signal(signal.SIGWINCH, lambda *_: _copy_size(master))
+    before = signal.signal(signal.SIGWINCH, lambda *_: typed.look())
     try:
         yield
     finally:
         signal.signal(signal.SIGWINCH, before)
 
 
-def _copy_size(master: int) -> None:
-    with suppress(OSError):  # without a terminal, the kernel's default size remains
-        size = fcntl.ioctl(STDIN, termios.TIOCGWINSZ, bytes(8))
-        fcntl.ioctl(master, termios.TIOCSWINSZ, size)
+def _window() -> tuple[int, int]:
+    """Return rows and columns of this terminal; 0 without one: the kernel's default."""
+    try:
+        columns, rows = os.get_terminal_size(STDIN)
+    except OSError:
+        return 0, 0
+    return rows, columns

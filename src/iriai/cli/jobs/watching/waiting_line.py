@@ -9,7 +9,7 @@ from shutil import get_terminal_size
 
 from iriai.cli.framework.table import reason_text
 from iriai.client.client import Client
-from iriai.client.transport import ConnectionLost
+from iriai.client.rpc_channel import ConnectionLost
 from iriai.model.problem import NotFound
 from iriai.model.units import printable
 

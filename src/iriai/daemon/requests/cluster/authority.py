@@ -16,14 +16,13 @@ from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.users.permissions import Permissions
 from iriai.model.problem import Problem
+from iriai.model.seed import Seed
 from iriai.protocol.messages.effects import Part
-from iriai.wire.joining import Seed
 
 if TYPE_CHECKING:
     from iriai.daemon.cluster.network import ClusterNetwork
     from iriai.identity.cluster_state import ClusterState
     from iriai.identity.documents.signed_document import DocumentKind
-    from iriai.identity.storage.cluster_files import SeedMember
 
 log = logging.getLogger(__name__)
 
@@ -120,13 +119,11 @@ class ClusterAuthority:
         if Part.NODE in machine.parts:
             self._engine.request(lambda _: machine.node.rules_changed())
 
-    def _other_members(self) -> list[Seed]:
-        """Return the members that are online, with their addresses."""
-        present = self.network.present() if self.network is not None else []
-        return [Seed(each.name, each.addresses, each.is_outward_only) for each in present]
-
     def _known_members(self) -> tuple[Seed, ...]:
-        return (Seed(self._settings.home, self.addresses.current()), *self._other_members())
+        """Return this machine and the members that are online, with their addresses."""
+        present = self.network.member.present() if self.network is not None else []
+        others = (Seed(each.name, each.addresses, each.is_outward_only) for each in present)
+        return (Seed(self._settings.home, self.addresses.current()), *others)
 
     # --- renewal ---------------------------------------------------------------------------------
 
@@ -134,7 +131,7 @@ class ClusterAuthority:
         if state.wants_renewal() and state.registrar is not None:
             state.renew_by_itself()
         elif state.wants_renewal():
-            seeds: list[Seed | SeedMember] = [*self._other_members(), *state.seeds]
+            seeds = (*self._known_members()[1:], *state.seeds)
             addresses = [address for seed in seeds for address in seed.addresses]
             self._engine.in_thread(lambda: renew(state, addresses), _tell_renewed)
         loop = asyncio.get_running_loop()

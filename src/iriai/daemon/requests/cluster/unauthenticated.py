@@ -11,14 +11,13 @@ import logging
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.net.own_addresses import OwnAddresses
 from iriai.daemon.server.connections import (
     Clients,
     ClientSession,
-    Handler,
     Handlers,
     RequestContext,
 )
@@ -26,11 +25,11 @@ from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.users.permissions import Caller, Permissions
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, Problem, Unreachable
+from iriai.model.seed import Seed
 from iriai.model.token_text import TokenKind
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
 from iriai.policy.service.unauthenticated import source_of
 from iriai.system.passwd_cache import Person
-from iriai.wire.exchange import ClientAnswer
 from iriai.wire.joining import (
     AskAuthority,
     Authenticate,
@@ -40,7 +39,6 @@ from iriai.wire.joining import (
     Join,
     Joined,
     RenewCertificate,
-    Seed,
 )
 from iriai.wire.requests import PROTOCOL_VERSION, SAME_VERSION, Hello, Welcome
 
@@ -63,9 +61,6 @@ RATE_OF_SOURCE = Rate(per_s=10.0, burst=300.0)
 """Requests of strangers at one address: each takes up to a millisecond of checking signatures, and
 a laboratory that joins at once asks three times for each machine."""
 
-Members = Callable[[], tuple[Seed, ...]]
-"""Some members and their addresses, this machine first."""
-
 
 class UnauthenticatedClients:
     """Serves clients that have shown no certificate."""
@@ -78,10 +73,13 @@ class UnauthenticatedClients:
         clients: Clients,
         users: Permissions,
         handlers: Handlers,
-        members: Members,
+        members: Callable[[], tuple[Seed, ...]],
         addresses: OwnAddresses,
     ) -> None:
-        """`handlers` are those of requests that a user may send from another machine."""
+        """`handlers` are those of requests that a user may send from another machine.
+
+        `members` returns some members and their addresses, this machine first.
+        """
         self._settings = settings
         self._engine = engine
         self._cluster = cluster
@@ -95,32 +93,25 @@ class UnauthenticatedClients:
 
     def serve(self, stream: TlsStream, address: str) -> None:
         """Serve the client at `address`, a text for people; `stream` is its connection."""
-        limited = partial(self._limited, address)
         handlers: Handlers = {
             Hello: self._hello,
-            AskAuthority: limited(self._authority),
-            Join: limited(partial(self._join, address)),
-            RenewCertificate: limited(partial(self._renew, address)),
-            Authenticate: limited(partial(self._authenticate, stream)),
+            AskAuthority: partial(self._authority, address),
+            Join: partial(self._join, address),
+            RenewCertificate: partial(self._renew, address),
+            Authenticate: partial(self._authenticate, address, stream),
         }
         self._clients.serve(stream, NOBODY, handlers, MISTAKES_MAX)
 
-    def _limited(self, address: str, handler: Handler) -> Handler:
-        """Return `handler` with a limit of the rate of requests from `address`."""
-        source = source_of(address)
-
-        async def handle(asked: RequestContext, body: Any) -> ClientAnswer | None:  # noqa: ANN401 - as in Handler
-            now_s = self._engine.now.steady_s
-            if not self._of_source.consume(source, now_s):
-                wait_s = self._of_source.wait_s(source, now_s)
-                raise Unreachable(
-                    "too-many-requests",
-                    f"{address} asks to join more than {RATE_OF_SOURCE.per_s:.0f} times a second",
-                    f"try again in {max(1.0, wait_s):.0f} s",
-                )
-            return await handler(asked, body)
-
-        return handle
+    def _check_rate(self, address: str) -> None:
+        """Count a request from `address`; raise `Unreachable` if there are too many."""
+        source, now_s = source_of(address), self._engine.now.steady_s
+        if not self._of_source.consume(source, now_s):
+            wait_s = self._of_source.wait_s(source, now_s)
+            raise Unreachable(
+                "too-many-requests",
+                f"{address} asks to join more than {RATE_OF_SOURCE.per_s:.0f} times a second",
+                f"try again in {max(1.0, wait_s):.0f} s",
+            )
 
     def revoked(self, token_id: str) -> None:
         """Close the connections that were authenticated by a token that is now revoked."""
@@ -156,11 +147,15 @@ class UnauthenticatedClients:
         home = self._settings.home
         return Welcome(PROTOCOL_VERSION, home, "", os.getpid(), "", operator=False)
 
-    async def _authority(self, asked: RequestContext, body: AskAuthority) -> AuthorityShown:
+    async def _authority(
+        self, address: str, asked: RequestContext, body: AskAuthority
+    ) -> AuthorityShown:
+        self._check_rate(address)
         authority = self._cluster.trust.authority.der
         return AuthorityShown(authority, self._settings.home, self._engine.now.wall_s)
 
     async def _join(self, address: str, asked: RequestContext, body: Join) -> Joined:
+        self._check_rate(address)
         cluster = self._cluster
         try:
             admitted = cluster.require_registrar().join(
@@ -186,6 +181,7 @@ class UnauthenticatedClients:
     async def _renew(
         self, address: str, asked: RequestContext, body: RenewCertificate
     ) -> CertificateRenewed:
+        self._check_rate(address)
         try:
             registrar = self._cluster.require_registrar()
             certificate = registrar.renew(body.certificate, body.request, body.wall_s)
@@ -196,8 +192,9 @@ class UnauthenticatedClients:
         return CertificateRenewed(certificate.der)
 
     async def _authenticate(
-        self, stream: TlsStream, asked: RequestContext, body: Authenticate
+        self, address: str, stream: TlsStream, asked: RequestContext, body: Authenticate
     ) -> Authenticated:
+        self._check_rate(address)
         now = self._engine.now
         entry = self._cluster.tokens.check(TokenKind.USER, body.token_id, body.secret, now.wall_s)
         caller = self._users.caller_named(entry.user)

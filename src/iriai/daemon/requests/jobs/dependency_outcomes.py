@@ -6,10 +6,10 @@ from contextlib import suppress
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import checkpoint
-from iriai.daemon.requests.jobs.access import JobAccess
-from iriai.daemon.requests.jobs.history import JobHistory
 from iriai.daemon.server.connections import RequestContext
 from iriai.home.dependencies import Ends
+from iriai.jobs.history import JobHistory
+from iriai.jobs.queries import JobQueries
 from iriai.model.job import Dependency
 from iriai.model.problem import NotFound
 from iriai.model.state import EndCause
@@ -18,10 +18,10 @@ from iriai.model.state import EndCause
 class DependencyOutcomes:
     """Looks up ends of jobs that others depend on."""
 
-    def __init__(self, engine: Engine, past: JobHistory, owners: JobAccess) -> None:
+    def __init__(self, engine: Engine, past: JobHistory, queries: JobQueries) -> None:
         self._engine = engine
         self._history = past
-        self._owners = owners
+        self._queries = queries
 
     async def ends(self, asked: RequestContext, after: tuple[Dependency, ...]) -> Ends:
         """Return the ends of `after`, as far as they have ended.
@@ -32,7 +32,7 @@ class DependencyOutcomes:
         """
         for number in dict.fromkeys(each.number for each in after):
             with suppress(NotFound):  # whose end may be remembered all the same
-                self._owners.require(asked, number)
+                self._queries.require(number, asked.caller.own)
         ended: dict[tuple[int, int | None], EndCause] = {}
         while unknown := [
             each

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending
-from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.protocol.messages.effects import WhyAnswered
 
@@ -17,51 +16,33 @@ ASKED_MAX = 5
 
 
 class Explanations:
-    """Asks the broker why jobs wait, and collects the requests for each job."""
+    """Asks the broker why jobs wait."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._waiting: dict[int, list[Pending[list[Reason]]]] = {}
-        engine.routes.take(WhyAnswered, lambda told: self._answered(told.number, told.reasons))
+        self._asked: dict[int, list[Pending[list[Reason] | None]]] = {}
+        """Questions about each job; without an answer in time the result is None."""
+        engine.routes.take(WhyAnswered, self._answered)
 
     async def of(self, number: int) -> list[Reason]:
-        """Return the reasons: at once if they are known here."""
-        reasons = self._engine.machine.ask_why(number, self._engine.now)
-        if reasons is not None:
-            return reasons
-        pending: Pending[list[Reason]] = Pending()
-        waiting = self._waiting.setdefault(number, [])
-        waiting.append(pending)
-        if len(waiting) == 1:
-            self._again_later(number, 1)
-        return await pending
-
-    def _again_later(self, number: int, times: int) -> None:
-        def again(now: Instant) -> None:
-            if number not in self._waiting:
-                return
-            if number not in self._engine.machine.home.jobs:
-                self._answered(number, ())
-                return
-            reasons = self._engine.machine.ask_why(number, now)
+        """Return the reasons: at once if they are known here. Empty if the job has ended."""
+        machine = self._engine.machine
+        for _ in range(ASKED_MAX):
+            if number not in machine.home.jobs:
+                self._asked.pop(number, None)
+                return []
+            reasons = machine.ask_why(number, self._engine.now)
+            if reasons is None:
+                pending: Pending[list[Reason] | None] = Pending()
+                self._asked.setdefault(number, []).append(pending)
+                self._engine.later(ASK_S, partial(pending.resolve, None))
+                reasons = await pending
             if reasons is not None:
-                self._answered(number, reasons)
-            elif times < ASKED_MAX:
-                self._again_later(number, times + 1)
-            else:
-                self._answered(number, [self._silent()])
+                return reasons
+        self._asked.pop(number, None)
+        words = f"it did not answer {ASKED_MAX} times; another machine replaces it within seconds"
+        return [Reason(Rule.MACHINE_AWAY, "an answer of the broker", words, machine.broker_at)]
 
-        self._engine.later(ASK_S, lambda: self._engine.request(again))
-
-    def _answered(self, number: int, reasons: Iterable[Reason]) -> None:
-        told = list(reasons)
-        for pending in self._waiting.pop(number, ()):
-            pending.resolve(told)
-
-    def _silent(self) -> Reason:
-        return Reason(
-            Rule.MACHINE_AWAY,
-            "an answer of the broker",
-            f"it did not answer {ASKED_MAX} times; another machine replaces it within seconds",
-            self._engine.machine.broker_at,
-        )
+    def _answered(self, told: WhyAnswered) -> None:
+        for pending in self._asked.pop(told.number, ()):
+            pending.resolve(list(told.reasons))

@@ -9,10 +9,10 @@ from iriai.daemon.net.local_links import LocalLinks
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
 from iriai.daemon.server.request_scheduling import Durability
-from iriai.daemon.startup.kept_drain import check_reason
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.model.instant import Instant
-from iriai.model.problem import NotFound, Problem, Refused
+from iriai.model.problem import NotFound, Problem
+from iriai.state.kept_drain import check_reason
 from iriai.wire.exchange import Done
 from iriai.wire.links import Bid, Obeyed
 from iriai.wire.machines import Drain, Resume
@@ -41,7 +41,7 @@ class DrainHandlers:
             try:
                 stored = self._change_here(bid.body, bid.by, now)
             except Problem as problem:
-                link.send_frame(_disobeyed(bid, problem))
+                link.send_frame(Obeyed(bid.number, *problem.fields))
             else:
                 stored.then(lambda: link.send_frame(_obeyed(bid, stored)))
 
@@ -72,16 +72,8 @@ class DrainHandlers:
     def _change_here(self, body: Drain | Resume, by: str, now: Instant) -> Pending[None]:
         """Change the node; await the result until that is durable."""
         self._durability.check()
-        node = self._engine.machine.node
-        if isinstance(body, Drain):
-            node.drain(body.reason, by, now)
-        elif not node.resume(by, now):
-            other = node.unavailable()
-            raise Refused(
-                "not-drained",
-                f"{self._settings.home} is not drained",
-                f"it takes nothing because of {other}" if other else "it takes tasks",
-            )
+        reason = body.reason if isinstance(body, Drain) else None
+        self._engine.machine.node.change(reason, by, now)
         return self._durability.stored()
 
 
@@ -89,9 +81,5 @@ def _obeyed(bid: Bid, stored: Pending[None]) -> Obeyed:
     try:
         stored.result()
     except Problem as problem:
-        return _disobeyed(bid, problem)
+        return Obeyed(bid.number, *problem.fields)
     return Obeyed(bid.number)
-
-
-def _disobeyed(bid: Bid, problem: Problem) -> Obeyed:
-    return Obeyed(bid.number, problem.exit_code, problem.code, problem.message, problem.hint)

@@ -7,24 +7,23 @@ from collections.abc import Callable
 from typing import Protocol
 
 from iriai import __version__
-from iriai.broker.core import Broker
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
-from iriai.daemon.host.load_sensor import LoadSensor
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.requests.cluster.handlers import trusted_rows
-from iriai.daemon.requests.jobs.history import JobHistory
-from iriai.daemon.requests.jobs.views import amounts
 from iriai.daemon.requests.machines.doctor import findings
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
-from iriai.daemon.server.limited_users import LimitedUsers
-from iriai.daemon.startup.hardware import load_average
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.launcher_client import LauncherClient
-from iriai.model.home_trust import users_text
+from iriai.host.hardware import load_average
+from iriai.host.load_sensor import LoadSensor
+from iriai.jobs.views import usage_rows
+from iriai.model.history import Selection
 from iriai.model.instant import Instant
-from iriai.model.problem import NotAllowed
-from iriai.model.reason import Rule
+from iriai.model.problem import NotAllowed, UsageProblem
+from iriai.reports.cluster import trust_settings
+from iriai.reports.limited_users import LimitedUsers
+from iriai.reports.status import own_trouble, room, share_table, work
+from iriai.store.reading import Reader
 from iriai.store.writer import Writer
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.exchange import Done
@@ -35,8 +34,6 @@ from iriai.wire.reports import (
     ConfigurationTable,
     Doctor,
     DoctorReport,
-    Setting,
-    ShareRow,
     Shares,
     ShareTable,
     ShowConfiguration,
@@ -68,7 +65,7 @@ class StatusHandlers:
         settings: DaemonSettings,
         engine: Engine,
         launcher: LauncherClient,
-        past: JobHistory,
+        stored: Reader,
         writer: Writer,
         links: MachineLinks | None,
         sensor: LoadSensor,
@@ -82,12 +79,14 @@ class StatusHandlers:
         self._settings = settings
         self._engine = engine
         self._launcher = launcher
-        self._history = past
+        self._stored = stored
         self._writer = writer
         self._links = links
         self._sensor = sensor
         self._inquirer = inquirer
-        inquirer.answerers[Shares] = self._share_table
+        inquirer.answerers[Shares] = lambda _, at: share_table(
+            engine.machine.broker, settings.configuration.order, at
+        )
         self._sight = sight
         self._limited = limited
         self._on_down = on_down
@@ -115,58 +114,32 @@ class StatusHandlers:
     @handles(Shares)
     async def _shares(self, asked: RequestContext, body: Shares) -> ShareTable:
         reply = await self._inquirer.ask(body, ShareTable)
-        if reply.problem is not None:
-            raise reply.problem
-        if reply.answer is not None:
-            return reply.answer
         machine, now = self._engine.machine, self._engine.now
-        note = (
-            f"{reply.missing}; this is what machines counted, as far as {machine.name} has "
-            "received it"
-        )
-        return self._table_of(machine.without_broker(now), now, note)
-
-    def _share_table(self, body: Shares, now: Instant) -> ShareTable:
-        """Answer as the broker."""
-        return self._table_of(self._engine.machine.broker, now)
-
-    def _table_of(self, broker: Broker, now: Instant, note: str = "") -> ShareTable:
+        words = "this is what machines counted, as far as"
+        note = f"{reply.missing}; {words} {machine.name} has received it"
         order = self._settings.configuration.order
-        rows = tuple(
-            ShareRow(
-                share.account.group,
-                share.account.user,
-                share.right,
-                share.usage_s,
-                share.running_cpus,
-                share.waiting_tasks,
-                share.share_wanted,
-                share.share_got,
-                share.rate,
-                share.advance_s,
-            )
-            for share in broker.shares(now)
-        )
-        factor = order.offpeak_factor if broker.offpeak.is_offpeak else None
-        return ShareTable(order.name, order.half_life_s, rows, factor, order.window_s, note)
+        return reply.checked() or share_table(machine.without_broker(now), order, now, note)
 
     @handles(AskUsage)
     async def _usage(self, asked: RequestContext, body: AskUsage) -> UsageTable:
         """Sum the history in a thread, once all that happened so far is stored."""
         caller = asked.caller
         user = None if body.everyone and caller.operator else caller.person.name
+        if body.by not in ("account", "job"):
+            raise UsageProblem("bad-sum", f"'{body.by}' is not one of account, job")
+        selection = Selection(owner=user, since_wall_s=body.since_wall_s)
 
         def ask() -> UsageTable:
-            rows = self._history.usage(body.since_wall_s, user, body.by)
-            return UsageTable(rows, self._history.history_from_wall_s())
+            found = self._stored.usage(selection, by_job=body.by == "job")
+            rows = usage_rows(self._settings.home, found)
+            return UsageTable(rows, self._stored.history_from_wall_s())
 
         await self._engine.written()
         return await self._engine.answer_of_thread(ask)
 
     @handles(Status)
     async def _status(self, asked: RequestContext, body: Status) -> StatusReport:
-        welcome = self._launcher.welcome
-        settings = self._settings
+        settings, machine, welcome = self._settings, self._engine.machine, self._launcher.welcome
         return StatusReport(
             settings.home,
             __version__,
@@ -178,50 +151,32 @@ class StatusHandlers:
             settings.mode,
             settings.configuration.order.name,
             self._engine.now.steady_s - self._began_steady_s,
-            *self._capacity(),
+            *room(machine),
             settings.configuration.machine.speed,
-            *self._tasks(),
+            *work(machine),
             self._sensor.average if settings.role.has_node else load_average(),
             tuple(self._trouble()),
             settings.role.parts,
             self._links.rows() if self._links else (),
             self._links.members() if self._links else (),
-            self._engine.machine.broker_at,
+            machine.broker_at,
             settings.configuration.cluster.name or "",
             self._sight(),
             FAULTS.count,
             self._limited.rows(asked.caller),
         )
 
-    def _capacity(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the machine's capacity, and what of it is free, by name."""
-        if not self._settings.role.has_node:
-            return {}, {}
-        free = self._engine.machine.node.calendar.free
-        return amounts(self._settings.capacity), amounts(free)
-
-    def _tasks(self) -> tuple[int, int, int]:
-        """Return the numbers of unfinished jobs, waiting tasks and active tasks."""
-        if not self._settings.role.has_home:
-            return 0, 0, len(self._engine.machine.node.running())
-        jobs = self._engine.machine.home.jobs.values()
-        return len(jobs), sum(job.waiting for job in jobs), sum(job.active for job in jobs)
-
     def _trouble(self) -> list[str]:
-        trouble = self._links.trouble() if self._links else []
-        if self._settings.cluster is not None:
-            trouble += self._settings.cluster.trouble()
-        if self._launcher.welcome is None and self._settings.role.has_launcher:
-            trouble.append("no launcher is connected: nothing can be started")
-        unable = self._engine.machine.node.unavailable() if self._settings.role.has_node else None
-        if unable is not None and unable.rule is Rule.BACKED_OFF:
-            trouble.append(f"tasks are not started: the launcher cannot: {unable.had}")
-        if self._sensor.problem:
-            trouble.append(self._sensor.problem)
+        cluster, links, launcher = self._settings.cluster, self._links, self._launcher
+        is_alone = launcher.welcome is None and self._settings.role.has_launcher
         failure = self._writer.failure
-        if failure is not None:
-            trouble.append(f"the store cannot be written: {failure}")
-        return trouble + FAULTS.trouble() + self._launcher.trouble()
+        return [
+            *(links.trouble() if links is not None else ()),
+            *(cluster.trouble() if cluster is not None else ()),
+            *own_trouble(self._engine.machine, self._sensor.problem, failure, is_alone=is_alone),
+            *FAULTS.trouble(),
+            *launcher.trouble(),
+        ]
 
     @handles(Doctor)
     async def _doctor(self, asked: RequestContext, body: Doctor) -> DoctorReport:
@@ -236,10 +191,7 @@ class StatusHandlers:
         self, asked: RequestContext, body: ShowConfiguration
     ) -> ConfigurationTable:
         cluster = self._settings.cluster
-        trusted = tuple(
-            Setting(f"trust.{row.home}", users_text(row.users), f"operator {row.operator}")
-            for row in (trusted_rows(cluster) if cluster is not None else ())
-        )
+        trusted = trust_settings(cluster) if cluster is not None else ()
         return ConfigurationTable(self._settings.table + trusted)
 
     @handles(Down)

@@ -7,8 +7,8 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
+from iriai.launcher.containment.cgroups.controllers import read_pids, write_file
 from iriai.launcher.containment.cgroups.devices import Nodes
-from iriai.launcher.containment.cgroups.files import read_pids, write_file
 from iriai.launcher.containment.cgroups.hierarchy import ControllerMount, find_places
 from iriai.launcher.containment.cgroups.pool import Pool
 from iriai.launcher.containment.container import Containments

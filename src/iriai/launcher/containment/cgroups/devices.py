@@ -10,7 +10,7 @@ import os
 import struct
 from collections.abc import Iterable
 
-from iriai.launcher.containment.cgroups.files import write_file
+from iriai.launcher.containment.cgroups.controllers import write_file
 
 _CALL_NUMBERS = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 _PROGRAM_LOAD, _PROGRAM_ATTACH = 5, 8

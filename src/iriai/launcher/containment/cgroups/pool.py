@@ -17,9 +17,10 @@ from iriai.launcher.containment.cgroups.controllers import (
     MemoryV1,
     MemoryV2,
     Pids,
+    read_pids,
+    write_file,
 )
 from iriai.launcher.containment.cgroups.devices import Devices, DevicesV1, DevicesV2, Nodes
-from iriai.launcher.containment.cgroups.files import read_pids, write_file
 from iriai.launcher.containment.cgroups.hierarchy import ControllerMount
 from iriai.launcher.containment.container import Containment, Limits, Use
 from iriai.system.procfs import sum_of

@@ -1,1 +1,0 @@
-"""Sensors of this machine, and what it advertises of itself."""

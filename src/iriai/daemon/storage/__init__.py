@@ -1,1 +1,0 @@
-"""Backup, restore and retention."""

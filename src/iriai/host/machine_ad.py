@@ -1,0 +1,100 @@
+"""The ad of this machine: HTCondor's attributes, measured and configured."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from pathlib import Path
+
+from iriai.classad.installation import canonical
+from iriai.classad.volatile_attributes import UTC_OFFSET
+from iriai.config.sections import MachineSection
+from iriai.host.hardware import MachineFacts
+from iriai.host.speed_benchmark import read_speed
+from iriai.model.ad import KIB, MIB, MachineAd, Value, capacity_attributes, machine_ad
+from iriai.model.resources import Resources
+
+_RELEASE = Path("/etc/os-release")
+_CPU = Path("/proc/cpuinfo")
+_ARCHITECTURES = {"x86_64": "X86_64", "i686": "INTEL", "ppc64le": "ppc64le"}
+"""HTCondor's names of architectures; others are named as by the kernel."""
+_NAMES = {
+    "rhel": "RedHat",
+    "centos": "CentOS",
+    "almalinux": "AlmaLinux",
+    "opensuse-leap": "openSUSE",
+}
+"""Distributions whose HTCondor name is not their id with a capital letter."""
+_FLAGS = ("avx", "avx2", "avx512f", "sse4_1", "sse4_2", "ssse3")
+"""Features of the processor, published as has_avx and so on."""
+
+
+def own_ad(
+    home: str, machine: MachineSection, capacity: Resources, facts: MachineFacts, directory: str
+) -> MachineAd:
+    """Return the ad of the machine `home`; attributes of load and time are added later.
+
+    `machine` is its configuration, `directory` its state directory.
+    """
+    attributes: dict[str, Value] = {
+        **capacity_attributes(home, capacity, machine.speed),
+        **system_attributes(),
+        "DetectedCpus": facts.cpus,
+        "DetectedMemory": facts.memory_bytes // MIB,
+        UTC_OFFSET: time.localtime().tm_gmtoff,
+        **_disk(machine.tmp),
+        **read_speed(directory),
+        **machine.attributes,
+    }
+    return machine_ad(
+        attributes, canonical(machine.requirements, "requirements"), canonical(machine.rank, "rank")
+    )
+
+
+def system_attributes() -> dict[str, Value]:
+    """Return attributes of processor and operating system."""
+    found: dict[str, Value] = {
+        "Arch": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "OpSys": platform.system().upper(),
+        "UtsnameRelease": platform.release(),
+    }
+    release = _release()
+    name = release.get("ID", "linux")
+    name = _NAMES.get(name, name.capitalize())
+    major, _, minor = release.get("VERSION_ID", "").partition(".")
+    found |= {"OpSysName": name, "OpSysAndVer": f"{name}{major}"}
+    if major.isdecimal():
+        found["OpSysMajorVer"] = int(major)
+        found["OpSysVer"] = int(major) * 100 + (int(minor) if minor.isdecimal() else 0)
+    if "PRETTY_NAME" in release:
+        found["OpSysLongName"] = release["PRETTY_NAME"]
+    flags = _processor_flags()
+    return found | {f"has_{flag}": True for flag in _FLAGS if flag in flags}
+
+
+def _release() -> dict[str, str]:
+    try:
+        lines = _RELEASE.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    pairs = (line.partition("=") for line in lines if "=" in line)
+    return {name: value.strip().strip("\"'") for name, _, value in pairs}
+
+
+def _processor_flags() -> list[str]:
+    try:
+        found = re.search(r"^(?:flags|Features)\s*:(.*)$", _CPU.read_text(), re.MULTILINE)
+    except OSError:
+        return []
+    return found[1].split() if found else []
+
+
+def _disk(directory: str) -> dict[str, Value]:
+    """Return the free space for private directories of tasks, in KiB like HTCondor."""
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return {}
+    return {"Disk": found.f_bavail * found.f_frsize // KIB}

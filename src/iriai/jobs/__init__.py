@@ -1,0 +1,1 @@
+"""Jobs as their users see them: drafts checked, jobs selected, shown, explained. Pure."""

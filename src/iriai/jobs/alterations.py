@@ -1,0 +1,59 @@
+"""Alterations of waiting jobs, checked as at submission."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from iriai.classad.installation import canonical
+from iriai.jobs.selection import SelectedJobs
+from iriai.jobs.validation import (
+    check_limit,
+    check_name,
+    check_throttle,
+    check_urgency,
+    checked_resources,
+)
+from iriai.model.alteration import Alteration
+from iriai.model.job import Dependency, JobSpec
+from iriai.model.problem import UsageProblem
+from iriai.model.resources import FIELDS
+from iriai.wire.changes import Alter
+
+_DONE = {"hold": "held", "release": "released", "alter": "altered"}
+
+
+def require_whole(item: SelectedJobs, what: str) -> None:
+    """Raise `UsageProblem` if `item` has some tasks of a job, which are not changed alone."""
+    if item.indices:
+        raise UsageProblem(
+            "whole-job", f"tasks of a job cannot be {_DONE[what]} alone", f"iriai {what} {item.job}"
+        )
+
+
+def alteration(body: Alter, after: tuple[Dependency, ...] | None, spec: JobSpec) -> Alteration:
+    """Return what `body` changes of `spec`; raise a `Problem`. `after` None: no dependencies."""
+    wanted = Alteration(
+        name=body.name,
+        time_limit_s=body.time_limit_s,
+        urgency=body.urgency,
+        throttle=body.throttle,
+        exclusive=body.exclusive,
+        after=UNSET if after is None else after,
+    )
+    amounts = {name: value for name in FIELDS if (value := getattr(body, name)) is not UNSET}
+    if body.named is not UNSET:
+        amounts["named"] = tuple({**dict(spec.resources.named), **dict(body.named)}.items())
+    if amounts:
+        wanted = replace(wanted, resources=checked_resources(replace(spec.resources, **amounts)))
+    if body.requirements is not UNSET:
+        requirements = canonical(body.requirements, "--requirements")
+        wanted = replace(wanted, requirements=requirements)
+    if body.rank is not UNSET:
+        wanted = replace(wanted, rank=canonical(body.rank, "--rank"))
+    new = wanted.applied(spec)
+    check_name(new.name)
+    check_urgency(new.urgency)
+    check_limit(new.time_limit_s)
+    check_throttle(new.throttle, is_array=spec.is_array)
+    return wanted

@@ -1,0 +1,315 @@
+"""From the draft of a job to its specification, or a refusal with its reason."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from iriai.classad.installation import canonical
+from iriai.config.sections import JobSection
+from iriai.jobs.payloads import PayloadStore
+from iriai.jobs.validation import (
+    NAME_LENGTH_MAX,
+    check_limit,
+    check_name,
+    check_throttle,
+    check_urgency,
+    checked_resources,
+    dependencies_here,
+)
+from iriai.model.batch_variables import dropped_warning, is_reserved
+from iriai.model.bounds import Environment, decoded
+from iriai.model.ids import Account, JobId
+from iriai.model.job import (
+    SINGLE_TASK,
+    Interaction,
+    JobSpec,
+    task_count,
+)
+from iriai.model.problem import Refused, UsageProblem
+from iriai.model.resources import Resources
+from iriai.model.sizes import (
+    ARGUMENT_BYTES_MAX,
+    ENVIRONMENT_BYTES_MAX,
+    ENVIRONMENT_VARIABLES_MAX,
+    FILE_NAME_BYTES_MAX,
+    command_problem,
+    file_problem,
+    variables_problem,
+)
+from iriai.model.units import printable
+from iriai.protocol.messages.scheduling import Want
+from iriai.wire.requests import JobDraft, Submit
+
+ARRAY_RANGES_MAX = 100_000
+"""Ranges of one array: a list of single indices that long is better a file the tasks read."""
+ARRAY_INDEX_MAX = 999_999_999
+"""Task numbers have at most nine digits (docs/spec/001)."""
+SCRIPT_BYTES_MAX = 16 << 20
+"""A script, or a standard input that is stored: larger ones belong into files."""
+DEFAULT_OUTPUT = "iriai-%j.%t.out"
+
+_KNOWN_MAX = 64
+"""Environments that are known to be in order."""
+_KNOWN_BYTES_MAX = 64 << 10
+"""Larger ones are looked at again each time."""
+
+_TEMPLATES_MAX = 64
+"""Users whose last draft is remembered."""
+_TEMPLATE_BYTES_MAX = 64 << 10
+"""Of such a draft, as it came."""
+
+_environment_decoder = msgspec.msgpack.Decoder(Environment)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Submitter(Protocol):
+    """Who submits; drafts of equal ones are treated alike."""
+
+    @property
+    def name(self) -> str:
+        """The name of the user."""
+
+
+def want_of(home: str, spec: JobSpec) -> Want:
+    """Return the request of one task of a job."""
+    return Want(
+        JobId(home, 0),
+        spec.account,
+        spec.resources,
+        spec.time_limit_s,
+        spec.urgency,
+        0.0,
+        1,
+        exclusive=spec.exclusive,
+        requirements=spec.requirements,
+        rank=spec.rank,
+    )
+
+
+class _Environment(NamedTuple):
+    """An environment without reserved variables, encoded."""
+
+    content: bytes
+    warnings: tuple[str, ...]
+
+
+class _Template(NamedTuple):
+    """The last draft of a user and its spec, reused if the same draft comes again."""
+
+    draft: JobDraft
+    want: Want
+    spec: JobSpec
+    warnings: tuple[str, ...]
+
+
+class Drafts:
+    """Makes specifications of drafts by one machine's configuration."""
+
+    def __init__(self, home: str, defaults: JobSection, payloads: PayloadStore) -> None:
+        self._home = home
+        self._defaults = defaults
+        self._payloads = payloads
+        self._environments: dict[bytes, _Environment] = {}
+        """By what was sent; a client sends the same one again and again."""
+        self._last = (b"", _Environment(b"", ()))
+        """What was looked at last: of a large one the form is checked before its spec is made."""
+        self._templates: dict[Submitter, _Template] = {}
+
+    def known(self, draft: JobDraft, submitter: Submitter) -> Want | None:
+        """Return the request that was made of the submitter's last draft, if this is the same."""
+        template = self._templates.get(submitter)
+        return template.want if template is not None and template.draft == draft else None
+
+    def want(self, draft: JobDraft, account: Account) -> Want:
+        """Return the request of one task of a checked draft; raise a `Problem` if it is refused.
+
+        Does not check whether there is a machine for it (see `machine.feasibility`).
+        """
+        named = Resources(draft.cpus, draft.memory_bytes, draft.gpus, draft.named)
+        return Want(
+            JobId(self._home, 0),
+            account,
+            checked_resources(named),
+            draft.time_limit_s or self._defaults.time_limit_s,
+            draft.urgency,
+            0.0,
+            1,
+            exclusive=draft.exclusive,
+            requirements=canonical(draft.requirements, "--requirements"),
+            rank=canonical(draft.rank, "--rank"),
+        )
+
+    def spec(
+        self, body: Submit, submitter: Submitter, want: Want, size_bytes: int
+    ) -> tuple[JobSpec, tuple[tuple[str, bytes], ...], tuple[str, ...]]:
+        """Return the spec of a draft, the payloads that are not stored yet, and warnings.
+
+        `want` is the checked request of the draft; `size_bytes` is the draft's size.
+        """
+        draft, takes_input = body.draft, body.takes_input
+        template = self._templates.get(submitter)
+        if template is not None and template.want is want:
+            found = template.spec
+            is_same = found.takes_input == takes_input and found.window == body.window
+            if is_same and found.environment in self._payloads.known:
+                return found, (), template.warnings
+        sent = draft.environment
+        environment = self._environments.get(sent) or self._environment(sent)
+        jobs = self._defaults
+        array = SINGLE_TASK if draft.array is None else draft.array
+        is_stream = draft.interaction is not Interaction.BATCH
+        new: list[tuple[str, bytes]] = []
+        spec = JobSpec(
+            account=want.account,
+            user=submitter.name,
+            name=draft.name or self._name(draft),
+            command=draft.command,
+            working_directory=draft.working_directory,
+            resources=want.resources,
+            array=array,
+            is_array=draft.array is not None,
+            time_limit_s=want.limit_s,
+            cpu_limit_s=draft.cpu_limit_s,
+            process_limit=draft.process_limit or jobs.processes,
+            environment=self._keep(environment.content, new),
+            script=self._keep(draft.script, new),
+            stdin=self._keep(draft.stdin, new),
+            output="" if is_stream else (draft.output or DEFAULT_OUTPUT),
+            error="" if is_stream else (draft.error or ""),
+            max_restarts=0 if takes_input else draft.max_restarts,
+            urgency=draft.urgency,
+            held=draft.held,
+            interaction=draft.interaction,
+            takes_input=takes_input,
+            window=body.window,
+            kill_grace_s=jobs.kill_grace_s,
+            notify=draft.notify,
+            notify_on=draft.notify_on,
+            lease_s=draft.lease_s or jobs.lease_s,
+            throttle=draft.throttle,
+            after=dependencies_here(draft.after, self._home),
+            exclusive=draft.exclusive,
+            requirements=want.requirements,
+            rank=want.rank,
+            batch=draft.batch,
+        )
+        warnings = environment.warnings
+        if size_bytes <= _TEMPLATE_BYTES_MAX and not (draft.script or draft.stdin):
+            self._templates[submitter] = _Template(draft, want, spec, warnings)
+            if len(self._templates) > _TEMPLATES_MAX:
+                del self._templates[next(iter(self._templates))]
+        return spec, tuple(new), warnings
+
+    def _keep(self, content: bytes, new: list[tuple[str, bytes]]) -> str:
+        digest, is_new = self._payloads.add(content)
+        if is_new:
+            new.append((digest, content))
+        return digest
+
+    @staticmethod
+    def _name(draft: JobDraft) -> str:
+        word = draft.command[0] if draft.command else "script"
+        name = word.rsplit("/", 1)[-1][:NAME_LENGTH_MAX] or "job"
+        return name if name.isprintable() else printable(name)[:NAME_LENGTH_MAX]
+
+    def check(self, draft: JobDraft) -> None:
+        """Raise a `Problem` for a malformed draft; iriai's own client has checked most of it."""
+        if not draft.command and not draft.script:
+            raise UsageProblem("no-command", "there is no command", "give the command after --")
+        if not draft.working_directory.startswith("/"):
+            raise UsageProblem(
+                "bad-directory",
+                f"the working directory '{draft.working_directory}' is not absolute",
+                "give a path that begins with /",
+            )
+        packed = _encode((draft.command, draft.working_directory, draft.output, draft.error))
+        if len(packed) > FILE_NAME_BYTES_MAX or b"\0" in packed:
+            _check_startable(draft)  # few: one look tells of all others
+        check_name(draft.name)
+        check_urgency(draft.urgency)
+        limits = (draft.time_limit_s, draft.cpu_limit_s, draft.process_limit, draft.lease_s)
+        for limit in limits:
+            check_limit(limit)
+        if max(len(draft.script), len(draft.stdin)) > SCRIPT_BYTES_MAX:
+            raise Refused(
+                "too-long",
+                f"the script or standard input is larger than {SCRIPT_BYTES_MAX >> 20} MiB",
+                "put it into a file that the job reads",
+            )
+        check_throttle(draft.throttle, is_array=draft.array is not None)
+        if draft.environment not in self._environments:
+            self._environment(draft.environment)
+        self._check_array(draft)
+
+    def _environment(self, sent: bytes) -> _Environment:
+        """Return `sent` without reserved names; raise a `Problem` if it is no environment."""
+        if sent is self._last[0]:
+            return self._last[1]
+        if len(sent) > ENVIRONMENT_BYTES_MAX:
+            raise Refused(
+                "environment-too-large",
+                f"the environment has {len(sent)} bytes, more than {ENVIRONMENT_BYTES_MAX}",
+                "unset what the job does not need, or put it into a file that the job reads",
+            )
+        try:
+            given = decoded(_environment_decoder, sent) if sent else {}
+        except msgspec.MsgspecError:
+            raise UsageProblem(
+                "bad-environment", "the environment is not a map of texts to texts"
+            ) from None
+        if len(sent) > ARGUMENT_BYTES_MAX or len(given) > ENVIRONMENT_VARIABLES_MAX:
+            problem = variables_problem(given)
+            if problem:
+                raise Refused("environment-too-large", problem.words, problem.hint)
+        dropped = [name for name in given if is_reserved(name)]
+        kept = _Environment(sent, ())
+        if dropped:
+            content = _encode({name: given[name] for name in given if not is_reserved(name)})
+            warning = dropped_warning(dropped)
+            kept = _Environment(content, (warning,) if warning else ())
+        if len(sent) <= _KNOWN_BYTES_MAX:
+            self._environments[sent] = kept
+            if len(self._environments) > _KNOWN_MAX:
+                del self._environments[next(iter(self._environments))]
+        self._last = (sent, kept)
+        return kept
+
+    def _check_array(self, draft: JobDraft) -> None:
+        array = draft.array
+        if array is None:
+            return
+        if draft.interaction is not Interaction.BATCH:
+            raise UsageProblem(
+                "bad-array", "an array cannot be run interactively", "use 'iriai submit'"
+            )
+        previous = -1
+        for first, last, step in array[:ARRAY_RANGES_MAX]:
+            if not (previous < first <= last <= ARRAY_INDEX_MAX and step >= 1):
+                raise UsageProblem(
+                    "bad-array",
+                    f"the array range {first}-{last}:{step} is empty, or out of order",
+                    f"give ascending ranges within 0 and {ARRAY_INDEX_MAX}, as in 1-100 or 0-98:2",
+                )
+            previous = last
+        tasks = task_count(array) if array else 0
+        max_array = self._defaults.max_array
+        if not 1 <= tasks <= max_array or len(array) > ARRAY_RANGES_MAX:
+            raise Refused(
+                "array-too-large",
+                f"the array has {tasks} tasks; the limit of this machine is {max_array}",
+                "split it, or raise max_array in [jobs] of iriai.toml",
+            )
+
+
+def _check_startable(draft: JobDraft) -> None:
+    """Raise `Refused` if the system could not start the command or open the files."""
+    problem = (
+        command_problem(draft.command)
+        or file_problem("working directory", draft.working_directory)
+        or file_problem("output file", draft.output or "")
+        or file_problem("error file", draft.error or "")
+    )
+    if problem:
+        raise Refused("cannot-start", problem.words, problem.hint)

@@ -1,0 +1,202 @@
+"""The story of a job: its stored events, with what the history knows of its attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, assert_never
+
+from msgspec.structs import replace
+
+from iriai.model.alteration import differences
+from iriai.model.history import HistoryRow, JobRecord
+from iriai.model.ids import JobId
+from iriai.model.job import Dependency, task_count
+from iriai.model.records import (
+    Altered,
+    Attempted,
+    Cancelled,
+    DependencyFailed,
+    DependencyMet,
+    Ended,
+    Held,
+    JobEvent,
+    Promised,
+    Released,
+    Snapshot,
+    Started,
+)
+from iriai.model.state import EndCause
+from iriai.model.units import format_duration
+from iriai.wire.changes import StoryRow
+
+RANGES_SHOWN_MAX = 8
+"""Of task indices in one row; more is what `iriai show` is for."""
+WAITS_SHOWN_S = 1.0
+"""Shorter waits for a turn are not worth a word."""
+
+
+class _Row(NamedTuple):
+    """One thing that happened to some tasks; none are named if it happened to the job."""
+
+    what: str
+    tasks: Sequence[int] = ()
+    machine: str = ""
+    by: str = ""
+    text: str = ""
+
+
+class StoryBuilder:
+    """Builds the story of one job from its events."""
+
+    def __init__(
+        self, home: str, record: JobRecord, history: Iterable[HistoryRow], task: int | None
+    ) -> None:
+        """`task` limits the story to one task and the events of the whole job; None: all."""
+        self._home = home
+        self._record = record
+        self._task = task
+        self._attempts = {(row.task_index, row.attempt): row for row in history}
+        self._open: dict[Dependency, None] = {}
+        self._is_held = record.spec.held
+        self._ready_s: float | None = None
+
+    def rows(self, events: list[JobEvent]) -> Iterator[StoryRow]:
+        """Yield the rows of the story, in order."""
+        record = self._record = _as_submitted(self._record, events)
+        self._open = dict.fromkeys(record.spec.after)
+        self._set_ready(record.submitted_wall_s)
+        yield StoryRow(
+            record.submitted_wall_s, "submitted", "", "", record.spec.user, self._submitted(), ""
+        )
+        for event in events:
+            for what, tasks, machine, by, text in self._event_rows(event):
+                yield StoryRow(event.wall_s, what, _ranges(tasks), machine, by, text, event.story)
+        if record.finished_wall_s is not None:
+            ended = "" if record.cause is None else str(record.cause)
+            yield StoryRow(record.finished_wall_s, "finished", "", "", "", ended, "")
+
+    def _submitted(self) -> str:
+        spec = self._record.spec
+        tasks = task_count(spec.array)
+        parts = [f"for {spec.account}", f"{tasks:,} tasks" if spec.is_array else ""]
+        parts.append("held" if spec.held else "")
+        parts.append(" ".join(["after", *map(str, spec.after)]) if spec.after else "")
+        return ", ".join(part for part in parts if part)
+
+    def _event_rows(self, event: JobEvent) -> Iterator[_Row]:
+        change = event.change
+        match change:
+            case Attempted(tasks, machine):
+                yield from self._claimed([index for index, _ in tasks], machine, event.wall_s)
+            case Started(tasks):
+                yield from self._started(tasks)
+            case Ended():
+                yield from self._ended(change)
+            case Cancelled(indices, by):
+                named = self._mine(indices)
+                if named or not indices:
+                    text = "" if indices else "all tasks that had not ended"
+                    yield _Row("cancelled", named, by=by, text=text)
+            case Held(by) | Released(by):
+                self._is_held = isinstance(change, Held)
+                self._set_ready(event.wall_s)
+                yield _Row("held" if self._is_held else "released", by=by)
+            case Promised(start_wall_s, machine):
+                in_s = None if start_wall_s is None else max(0.0, start_wall_s - event.wall_s)
+                text = "withdrawn" if in_s is None else f"a start within {format_duration(in_s)}"
+                yield _Row("promised", machine=machine, text=text)
+            case DependencyMet() | DependencyFailed():
+                yield from self._dependency_rows(change, event.wall_s)
+            case Altered(was, now, by):
+                for each in differences(was, now):
+                    text = f"{each.field}: {each.was} -> {each.now}"
+                    yield _Row("altered", by=by, text=text)
+                if isinstance(now.after, tuple):
+                    self._open = dict.fromkeys(now.after)
+                    self._set_ready(event.wall_s)
+            case Snapshot():
+                text = "earlier events are kept as attempts: see iriai show"
+                yield _Row("folded", text=text)
+            case _:
+                assert_never(change)
+
+    def _claimed(self, indices: list[int], machine: str, wall_s: float) -> Iterator[_Row]:
+        waited_s = 0.0 if self._ready_s is None else wall_s - self._ready_s
+        if waited_s >= WAITS_SHOWN_S and self._mine(indices):
+            text = f"{format_duration(waited_s)} for its turn and for free resources"
+            yield _Row("waited", text=text)
+        self._ready_s = wall_s
+        if named := self._mine(indices):
+            yield _Row("claimed", named, machine)
+
+    def _started(self, tasks: Iterable[tuple[int, int]]) -> Iterator[_Row]:
+        if named := self._mine(index for index, _ in tasks):
+            yield _Row("started", named)
+
+    def _ended(self, change: Ended) -> Iterator[_Row]:
+        """Yield the ends of one turn; tasks with equal ends share a row."""
+        alike: dict[tuple[str, str, str], list[int]] = {}
+        for index, attempt, cause, exit_code, signal in change.tasks:
+            if not self._mine((index,)):
+                continue
+            row = self._attempts.get((index, attempt))
+            what = "refused" if cause is EndCause.REFUSED else "ended"
+            text = _ended_text(cause, exit_code, signal, row)
+            if cause is EndCause.REFUSED and change.refusals:
+                text = "; ".join(map(str, change.refusals))
+            alike.setdefault((what, row.machine if row else "", text), []).append(index)
+        for (what, machine, text), indices in alike.items():
+            yield _Row(what, indices, machine, text=text)
+
+    def _dependency_rows(
+        self, change: DependencyMet | DependencyFailed, wall_s: float
+    ) -> Iterator[_Row]:
+        if isinstance(change, DependencyFailed):
+            text = change.dependency.failed_text(change.cause)
+            yield _Row("cancelled", text=f"{text}, so {change.dependency} can never hold")
+            return
+        for dependency, cause in change.ends:
+            self._open.pop(dependency, None)
+            ended = f"{JobId(dependency.home, dependency.number)} ended {cause}"
+            yield _Row("dependency", text=f"{dependency} holds: {ended}")
+        self._set_ready(wall_s)
+
+    def _set_ready(self, wall_s: float) -> None:
+        self._ready_s = None if self._open or self._is_held else wall_s
+
+    def _mine(self, indices: Iterable[int]) -> list[int]:
+        return [index for index in indices if self._task in (None, index)]
+
+
+def _as_submitted(record: JobRecord, events: list[JobEvent]) -> JobRecord:
+    """Return `record` with the spec as submitted, without later alterations."""
+    spec = record.spec
+    if record.finished_wall_s is not None:
+        for event in reversed(events):
+            if isinstance(event.change, Altered):
+                spec = event.change.was.applied(spec)
+    return replace(record, spec=spec)
+
+
+def _ended_text(
+    cause: EndCause, exit_code: int | None, signal: int | None, row: HistoryRow | None
+) -> str:
+    text = str(cause)
+    if cause is EndCause.FAILED and signal is not None:
+        text = f"failed by signal {signal}"
+    elif cause is EndCause.FAILED and exit_code is not None:
+        text = f"failed with exit code {exit_code}"
+    return f"{text}: {row.message}" if row is not None and row.message else text
+
+
+def _ranges(indices: Sequence[int]) -> str:
+    """Return `indices` in order as text such as 1-3,7; of many, the first ranges."""
+    found: list[list[int]] = []
+    for index in sorted(indices):
+        if found and found[-1][1] == index - 1:
+            found[-1][1] = index
+        else:
+            found.append([index, index])
+    shown = [str(a) if a == b else f"{a}-{b}" for a, b in found[:RANGES_SHOWN_MAX]]
+    more = sum(b - a + 1 for a, b in found[RANGES_SHOWN_MAX:])
+    return ",".join(shown) + (f" and {more} more" if more else "")

@@ -1,0 +1,154 @@
+"""Whether any machine could ever run a job, as far as this machine knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from iriai.machine.core import Machine
+from iriai.model.problem import Refused
+from iriai.model.reason import Reason, Rule
+from iriai.model.resources import Resources, describe_amount
+from iriai.policy.placement.calendar import within_running_cap
+from iriai.protocol.messages.effects import Part
+from iriai.protocol.messages.scheduling import Want
+
+
+class ClusterFit(NamedTuple):
+    """The verdict of one cluster on a job."""
+
+    refusal: Refused | None
+    """Why none of its machines could ever run it; None: one could, or not all are known yet."""
+    is_final: bool
+    """Whether no other cluster has a machine that is large enough, by what is known."""
+
+
+class Feasibility:
+    """Checks whether any machine could ever run a job."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        capacity: Resources | None,
+        running_cap_cpus: int | None,
+        back_ends: Callable[[], Sequence[str]],
+    ) -> None:
+        """`capacity` is that of the machine; None: it runs no tasks.
+
+        `back_ends` returns the machines of its host that were ever linked with it.
+        """
+        self._machine = machine
+        self._own = {} if capacity is None else {machine.name: capacity}
+        self._running_cap_cpus = running_cap_cpus
+        self.back_ends = back_ends
+
+    def check(self, want: Want) -> None:
+        """Raise `Refused` if no machine could ever run a task of `want`, or no account may.
+
+        Does not raise if another cluster may have such a machine; see `verdict`.
+        """
+        verdict = self.verdict(want)
+        if verdict.refusal is not None and verdict.is_final:
+            raise verdict.refusal
+
+    def verdict(self, want: Want) -> ClusterFit:
+        """Return whether a machine of this cluster could ever run a task of `want`."""
+        machines = self._machines()
+        may_run_elsewhere = self._may_run_elsewhere(want)
+        too_small = too_large_for(want.resources, machines)
+        if too_small is not None and not may_run_elsewhere:
+            return ClusterFit(too_small, is_final=True)
+        over_cap = self._over_cap(want, machines)
+        if over_cap is not None:
+            return ClusterFit(over_cap, is_final=True)
+        if too_small is not None or not machines:
+            return ClusterFit(too_small, is_final=False)
+        reasons = self._machine.broker.never_runs(want)
+        return ClusterFit(no_match(reasons) if reasons else None, is_final=not may_run_elsewhere)
+
+    def runs_here(self, want: Want) -> bool:
+        """Return whether this machine could run it, without evaluating expressions."""
+        machine = self._machine
+        if Part.NODE not in machine.parts or want.requirements:
+            return False
+        own = machine.node.settings.ad
+        is_choosy = own is not None and bool(own.requirements)
+        return not is_choosy and any(want.resources.fits_in(each) for each in self._own.values())
+
+    def lacking(self, resources: Resources) -> tuple[Reason, ...]:
+        """Return the resources that the machine which lacks the fewest has not free now."""
+        if Part.BROKER not in self._machine.parts:
+            return ()
+        views = self._machine.broker.state.machines.values()
+        lacking = [(view.name, resources.lacking_in(view.calendar.free)) for view in views]
+        machine, least = min(lacking, key=lambda each: len(each[1]), default=("", ()))
+        return tuple(
+            Reason(
+                Rule.MACHINE_BUSY,
+                describe_amount(name, needed),
+                f"{describe_amount(name, there)} free",
+                machine,
+            )
+            for name, needed, there in least
+        )
+
+    def _may_run_elsewhere(self, want: Want) -> bool:
+        """Return whether another cluster of the site may have a machine for `want`."""
+        machine = self._machine
+        is_broker = Part.BROKER in machine.parts
+        return is_broker and machine.broker.federation.may_run_elsewhere(want)
+
+    def _machines(self) -> dict[str, Resources]:
+        """Return the capacity of each machine; empty until all known machines have reported."""
+        machine = self._machine
+        if Part.BROKER not in machine.parts:
+            return {}
+        views = machine.broker.state.machines
+        awaited = [*self.back_ends(), *(p.name for p in machine.peers if p.has_node)]
+        if any(name not in views for name in awaited if name != machine.name):
+            return {}
+        return {name: view.calendar.capacity for name, view in views.items()} | self._own
+
+    def _over_cap(self, want: Want, machines: Mapping[str, Resources]) -> Refused | None:
+        """Return a refusal if no account may run as many CPUs as a task of `want` takes."""
+        cpus = want.resources.cpus
+        if want.exclusive:
+            able = [each.cpus for each in machines.values() if want.resources.fits_in(each)]
+            cpus = min(able, default=cpus)
+        cap_cpus = self._running_cap_cpus
+        if within_running_cap(cpus, 0, cap_cpus).allowed:
+            return None
+        return Refused(
+            "over-running-cap",
+            f"{cpus} cpus are more than any account may run at once ({cap_cpus})",
+            "ask for fewer cpus, or raise running_cap_cpus in [order] of iriai.toml",
+        )
+
+
+def too_large_for(resources: Resources, machines: Mapping[str, Resources]) -> Refused | None:
+    """Return a refusal if none of `machines`, by name, could ever hold `resources`; else None."""
+    if not machines or any(resources.fits_in(there) for there in machines.values()):
+        return None
+    name, lacking = min(
+        ((name, resources.lacking_in(there)) for name, there in machines.items()),
+        key=lambda each: len(each[1]),
+    )
+    resource, needed, there = lacking[0]
+    return Refused(
+        "no-machine-large-enough",
+        f"no machine has {describe_amount(resource, needed)}: "
+        f"{name} has {describe_amount(resource, there)}",
+        "ask for less, or use --wait-for-resources",
+    )
+
+
+def no_match(reasons: list[Reason]) -> Refused:
+    """Return the refusal for `reasons`, one a machine, with the first clause that fails."""
+    first = reasons[0]
+    whose = "its owner requires" if first.rule is Rule.OWNER_POLICY else "the job requires"
+    others = f"; {len(reasons) - 1} more do not match either" if len(reasons) > 1 else ""
+    return Refused(
+        "no-machine-matches",
+        f"no machine matches: on {first.machine} {whose} {first.needed}, and {first.had}{others}",
+        "see 'iriai match EXPR' for all machines, or use --wait-for-resources",
+    )

@@ -1,0 +1,1 @@
+"""What clients are told of machines, accounts and the cluster, from the cores."""

@@ -1,0 +1,153 @@
+"""What a home tells of its jobs, compared with what its store and the world have of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import msgspec
+from msgspec.structs import replace
+
+from iriai.home.core import Home
+from iriai.jobs.drafts import want_of
+from iriai.jobs.history import JobHistory
+from iriai.jobs.queries import JobQueries
+from iriai.jobs.selection import SelectedJobs
+from iriai.jobs.waits import JobWaits, OpenWait
+from iriai.machine.feasibility import Feasibility
+from iriai.model.ids import JobId
+from iriai.model.state import EndCause
+from iriai.protocol.messages.effects import Part
+from iriai.sim.faults.past_model import PastModel
+from iriai.sim.world.machine_model import SimulatedMachine
+from iriai.wire.changes import StoryRow
+from iriai.wire.requests import JobDetail, JobRow, Jobs
+
+SPOOL = "/spool"
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_decode_row = msgspec.msgpack.Decoder(JobRow).decode
+
+
+class ToldJobs:
+    """The answers of one home to its clients."""
+
+    def __init__(self, machine: SimulatedMachine) -> None:
+        self._name = machine.plan.name
+        self._home = machine.core.home
+        self._store = machine.store
+        stored = PastModel(machine.store)
+        self._past = JobHistory(self._name, SPOOL, stored, lambda _forget: None)
+        self._queries = JobQueries(self._home, self._past, SPOOL)
+
+    def check_unfinished(self) -> None:
+        """Check that listing, details and reasons of each job that has not ended agree."""
+        listed = self._queries.listing(Jobs(everyone=True), "")
+        rows = {row.id: row for some in listed for row in map(_decode_row, some)}
+        assert len(rows) == len(self._home.jobs), f"{self._name} lists {list(rows)}"
+        for number in self._home.jobs:
+            selected = SelectedJobs(JobId(self._name, number))
+            detail = self._detail(selected)
+            row, id_ = detail.row, detail.row.id
+            assert row == rows[id_], f"{id_} is listed as {rows[id_]}, and shown as {row}"
+            state, reasons = self._queries.standing(selected)
+            assert state == row.state, f"{id_} is {state}, and shown as {row.state}"
+            assert (reasons is None) == (row.waiting > 0), f"{id_} has {row.waiting} that wait"
+
+    def check_finished(self) -> None:
+        """Check what is told of each job after its end."""
+        finished = self._store.finished
+        listed = self._past.rows(Jobs(everyone=True, limit=len(finished) + 1), "")
+        rows = {row.id: row for row in map(_decode_row, listed)}
+        assert len(rows) == len(finished), f"{self._name} lists {list(rows)} as finished"
+        for number, ended in finished.items():
+            selected = SelectedJobs(JobId(self._name, number))
+            detail, id_ = self._detail(selected), str(selected.job)
+            assert detail.row == rows[id_], f"{id_} is listed as {rows[id_]}"
+            outcome, last = self._queries.outcome(selected), self._past.outcome(selected)
+            assert outcome.cause == last.cause == ended.cause, f"{id_} {ended.cause}: {outcome}"
+            self._check_story(selected, ended.cause)
+
+    def _detail(self, selected: SelectedJobs) -> JobDetail:
+        """Return the details of a job whose tasks are all told, each once."""
+        detail = self._queries.detail(selected, [], {})
+        row = detail.row
+        told = row.waiting + row.active + row.succeeded + row.failed
+        assert told == row.tasks, f"{told} of {row.tasks} tasks of {row.id} are told: {row}"
+        ended = sum(detail.causes.values())
+        assert ended == row.succeeded + row.failed, f"{row.id} ended by {detail.causes}: {row}"
+        return detail
+
+    def _check_story(self, selected: SelectedJobs, cause: EndCause) -> None:
+        """Check that a story begins and ends with the job, and has the end of each attempt."""
+        rows = self._past.story(selected).rows
+        first, last, id_ = rows[0], rows[-1], selected.job
+        assert first.what == "submitted", f"the story of {id_} begins with {first}"
+        assert (last.what, last.text) == ("finished", cause), f"that of {id_} ends with {last}"
+        told = Counter[str]()
+        for row in rows:
+            told[row.what] += _tasks_of(row)
+        results = sum(attempt.number == id_.number for attempt in self._store.results)
+        if "folded" not in told:
+            tasks = told["claimed"] - told["refused"]
+            assert tasks == told["ended"] == results, f"{id_} has {results} results: {told}"
+
+
+class AwaitedJobs:
+    """Users of one home who wait for each of its jobs."""
+
+    def __init__(self) -> None:
+        self._home: Home | None = None
+        self._waits: JobWaits
+        self._open: dict[int, OpenWait] = {}
+        self._told = 0
+
+    def check(self, machine: SimulatedMachine) -> None:
+        """Check after a turn that whoever waits for a job is told when its end is durable."""
+        home, name = machine.core.home, machine.plan.name
+        if home is not self._home:  # those who waited at an earlier daemon are gone
+            self._home, self._open, self._told = home, {}, len(machine.settled)
+            self._waits = JobWaits(home, 1_000_000)
+        for number in home.jobs:
+            if number not in self._open:
+                wait = self._open[number] = OpenWait("ann", [SelectedJobs(JobId(name, number))])
+                assert not any(self._waits.looked_at(wait)), f"{name}-{number} is not finished"
+                self._waits.enter(wait)
+        for number in machine.settled[self._told :]:
+            if number in self._open:
+                wait = self._open.pop(number)
+                over = self._waits.job_finished(number)
+                assert over == [wait], f"nobody hears that {name}-{number} has ended"
+                self._waits.leave(wait)
+        self._told = len(machine.settled)
+
+    def check_end(self, machine: SimulatedMachine) -> None:
+        """Check that nobody waits for ever; the last ends may be durable since the last turn."""
+        self.check(machine)
+        assert not self._open, f"users wait for {list(self._open)}, which ended"
+        held = 0 if self._home is None else self._waits.per_user.held("ann")
+        assert not held, f"what is over counts as {held} that are waited for"
+
+
+def _tasks_of(row: StoryRow) -> int:
+    """Return how many tasks a row of a story names."""
+    shown, _, more = row.tasks.partition(" and ")
+    ranges = [(int(a), int(b or a)) for a, b in _RANGE.findall(shown)]
+    return sum(b - a + 1 for a, b in ranges) + int((more or "0").split()[0])
+
+
+def check_feasible(machine: SimulatedMachine) -> None:
+    """Check that a broker takes its finished jobs for feasible, and nothing larger than all."""
+    core, plan = machine.core, machine.plan
+    capacity = plan.capacity if Part.NODE in plan.parts else None
+    cap_cpus = plan.configuration.order.running_cap_cpus
+    feasibility = Feasibility(core, capacity, cap_cpus, list)
+    views = core.broker.state.machines
+    is_whole = all(each.name in views for each in core.peers if each.has_node)
+    most = max(view.calendar.capacity.cpus for view in views.values())
+    for number, accepted in machine.store.accepted.items():
+        if number in machine.store.finished:
+            want = want_of(plan.name, accepted.spec)
+            feasibility.check(want)
+            beyond = replace(want, resources=replace(want.resources, cpus=most + 1))
+            is_refused = feasibility.verdict(beyond).refusal is not None
+            assert is_refused or not is_whole, f"{plan.name} takes {most + 1} cpus for feasible"

@@ -1,0 +1,52 @@
+"""What `iriai show` says of tasks that have been given away and have not started."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from iriai.home.core import Home
+from iriai.jobs.queries import JobQueries
+from iriai.machine.core import Machine
+from iriai.model.ids import Account, AttemptId, JobId
+from iriai.model.job import JobSpec
+from iriai.protocol.messages.effects import Delivered, Part
+from iriai.protocol.messages.scheduling import Accepted, Begun, Capability, Match
+from tests.support.told import instant
+
+SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/")
+JOB, ATTEMPT = JobId("ume", 1), AttemptId("ume", 1, 0, 1)
+
+
+class Scene:
+    """A home with one job, whose task is given to the machine b1."""
+
+    def __init__(self) -> None:
+        self.machine = Machine("ume", None, Home("ume", 1, ()), None, broker_at="b")
+        self.machine.submit(SPEC, (), instant(0.0))
+        self.tell(Match(JOB, "b1", Capability(1, 1, 0, 0), 10.0))
+
+    def tell(self, message) -> None:
+        self.machine.handle(Delivered("b1", Part.HOME, message), instant(1.0))
+        self.machine.end_turn(instant(1.0))
+
+    def message(self) -> str:
+        """What is said of its only attempt."""
+        past = SimpleNamespace(attempts=lambda *_: [])
+        answers = JobQueries(self.machine.home, past, "/spool")
+        detail = answers.detail(answers.one(str(JOB), None), [], {})
+        [attempt] = detail.attempts
+        return attempt.message
+
+
+def test_a_task_that_was_handed_out_ahead_is_shown_with_what_it_waits_for():
+    scene = Scene()
+    scene.tell(Accepted(ATTEMPT, "b1", is_ahead=True))
+    assert scene.message() == "it was prefetched by b1: it starts after what runs there"
+    scene.tell(Begun(ATTEMPT, "b1", 1_800_000_001.0))
+    assert scene.message() == ""
+
+
+def test_one_that_has_its_place_is_not():
+    scene = Scene()
+    scene.tell(Accepted(ATTEMPT, "b1"))
+    assert scene.message() == ""
