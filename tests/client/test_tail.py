@@ -115,6 +115,16 @@ class FailingHome:
         return OutputPiece(piece, is_complete=offset + 3 >= len(self._content))
 
 
+class SlowHome(FailingHome):
+    """Answers later than it is asked, and its task goes on."""
+
+    def poll(self, offset: int) -> None:
+        return None
+
+    def read(self, offset: int, wait_s: float = 0.0) -> OutputPiece:
+        return OutputPiece(super().read(offset).content, is_complete=False)
+
+
 def test_a_home_that_goes_away_at_the_end_is_asked_for_the_rest_and_nothing_comes_twice():
     got, problems = bytearray(), []
     files = FollowedFiles()
@@ -141,6 +151,16 @@ def test_all_that_is_followed_can_be_finished_once_more(tmp_path: Path):
         files.finish()
     home.is_away = False
     files.finish()
+    assert bytes(got) == b"near far off"
+
+
+def test_all_that_is_there_now_is_copied_though_more_may_come(tmp_path: Path):
+    got = bytearray()
+    (tmp_path / "near").write_bytes(b"near ")
+    files, home = FollowedFiles(), SlowHome(b"far off")
+    files.add(str(tmp_path / "near"), got.extend)
+    files.fetch("/spool/x.out", home, got.extend, print)
+    files.catch_up()
     assert bytes(got) == b"near far off"
 
 

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from iriai.model.job import Interaction
 from iriai.model.problem import ExitCode, UsageProblem
 from iriai.wire.requests import Jobs
 from tests.endtoend.network import Network
@@ -92,6 +93,24 @@ def test_what_was_printed_there_is_kept_here(network):
         network.switch.heal()
     other = ume.call("logs", row.id, person=network.bob)
     assert (other.returncode, other.stdout) == (ExitCode.NOT_ALLOWED, "")
+
+
+@pytest.mark.parametrize("where", ["ume", "take"])
+def test_what_a_command_has_printed_so_far_is_shown_while_it_runs(network, where):
+    ume = network.machines["ume"]
+    with ume.client() as client:
+        draft = ume.draft(
+            *("sh", "-c", "echo so far; echo wrong >&2; sleep 600; echo after"),
+            interaction=Interaction.STREAM, output="", requirements=f'Machine == "{where}"',
+        )  # fmt: skip
+        job = client.submit(draft).id
+        [file] = until(lambda: client.logs(job), "the start")
+        until(lambda: client.output(file, "out").read(0).content, "what it printed")
+        until(lambda: client.output(file, "err").read(0).content, "what it complained of")
+        shown = ume.call("logs", job)
+        client.cancel([job])
+        client.wait([job])
+    assert (shown.stdout, shown.stderr) == ("so far\n", "wrong\n")
 
 
 def test_a_place_in_the_output_that_is_none_ends_no_daemon(network):
