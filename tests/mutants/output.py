@@ -24,7 +24,7 @@ def _wherever_it_begins(whole: Any, copies: Any, sender: str, output: Any, now_s
 
 def _without_bound(whole: Any, source: Any, ask: Any, now_s: float) -> Any:
     sends = whole(source, ask, now_s)
-    asked = source._asked.get((ask.attempt, ask.kind))
+    asked = source._asked.get(ask.attempt.home, {}).get((ask.attempt, ask.kind))
     if asked is not None:
         asked.until = 1 << 40
     return sends
@@ -48,7 +48,7 @@ OUTPUT: dict[str, tuple[Patch, int]] = {
         1,
     ),
     "a machine tells the end while a task runs": (
-        around(OutputSource, "__init__", lambda whole, *args: whole(*args[:2], lambda _: False)),
+        around(OutputSource, "__init__", lambda whole, *args: whole(*args[:3], lambda _: False)),
         1,
     ),
     "a machine sends more than it may": (around(OutputSource, "ask", _without_bound), 1),

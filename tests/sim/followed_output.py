@@ -118,7 +118,7 @@ class _Streams:
     def begin(self, core: Machine) -> None:
         """Begin with the memory of a new daemon."""
         self.of = core
-        self.source = OutputSource(self.files.read, self._runs)
+        self.source = OutputSource(self.files.read, self.files.size_bytes, self._runs)
         self.copies = OutputCopies(self.files, self._is_awaited)
         self.begun.clear()
         self.waiting.clear()

@@ -59,7 +59,7 @@ class StreamRelay:
         self._tasks = tasks
         self._name = engine.machine.name
         self._loop = asyncio.get_running_loop()
-        self._source = OutputSource(spool.read_here, self._runs)
+        self._source = OutputSource(spool.read_here, spool.size_bytes, self._runs)
         self._copies = OutputCopies(spool, self._is_awaited)
         self._timer: asyncio.TimerHandle | None = None
         self._inputs: dict[AttemptId, list[_PendingInput]] = {}
