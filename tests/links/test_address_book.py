@@ -21,6 +21,14 @@ def test_the_address_that_worked_is_tried_first_as_long_as_it_is_told():
     assert book.addresses("ume") == (B, A)
 
 
+def test_the_order_outlasts_a_restart_and_what_the_machine_tells_then():
+    book = AddressBook("own")
+    book.begin([ume(B, A)])
+    assert book.addresses("ume") == (B, A)
+    book.update([ume(A, B, C)])
+    assert book.addresses("ume") == (B, A, C)
+
+
 def test_of_a_machine_that_left_nothing_is_remembered():
     book = AddressBook("own")
     book.update([ume(A, B)])

@@ -38,6 +38,13 @@ class AddressBook:
         """Dead members. Their addresses stay, because machines that were cut off from one another
         see each other as dead, and meet again only by dialling."""
 
+    def begin(self, seeds: Iterable[Member]) -> None:
+        """Begin with the members of an earlier start, each address in the order to try it."""
+        for seed in seeds:
+            self.update((seed,))
+            for address in seed.addresses[:1]:
+                self.reached(seed.name, address)
+
     def update(self, members: Iterable[Member]) -> None:
         """Replace what is known of these members."""
         self._hosts = None

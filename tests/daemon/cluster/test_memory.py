@@ -4,6 +4,7 @@ import asyncio
 
 from iriai.daemon.cluster import memory as memory_module
 from iriai.daemon.cluster.memory import ClusterMemory
+from iriai.links.address_book import AddressBook
 from iriai.model.availability import Steadiness
 from iriai.model.problem import Problem
 from iriai.model.seed import Seed
@@ -56,7 +57,11 @@ def test_many_changes_are_one_write_and_one_that_failed_is_made_again(monkeypatc
 
     async def body() -> None:
         files, members = OnDisk(), {}
-        memory = ClusterMemory(files, AtOnce(), "ran", lambda: members, lambda: None)
+
+        def addresses_of(name: str) -> tuple[str, ...]:
+            return members[name].addresses
+
+        memory = ClusterMemory(files, AtOnce(), "ran", lambda: members, addresses_of, lambda: None)
         for number in range(100):
             name = f"m{number:02}"
             members[name] = Member(name, 1, MemberState.ALIVE, "lab", (f"{name}:6174",))
@@ -71,5 +76,23 @@ def test_many_changes_are_one_write_and_one_that_failed_is_made_again(monkeypatc
         assert (len(files.written), len(files.uptimes)) == (1, looks)
         memory.close()  # the members are kept already, the time until now is counted
         assert (len(files.written), len(files.uptimes)) == (1, looks + 1)
+
+    in_loop(body)
+
+
+def test_the_address_that_worked_is_stored_first_once_it_is_known():
+    async def body() -> None:
+        files, book = OnDisk(), AddressBook("ran")
+        ume = Member("ume", 1, MemberState.ALIVE, "lab", ("10.0.0.1:6174", "ume:6174"))
+        book.update([ume])
+        memory = ClusterMemory(
+            files, AtOnce(), "ran", lambda: {"ume": ume}, book.addresses, lambda: None
+        )
+        memory.close()
+        book.reached("ume", "ume:6174")
+        memory.close()
+        memory.close()
+        told, worked = ume.addresses, ume.addresses[::-1]
+        assert files.written == [[Seed("ume", told)], [Seed("ume", worked)]]
 
     in_loop(body)

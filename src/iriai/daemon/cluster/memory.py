@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from msgspec.structs import replace
+
 from iriai.cluster.seeds import members_to_keep
 from iriai.cluster.uptime import Uptime
 from iriai.daemon.loop.engine import Engine
@@ -32,14 +34,19 @@ class ClusterMemory:
         engine: Engine,
         name: str,
         members: Callable[[], Mapping[str, Member]],
+        addresses: Callable[[str], tuple[str, ...]],
         on_uptime: Callable[[], None],
     ) -> None:
-        """`members` returns all known members; `on_uptime` is called when `uptime.told` changes."""
+        """`members` returns all known members, `addresses` those of one, in the order to try them.
+
+        `on_uptime` is called when `uptime.told` changes.
+        """
         self.uptime = Uptime(files.availability(), read_clocks("uptime").wall_s)
         self._files = files
         self._engine = engine
         self._name = name
         self._members = members
+        self._addresses = addresses
         self._on_uptime = on_uptime
         self._stored = files.seeds()
         self._timer: asyncio.TimerHandle | None = None
@@ -68,7 +75,10 @@ class ClusterMemory:
         self.begin()
 
     def _wanted(self) -> list[Seed]:
-        return members_to_keep(self._name, self._members().values(), self._stored)
+        kept = members_to_keep(self._name, self._members().values(), self._stored)
+        return [
+            replace(each, addresses=self._addresses(each.name) or each.addresses) for each in kept
+        ]
 
     def _store(self, seeds: list[Seed], known: Steadiness) -> None:
         """Write both, unless this machine has left the cluster. Raises a `Problem`."""

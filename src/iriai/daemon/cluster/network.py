@@ -88,12 +88,17 @@ class ClusterNetwork:
         self._measuring: asyncio.TimerHandle | None = None
         self._online: set[str] = set()
         identity, trust = cluster.identity, cluster.trust
-        self._memory = ClusterMemory(
-            cluster.files, engine, identity.name, lambda: self.member.peers.members, self._announce
-        )
         rng = Random(secrets.randbits(64))
         self.book = AddressBook(identity.name)
-        self.book.update(seed_member(each, identity.cluster) for each in cluster.seeds)
+        self.book.begin(seed_member(each, identity.cluster) for each in cluster.seeds)
+        self._memory = ClusterMemory(
+            cluster.files,
+            engine,
+            identity.name,
+            lambda: self.member.peers.members,
+            self.book.addresses,
+            self._announce,
+        )
         passport = Credentials.of(identity, trust)
         self.mesh = self._own_mesh(passport, payloads, texts, rng)
         own = self._own_member(passport.instance)
