@@ -5,9 +5,10 @@
 `lines_code`: lines that are neither blank, comment nor docstring; the helper in C and the papers'
 experiments count, wherever they lie. `files`. `largest_folder`: the most files that a folder has,
 `model` aside. `twins`: public class names with more than one home. `modules_with_one_importer`.
-`files_per_submit`: files that run, in all four processes, for one `iriai submit -- sleep 1` at an
-iriai that has run some before. `moves_per_submit`: calls of the daemon from one file to another
-then. `docstrings`: the share of public functions and classes that have one. `driver_lines`: every
+`files_per_submit`: files that run, in all four processes, for each of seven `iriai submit -- sleep
+1`, one by one, at an iriai that has run some before; modules of packages (`__init__.py`) aside.
+`moves_per_submit`: calls of the daemon from one file to another then, the median of the seven.
+`docstrings`: the share of public functions and classes that have one. `driver_lines`: every
 line of `daemon` and `supervisor`; `deciding_lines`: those of its functions that neither await nor
 reach a socket, file, clock or process, by the rule in `harness/driver_lines.py`; `--deciding` lists
 these functions.
@@ -129,10 +130,7 @@ def one_submission(commit: Commit) -> dict[str, object]:
     return {
         "files_per_submit": len(files),
         "moves_per_submit": parts["daemon"]["moves"],
-        "submit": {
-            part: {"files": len(each["files"]), "calls": each["calls"], "moves": each["moves"]}
-            for part, each in parts.items()
-        },
+        "submit": {part: {**each, "files": len(each["files"])} for part, each in parts.items()},
     }
 
 

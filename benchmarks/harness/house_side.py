@@ -1,6 +1,7 @@
-"""One warm `iriai submit -- sleep 1` at the iriai of this interpreter: which files run for it.
+"""Warm `iriai submit -- sleep 1`, one by one, at the iriai of this interpreter: what runs for it.
 
-Run by house.py. Prints one JSON object: files, calls and moves of each process.
+Run by house.py. Prints one JSON object: of each process the files that run for every submission,
+and the median of the calls and of the moves, and what each submission had of these.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import median_low
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -18,6 +20,8 @@ from harness import trace_moves
 from harness.private_iriai import PrivateIriai
 
 WARM_UPS = 3
+SUBMISSIONS = 7
+"""Now and then something else falls into one: a measurement of the load, each ten seconds."""
 JOB_S = 1
 AFTER_S = 2.0
 """Until its end is told to everybody."""
@@ -29,25 +33,31 @@ def main() -> None:
     """Print what one submission takes."""
     directory = Path(os.environ[trace_moves.VARIABLE])
     flag = directory / trace_moves.RECORDING
+    numbers = [str(number) for number in range(SUBMISSIONS)]
     with PrivateIriai(2, system_users=True) as iriai:
         program = str(Path(sys.executable).with_name("iriai"))
         submit = [program, "submit", "--state", str(iriai.state), "--", "sleep", str(JOB_S)]
-        pids = {
-            "supervisor": iriai.status().supervisor_pid,
-            "daemon": iriai.status().daemon_pid,
-            "launcher": iriai.status().launcher_pid,
-        }
+        status = iriai.status()
         for _ in range(WARM_UPS):
             _run(submit, iriai.work)
-        flag.touch()
-        pids["command"] = _run(submit, iriai.work)
-        longer = flag.with_name(f"{trace_moves.RECORDING}.{pids['supervisor']}")
-        longer.touch()
-        flag.unlink()
+        commands = []
+        for number in numbers:
+            flag.symlink_to(number)
+            commands.append(_run(submit, iriai.work))
+            flag.unlink()
+        whole = flag.with_name(f"{trace_moves.RECORDING}.{status.supervisor_pid}")
+        whole.symlink_to("whole")
+        _run(submit, iriai.work)
         time.sleep(SUPERVISOR_S)
-        longer.unlink()
+        whole.unlink()
     # Only now: one that was idle since leaves what it counted when it is shut down.
-    print(json.dumps({part: _left(directory, pid) for part, pid in pids.items()}))
+    left = {
+        "supervisor": [_left(directory, status.supervisor_pid, "whole")],
+        "daemon": [_left(directory, status.daemon_pid, number) for number in numbers],
+        "launcher": [_left(directory, status.launcher_pid, number) for number in numbers],
+        "command": [_left(directory, *each) for each in zip(commands, numbers, strict=True)],
+    }
+    print(json.dumps({part: _summary(counts) for part, counts in left.items()}))
 
 
 def _run(command: list[str], folder: Path) -> int:
@@ -60,8 +70,18 @@ def _run(command: list[str], folder: Path) -> int:
     return process.pid
 
 
-def _left(directory: Path, pid: int | None) -> object:
-    return json.loads((directory / f"{pid}.json").read_text())
+def _left(directory: Path, pid: int | None, number: str) -> trace_moves.Counts:
+    counts: trace_moves.Counts = json.loads((directory / f"{pid}.{number}.json").read_text())
+    return counts
+
+
+def _summary(counts: list[trace_moves.Counts]) -> dict[str, object]:
+    return {
+        "files": sorted(set.intersection(*(set(each["files"]) for each in counts))),
+        "calls": median_low(each["calls"] for each in counts),
+        "moves": median_low(each["moves"] for each in counts),
+        "moves_of_each": [each["moves"] for each in counts],
+    }
 
 
 if __name__ == "__main__":
