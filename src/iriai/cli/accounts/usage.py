@@ -6,7 +6,6 @@ import re
 import sys
 import time
 from enum import StrEnum
-from typing import Annotated
 
 import typer
 
@@ -40,16 +39,14 @@ class By(StrEnum):
 
 def usage(
     options: GlobalOptions,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHEN",
-            help="Start of the period: how long ago (7d, 12h), or a date (2026-01-31). "
-            "\\[default: everything]",
-        ),
-    ] = None,
-    mine: Annotated[bool, typer.Option("--mine", help="Only your own usage.")] = False,
-    by: Annotated[By, typer.Option(help="Group the sums by account or by job.")] = By.ACCOUNT,
+    since: str | None = typer.Option(
+        None,
+        metavar="WHEN",
+        help="Start of the period: how long ago (7d, 12h), or a date (2026-01-31). "
+        "\\[default: everything]",
+    ),
+    mine: bool = typer.Option(False, "--mine", help="Only your own usage."),
+    by: By = typer.Option(By.ACCOUNT, help="Group the sums by account or by job."),
 ) -> None:
     """Show resources used: CPU time, time, charge, peak memory, mean waiting time.
 

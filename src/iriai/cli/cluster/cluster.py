@@ -6,7 +6,6 @@ import os
 import pwd
 import time
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -26,11 +25,10 @@ FINGERPRINT_SHOWN = 16
 
 def create(
     options: GlobalOptions,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The cluster's name.")],
-    passphrase: Annotated[
-        bool,
-        typer.Option("--passphrase", help="Ask for a passphrase that protects the operator's key."),
-    ] = False,
+    name: str = typer.Argument(..., metavar="NAME", help="The cluster's name."),
+    passphrase: bool = typer.Option(
+        False, "--passphrase", help="Ask for a passphrase that protects the operator's key."
+    ),
 ) -> None:
     """Create a cluster with this machine as its first member.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
@@ -24,25 +22,19 @@ _COLUMNS: tuple[Column[ConsentRow], ...] = (
 
 def consent(
     options: GlobalOptions,
-    home: Annotated[
-        str,
-        typer.Argument(
-            metavar="[HOME]",
-            help="The machine where you submit jobs.",
-            autocompletion=complete_home,
-        ),
-    ] = "",
-    lifetime: Annotated[
-        str,
-        typer.Option("--for", metavar="TIME", help="How long the consent is valid."),
-    ] = LIFETIME,
-    listing: Annotated[bool, typer.Option("--list", help="List your consents.")] = False,
-    withdraw: Annotated[
-        str,
-        typer.Option(
-            "--withdraw", metavar="HOME", help="Withdraw the consent.", autocompletion=complete_home
-        ),
-    ] = "",
+    home: str = typer.Argument(
+        "",
+        metavar="[HOME]",
+        help="The machine where you submit jobs.",
+        autocompletion=complete_home,
+    ),
+    lifetime: str = typer.Option(
+        LIFETIME, "--for", metavar="TIME", help="How long the consent is valid."
+    ),
+    listing: bool = typer.Option(False, "--list", help="List your consents."),
+    withdraw: str = typer.Option(
+        "", metavar="HOME", help="Withdraw the consent.", autocompletion=complete_home
+    ),
 ) -> None:
     """Let tasks that you submit on another machine run on this one as you.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
 
 import typer
 
@@ -19,18 +18,13 @@ REASON_LENGTH_MAX = 200
 
 def eject(
     options: GlobalOptions,
-    node: Annotated[
-        str, typer.Argument(metavar="NODE", help="The machine.", autocompletion=complete_node)
-    ],
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; shown to everyone who asks.")
-    ] = "",
-    anyway: Annotated[
-        bool,
-        typer.Option(
-            "--anyway", help="Eject a machine that is not known here, or this machine itself."
-        ),
-    ] = False,
+    node: str = typer.Argument(
+        ..., metavar="NODE", help="The machine.", autocompletion=complete_node
+    ),
+    reason: str = typer.Option("", metavar="TEXT", help="Why; shown to everyone who asks."),
+    anyway: bool = typer.Option(
+        False, "--anyway", help="Eject a machine that is not known here, or this machine itself."
+    ),
 ) -> None:
     """Remove a machine from the cluster: all others refuse it from now on.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -26,23 +26,17 @@ POLL_S = 0.2
 
 def join(
     options: GlobalOptions,
-    token: Annotated[
-        str,
-        typer.Option(
-            "--token", metavar="TOKEN", help="The token, as 'iriai token' printed it there."
-        ),
-    ],
-    address: Annotated[
-        str,
-        typer.Argument(
-            metavar="[HOST:PORT]",
-            help="A member that lets machines in. \\[default: the one named in the token]",
-        ),
-    ] = "",
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Name of the machine. \\[default: the host's]"),
-    ] = None,
+    token: str = typer.Option(
+        ..., metavar="TOKEN", help="The token, as 'iriai token' printed it there."
+    ),
+    address: str = typer.Argument(
+        "",
+        metavar="[HOST:PORT]",
+        help="A member that lets machines in. \\[default: the one named in the token]",
+    ),
+    name: str | None = typer.Option(
+        None, metavar="NAME", help="Name of the machine. \\[default: the host's]"
+    ),
 ) -> None:
     """Add this machine to a cluster, with a token that was made on a member of it.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -17,10 +16,9 @@ from iriai.wire.joining import Leave, ShowCluster
 
 def leave(
     options: GlobalOptions,
-    anyway: Annotated[
-        bool,
-        typer.Option("--anyway", help="Leave although this machine signs others for the cluster."),
-    ] = False,
+    anyway: bool = typer.Option(
+        False, "--anyway", help="Leave although this machine signs others for the cluster."
+    ),
 ) -> None:
     """Take this machine out of its cluster. It keeps its jobs; what it runs for others is lost.
 

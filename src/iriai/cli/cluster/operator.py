@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
 def request(
     options: GlobalOptions,
-    name: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Your name in signed documents. \\[default: your user]"),
-    ] = "",
-    passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Ask for a passphrase that protects your key.")
-    ] = False,
+    name: str = typer.Option(
+        "", metavar="NAME", help="Your name in signed documents. \\[default: your user]"
+    ),
+    passphrase: bool = typer.Option(
+        False, "--passphrase", help="Ask for a passphrase that protects your key."
+    ),
 ) -> None:
     """Create a key of your own, and print the word with which an operator adds you.
 
@@ -64,9 +63,9 @@ def request(
 
 def add(
     options: GlobalOptions,
-    word: Annotated[
-        str, typer.Argument(metavar="WORD", help="The word that 'iriai operator request' printed.")
-    ],
+    word: str = typer.Argument(
+        ..., metavar="WORD", help="The word that 'iriai operator request' printed."
+    ),
 ) -> None:
     """Make the person who gave you WORD an operator; for operators, on a named member.
 
@@ -85,7 +84,7 @@ def add(
 
 def remove(
     options: GlobalOptions,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the operator.")],
+    name: str = typer.Argument(..., metavar="NAME", help="Name of the operator."),
 ) -> None:
     """Take an operator's right to sign; for other operators, on a named member.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import typer
 
@@ -41,24 +40,18 @@ _COLUMNS: tuple[Column[TokenRow], ...] = (
 class Newcomer:
     """Options about a machine that is to join."""
 
-    machine: Annotated[
-        str, typer.Option("--machine", metavar="NAME", help="Only this machine may join with it.")
-    ] = ""
-    issuer: Annotated[
-        bool,
-        typer.Option(
-            "--issuer", help="With --machine: the machine will also sign machines for the cluster."
-        ),
-    ] = False
-    trust: Annotated[
-        str,
-        typer.Option(
-            "--trust",
-            metavar="USERS",
-            help="With --machine: users whose tasks submitted there run elsewhere: all, or "
-            "ann,bob. \\[default: nobody; see 'iriai trust']",
-        ),
-    ] = ""
+    machine: str = typer.Option("", metavar="NAME", help="Only this machine may join with it.")
+    issuer: bool = typer.Option(
+        False,
+        "--issuer",
+        help="With --machine: the machine will also sign machines for the cluster.",
+    )
+    trust: str = typer.Option(
+        "",
+        metavar="USERS",
+        help="With --machine: users whose tasks submitted there run elsewhere: all, or "
+        "ann,bob. \\[default: nobody; see 'iriai trust']",
+    )
 
     def check(self, user: str | None) -> None:
         """Raise `UsageProblem` if the options contradict each other."""
@@ -73,35 +66,24 @@ class Newcomer:
 def token(
     options: GlobalOptions,
     newcomer: Newcomer,
-    expires: Annotated[
-        str,
-        typer.Option(
-            "--expires",
-            metavar="TIME",
-            help=f"How long it is valid. \\[default: {JOIN_LIFETIME}; for a user {USER_LIFETIME}]",
-        ),
-    ] = "",
-    user: Annotated[
-        str | None,
-        typer.Option(
-            "--user",
-            metavar="USER",
-            help="A token for requests of this user from elsewhere ('-': you), instead of one "
-            "for a machine.",
-        ),
-    ] = None,
-    address: Annotated[
-        str,
-        typer.Option(
-            "--address",
-            metavar="HOST:PORT",
-            help="Address where this machine is reached from outside.",
-        ),
-    ] = "",
-    listing: Annotated[
-        bool, typer.Option("--list", help="List the tokens that were made.")
-    ] = False,
-    revoke: Annotated[str, typer.Option("--revoke", metavar="ID", help="Revoke a token.")] = "",
+    expires: str = typer.Option(
+        "",
+        metavar="TIME",
+        help=f"How long it is valid. \\[default: {JOIN_LIFETIME}; for a user {USER_LIFETIME}]",
+    ),
+    user: str | None = typer.Option(
+        None,
+        metavar="USER",
+        help="A token for requests of this user from elsewhere ('-': you), instead of one "
+        "for a machine.",
+    ),
+    address: str = typer.Option(
+        "",
+        metavar="HOST:PORT",
+        help="Address where this machine is reached from outside.",
+    ),
+    listing: bool = typer.Option(False, "--list", help="List the tokens that were made."),
+    revoke: str = typer.Option("", metavar="ID", help="Revoke a token."),
 ) -> None:
     """Print a token that lets one machine join, or a user work from another machine.
 

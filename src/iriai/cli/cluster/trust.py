@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from iriai.cli.cluster.trusting import users_text
@@ -31,18 +29,13 @@ _COLUMNS: tuple[Column[TrustedRow], ...] = (
 
 def trust(
     options: GlobalOptions,
-    home: Annotated[
-        str,
-        typer.Argument(
-            metavar="[HOME]",
-            help="The machine where jobs are submitted; '*': all that are not named.",
-            autocompletion=complete_home,
-        ),
-    ] = "",
-    users: Annotated[
-        str,
-        typer.Option("--users", metavar="USERS", help="Users: all, none, or names (ann,bob)."),
-    ] = "",
+    home: str = typer.Argument(
+        "",
+        metavar="[HOME]",
+        help="The machine where jobs are submitted; '*': all that are not named.",
+        autocompletion=complete_home,
+    ),
+    users: str = typer.Option("", metavar="USERS", help="Users: all, none, or names (ann,bob)."),
 ) -> None:
     """Set for which users a home is trusted: their tasks submitted there run elsewhere.
 

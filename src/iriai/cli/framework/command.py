@@ -9,10 +9,11 @@ from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 import typer
 from typer.core import TyperCommand
+from typer.models import ParameterInfo
 
 from iriai.cli.framework.standard_streams import complain, print_document, reader_gone
 from iriai.model.paths import state_directory
@@ -41,18 +42,13 @@ _everywhere = options_under(PANEL)
 class GlobalOptions:
     """Global options, before or after the command; those after it win."""
 
-    state: Annotated[
-        Path | None,
-        _everywhere(
-            "--state",
-            metavar="DIR",
-            help="State directory of the daemon to use. \\[default: $IRIAI_STATE, else your "
-            "own (~/.local/state/iriai), else the machine's (/var/lib/iriai)]",
-        ),
-    ] = None
-    as_json: Annotated[
-        bool, _everywhere("--json", help="Print one JSON document, errors included.")
-    ] = False
+    state: Path | None = _everywhere(
+        None,
+        metavar="DIR",
+        help="State directory of the daemon to use. \\[default: $IRIAI_STATE, else your own "
+        "(~/.local/state/iriai), else the machine's (/var/lib/iriai)]",
+    )
+    as_json: bool = _everywhere(False, "--json", help="Print one JSON document, errors included.")
 
     def within(self, outer: object) -> GlobalOptions:
         """Return these options, completed by those before the command."""
@@ -172,7 +168,7 @@ def flattened(function: Command) -> Callable[..., int | None]:
     parameter `ctx` is Typer's context. A problem that is raised is reported, and becomes an exit
     code.
     """
-    hints = get_type_hints(function, include_extras=True)
+    hints = get_type_hints(function)
     hints.pop("return", None)
     wants_context = hints.pop("ctx", None) is not None
     groups: dict[str, type] = {
@@ -227,31 +223,29 @@ def _with_globals_last(function: Command, hints: dict[str, object]) -> list[insp
 
 
 def _parameters_of(group: type) -> list[inspect.Parameter]:
-    kinds = get_type_hints(group, include_extras=True)
+    kinds = get_type_hints(group)
     return [_keyword(each.name, kinds[each.name], each.default) for each in fields(group)]
 
 
 def _kind_parameters(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
     """Return an option `--KIND AMOUNT` for each kind of resource that has a name."""
-    like = next((each.annotation for each in parameters if each.name == "resource"), None)
+    like = next((each.default for each in parameters if each.name == "resource"), None)
     if like is None:
         return []
     from iriai.model.resources import NAMED_KINDS
 
     found = []
     for kind in NAMED_KINDS.values():
-        option = copy(like.__metadata__[0])
+        option = copy(like)
         option.metavar, option.help = "SIZE" if kind.unit == "bytes" else "N", kind.help
-        found.append(_keyword(kind.name, Annotated[str | None, option], None))
+        found.append(_keyword(kind.name, str | None, option))
     return found
 
 
 def _keyword(name: str, annotation: object, default: object) -> inspect.Parameter:
     """Return a parameter; its help shows a default only if there is one to show."""
-    if default in (inspect.Parameter.empty, None, "") and hasattr(annotation, "__metadata__"):
-        option = copy(annotation.__metadata__[0])  # it may be that of other commands too
-        option.show_default = False
-        annotation = Annotated[get_args(annotation)[0], option]
+    if isinstance(default, ParameterInfo) and default.default in (..., None, ""):
+        default.show_default = False
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
     )

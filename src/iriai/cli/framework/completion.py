@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -41,10 +41,9 @@ def complete_any_job(ctx: typer.Context, incomplete: str) -> list[tuple[str, str
     return _jobs(ctx, incomplete, finished_max=FINISHED_MAX)
 
 
-AnyJob = Annotated[
-    str,
-    typer.Argument(metavar="ID", help="A job or a task.", autocompletion=complete_any_job),
-]
+ANY_JOB = typer.Argument(
+    ..., metavar="ID", help="A job or a task.", autocompletion=complete_any_job
+)
 """The argument of commands about one job or task, finished or not."""
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, cast
+from typing import cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -142,7 +142,7 @@ def root_command() -> TyperGroup:
 def _root(
     ctx: typer.Context,
     options: GlobalOptions,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: bool = typer.Option(False, "--version", help="Print the version."),
 ) -> int:
     ctx.obj = options
     if version:

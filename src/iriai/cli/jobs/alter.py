@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import typer
 from msgspec import UNSET, UnsetType
@@ -13,10 +13,7 @@ from iriai.cli.framework.completion import complete_dependency
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS
 from iriai.cli.jobs.options.job import (
-    CPUS_OPTION,
-    GPUS_OPTION,
-    MEMORY_OPTION,
-    WaitForResources,
+    WAIT_FOR_RESOURCES,
     after_texts,
     limit,
     named_resource,
@@ -27,6 +24,7 @@ from iriai.cli.jobs.options.job import (
 )
 from iriai.cli.jobs.options.script import THROTTLE_MAX
 from iriai.model.problem import ExitCode, UsageProblem
+from iriai.model.resources import CPUS, GPUS, MEMORY
 from iriai.model.units import parse_duration, parse_size, printable
 from iriai.wire.changes import Alter, AlterResult
 
@@ -39,54 +37,38 @@ T = TypeVar("T")
 class NewValues:
     """Options with new values; options not given leave theirs unchanged."""
 
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the job, for listings.")
-    ] = None
-    cpus: Annotated[int | None, CPUS_OPTION] = None
-    memory: Annotated[str | None, MEMORY_OPTION] = None
-    gpus: Annotated[int | None, GPUS_OPTION] = None
-    resource: Annotated[
-        list[str] | None,
-        need(
-            metavar="NAME=N", help="Amount of a named resource per task; 0 removes it. Repeatable."
-        ),
-    ] = None
-    exclusive: Annotated[
-        bool | None,
-        need(
-            "--exclusive/--no-exclusive",
-            help="Each task needs a whole machine.",
-        ),
-    ] = None
-    requirements: Annotated[
-        str | None,
-        need(metavar="EXPR|none", help="Condition on the machine, as in 'Memory >= 16384'."),
-    ] = None
-    rank: Annotated[
-        str | None,
-        need(metavar="EXPR|none", help="Preferred machines: those with the larger value."),
-    ] = None
-    wait_for_resources: WaitForResources = False
-    time: Annotated[str | None, limit(metavar="DURATION|none", help="Time limit (wall time).")] = (
-        None
+    name: str | None = typer.Option(None, metavar="NAME", help="Name of the job, for listings.")
+    cpus: int | None = need(None, metavar="N", help=CPUS.help)
+    memory: str | None = need(None, metavar="SIZE", help=MEMORY.help)
+    gpus: int | None = need(None, metavar="N", help=GPUS.help)
+    resource: list[str] | None = need(
+        None,
+        metavar="NAME=N",
+        help="Amount of a named resource per task; 0 removes it. Repeatable.",
     )
-    array_throttle: Annotated[
-        str | None, limit(metavar="N|none", help="Number of tasks that may run at once.")
-    ] = None
-    urgency: Annotated[
-        float | None,
-        priority(
-            "-p", "--urgency", metavar="FACTOR", help="Factor of chance and cost: 2 doubles both."
-        ),
-    ] = None
-    after: Annotated[
-        list[str] | None,
-        priority(
-            metavar="COND:ID[,ID]...|none",
-            help="Jobs to wait for, instead of the current ones. Repeatable.",
-            autocompletion=complete_dependency,
-        ),
-    ] = None
+    exclusive: bool | None = need(
+        None, "--exclusive/--no-exclusive", help="Each task needs a whole machine."
+    )
+    requirements: str | None = need(
+        None, metavar="EXPR|none", help="Condition on the machine, as in 'Memory >= 16384'."
+    )
+    rank: str | None = need(
+        None, metavar="EXPR|none", help="Preferred machines: those with the larger value."
+    )
+    wait_for_resources: bool = WAIT_FOR_RESOURCES
+    time: str | None = limit(None, metavar="DURATION|none", help="Time limit (wall time).")
+    array_throttle: str | None = limit(
+        None, metavar="N|none", help="Number of tasks that may run at once."
+    )
+    urgency: float | None = priority(
+        None, "-p", "--urgency", metavar="FACTOR", help="Factor of chance and cost: 2 doubles both."
+    )
+    after: list[str] | None = priority(
+        None,
+        metavar="COND:ID[,ID]...|none",
+        help="Jobs to wait for, instead of the current ones. Repeatable.",
+        autocompletion=complete_dependency,
+    )
 
     def request(self, names: list[str]) -> Alter:
         """Return the request that changes `names` so."""
@@ -116,11 +98,7 @@ class NewValues:
         return request
 
 
-def alter(
-    options: GlobalOptions,
-    names: WHOLE_JOBS,
-    new: NewValues,
-) -> int:
+def alter(options: GlobalOptions, new: NewValues, names: list[str] = WHOLE_JOBS) -> int:
     """Change what waiting jobs ask for, and print the changes.
 
     Running tasks keep what they have.

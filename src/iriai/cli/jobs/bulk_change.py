@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from iriai.cli.framework.completion import complete_job
@@ -13,12 +11,9 @@ from iriai.model.problem import ExitCode
 from iriai.model.units import printable
 from iriai.wire.changes import Changed
 
-WHOLE_JOBS = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="ID...", help="Jobs (ume-42), names (name:sweep*).", autocompletion=complete_job
-    ),
-]
+WHOLE_JOBS = typer.Argument(
+    ..., metavar="ID...", help="Jobs (ume-42), names (name:sweep*).", autocompletion=complete_job
+)
 
 
 def print_changed(changed: Changed, done: str, *, as_json: bool) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
 import typer
 
@@ -19,21 +18,15 @@ from iriai.wire.requests import Jobs
 
 def cancel(
     options: GlobalOptions,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="ID...",
-            help="Jobs (ume-42), tasks (ume-42.7), ranges (ume-42.1-10), names (name:sweep*).",
-            autocompletion=complete_job,
-        ),
-    ] = None,
-    mine: Annotated[bool, typer.Option("--mine", help="All of your jobs.")] = False,
-    everyone: Annotated[
-        bool, typer.Option("--all", help="The jobs of all users; for operators.")
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="With --all: do not ask for confirmation.")
-    ] = False,
+    names: list[str] | None = typer.Argument(
+        None,
+        metavar="ID...",
+        help="Jobs (ume-42), tasks (ume-42.7), ranges (ume-42.1-10), names (name:sweep*).",
+        autocompletion=complete_job,
+    ),
+    mine: bool = typer.Option(False, "--mine", help="All of your jobs."),
+    everyone: bool = typer.Option(False, "--all", help="The jobs of all users; for operators."),
+    yes: bool = typer.Option(False, "--yes", help="With --all: do not ask for confirmation."),
 ) -> int:
     """Cancel jobs and tasks.
 

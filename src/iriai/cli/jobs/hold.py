@@ -6,7 +6,7 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS, print_changed
 
 
-def hold(options: GlobalOptions, names: WHOLE_JOBS) -> int:
+def hold(options: GlobalOptions, names: list[str] = WHOLE_JOBS) -> int:
     """Keep waiting tasks of jobs from starting, until 'iriai release'. Running tasks go on."""
     with options.connect() as client:
         return print_changed(client.hold(names), "held", as_json=options.as_json)

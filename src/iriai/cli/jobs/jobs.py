@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Annotated
 
 import typer
 
@@ -51,40 +50,30 @@ _COLUMNS: tuple[Column[JobRow], ...] = (
 
 def jobs(
     options: GlobalOptions,
-    everyone: Annotated[
-        bool, typer.Option("-a", "--all", help="Jobs of all users; for operators.")
-    ] = False,
-    user: Annotated[
-        str | None,
-        typer.Option(metavar="USER", help="Jobs of one user; for operators."),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="PATTERN", help="Jobs of this name; 'sweep*' for all that begin so."),
-    ] = None,
-    in_state: Annotated[
-        str | None,
-        typer.Option(
-            "-s",
-            "--in-state",
-            metavar="STATE",
-            help="Jobs with a task in this state: held, queued, claimed, running or suspended.",
-            autocompletion=complete_state,
-        ),
-    ] = None,
-    finished: Annotated[
-        bool, typer.Option("-f", "--finished", help="Jobs that have finished, the latest first.")
-    ] = False,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "-n",
-            "--limit",
-            min=0,
-            metavar="N",
-            help=f"Number of jobs to list; 0 for all. \\[default: {SHOWN_MAX} in a table]",
-        ),
-    ] = None,
+    everyone: bool = typer.Option(False, "-a", "--all", help="Jobs of all users; for operators."),
+    user: str | None = typer.Option(None, metavar="USER", help="Jobs of one user; for operators."),
+    name: str | None = typer.Option(
+        None, metavar="PATTERN", help="Jobs of this name; 'sweep*' for all that begin so."
+    ),
+    in_state: str | None = typer.Option(
+        None,
+        "-s",
+        "--in-state",
+        metavar="STATE",
+        help="Jobs with a task in this state: held, queued, claimed, running or suspended.",
+        autocompletion=complete_state,
+    ),
+    finished: bool = typer.Option(
+        False, "-f", "--finished", help="Jobs that have finished, the latest first."
+    ),
+    limit: int | None = typer.Option(
+        None,
+        "-n",
+        "--limit",
+        min=0,
+        metavar="N",
+        help=f"Number of jobs to list; 0 for all. \\[default: {SHOWN_MAX} in a table]",
+    ),
 ) -> None:
     """List jobs: by default your own that have not finished.
 

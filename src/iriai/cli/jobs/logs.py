@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
 
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import AnyJob
+from iriai.cli.framework.completion import ANY_JOB
 from iriai.cli.framework.standard_streams import STDERR, STDOUT, print_document, remark, sink_to
 from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.cli.jobs.watching.follow import follow as follow_output
@@ -20,10 +19,8 @@ from iriai.wire.requests import LogFile
 
 def logs(
     options: GlobalOptions,
-    job: AnyJob,
-    follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on until the job has finished.")
-    ] = False,
+    job: str = ANY_JOB,
+    follow: bool = typer.Option(False, "-f", "--follow", help="Go on until the job has finished."),
 ) -> int:
     """Print the output of a job's tasks, as far as it is written.
 

@@ -6,7 +6,7 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS, print_changed
 
 
-def release(options: GlobalOptions, names: WHOLE_JOBS) -> int:
+def release(options: GlobalOptions, names: list[str] = WHOLE_JOBS) -> int:
     """Let held jobs start when it is their turn."""
     with options.connect() as client:
         return print_changed(client.release(names), "released", as_json=options.as_json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
 
 import typer
 
@@ -34,21 +33,17 @@ from iriai.wire.requests import JobDraft, Outcome
 def run(
     options: GlobalOptions,
     job: JobOptions,
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- CMD...", help="The command; with --pty your shell by default."),
-    ] = None,
-    pty: Annotated[
-        bool,
-        typer.Option("--pty", help="Give the command a terminal, for shells and editors."),
-    ] = False,
-    no_stdin: Annotated[
-        bool,
-        surrounding(
-            "--no-stdin",
-            help="Do not pass on standard input. Then the job can be rerun if it is lost.",
-        ),
-    ] = False,
+    words: list[str] | None = typer.Argument(
+        None, metavar="-- CMD...", help="The command; with --pty your shell by default."
+    ),
+    pty: bool = typer.Option(
+        False, "--pty", help="Give the command a terminal, for shells and editors."
+    ),
+    no_stdin: bool = surrounding(
+        False,
+        "--no-stdin",
+        help="Do not pass on standard input. Then the job can be rerun if it is lost.",
+    ),
 ) -> int:
     """Run a command as a job: wait for its turn, show its output, exit with its code.
 

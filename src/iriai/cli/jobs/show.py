@@ -7,7 +7,7 @@ import time
 from msgspec.structs import replace
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import AnyJob
+from iriai.cli.framework.completion import ANY_JOB
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import (
     Column,
@@ -66,7 +66,7 @@ _COLUMNS: tuple[Column[AttemptRow], ...] = (
 
 def show(
     options: GlobalOptions,
-    job: AnyJob,
+    job: str = ANY_JOB,
 ) -> None:
     """Show all details of a job or task: its request, its state, each attempt."""
     with options.connect() as client:

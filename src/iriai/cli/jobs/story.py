@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import AnyJob
+from iriai.cli.framework.completion import ANY_JOB
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, clock_text, print_table, span_text
 from iriai.wire.changes import AskStory, StoryRow
@@ -23,7 +23,7 @@ _COLUMNS: tuple[Column[tuple[StoryRow, float]], ...] = (
 
 def story(
     options: GlobalOptions,
-    job: AnyJob,
+    job: str = ANY_JOB,
 ) -> None:
     """Show the history of a job or task: who submitted it, what it waited for, each attempt.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import msgspec
 import typer
@@ -31,39 +31,28 @@ from iriai.wire.requests import JobDraft
 class SubmitOptions:
     """Options of a job that is not waited for."""
 
-    array: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RANGES[%N]",
-            help="Start a task for each index, as 1-100 or 1-10,20-30:2, at most N at once; "
-            "$IRIAI_TASK_ID is the index.",
-        ),
-    ] = None
-    stdin: Annotated[
-        Path | None,
-        surrounding(metavar="FILE", help="File for standard input; its content is sent along."),
-    ] = None
-    output: Annotated[
-        str | None,
-        surrounding(
-            metavar="PATTERN",
-            help="File for the output; %j is the job, %t the task, %a the attempt. \\[default: "
-            "iriai-%j.%t.out]",
-        ),
-    ] = None
-    error: Annotated[
-        str | None,
-        surrounding(
-            metavar="PATTERN", help="File for standard error. \\[default: the output file]"
-        ),
-    ] = None
-    hold: Annotated[bool, typer.Option("--hold", help="Hold the job until 'iriai release'.")] = (
-        False
+    array: str | None = typer.Option(
+        None,
+        metavar="RANGES[%N]",
+        help="Start a task for each index, as 1-100 or 1-10,20-30:2, at most N at once; "
+        "$IRIAI_TASK_ID is the index.",
     )
-    no_directives: Annotated[
-        bool,
-        typer.Option("--no-directives", help="Ignore #IRIAI, #SBATCH and #PBS lines in a script."),
-    ] = False
+    stdin: Path | None = surrounding(
+        None, metavar="FILE", help="File for standard input; its content is sent along."
+    )
+    output: str | None = surrounding(
+        None,
+        metavar="PATTERN",
+        help="File for the output; %j is the job, %t the task, %a the attempt. \\[default: "
+        "iriai-%j.%t.out]",
+    )
+    error: str | None = surrounding(
+        None, metavar="PATTERN", help="File for standard error. \\[default: the output file]"
+    )
+    hold: bool = typer.Option(False, "--hold", help="Hold the job until 'iriai release'.")
+    no_directives: bool = typer.Option(
+        False, "--no-directives", help="Ignore #IRIAI, #SBATCH and #PBS lines in a script."
+    )
 
     def fields(self) -> DraftFields:
         """Return the fields of the draft; raises `Problem` if one cannot be read."""
@@ -84,13 +73,11 @@ def submit(
     options: GlobalOptions,
     job: JobOptions,
     own: SubmitOptions,
-    words: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="-- CMD... | SCRIPT [ARG]...",
-            help="A command after --; or a script, whose text is sent ('-': standard input).",
-        ),
-    ],
+    words: list[str] = typer.Argument(
+        ...,
+        metavar="-- CMD... | SCRIPT [ARG]...",
+        help="A command after --; or a script, whose text is sent ('-': standard input).",
+    ),
 ) -> int | None:
     """Submit a job and print its id; from then on it is durable.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
 
 import typer
 
@@ -20,15 +19,15 @@ from iriai.wire.requests import Progress
 
 def wait(
     options: GlobalOptions,
-    jobs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="ID...", help="Jobs (ume-42) and tasks (ume-42.7).", autocompletion=complete_job
-        ),
-    ],
-    quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", help="Print nothing; only set the exit code.")
-    ] = False,
+    jobs: list[str] = typer.Argument(
+        ...,
+        metavar="ID...",
+        help="Jobs (ume-42) and tasks (ume-42.7).",
+        autocompletion=complete_job,
+    ),
+    quiet: bool = typer.Option(
+        False, "-q", "--quiet", help="Print nothing; only set the exit code."
+    ),
 ) -> int:
     """Wait until jobs and tasks have finished, and print how they ended.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
@@ -16,10 +14,9 @@ from iriai.wire.requests import AskWhy
 
 def why(
     options: GlobalOptions,
-    job: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="A job or a task.", autocompletion=complete_job),
-    ],
+    job: str = typer.Argument(
+        ..., metavar="ID", help="A job or a task.", autocompletion=complete_job
+    ),
 ) -> None:
     """Show why a job waits, the main reason first.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
@@ -43,17 +41,15 @@ _COLUMNS: tuple[Column[AdRow], ...] = (
 
 def ads(
     options: GlobalOptions,
-    machine: Annotated[
-        str,
-        typer.Argument(
-            metavar="[NAME]",
-            help="Name of one machine, to show all of it.",
-            autocompletion=complete_node,
-        ),
-    ] = "",
-    whole: Annotated[
-        bool, typer.Option("--long", help="Show every attribute of each machine, one per line.")
-    ] = False,
+    machine: str = typer.Argument(
+        "",
+        metavar="[NAME]",
+        help="Name of one machine, to show all of it.",
+        autocompletion=complete_node,
+    ),
+    whole: bool = typer.Option(
+        False, "--long", help="Show every attribute of each machine, one per line."
+    ),
 ) -> None:
     """List the attributes of machines, which --requirements and --rank may use.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -13,8 +12,8 @@ from iriai.model.units import format_size
 
 def backup(
     options: GlobalOptions,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    file: Path = typer.Argument(..., metavar="FILE", help="File to write."),
+    force: bool = typer.Option(False, "--force", help="Replace FILE if it exists."),
 ) -> None:
     """Write jobs, history, counters and configuration of a home to one file.
 

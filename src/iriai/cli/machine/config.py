@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -40,14 +39,11 @@ FIRST = """\
 
 def edit(
     options: GlobalOptions,
-    file: Annotated[
-        str,
-        typer.Option(
-            "--file",
-            metavar="FILE",
-            help="Read the text from a file ('-': standard input) instead of opening an editor.",
-        ),
-    ] = "",
+    file: str = typer.Option(
+        "",
+        metavar="FILE",
+        help="Read the text from a file ('-': standard input) instead of opening an editor.",
+    ),
 ) -> None:
     """Edit the configuration that all machines of the cluster share.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Annotated
 
 import typer
 
@@ -27,10 +26,9 @@ _COLUMNS: tuple[Column[Finding], ...] = (
 
 def doctor(
     options: GlobalOptions,
-    measure: Annotated[
-        bool,
-        typer.Option("--measure", help="First measure how fast the machine is (KFlops, Mips)."),
-    ] = False,
+    measure: bool = typer.Option(
+        False, "--measure", help="First measure how fast the machine is (KFlops, Mips)."
+    ),
 ) -> None:
     """Examine the machine: which limits are enforced or only sampled, and what is missing.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
@@ -13,9 +11,7 @@ from iriai.model.problem import Unreachable
 
 def down(
     options: GlobalOptions,
-    kill: Annotated[
-        bool, typer.Option("--kill", help="Also end every task, and the launcher.")
-    ] = False,
+    kill: bool = typer.Option(False, "--kill", help="Also end every task, and the launcher."),
 ) -> None:
     """Stop the daemon and its supervisor; running tasks go on until 'iriai up' adopts them.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
@@ -12,22 +10,18 @@ from iriai.cli.machine.without_daemon import ask_or_keep
 from iriai.model.units import printable
 from iriai.wire.machines import Drain
 
-NODE = Annotated[
-    str,
-    typer.Argument(
-        metavar="[NODE]",
-        help="Name of the machine. \\[default: the one that answers]",
-        autocompletion=complete_node,
-    ),
-]
+NODE = typer.Argument(
+    "",
+    metavar="[NODE]",
+    help="Name of the machine. \\[default: the one that answers]",
+    autocompletion=complete_node,
+)
 
 
 def drain(
     options: GlobalOptions,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; shown to everyone who asks.")
-    ],
-    node: NODE = "",
+    reason: str = typer.Option(..., metavar="TEXT", help="Why; shown to everyone who asks."),
+    node: str = NODE,
 ) -> None:
     """Keep a machine from starting tasks, until 'iriai resume'. Running tasks go on to their end.
 

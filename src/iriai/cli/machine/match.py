@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import typer
 
@@ -37,10 +37,9 @@ _CLAUSES: tuple[Column[ClauseRow], ...] = (
 
 def match(
     options: GlobalOptions,
-    expression: Annotated[
-        str,
-        typer.Argument(metavar="EXPR", help="Expression, as for --requirements of a job."),
-    ],
+    expression: str = typer.Argument(
+        ..., metavar="EXPR", help="Expression, as for --requirements of a job."
+    ),
 ) -> int | None:
     """Show which machines a job of yours with these requirements could run on now.
 

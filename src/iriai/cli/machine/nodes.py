@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated
 
 import msgspec
 import typer
@@ -65,15 +64,12 @@ _REST: tuple[Column[NodeRow], ...] = (
 
 def nodes(
     options: GlobalOptions,
-    forget: Annotated[
-        str,
-        typer.Option(
-            "--forget",
-            metavar="NAME",
-            help="Remove a back end that will not come back from the list; for operators.",
-            autocompletion=complete_node,
-        ),
-    ] = "",
+    forget: str = typer.Option(
+        "",
+        metavar="NAME",
+        help="Remove a back end that will not come back from the list; for operators.",
+        autocompletion=complete_node,
+    ),
 ) -> None:
     """List the machines that run tasks: all of the cluster, or a front end's back ends.
 

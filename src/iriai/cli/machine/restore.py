@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -13,16 +12,13 @@ from iriai.cli.framework.command import GlobalOptions, command_app
 
 def restore(
     options: GlobalOptions,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File that 'iriai backup' wrote.")],
-    first_number: Annotated[
-        int | None,
-        typer.Option(
-            "--first-number",
-            metavar="N",
-            help="Number of the next job, larger than all given out since. \\[default: one "
-            "that none of them can have reached]",
-        ),
-    ] = None,
+    file: Path = typer.Argument(..., metavar="FILE", help="File that 'iriai backup' wrote."),
+    first_number: int | None = typer.Option(
+        None,
+        metavar="N",
+        help="Number of the next job, larger than all given out since. \\[default: one "
+        "that none of them can have reached]",
+    ),
 ) -> None:
     """Make a state directory from a backup; it must be empty, or not exist yet.
 

@@ -9,7 +9,7 @@ from iriai.model.units import printable
 from iriai.wire.machines import Resume
 
 
-def resume(options: GlobalOptions, node: NODE = "") -> None:
+def resume(options: GlobalOptions, node: str = NODE) -> None:
     """Let a drained machine start tasks again. For operators.
 
     While its daemon is away, the owner of the state directory may: it holds from the next start.

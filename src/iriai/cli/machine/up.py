@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -17,34 +16,25 @@ PARTS = ("node", "home,broker", "node,home,broker")
 
 def up(
     options: GlobalOptions,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Return when the daemon answers, and leave it running.")
-    ] = False,
-    user: Annotated[
-        str | None,
-        typer.Option(
-            metavar="USER", help="For root: user that the daemon runs as. \\[default: iriai]"
-        ),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Name of the machine. \\[default: the host's]"),
-    ] = None,
-    parts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PARTS",
-            help="Parts to run: 'node' for a back end, 'home,broker' for a front end. "
-            "\\[default: all three]",
-            autocompletion=lambda: list(PARTS),
-        ),
-    ] = None,
-    home: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="SOCKET", help="For a back end: socket or state directory of the front end."
-        ),
-    ] = None,
+    detach: bool = typer.Option(
+        False, "--detach", help="Return when the daemon answers, and leave it running."
+    ),
+    user: str | None = typer.Option(
+        None, metavar="USER", help="For root: user that the daemon runs as. \\[default: iriai]"
+    ),
+    name: str | None = typer.Option(
+        None, metavar="NAME", help="Name of the machine. \\[default: the host's]"
+    ),
+    parts: str | None = typer.Option(
+        None,
+        metavar="PARTS",
+        help="Parts to run: 'node' for a back end, 'home,broker' for a front end. "
+        "\\[default: all three]",
+        autocompletion=lambda: list(PARTS),
+    ),
+    home: Path | None = typer.Option(
+        None, metavar="SOCKET", help="For a back end: socket or state directory of the front end."
+    ),
 ) -> None:
     """Start the daemon of this machine, with its launcher; safe to repeat.
 

@@ -53,7 +53,7 @@ def ask_or_keep(options: GlobalOptions, request: Drain | Resume) -> tuple[str, b
             raise
     directory, home, kept_drain = kept
     try:  # A daemon that began to listen meanwhile may not have seen what is kept.
-        _ask(GlobalOptions(Path(directory)), request)
+        _ask(GlobalOptions(Path(directory), as_json=False), request)
     except Problem as problem:
         if problem.code != "not-drained":  # it has seen it, and resumed
             return home, True

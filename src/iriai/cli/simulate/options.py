@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -46,119 +45,95 @@ def complete_model(incomplete: str) -> list[str]:
 class LogOptions:
     """Options about the log."""
 
-    processors: Annotated[
-        int | None,
-        _log(metavar="N", min=1, help="Number of processors of the machine, instead of the log's."),
-    ] = None
-    perfect_estimates: Annotated[
-        bool,
-        _log("--perfect-estimates", help="Assume that users state exactly how long a job runs."),
-    ] = False
-    generate: Annotated[
-        str | None,
-        _log(
-            metavar="MODEL",
-            help="Generate a log: lublin (Lublin and Feitelson 2003) or poisson.",
-            autocompletion=complete_model,
-        ),
-    ] = None
-    jobs: Annotated[int, _log(metavar="N", help="Number of jobs to generate.")] = 1000
-    write_log: Annotated[
-        Path | None, _log(metavar="FILE", help="Write the simulated log, as SWF.")
-    ] = None
+    processors: int | None = _log(
+        None, metavar="N", min=1, help="Number of processors of the machine, instead of the log's."
+    )
+    perfect_estimates: bool = _log(
+        False, "--perfect-estimates", help="Assume that users state exactly how long a job runs."
+    )
+    generate: str | None = _log(
+        None,
+        metavar="MODEL",
+        help="Generate a log: lublin (Lublin and Feitelson 2003) or poisson.",
+        autocompletion=complete_model,
+    )
+    jobs: int = _log(1000, metavar="N", help="Number of jobs to generate.")
+    write_log: Path | None = _log(None, metavar="FILE", help="Write the simulated log, as SWF.")
 
 
 @dataclass(frozen=True, slots=True)
 class InsteadOptions:
     """Options that replace a log."""
 
-    experiment: Annotated[str | None, typer.Option(metavar="NAME", hidden=True)] = None
+    experiment: str | None = typer.Option(None, metavar="NAME", hidden=True)
     """Removed; the refusal names what replaced it."""
-    faults: Annotated[
-        bool,
-        _rule(
-            "--faults",
-            help="Simulate small worlds with many faults instead of a log, one per seed, from "
-            "--seed on.",
-        ),
-    ] = False
-    seeds: Annotated[int, _rule(metavar="N", min=1, help="With --faults: number of seeds.")] = 100
+    faults: bool = _rule(
+        False,
+        "--faults",
+        help="Simulate small worlds with many faults instead of a log, one per seed, from "
+        "--seed on.",
+    )
+    seeds: int = _rule(100, metavar="N", min=1, help="With --faults: number of seeds.")
 
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
     """Options about the rules."""
 
-    policy: Annotated[
-        str,
-        _rule(
-            metavar="POLICY",
-            help="Policy: fcfs, easy, easy-sjbf, conservative, or a file of your own: "
-            "FILE.py:CLASS.",
-            autocompletion=complete_policy,
-        ),
-    ] = "easy"
-    order: Annotated[
-        str,
-        _rule(
-            metavar="ORDER",
-            help="Who is next: the name of an order. An unknown name lists them.",
-            autocompletion=complete_order,
-        ),
-    ] = "fifo"
-    mode: Annotated[
-        str,
-        _rule(
-            metavar="MODE",
-            help="Mode; replay: the policy alone, for long logs; full: every message between "
-            "the parts.",
-            autocompletion=complete_mode,
-        ),
-    ] = "replay"
-    wire: Annotated[
-        bool,
-        _rule(
-            "--wire", help="With --mode full or --faults: convert every message to bytes and back."
-        ),
-    ] = False
-    seed: Annotated[int, _rule(metavar="N", min=0, help="Seed of the random numbers.")] = 1
-    config: Annotated[
-        Path | None,
-        _rule(
-            metavar="FILE",
-            help="Configuration (an iriai.toml), for rights, half-life, burst and the like.",
-        ),
-    ] = None
-    check: Annotated[bool, _rule("--check", help="Check the invariants after every event.")] = False
+    policy: str = _rule(
+        "easy",
+        metavar="POLICY",
+        help="Policy: fcfs, easy, easy-sjbf, conservative, or a file of your own: FILE.py:CLASS.",
+        autocompletion=complete_policy,
+    )
+    order: str = _rule(
+        "fifo",
+        metavar="ORDER",
+        help="Who is next: the name of an order. An unknown name lists them.",
+        autocompletion=complete_order,
+    )
+    mode: str = _rule(
+        "replay",
+        metavar="MODE",
+        help="Mode; replay: the policy alone, for long logs; full: every message between "
+        "the parts.",
+        autocompletion=complete_mode,
+    )
+    wire: bool = _rule(
+        False,
+        "--wire",
+        help="With --mode full or --faults: convert every message to bytes and back.",
+    )
+    seed: int = _rule(1, metavar="N", min=0, help="Seed of the random numbers.")
+    config: Path | None = _rule(
+        None,
+        metavar="FILE",
+        help="Configuration (an iriai.toml), for rights, half-life, burst and the like.",
+    )
+    check: bool = _rule(False, "--check", help="Check the invariants after every event.")
 
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
     """Options about the output."""
 
-    compare: Annotated[
-        str | None,
-        _output(metavar="A,B,C", help="Compare policies, orders, or both, as easy+lottery."),
-    ] = None
-    sweep: Annotated[
-        list[str] | None,
-        _output(
-            metavar="KEY=VALUES ...",
-            help="Run every combination of policy=, order=, seed=1..10, or keys of \\[order].",
-        ),
-    ] = None
-    starts: Annotated[
-        Path | None,
-        _output(metavar="FILE.csv", help="Write the number and the start time of each job."),
-    ] = None
-    report: Annotated[
-        Path | None, _output(metavar="DIR", help="Write index.html with plots, and metrics.json.")
-    ] = None
-    workers: Annotated[
-        int | None,
-        _output(
-            metavar="N",
-            min=1,
-            help="Number of processes for several simulations. \\[default: one per processor]",
-        ),
-    ] = None
+    compare: str | None = _output(
+        None, metavar="A,B,C", help="Compare policies, orders, or both, as easy+lottery."
+    )
+    sweep: list[str] | None = _output(
+        None,
+        metavar="KEY=VALUES ...",
+        help="Run every combination of policy=, order=, seed=1..10, or keys of \\[order].",
+    )
+    starts: Path | None = _output(
+        None, metavar="FILE.csv", help="Write the number and the start time of each job."
+    )
+    report: Path | None = _output(
+        None, metavar="DIR", help="Write index.html with plots, and metrics.json."
+    )
+    workers: int | None = _output(
+        None,
+        metavar="N",
+        min=1,
+        help="Number of processes for several simulations. \\[default: one per processor]",
+    )

@@ -6,7 +6,7 @@ import os
 import sys
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -49,10 +49,9 @@ def simulate(
     rules: RuleOptions,
     output: OutputOptions,
     trouble: InsteadOptions,
-    log: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="LOG", help="A workload log (SWF), compressed or not."),
-    ] = None,
+    log: list[str] | None = typer.Argument(
+        None, metavar="LOG", help="A workload log (SWF), compressed or not."
+    ),
 ) -> None:
     """Replay a workload log in virtual time: how long each user would have waited.
 

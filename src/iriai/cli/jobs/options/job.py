@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import typer
 
@@ -72,12 +72,9 @@ limit = options_under("Limits")
 surrounding = options_under("Input, output and environment")
 priority = options_under("Priority")
 """Like `typer.Option`, each for one heading of the help pages."""
-CPUS_OPTION = need(metavar="N", help=CPUS.help)
-MEMORY_OPTION = need(metavar="SIZE", help=MEMORY.help)
-GPUS_OPTION = need(metavar="N", help=GPUS.help)
-WaitForResources = Annotated[
-    bool, need("--wait-for-resources", help="Wait even if no machine is large enough today.")
-]
+WAIT_FOR_RESOURCES = need(
+    False, "--wait-for-resources", help="Wait even if no machine is large enough today."
+)
 _T = TypeVar("_T")
 _Given = TypeVar("_Given")
 
@@ -89,134 +86,101 @@ AMOUNT_MAX = 2**53
 class JobOptions:
     """Options of both commands."""
 
-    name: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Name of the job, for listings. \\[default: the command's]"
-        ),
-    ] = ""
-    cpus: Annotated[int, CPUS_OPTION] = 1
-    memory: Annotated[str | None, MEMORY_OPTION] = None
-    gpus: Annotated[int, GPUS_OPTION] = 0
-    resource: Annotated[
-        list[str] | None,
-        need(
-            metavar="NAME=N", help="Amount of a named resource per task, as licence=1. Repeatable."
-        ),
-    ] = None
-    wait_for_resources: WaitForResources = False
-    requirements: Annotated[
-        str,
-        need(
-            metavar="EXPR",
-            help="Condition on the machine, as 'Arch == \"X86_64\" && Mips > 9000'; see 'iriai "
-            "ads' and 'iriai match'.",
-        ),
-    ] = ""
-    rank: Annotated[
-        str,
-        need(
-            metavar="EXPR",
-            help="Preferred machines: those with the larger value, as KFlops.",
-        ),
-    ] = ""
-    exclusive: Annotated[
-        bool,
-        need("--exclusive", help="A whole machine, with nothing else on it; all of it is charged."),
-    ] = False
-    time: Annotated[
-        str | None,
-        limit(
-            metavar="DURATION",
-            help="Time limit (wall time), as 90s, 1h30m or H:MM:SS. Jobs with a limit can fill "
-            "gaps.",
-        ),
-    ] = None
-    cpu_time: Annotated[
-        str | None,
-        limit(metavar="DURATION", help="Limit of CPU time, over all processes of a task."),
-    ] = None
-    processes: Annotated[
-        int | None, limit(metavar="N", help="Limit of processes and threads of a task.")
-    ] = None
-    max_restarts: Annotated[
-        int | None,
-        limit(
-            metavar="N",
-            help="Number of restarts after a failure of its machine. \\[default: no limit]",
-        ),
-    ] = None
-    no_restart: Annotated[bool, limit("--no-restart", help="The same as --max-restarts 0.")] = False
-    lease: Annotated[
-        str | None,
-        limit(
-            metavar="DURATION",
-            help="How long a task may keep running on another machine without contact; after "
-            "that it is killed and rerun.",
-        ),
-    ] = None
-    group: Annotated[
-        str | None,
-        priority(
-            metavar="GROUP", help="Group whose share the job uses. \\[default: your primary group]"
-        ),
-    ] = None
-    account: Annotated[
-        str | None,
-        priority(
-            metavar="[GROUP/]USER", help="User to charge instead of you, if the machine permits it."
-        ),
-    ] = None
-    urgency: Annotated[
-        float,
-        priority(
-            "-p",
-            "--urgency",
-            metavar="FACTOR",
-            help="Factor of chance and cost: 2 doubles the chance to be next, and what the job "
-            "costs. \\[default: 1]",
-            show_default=False,
-        ),
-    ] = 1.0
-    after: Annotated[
-        list[str] | None,
-        priority(
-            metavar="COND:ID[,ID]...",
-            help="Start when these jobs have ended: ok (completed), fail (not), any. Repeatable.",
-            autocompletion=complete_dependency,
-        ),
-    ] = None
-    notify: Annotated[
-        str,
-        surrounding(
-            metavar="COMMAND|mailto:ADDRESS",
-            help="Command to run as you, or address to write to, when the job has finished.",
-        ),
-    ] = ""
-    notify_on: Annotated[
-        NotifyOn, surrounding(help="Ends that are notified: all, or only those not completed.")
-    ] = NotifyOn.END
-    env: Annotated[
-        list[str] | None,
-        surrounding(
-            metavar="NAME[=VALUE]",
-            help="Set a variable; NAME alone takes your value, with --no-env. Repeatable.",
-        ),
-    ] = None
-    no_env: Annotated[
-        bool, surrounding("--no-env", help="Do not pass your environment to the job.")
-    ] = False
-    chdir: Annotated[
-        Path | None,
-        surrounding(metavar="DIR", help="Working directory. \\[default: the current one]"),
-    ] = None
-    no_check: Annotated[
-        bool, surrounding("--no-check", help="Do not check that command and directory exist.")
-    ] = False
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Show what would happen, without submitting the job."),
-    ] = False
+    name: str = typer.Option(
+        "", metavar="NAME", help="Name of the job, for listings. \\[default: the command's]"
+    )
+    cpus: int = need(1, metavar="N", help=CPUS.help)
+    memory: str | None = need(None, metavar="SIZE", help=MEMORY.help)
+    gpus: int = need(0, metavar="N", help=GPUS.help)
+    resource: list[str] | None = need(
+        None,
+        metavar="NAME=N",
+        help="Amount of a named resource per task, as licence=1. Repeatable.",
+    )
+    wait_for_resources: bool = WAIT_FOR_RESOURCES
+    requirements: str = need(
+        "",
+        metavar="EXPR",
+        help="Condition on the machine, as 'Arch == \"X86_64\" && Mips > 9000'; see 'iriai "
+        "ads' and 'iriai match'.",
+    )
+    rank: str = need(
+        "", metavar="EXPR", help="Preferred machines: those with the larger value, as KFlops."
+    )
+    exclusive: bool = need(
+        False, "--exclusive", help="A whole machine, with nothing else on it; all of it is charged."
+    )
+    time: str | None = limit(
+        None,
+        metavar="DURATION",
+        help="Time limit (wall time), as 90s, 1h30m or H:MM:SS. Jobs with a limit can fill gaps.",
+    )
+    cpu_time: str | None = limit(
+        None, metavar="DURATION", help="Limit of CPU time, over all processes of a task."
+    )
+    processes: int | None = limit(
+        None, metavar="N", help="Limit of processes and threads of a task."
+    )
+    max_restarts: int | None = limit(
+        None,
+        metavar="N",
+        help="Number of restarts after a failure of its machine. \\[default: no limit]",
+    )
+    no_restart: bool = limit(False, "--no-restart", help="The same as --max-restarts 0.")
+    lease: str | None = limit(
+        None,
+        metavar="DURATION",
+        help="How long a task may keep running on another machine without contact; after "
+        "that it is killed and rerun.",
+    )
+    group: str | None = priority(
+        None,
+        metavar="GROUP",
+        help="Group whose share the job uses. \\[default: your primary group]",
+    )
+    account: str | None = priority(
+        None,
+        metavar="[GROUP/]USER",
+        help="User to charge instead of you, if the machine permits it.",
+    )
+    urgency: float = priority(
+        1.0,
+        "-p",
+        "--urgency",
+        metavar="FACTOR",
+        help="Factor of chance and cost: 2 doubles the chance to be next, and what the job "
+        "costs. \\[default: 1]",
+        show_default=False,
+    )
+    after: list[str] | None = priority(
+        None,
+        metavar="COND:ID[,ID]...",
+        help="Start when these jobs have ended: ok (completed), fail (not), any. Repeatable.",
+        autocompletion=complete_dependency,
+    )
+    notify: str = surrounding(
+        "",
+        metavar="COMMAND|mailto:ADDRESS",
+        help="Command to run as you, or address to write to, when the job has finished.",
+    )
+    notify_on: NotifyOn = surrounding(
+        NotifyOn.END, help="Ends that are notified: all, or only those not completed."
+    )
+    env: list[str] | None = surrounding(
+        None,
+        metavar="NAME[=VALUE]",
+        help="Set a variable; NAME alone takes your value, with --no-env. Repeatable.",
+    )
+    no_env: bool = surrounding(False, "--no-env", help="Do not pass your environment to the job.")
+    chdir: Path | None = surrounding(
+        None, metavar="DIR", help="Working directory. \\[default: the current one]"
+    )
+    no_check: bool = surrounding(
+        False, "--no-check", help="Do not check that command and directory exist."
+    )
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Show what would happen, without submitting the job."
+    )
 
     def draft(self, command: Sequence[str], more: DraftFields) -> JobDraft:
         """Return the draft of a job that runs `command`, or the script in `more` with it."""
