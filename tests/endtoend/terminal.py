@@ -14,11 +14,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tests.endtoend.installation import PYTHON
+
 WAIT_S = 60.0
 """Only a failure takes so long."""
 CTRL_C, CTRL_Z = "\x03", "\x1a"
-SAYS_WHEN_IT_RUNS = 'sh -c \'trap "echo o""n" CONT; echo g""o; while :; do sleep 0.1; done\'\n'
-"""A command that prints "go" once it has the terminal, and "on" when it has it again."""
+_SAYS = (
+    "from signal import *; signal(SIGINT, SIG_DFL); pthread_sigmask(SIG_BLOCK, [SIGCONT]); "
+    'print("g" "o", flush=True); sigwait([SIGCONT]); print("o" "n", flush=True); pause()'
+)
+SAYS_WHEN_IT_RUNS = f"{PYTHON} -S -c '{_SAYS}'\n"
+"""A command that prints "go" once it has the terminal, and "on" when it has it again.
+
+One process: a shell that vforks does not stop while its child, stopped before its exec, holds it up.
+"""
 
 
 class Terminal:
@@ -28,6 +37,7 @@ class Terminal:
         self.pid, self._master = pty.fork()
         if self.pid == 0:
             try:
+                _resize(0, 24, 80)
                 os.chdir(cwd)
                 os.execvpe(command[0], command, environment)
             finally:
@@ -36,10 +46,9 @@ class Terminal:
         """All that was shown so far."""
         self._seen = 0
         self._code: int | None = None
-        self.resize(24, 80)
 
     def resize(self, rows: int, columns: int) -> None:
-        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        _resize(self._master, rows, columns)
 
     def mode(self) -> list[object]:
         """How the terminal is set."""
@@ -89,3 +98,7 @@ class Terminal:
             return False
         self.text += data.decode(errors="replace")
         return bool(data)
+
+
+def _resize(terminal: int, rows: int, columns: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.endtoend.installation import IRIAI, MARK, Installation
+from tests.endtoend.terminal import SAYS_WHEN_IT_RUNS
 from tests.support.waiting import is_gone, until
 
 CONFIGURATION = """
@@ -257,8 +258,8 @@ def test_an_interactive_session_is_a_terminal(terminals):
     terminal.resize(20, 70)
     terminal.type("stty size\r")
     terminal.shows("20 70\r\n")
-    terminal.type("sleep 60\r")
-    terminal.shows("sleep 60\r\n")
+    terminal.type(SAYS_WHEN_IT_RUNS)
+    terminal.shows("\r\ngo\r\n")
     terminal.type("\x03")
     terminal.shows("ready> ")
     terminal.type("exit 7\r")

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,14 +78,14 @@ def test_a_session_from_a_laptop(network: Network, laptop: dict[str, str]):
         terminal.type("import os; os.uname() and 6 * 7\n")
         terminal.expect("42\r\n")
         terminal.resize(50, 132)
-        terminal.type("import time; time.sleep(1); os.get_terminal_size()\n")
+        terminal.type("os.get_terminal_size()\n")
         terminal.expect("columns=132, lines=50")
-        terminal.type("time.sleep(1000)\n")
-        time.sleep(0.5)
+        terminal.type("import time; [print('g' 'o') or time.sleep(0.1) for _ in range(10_000)]\n")
+        terminal.expect("\r\ngo\r\n")
         terminal.type(CTRL_C)
-        terminal.expect("KeyboardInterrupt")
-        terminal.type("os.system('sleep 1000')\n")
-        time.sleep(0.5)
+        terminal.expect("KeyboardInterrupt\r\n>>> ")
+        terminal.type("os.system('echo g''o; exec sleep 1000')\n")
+        terminal.expect("\r\ngo\r\n")
         terminal.type(CTRL_Z)  # nobody is there to continue it: the kernel does not stop it
         terminal.type(CTRL_C)
         terminal.expect(">>> ")

@@ -104,7 +104,8 @@ def test_a_terminal_is_resized(lab: Lab):
     )
     terminal = lab.link.ends[attempt]["tty"]
     os.set_blocking(terminal, True)
-    assert os.read(terminal, 100) == b"ready\r\n"
+    with os.fdopen(os.dup(terminal), "rb", buffering=0) as shown:
+        assert shown.readline() == b"ready\r\n"
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 99, 0, 0))
     assert lab.link.printed(attempt, "tty") == "30 99\r\n"
 

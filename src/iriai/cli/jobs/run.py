@@ -24,10 +24,11 @@ from iriai.cli.jobs.watching.waiting_line import WaitingLine
 from iriai.client.client import Client
 from iriai.client.input import InputSender
 from iriai.client.job_builder import DraftFields
+from iriai.client.tail import Sink
 from iriai.model.job import Interaction
 from iriai.model.problem import UsageProblem
 from iriai.model.state import EndCause
-from iriai.wire.requests import JobDraft, Outcome
+from iriai.wire.requests import JobDraft, LogFile, Outcome
 
 
 def run(
@@ -90,7 +91,12 @@ def _stream(options: GlobalOptions, client: Client, draft: JobDraft, source: int
         remarks(submitted.warnings)
         job = submitted.id
         line = WaitingLine(client, job)
-        watch = JobFollower(client, job, lambda _: sinks, remark_offline)
+
+        def sinks_for(_: LogFile) -> tuple[Sink, Sink]:
+            line.clear()
+            return sinks
+
+        watch = JobFollower(client, job, sinks_for, remark_offline)
         try:
             while (outcomes := watch.step()) is None:
                 if interruption.is_pending:

@@ -22,7 +22,7 @@ FILES_MAX = 64
 """Tasks of an array that are followed at once, each an open file; others follow when they end."""
 
 SinksFor = Callable[[LogFile], tuple[Sink, Sink]]
-"""Returns where a task's output and its errors go."""
+"""Returns where a task's output and its errors go; called before the first of it is copied."""
 
 
 class JobFollower:

@@ -7,7 +7,7 @@ import signal
 import termios
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 from iriai.cli.framework.standard_streams import STDIN, STDOUT, remarks, sink_to
@@ -16,7 +16,8 @@ from iriai.cli.jobs.watching.interrupt import Interruption
 from iriai.cli.jobs.watching.waiting_line import WaitingLine
 from iriai.client.client import Client
 from iriai.client.input import InputSender
-from iriai.wire.requests import JobDraft, Outcome
+from iriai.client.tail import Sink
+from iriai.wire.requests import JobDraft, LogFile, Outcome
 
 
 def run_on_terminal(connect: Callable[[], Client], client: Client, draft: JobDraft) -> Outcome:
@@ -25,12 +26,18 @@ def run_on_terminal(connect: Callable[[], Client], client: Client, draft: JobDra
     `connect` makes another connection, for what is typed.
     """
     sink = sink_to(STDOUT)
-    with Interruption() as interruption:
+    with Interruption() as interruption, ExitStack() as settings:
         submitted = client.submit(draft, takes_input=True, window=_window())
         remarks(submitted.warnings)
         job = submitted.id
         line = WaitingLine(client, job)
-        watch = JobFollower(client, job, lambda _: (sink, sink), remark_offline)
+
+        def sinks_for(_: LogFile) -> tuple[Sink, Sink]:
+            line.clear()
+            settings.enter_context(_raw_terminal())  # at the first prompt, keys are the task's
+            return sink, sink
+
+        watch = JobFollower(client, job, sinks_for, remark_offline)
         try:
             while (outcomes := watch.step()) is None and not watch.is_started:
                 if interruption.is_pending:
@@ -41,7 +48,7 @@ def run_on_terminal(connect: Callable[[], Client], client: Client, draft: JobDra
             line.clear()
         if outcomes is None:
             typed = InputSender(connect, job, STDIN, is_terminal=True)
-            with _raw_terminal(), _window_changes(typed):
+            with _window_changes(typed):
                 typed.start()
                 while (outcomes := watch.step()) is None:
                     pass
