@@ -26,7 +26,7 @@ _SAYS = (
 SAYS_WHEN_IT_RUNS = f"{PYTHON} -S -c '{_SAYS}'\n"
 """A command that prints "go" once it has the terminal, and "on" when it has it again.
 
-One process: a shell that vforks does not stop while its child, stopped before its exec, holds it up.
+One process: a shell that vforks does not stop if its child was stopped before its exec.
 """
 
 
