@@ -22,7 +22,6 @@ from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.scheduling.start_estimates import estimated_starts
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.state import BrokerSettings, BrokerState, Federate, OtherClusters
-from iriai.broker.usage.offpeak_publisher import OffpeakPublisher
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
@@ -31,7 +30,7 @@ from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import ChargeRule
 from iriai.policy.accounting.decay_rule import decay_of
-from iriai.policy.accounting.offpeak import OffpeakRule
+from iriai.policy.accounting.offpeak import OffpeakPublisher, OffpeakRule
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
 from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Timer, Wake
 from iriai.protocol.messages.scheduling import (
@@ -42,6 +41,7 @@ from iriai.protocol.messages.scheduling import (
     Explained,
     Forward,
     Idle,
+    Quiet,
     Returned,
     Summary,
     ToBroker,
@@ -194,19 +194,23 @@ class Broker:
             return []
         self._is_idle = True
         sessions, now_s = self.sessions, now.steady_s
-        effects: list[Effect] = [*self.offpeak.publish(self.state.machines, now_s)]
+        offpeak = self.offpeak
+        effects: list[Effect] = [
+            Send(machine, Part.NODE, Quiet(offpeak.is_offpeak))
+            for machine in offpeak.publish(self.state.machines, now_s)
+        ]
         effects += sessions.receipts()
         for sends in (self._reports.effects, self._sends):
             effects += sends
             sends.clear()
-        is_complete = sessions.is_complete(now_s)
+        is_complete, has_passed = sessions.is_complete(now_s), False
         if not is_complete:
             self.state.heads.withdraw_absent(self.state.queues.entries)
             effects += self._alarm.by(sessions.until_s)
         elif self._must_pass or self._cycle.is_unfinished or self.federation.must_pass:
             effects += self._pass(now)
-            self.federation.passed()
-        effects += self._federate(now, is_complete=is_complete)
+            has_passed = True
+        effects += self._federate(now, is_complete=is_complete, has_passed=has_passed)
         for job in self._explain_requests:
             reasons = tuple(self.explain(job, now))
             effects.append(Send(job.home, Part.HOME, Explained(job, reasons)))
@@ -218,16 +222,16 @@ class Broker:
         wake_s = None if driver is None else driver.wake_s
         if wake_s is not None and wake_s > now_s:
             effects += self._alarm.by(wake_s)
-        for at_s in (self.offpeak.next_s, sessions.silent_s, self.state.exclusions.next_s):
+        for at_s in (offpeak.next_s, sessions.silent_s, self.state.exclusions.next_s):
             if at_s is not None:
                 effects += self._alarm.by(at_s)
         return effects
 
-    def _federate(self, now: Instant, *, is_complete: bool) -> list[Effect]:
+    def _federate(self, now: Instant, *, is_complete: bool, has_passed: bool) -> list[Effect]:
         """Return the messages to other clusters' brokers, once no more tasks can start here."""
         federation = self.federation
         is_calm = is_complete and not self._cycle.is_unfinished
-        effects = federation.end_turn(now, is_calm=is_calm)
+        effects = federation.end_turn(now, is_calm=is_calm, has_passed=has_passed)
         next_s = now.steady_s if federation.must_pass else federation.next_s
         if next_s < inf and (is_calm or next_s > now.steady_s):
             effects += self._alarm.by(next_s)
@@ -267,7 +271,8 @@ class Broker:
 
         Empty: one may.
         """
-        return never_runs(self.state, want)
+        is_asked = want.requirements or self.state.matching.key(want) is not None
+        return never_runs(self.state, want) if is_asked else []
 
     def failing_on(self, machine: str) -> list[str]:
         """Return, in words, the users whose tasks fail at once there and not elsewhere."""

@@ -103,12 +103,12 @@ class Federation(OtherClusters):
 
     # --- after a pass ----------------------------------------------------------------------------
 
-    def passed(self) -> None:
-        """Allow a new choice of tasks to forward after a pass, which may have changed the queue."""
-        self._may_choose = True
+    def end_turn(self, now: Instant, *, is_calm: bool, has_passed: bool) -> list[Effect]:
+        """Return the messages to other brokers; `is_calm`: no waiting task could start here now.
 
-    def end_turn(self, now: Instant, *, is_calm: bool) -> list[Effect]:
-        """Return the messages to other brokers; `is_calm`: no waiting task could start here now."""
+        `has_passed`: there was a pass, which may have changed the queue.
+        """
+        self._may_choose |= has_passed  # other tasks may be the ones to forward
         effects: list[Effect] = []
         sends: list[Send]
         if self._forwarder.next_s <= now.steady_s:

@@ -236,7 +236,8 @@ def _awaits_capacity(other: PeerCluster) -> bool:
 
 def _free_machines(state: BrokerState) -> int:
     """Return the number of machines with something free that are kept for no task."""
-    return len(state.pool.open) - sum(name in state.pool.open for name in state.reserved)
+    ranks = state.pool.open.ranks
+    return len(ranks) - sum(name in ranks for name in state.reserved)
 
 
 def vacancies_of(state: BrokerState) -> tuple[Vacancy, ...]:

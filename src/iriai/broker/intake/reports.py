@@ -13,11 +13,11 @@ from iriai.broker.pool.machine_view import NO_AD, MachineView
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
 from iriai.broker.scheduling.plan_policy import PlanDriver
 from iriai.broker.state.state import BrokerState, OtherClusters
-from iriai.broker.usage.offpeak_publisher import OffpeakPublisher
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import ChargeRule, Decay
+from iriai.policy.accounting.offpeak import OffpeakPublisher
 from iriai.protocol.ledger.ledger import BatchRow, KnownAccounts, malformed_row
 from iriai.protocol.ledger.use_bounds import UseBounds, rate_of
 from iriai.protocol.messages.effects import Part, PeerNoticed, Send
@@ -189,7 +189,8 @@ class NodeReports:
         known = (idle.incarnation, idle.version)
         self._sessions.reported(idle.machine, known, is_lacking=False)
         is_wider = self._state.measured(view)
-        self._offpeak.measured(idle)
+        if idle.is_load_known:
+            self._offpeak.measured(idle.machine, idle.load, idle.capacity.cpus)
         is_wider |= self._took_claims(view, idle, now)
         if idle.rules != view.rules:
             view.rules = idle.rules
@@ -201,6 +202,9 @@ class NodeReports:
             self._state.availability_changed(view)
         elif is_wider or idle.capabilities or idle.whole or view.name in self._state.reserved:
             self._state.pool.grew(view)
+        elif idle.spent:  # a claim may take less than its match
+            self._state.pool.grew(view)
+            return self._prefetcher.is_due
         else:
             self._state.pool.changed(view)
             return self._prefetcher.is_due
@@ -241,7 +245,7 @@ class NodeReports:
             self._running(view, running, now)
         for attempt in idle.ended:
             self._failures.ended(view, idle, attempt, now.steady_s)
-            is_wider |= state.end(view, attempt)
+            is_wider |= state.release(view, attempt)
             self._prefetcher.ended(attempt)
         if idle.began and view.matched:
             self._pending.give_way(view)
@@ -272,9 +276,8 @@ class NodeReports:
     def _running(self, view: MachineView, running: Running, now: Instant) -> None:
         if running.attempt not in view.calendar and not self._is_elsewhere(running, view):
             account = self._state.counts_for(running.account)
-            self._state.end(
-                view, running.attempt
-            )  # if it was prefetched there, it has its place now
+            if running.attempt in view.calendar.ahead:
+                self._state.end_ahead(view, running.attempt)  # it has its place now
             self._state.began(view, running, account, now.steady_s)
             self._prefetcher.began(view, running, account, now.steady_s)
             self._failures.began(account, running.attempt, view.name, now.steady_s)

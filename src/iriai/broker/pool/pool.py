@@ -47,16 +47,10 @@ class AvailableMachines:
         self._order: BlockedSortedList[Rank, MachineView, BlockMaximum] = BlockedSortedList(
             BlockMaximum
         )
-        self._ranks: dict[str, Rank] = {}
-        """The rank under which each machine is entered."""
+        self.ranks: dict[str, Rank] = {}
+        """The rank under which each is entered; changed by methods of this class only."""
         self._lacking: list[Resources] = []
         """The smallest needs that fit on none of them; nothing larger fits either."""
-
-    def __len__(self) -> int:
-        return len(self._ranks)
-
-    def __contains__(self, machine: str) -> bool:
-        return machine in self._ranks
 
     def place(self, view: MachineView) -> None:
         """Enter a machine by its present rank where it is open, else drop it."""
@@ -64,20 +58,20 @@ class AvailableMachines:
         if rank is not None and self._lacking:
             free = view.calendar.free
             self._lacking = [need for need in self._lacking if not need.fits_in(free)]
-        if len(self._ranks) == 1 and rank is not None and view.name in self._ranks:
-            self._ranks[view.name] = rank
+        if len(self.ranks) == 1 and rank is not None and view.name in self.ranks:
+            self.ranks[view.name] = rank
             self._order.move_only(rank)
-        elif self._ranks.get(view.name) != rank:
+        elif self.ranks.get(view.name) != rank:
             self.drop(view.name)
             if rank is not None:
-                self._ranks[view.name] = rank
+                self.ranks[view.name] = rank
                 self._order.add(rank, view)
         elif rank is not None:
             self._order.grew(rank, view)
 
     def drop(self, machine: str) -> None:
         """Drop a machine that is not open any more."""
-        rank = self._ranks.pop(machine, None)
+        rank = self.ranks.pop(machine, None)
         if rank is not None:
             self._order.remove(rank)
 
@@ -184,7 +178,7 @@ class MachinePool:
         """Raise if an index differs from the machines."""
         for view in self.views.values():
             view.check()
-            assert (view.name in self.open) == view.is_open, f"whether {view.name} is open"
+            assert (view.name in self.open.ranks) == view.is_open, f"whether {view.name} is open"
             assert self._ends[view.name] == view.calendar.first_end_s, f"first end of {view.name}"
         assert sum(map(len, self._kinds.values())) == len(self.views)
         cpus = sum(view.calendar.capacity.cpus for view in self.views.values())

@@ -258,12 +258,15 @@ class PendingMatches:
     def close(
         self, view: MachineView, capability: Capability, *, is_granted: bool = False
     ) -> Matched | None:
-        """End a match, with any result; return it, or None if there was none."""
+        """End a match, with any result; return it, or None if there was none.
+
+        The caller updates the pool.
+        """
         matched = view.matched.pop(capability, None)
         if matched is not None:
             if not view.matched:
                 del self._views[view.name]
-            self._state.end(view, capability, was_granted=is_granted)
+            self._state.release(view, capability, was_granted=is_granted)
         return matched
 
     def decline(self, decline: Decline, now: Instant) -> bool:
@@ -281,6 +284,7 @@ class PendingMatches:
         while view.is_overfull and (latest := view.last_matched) is not None:
             capability, matched = latest
             self._fail(view, capability, matched)
+            self._state.pool.grew(view)
 
     def forget_machine(self, machine: str) -> None:
         """Forget a machine's pending matches, after its view was replaced."""

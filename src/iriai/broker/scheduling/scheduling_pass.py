@@ -103,7 +103,7 @@ class SchedulingPass:
         state.tick(self._now.wall_s)
         self._placement.begin(self._now.steady_s)
         self._place_heads()
-        if state.queues.shared is None and len(state.pool.open):
+        if state.queues.shared is None and state.pool.open.ranks:
             self._contention.begin(self._now.wall_s, state.pool.total_cpus)
             self._share_out()
 
@@ -124,7 +124,7 @@ class SchedulingPass:
 
     def _serve_first(self, queue: Queue) -> bool:
         """Start from one queue for all its first task that fits, until none does."""
-        while len(self._state.pool.open):
+        while self._state.pool.open.ranks:
             if self._is_spent():
                 return False
             entry = self._next_of(queue)
@@ -139,7 +139,7 @@ class SchedulingPass:
     def _serve_drawn(self) -> bool:
         """Draw an account, start its next task or keep a place for it, until none is left."""
         seats = self._contention.contenders
-        while len(self._state.pool.open):
+        while self._state.pool.open.ranks:
             if self._is_spent():
                 return False
             drawing = self._contest()

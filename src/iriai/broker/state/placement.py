@@ -112,7 +112,7 @@ class Placement:
         """End the pass; later changes count as newly free resources."""
         self._is_under_way = False
         self._pool.nothing_left()
-        if not len(self._pool.open):
+        if not self._pool.open.ranks:
             self._queues.classes.found_all_unplaceable()
         self._of_machine.clear()
         self._count.clear()
@@ -247,7 +247,7 @@ class Placement:
 
     def _among_matching(self, kind: TaskClass, demand: Demand) -> MachineView | None:
         """Return the best by rank among the machines that match, then in the usual order."""
-        views, are_many = self._pool.views, len(self._pool.open) > FEW_OPEN
+        views, are_many = self._pool.views, len(self._pool.open.ranks) > FEW_OPEN
         if demand.is_ranked and are_many:
             for names in demand.tiers():
                 able = list(self._able(kind, (views[name] for name in names)))

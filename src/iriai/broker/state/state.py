@@ -101,7 +101,7 @@ class BrokerState:
     @property
     def may_start_something(self) -> bool:
         """Return whether a pass could start a task now."""
-        return bool(self.reserved or (self.queues.entries and len(self.pool.open)))
+        return bool(self.reserved or (self.queues.entries and self.pool.open.ranks))
 
     # --- changes ---------------------------------------------------------------------------------
 
@@ -195,15 +195,21 @@ class BrokerState:
 
         `was_granted`: it was a match, and becomes a claim, which takes the same place.
         """
+        has_ended = self.release(view, key, was_granted=was_granted)
+        if has_ended:
+            self.pool.grew(view)
+        return has_ended
+
+    def release(self, view: MachineView, key: ClaimKey, *, was_granted: bool = False) -> bool:
+        """End a claim as `end` does; the caller updates the pool, once for all that has ended."""
         if not view.calendar.remove(key):
-            self._end_ahead(view, key)
+            self.end_ahead(view, key)
             return False
         view.ended += not was_granted
         self._count_out(view, key)
-        self.pool.grew(view)
         return True
 
-    def _end_ahead(self, view: MachineView, key: ClaimKey) -> None:
+    def end_ahead(self, view: MachineView, key: ClaimKey) -> None:
         """Remove a claim that waited for a place: it has the place now, or will not get it."""
         if view.calendar.remove_ahead(key):
             if self._count_out(view, key):
@@ -368,11 +374,11 @@ class OtherClusters:
         """Return whether a failed match was of a forwarded job that is no longer open."""
         return False
 
-    def passed(self) -> None:
-        """Allow a new choice of tasks to forward after a pass, which may have changed the queue."""
+    def end_turn(self, now: Instant, *, is_calm: bool, has_passed: bool) -> list[Effect]:
+        """Return the messages to other brokers; `is_calm`: no waiting task could start here now.
 
-    def end_turn(self, now: Instant, *, is_calm: bool) -> list[Effect]:
-        """Return the messages to other brokers; `is_calm`: no waiting task could start here now."""
+        `has_passed`: there was a pass, which may have changed the queue.
+        """
         return []
 
     @property

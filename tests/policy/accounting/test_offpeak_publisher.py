@@ -6,36 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.broker.usage.offpeak_publisher import REPEAT_S, OffpeakPublisher
-from iriai.model.resources import Resources
-from iriai.policy.accounting.offpeak import PAPER000, PER_CPU
-from iriai.protocol.messages.effects import Part, Send
-from iriai.protocol.messages.scheduling import Idle, Quiet
+from iriai.policy.accounting.offpeak import PAPER000, PER_CPU, REPEAT_S, OffpeakPublisher
 
 MACHINES = ("b1", "b2")
-
-
-def idle(machine: str, load: float, *, cpus: int = 4, is_known: bool = True) -> Idle:
-    return Idle(
-        machine, 1, 1, Resources(cpus), (), (), (), (), True, None, 1.0, load, 0.0, is_known
-    )
 
 
 def news(*loads: float, rule=PER_CPU) -> OffpeakPublisher:
     quiet = OffpeakPublisher(rule)
     for machine, load in zip(MACHINES, loads, strict=False):
-        quiet.measured(idle(machine, load))
+        quiet.measured(machine, load, 4)
     return quiet
 
 
 def test_every_machine_is_told_when_it_begins_and_ends():
     quiet = news(1.0, 2.0)
-    assert quiet.publish(MACHINES, 0.0) == [
-        Send("b1", Part.NODE, Quiet(True)),
-        Send("b2", Part.NODE, Quiet(True)),
-    ]
-    quiet.measured(idle("b1", 4.0))
-    assert [send.message for send in quiet.publish(MACHINES, 1.0)] == [Quiet(False)] * 2
+    assert quiet.publish(MACHINES, 0.0) == ["b1", "b2"]
+    assert quiet.is_offpeak
+    quiet.measured("b1", 4.0, 4)
+    assert quiet.publish(MACHINES, 1.0) == ["b1", "b2"]
+    assert not quiet.is_offpeak
 
 
 def test_it_is_said_again_while_it_lasts_and_not_otherwise():
@@ -44,7 +33,7 @@ def test_it_is_said_again_while_it_lasts_and_not_otherwise():
     assert quiet.next_s == REPEAT_S
     assert quiet.publish(MACHINES, REPEAT_S - 1) == []
     assert len(quiet.publish(MACHINES, REPEAT_S)) == 2
-    quiet.measured(idle("b1", 4.0))
+    quiet.measured("b1", 4.0, 4)
     quiet.publish(MACHINES, REPEAT_S + 1)
     assert quiet.next_s is None
 
@@ -52,14 +41,13 @@ def test_it_is_said_again_while_it_lasts_and_not_otherwise():
 def test_a_machine_that_comes_while_it_lasts_is_told_at_once():
     quiet = news(1.0)
     quiet.publish(MACHINES, 0.0)
-    quiet.measured(idle("b2", 1.0))
-    assert quiet.publish(MACHINES, 1.0) == [Send("b2", Part.NODE, Quiet(True))]
+    quiet.measured("b2", 1.0, 4)
+    assert quiet.publish(MACHINES, 1.0) == ["b2"]
     assert quiet.publish(MACHINES, 2.0) == []
 
 
 def test_machines_that_never_measured_do_not_count():
     quiet = OffpeakPublisher(PER_CPU)
-    quiet.measured(idle("b1", 0.0, is_known=False))
     assert quiet.publish(MACHINES, 0.0) == []
 
 
@@ -75,7 +63,7 @@ def test_a_machine_that_is_away_does_not_count():
 def test_paper000_s_definition():
     quiet = news(1.2, 0.7, rule=PAPER000)
     assert quiet.publish(MACHINES, 0.0)
-    quiet.measured(idle("b2", 0.9))
+    quiet.measured("b2", 0.9, 4)
     quiet.publish(MACHINES, 1.0)
     assert not quiet.is_offpeak
 
@@ -90,7 +78,7 @@ def test_the_running_mean_is_the_mean(steps):
     quiet, loads = OffpeakPublisher(PER_CPU), {}
     for machine, load, is_here in steps:
         if is_here:
-            quiet.measured(idle(machine, load))
+            quiet.measured(machine, load, 4)
             loads[machine] = PER_CPU.measure(load, 4)
         else:
             quiet.away(machine)
