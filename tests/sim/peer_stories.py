@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iriai.protocol.messages.members import MemberState
-from iriai.sim.world.peer_world import PeerWorld, Ways
+from tests.sim.peer_world import PeerWorld, Ways
 
 MEANWHILE_S = 30.0
 """Enough for everybody to have heard of everybody."""

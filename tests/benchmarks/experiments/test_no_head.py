@@ -86,7 +86,7 @@ def test_machines_that_are_set_up_together_hold_what_all_published():
     machines = gossip_of(trial).peers.machines.values()
     assert len({machine.peers.table.digest.checksum for machine in machines}) == 1
     assert {len(machine.peers.members) for machine in machines} == {11}
-    assert not any(machine.notices for machine in machines)
+    assert not any(machine.member.incidents.rows() for machine in machines)
 
 
 def test_a_broker_that_dies_is_missed_by_gossip_and_found_again():
@@ -97,7 +97,8 @@ def test_a_broker_that_dies_is_missed_by_gossip_and_found_again():
     others = [machine for machine in machines.values() if machine.name != name]
 
     def take_it_for(state: MemberState) -> bool:
-        return all(machine.takes_for(name) is state for machine in others)
+        known = [machine.peers.members.get(name) for machine in others]
+        return all(member is not None and member.state is state for member in known)
 
     world.go_down(world.machines[name])
     assert until(trial, lambda: take_it_for(MemberState.DEAD), 120.0)

@@ -49,12 +49,12 @@ from iriai.protocol.sampling import CIRCLE, STAYS
 from iriai.sim.faults.failure import failure_of
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.keyed_signatures import KeyedSigner, signed_document
-from iriai.sim.world.peer_world import PeerWorld, Ways
 from iriai.sim.world.rng import Rng
 from iriai.wire.inquiries import encode_response
 from iriai.wire.machines import MatchTable
 from tests.sim.lying.lies import altered
 from tests.sim.lying.told_parts import ToldParts
+from tests.sim.peer_world import PeerWorld, Ways
 
 LIAR = "liar"
 GONE = "gone"

@@ -19,7 +19,7 @@ from iriai.protocol.messages.effects import (
 )
 from iriai.protocol.messages.entries import BY_OPERATORS, Entry, EntryKind
 from iriai.protocol.messages.scheduling import Summary
-from iriai.sim.world.peer_world import PeerMachine
+from iriai.sim.world.peer_machines import PeerMachine
 
 
 class ToldParts:

@@ -25,8 +25,8 @@ from iriai.protocol.messages.gossip import Detail, Entries, Offer, Outline, Want
 from iriai.protocol.messages.members import MemberState
 from iriai.protocol.misbehaviour import PERIODS
 from iriai.sim.world.keyed_signatures import KeyedSigner, signed_document
-from iriai.sim.world.peer_world import PeerWorld, Ways
 from tests.sim.peer_stories import MEANWHILE_S, codes, have_one_table, joined
+from tests.sim.peer_world import PeerWorld, Ways
 
 
 def publish(world: PeerWorld, name: str, kind: EntryKind, body: bytes) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from iriai.protocol.rpc.inquiries import PATIENCE_S
-from iriai.sim.world.peer_world import PeerWorld, Ways
+from tests.sim.peer_world import PeerWorld, Ways
 
 NAMES = [f"m{number}" for number in range(8)]
 

@@ -15,7 +15,6 @@ from iriai.protocol.membership.membership import MembershipSettings
 from iriai.protocol.messages.entries import EntryKind
 from iriai.protocol.messages.members import MemberState
 from iriai.sim.world.clock import Clock
-from iriai.sim.world.peer_world import PeerWorld, Ways
 from tests.sim.peer_stories import (
     MEANWHILE_S,
     all_know_all,
@@ -25,6 +24,7 @@ from tests.sim.peer_stories import (
     joined,
     states_of,
 )
+from tests.sim.peer_world import PeerWorld, Ways
 
 SLOW_S = 10.0
 """The period of machines that are to live for many hours."""

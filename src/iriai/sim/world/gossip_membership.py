@@ -33,13 +33,14 @@ from iriai.protocol.messages.effects import (
     WakeAt,
 )
 from iriai.protocol.messages.entries import EntryKind
+from iriai.protocol.messages.members import Member, MemberState
 from iriai.protocol.misbehaviour import Incidents
 from iriai.protocol.sampling import some
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.open_network import OpenNetwork
 from iriai.sim.world.oracle_membership import OracleMembership
-from iriai.sim.world.peer_world import PeerMachine, PeerWorld
+from iriai.sim.world.peer_machines import PeerMachine, PeerMachines
 from iriai.sim.world.rng import generator
 from iriai.sim.world.world import World
 
@@ -65,7 +66,7 @@ class GossipMembers(OracleMembership):
         self._network = network
         self._clusters = clusters
         self._rng = generator(world.seed, "gossip")
-        self.peers = PeerWorld(world.seed, agenda=world.agenda, carry=self._carry)
+        self.peers = PeerMachines(world.seed, world.agenda, self._carry)
         self.peers.on_event = self._deliver
         network.on_arrival = self._arrives
 
@@ -128,16 +129,22 @@ class GossipMembers(OracleMembership):
             rows = (*EARLIER, *machine.core.counters())
             return tuple({row.account: row for row in rows}.values())
 
-        joined = self.peers.add(
-            plan.name,
-            seeds,
-            clock=machine.clock,
+        member = Member(
+            name=plan.name,
+            incarnation=0,
+            state=MemberState.ALIVE,
             cluster=SITE,
+            addresses=(f"{plan.name}:7333",),
             instance=signer.certificate.hex()[:32],
-            incarnation=int(machine.clock.at(self._world.now_s).wall_s),
             cluster_name=plan.cluster,
             parts=tuple(map(str, plan.parts)),
+        )
+        joined = self.peers.start(
+            member,
+            machine.clock,
+            incarnation=int(machine.clock.at(self._world.now_s).wall_s),
             came_up_s=came_up_s,
+            seeds=seeds,
             counters=counters,
             rate=rate,
             decay=decay_of(plan.configuration.order),
