@@ -25,7 +25,8 @@ from harness.report import Figure, finish, machine_facts, median, progress
 
 from iriai.classad.constraint import condition
 from iriai.classad.expression import parse_expression
-from iriai.classad.reference_evaluator import evaluate, holds
+from iriai.classad.reference_evaluator import evaluate
+from iriai.classad.syntax_tree import holds
 from iriai.classad.volatile_attributes import clock_attributes, load_attributes
 from iriai.model.ad import MachineAd, Value, job_attributes, machine_ad
 from iriai.model.ids import Account

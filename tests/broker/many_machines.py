@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from iriai.classad.expression import parse_expression
-from iriai.classad.reference_evaluator import evaluate, holds
+from iriai.classad.reference_evaluator import evaluate
+from iriai.classad.syntax_tree import holds
 from iriai.classad.volatile_attributes import clock_attributes, load_attributes
 from iriai.model.ad import Value, job_attributes, machine_ad
 from iriai.model.ids import AttemptId

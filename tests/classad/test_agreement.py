@@ -10,8 +10,8 @@ from iriai.classad.ad_table import AdTable
 from iriai.classad.column_evaluator import ColumnEvaluator
 from iriai.classad.columns import ColumnVector, NotCovered, ValueType
 from iriai.classad.expression import LEVELS_MAX, Expression, parse_expression
-from iriai.classad.reference_evaluator import evaluate, holds, rank
-from iriai.classad.syntax_tree import ERROR, UNDEFINED, Result
+from iriai.classad.reference_evaluator import evaluate
+from iriai.classad.syntax_tree import ERROR, UNDEFINED, Result, holds, rank
 from iriai.classad.unparse import text_of
 from tests.classad.generated import ads, nodes
 

@@ -31,24 +31,9 @@ from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import ChargeRule
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.accounting.offpeak import OffpeakPublisher, OffpeakRule
+from iriai.protocol.messages import scheduling as said
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
 from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Timer, Wake
-from iriai.protocol.messages.scheduling import (
-    BetweenClusters,
-    Counted,
-    Decline,
-    Explain,
-    Explained,
-    Forward,
-    Idle,
-    Quiet,
-    Returned,
-    Summary,
-    ToBroker,
-    Want,
-    Wants,
-    Withdraw,
-)
 
 
 class SchedulingCycle:
@@ -107,7 +92,7 @@ class SchedulingCycle:
 
 MINUTE_S = 60.0
 """The resolution of attributes that give the time."""
-BrokerEvent = ToBroker | BetweenClusters | Wake | LinkDown | LinkUp
+BrokerEvent = said.ToBroker | said.BetweenClusters | Wake | LinkDown | LinkUp
 
 
 class Broker:
@@ -154,16 +139,16 @@ class Broker:
         """Whether nothing has changed since the last turn ended; what falls due has an alarm."""
         self._alarm = Timer(Part.BROKER)
         self._handlers: dict[type, Callable[[Any, Instant], bool | None]] = {
-            Idle: self._reports.receive,
-            Counted: self._reports.counted,
-            Want: self._requests.put,
-            Wants: self._requests.all_resent,
-            Withdraw: self._requests.withdraw,
-            Explain: self._explain,
-            Decline: self._pending.decline,
-            Summary: self.federation.receive,
-            Forward: self.federation.receive,
-            Returned: self.federation.receive,
+            said.Idle: self._reports.receive,
+            said.Counted: self._reports.counted,
+            said.Want: self._requests.put,
+            said.Wants: self._requests.all_resent,
+            said.Withdraw: self._requests.withdraw,
+            said.Explain: self._explain,
+            said.Decline: self._pending.decline,
+            said.Summary: self.federation.receive,
+            said.Forward: self.federation.receive,
+            said.Returned: self.federation.receive,
             Wake: self._wake,
             LinkDown: self._link_down,
         }
@@ -196,7 +181,7 @@ class Broker:
         sessions, now_s = self.sessions, now.steady_s
         offpeak = self.offpeak
         effects: list[Effect] = [
-            Send(machine, Part.NODE, Quiet(offpeak.is_offpeak))
+            Send(machine, Part.NODE, said.Quiet(offpeak.is_offpeak))
             for machine in offpeak.publish(self.state.machines, now_s)
         ]
         effects += sessions.receipts()
@@ -213,7 +198,7 @@ class Broker:
         effects += self._federate(now, is_complete=is_complete, has_passed=has_passed)
         for job in self._explain_requests:
             reasons = tuple(self.explain(job, now))
-            effects.append(Send(job.home, Part.HOME, Explained(job, reasons)))
+            effects.append(Send(job.home, Part.HOME, said.Explained(job, reasons)))
         self._explain_requests.clear()
         matches = self.state.matching.matches
         if matches is not None and matches.follows_clock:
@@ -266,7 +251,7 @@ class Broker:
             reasons = self._cycle.plan_driver.explain(job, reasons, now)
         return reasons + elsewhere
 
-    def never_runs(self, want: Want) -> list[Reason]:
+    def never_runs(self, want: said.Want) -> list[Reason]:
         """Return what no machine of this cluster will ever meet of such a job, by machine.
 
         Empty: one may.
@@ -293,7 +278,7 @@ class Broker:
 
     # --- messages --------------------------------------------------------------------------------
 
-    def _explain(self, explain: Explain, now: Instant) -> None:
+    def _explain(self, explain: said.Explain, now: Instant) -> None:
         self._explain_requests[explain.job] = None  # told after the pass of this turn
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:

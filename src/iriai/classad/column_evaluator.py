@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from iriai.classad import syntax_tree as tree
 from iriai.classad.ad_table import Texts, folded
 from iriai.classad.columns import (
     NUMBERS,
@@ -26,21 +27,6 @@ from iriai.classad.columns import (
     strict,
     undefined_column,
     without,
-)
-from iriai.classad.syntax_tree import (
-    UNDEFINED,
-    Absent,
-    Attribute,
-    Binary,
-    Call,
-    Chain,
-    Conditional,
-    Default,
-    Items,
-    Literal,
-    Node,
-    Result,
-    Unary,
 )
 from iriai.model.ad import Value
 
@@ -91,7 +77,7 @@ class ColumnEvaluator:
         self.doubtful: Bools | None = None
         """Rows whose answer is to be asked of `reference_evaluator`; None: none."""
 
-    def evaluate(self, node: Node) -> ColumnVector:
+    def evaluate(self, node: tree.Node) -> ColumnVector:
         """The column of an expression.
 
         Raises:
@@ -100,38 +86,38 @@ class ColumnEvaluator:
         with np.errstate(all="ignore"):
             return self._of(node)
 
-    def _of(self, node: Node) -> ColumnVector:
+    def _of(self, node: tree.Node) -> ColumnVector:
         match node:
-            case Literal(value):
+            case tree.Literal(value):
                 return constant(value)
-            case Attribute():
+            case tree.Attribute():
                 return self._attribute(node)
-            case Unary(operator, operand):
+            case tree.Unary(operator, operand):
                 return self._unary(operator, self._of(operand))
-            case Chain(operator, parts):
+            case tree.Chain(operator, parts):
                 join = conjunction if operator == "&&" else disjunction
                 found = self._of(parts[0])
                 for part in parts[1:]:
                     found = join(found, self._of(part))
                 return found
-            case Binary(operator, left, right):
+            case tree.Binary(operator, left, right):
                 return self._binary(operator, self._of(left), self._of(right))
-            case Conditional(condition, then, otherwise) | Call(
+            case tree.Conditional(condition, then, otherwise) | tree.Call(
                 "ifThenElse", (condition, then, otherwise)
             ):
                 return choice(self._of(condition), self._of(then), self._of(otherwise))
-            case Default(value, otherwise):
+            case tree.Default(value, otherwise):
                 return self._defaulted(self._of(value), otherwise)
-            case Call("isUndefined", (operand,)):
+            case tree.Call("isUndefined", (operand,)):
                 return _flags(self._of(operand).undefined)
-            case Call("isError", (operand,)):
+            case tree.Call("isError", (operand,)):
                 return _flags(self._of(operand).error)
-            case Call() | Items():
+            case tree.Call() | tree.Items():
                 raise NotCovered
 
     # --- attributes ------------------------------------------------------------------------------
 
-    def _attribute(self, attribute: Attribute) -> ColumnVector:
+    def _attribute(self, attribute: tree.Attribute) -> ColumnVector:
         key = attribute.key
         sides = [self._column, self._of_one] if self._rows_are_my else [self._of_one, self._column]
         if attribute.scope:
@@ -148,7 +134,7 @@ class ColumnEvaluator:
         value = self._one.get(key)
         return None if value is None else constant(value)
 
-    def _defaulted(self, value: ColumnVector, otherwise: Node) -> ColumnVector:
+    def _defaulted(self, value: ColumnVector, otherwise: tree.Node) -> ColumnVector:
         if value.undefined is None:
             return value
         return selected(value.undefined, self._of(otherwise), value)
@@ -274,11 +260,11 @@ class ColumnEvaluator:
             self.doubtful = either(self.doubtful, rows)
 
 
-def constant(value: Result) -> ColumnVector:
+def constant(value: tree.Result) -> ColumnVector:
     """The same in all rows."""
     match value:
-        case Absent():
-            return undefined_column() if value is UNDEFINED else error_column()
+        case tree.Absent():
+            return undefined_column() if value is tree.UNDEFINED else error_column()
         case bool():
             return ColumnVector(ValueType.BOOL, np.array([value]))
         case int():

@@ -9,22 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from iriai.classad import syntax_tree as tree
 from iriai.classad.functions import ALLOWED, PATTERNS, why_not
 from iriai.classad.lexer import Lexeme, syntax_problem, tokens
-from iriai.classad.syntax_tree import (
-    ERROR,
-    UNDEFINED,
-    Attribute,
-    Binary,
-    Call,
-    Chain,
-    Conditional,
-    Default,
-    Items,
-    Literal,
-    Node,
-    Unary,
-)
 from iriai.model.problem import UsageProblem
 
 DEPTH_MAX = 50
@@ -57,17 +44,17 @@ LEVEL_OF: Mapping[str, int] = {
 CHAINS = ("||", "&&")
 WORDS: Mapping[str, str] = {"is": "=?=", "isnt": "=!="}
 """Operators that are words."""
-_LITERALS: Mapping[str, Literal] = {
-    "true": Literal(True),
-    "false": Literal(False),
-    "undefined": Literal(UNDEFINED),
-    "error": Literal(ERROR),
+_LITERALS: Mapping[str, tree.Literal] = {
+    "true": tree.Literal(True),
+    "false": tree.Literal(False),
+    "undefined": tree.Literal(tree.UNDEFINED),
+    "error": tree.Literal(tree.ERROR),
 }
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
 
-def parse(text: str, *, patterns: bool = False) -> Node:
+def parse(text: str, *, patterns: bool = False) -> tree.Node:
     """The tree of `text`; with `patterns`, functions that look for them may be called.
 
     Raises:
@@ -86,7 +73,7 @@ class _Parser:
         self._token = next(self._tokens)
         self._depth = 0
 
-    def whole(self) -> Node:
+    def whole(self) -> tree.Node:
         node = self._expression()
         if self._token.kind != "end":
             raise self._unexpected("an operator")
@@ -94,17 +81,17 @@ class _Parser:
 
     # --- levels ----------------------------------------------------------------------------------
 
-    def _expression(self) -> Node:
+    def _expression(self) -> tree.Node:
         self._deeper(1)
         node = self._binary(0)
         if self._takes("?"):
             then = self._expression()
             self._must_take(":")
-            node = Conditional(node, then, self._expression())
+            node = tree.Conditional(node, then, self._expression())
         self._depth -= 1
         return node
 
-    def _binary(self, weakest: int) -> Node:
+    def _binary(self, weakest: int) -> tree.Node:
         """What operators of at least that level hold together."""
         node = self._unary()
         count = 0
@@ -117,39 +104,39 @@ class _Parser:
             else:
                 count += 1
                 self._deeper(1)
-                node = Binary(operator, node, right)
+                node = tree.Binary(operator, node, right)
         self._depth -= count
         return node
 
-    def _unary(self) -> Node:
+    def _unary(self) -> tree.Node:
         operator = self._token.text
         if self._token.kind == "operator" and operator in ("!", "-", "+", "~"):
             self._advance()
             self._deeper(1)
-            node = Unary(operator, self._unary())
+            node = tree.Unary(operator, self._unary())
             self._depth -= 1
             return node
         return self._defaulted()
 
-    def _defaulted(self) -> Node:
+    def _defaulted(self) -> tree.Node:
         """`?:` holds together more strongly than any other, which may surprise."""
         node = self._primary()
         count = 0
         while self._takes("?:"):
             count += 1
             self._deeper(1)
-            node = Default(node, self._primary())
+            node = tree.Default(node, self._primary())
         self._depth -= count
         return node
 
-    def _primary(self) -> Node:
+    def _primary(self) -> tree.Node:
         token = self._token
         if token.kind == "number":
             self._advance()
-            return Literal(self._number(token))
+            return tree.Literal(self._number(token))
         if token.kind == "text":
             self._advance()
-            return Literal(self._unescaped(token))
+            return tree.Literal(self._unescaped(token))
         if token.kind == "name":
             self._advance()
             return self._named(token)
@@ -158,10 +145,10 @@ class _Parser:
             self._must_take(")")
             return node
         if self._takes("{"):
-            return Items(self._listed("}"))
+            return tree.Items(self._listed("}"))
         raise self._unexpected("a value")
 
-    def _named(self, token: Lexeme) -> Node:
+    def _named(self, token: Lexeme) -> tree.Node:
         word = token.text.lower()
         if self._takes("("):
             return self._call(token)
@@ -175,7 +162,7 @@ class _Parser:
             raise self._wrong(token, f"'{token.text}' where a value belongs", "put a value before")
         return self._attribute("", token)
 
-    def _scoped(self, token: Lexeme) -> Node:
+    def _scoped(self, token: Lexeme) -> tree.Node:
         scope = token.text.upper()
         name = self._token
         if scope not in SCOPES:
@@ -185,21 +172,21 @@ class _Parser:
         self._advance()
         return self._attribute(scope, name)
 
-    def _attribute(self, scope: str, token: Lexeme) -> Attribute:
+    def _attribute(self, scope: str, token: Lexeme) -> tree.Attribute:
         if token.text.lower() in FORBIDDEN:
             what = f"{token.text}, which is an expression itself,"
             raise self._wrong(token, what, "write the expression itself instead")
-        return Attribute(scope, token.text)
+        return tree.Attribute(scope, token.text)
 
-    def _call(self, token: Lexeme) -> Node:
+    def _call(self, token: Lexeme) -> tree.Node:
         name = self._functions.get(token.text.lower())
         if name is None:
             hint = f"use one of: {', '.join(self._functions.values())}"
             raise self._wrong(token, why_not(token.text) + ",", hint)
-        return Call(name, self._listed(")"))
+        return tree.Call(name, self._listed(")"))
 
-    def _listed(self, end: str) -> tuple[Node, ...]:
-        found: list[Node] = []
+    def _listed(self, end: str) -> tuple[tree.Node, ...]:
+        found: list[tree.Node] = []
         if self._takes(end):
             return ()
         while True:
@@ -282,12 +269,12 @@ class _Parser:
         return syntax_problem(self._text, token.position, what, hint)
 
 
-def joined(operator: str, left: Node, right: Node) -> Chain:
+def joined(operator: str, left: tree.Node, right: tree.Node) -> tree.Chain:
     """One chain of both; `&&` and `||` may be grouped as one likes."""
-    parts: list[Node] = []
+    parts: list[tree.Node] = []
     for node in (left, right):
-        if isinstance(node, Chain) and node.operator == operator:
+        if isinstance(node, tree.Chain) and node.operator == operator:
             parts += node.parts
         else:
             parts.append(node)
-    return Chain(operator, tuple(parts))
+    return tree.Chain(operator, tuple(parts))

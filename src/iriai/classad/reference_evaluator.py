@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from math import isnan
 
 import classad2
 
@@ -37,15 +36,3 @@ def evaluate(
     if isinstance(found, classad2.Value):
         return UNDEFINED if found == classad2.Value.Undefined else ERROR
     return found if isinstance(found, bool | int | float | str) else ERROR
-
-
-def holds(result: Result) -> bool:
-    """Whether that counts as true: numbers do that are not 0."""
-    return isinstance(result, bool | int | float) and bool(result)
-
-
-def rank(result: Result) -> float:
-    """A rank as a number: what is none counts as 0."""
-    if not isinstance(result, bool | int | float):
-        return 0.0
-    return 0.0 if isnan(result) else float(result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from math import isnan
 
 from iriai.model.ad import Value
 
@@ -21,6 +22,18 @@ class Absent(Enum):
 UNDEFINED, ERROR = Absent.UNDEFINED, Absent.ERROR
 Result = Value | Absent
 """What an expression may come to, where lists are not asked for."""
+
+
+def holds(result: Result) -> bool:
+    """Whether that counts as true: numbers do that are not 0."""
+    return isinstance(result, bool | int | float) and bool(result)
+
+
+def rank(result: Result) -> float:
+    """A rank as a number: what is none counts as 0."""
+    if not isinstance(result, bool | int | float):
+        return 0.0
+    return 0.0 if isnan(result) else float(result)
 
 
 @dataclass(frozen=True, slots=True)

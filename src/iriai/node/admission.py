@@ -73,7 +73,8 @@ class RequirementsCheck:
     def _failing(
         self, rule: Rule, wanted: Constraint, my: Mapping[str, Value], target: Mapping[str, Value]
     ) -> Reason | None:
-        from iriai.classad.reference_evaluator import evaluate, holds
+        from iriai.classad.reference_evaluator import evaluate
+        from iriai.classad.syntax_tree import holds
 
         for clause in wanted.clauses():
             if not holds(evaluate(clause, my, target)):

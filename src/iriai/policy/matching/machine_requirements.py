@@ -10,7 +10,7 @@ import numpy as np
 from iriai.classad.ad_table import AdTable
 from iriai.classad.constraint import Constraint, condition
 from iriai.classad.expression import Expression
-from iriai.classad.query import ask
+from iriai.classad.query import Question
 from iriai.classad.volatile_attributes import CHANGING
 from iriai.model.ad import MachineAd, Value
 from iriai.policy.matching.job_requirements import Flags, Rows
@@ -164,13 +164,14 @@ class OwnerPolicies:
         *,
         is_whole: bool,
     ) -> Flags:
+        question = Question(clause.expression, self._table, job, mine, rows_are_my=True)
         if not is_whole:
-            return ask(clause.expression, self._table, job, mine, rows_are_my=True)
+            return question.holds()
         memory = self._said_now if clause.is_changing else self._results
         key = (policy.text, clause.expression.text, _seen(job, clause.keys))
         known = memory.get(key)
         if known is None:
-            known = ask(clause.expression, self._table, job, mine, rows_are_my=True)
+            known = question.holds()
             _remember(memory, key, known)
         return known
 

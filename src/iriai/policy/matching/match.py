@@ -15,7 +15,7 @@ import numpy as np
 from iriai.classad.ad_table import AdTable
 from iriai.classad.constraint import ALWAYS, Constraint, condition
 from iriai.classad.expression import Expression
-from iriai.classad.query import ask, ask_rank
+from iriai.classad.query import Question
 from iriai.classad.volatile_attributes import CLOCK, clock_attributes
 from iriai.model.ad import JOB_TYPE, MachineAd, Value, attributes_of
 from iriai.policy.matching.job_requirements import DemandKey, Flags, MatchRank, Ranks, Rows, rank_of
@@ -207,11 +207,12 @@ class Matches:
         count = self.rows if rows is None else len(rows)
         liked, likes = np.zeros(count), np.zeros(count)
         if rank is not None:
-            liked[:] = ask_rank(rank, self._table, job, rows, rows_are_my=False)
+            liked[:] = Question(rank, self._table, job, rows, rows_are_my=False).ranks()
         for policy, mine, places in self._owners.groups(RANK, rows):
             expression = rank_of(policy.text)
             if expression is not None:
-                likes[places] = ask_rank(expression, self._table, job, mine, rows_are_my=True)
+                question = Question(expression, self._table, job, mine, rows_are_my=True)
+                likes[places] = question.ranks()
         return liked, likes
 
     def clauses_failing(
@@ -219,19 +220,12 @@ class Matches:
     ) -> tuple[list[Expression], list[Expression]]:
         """The clauses that do not hold on a machine: the job's, and its owner's."""
         row = np.array([self._rows[machine]], np.intp)
-        owners = self.owner_of(machine)
-        return (
-            [
-                clause
-                for clause in wanted.clauses()
-                if not ask(clause, self._table, job, row, rows_are_my=False)[0]
-            ],
-            [
-                clause
-                for clause in owners.clauses()
-                if not ask(clause, self._table, job, row, rows_are_my=True)[0]
-            ],
+        owners = (
+            each
+            for each in self.owner_of(machine).clauses()
+            if not self._holds(each, job, row, is_owners=True)[0]
         )
+        return [each for each in wanted.clauses() if not self._holds(each, job, row)[0]], [*owners]
 
     def owner_of(self, machine: str) -> Constraint:
         """What a machine's owner requires."""
@@ -239,7 +233,7 @@ class Matches:
 
     def holding(self, clause: Expression, job: Mapping[str, Value]) -> Flags:
         """By row, whether a clause of a job holds."""
-        return self._there(None) & ask(clause, self._table, job, None, rows_are_my=False)
+        return self._there(None) & self._holds(clause, job, None)
 
     def ad(self, machine: str) -> Mapping[str, Value]:
         """What is known of a machine, names in small letters."""
@@ -253,9 +247,18 @@ class Matches:
     def _job_side(
         self, half: Expression | None, job: Mapping[str, Value], rows: Rows | None
     ) -> Flags:
-        if half is None:
-            return np.ones(1, np.bool_)
-        return ask(half, self._table, job, rows, rows_are_my=False)
+        return np.ones(1, np.bool_) if half is None else self._holds(half, job, rows)
+
+    def _holds(
+        self,
+        expression: Expression,
+        job: Mapping[str, Value],
+        rows: Rows | None,
+        *,
+        is_owners: bool = False,
+    ) -> Flags:
+        """By row, whether an expression of a job, or of the machine's owner, holds."""
+        return Question(expression, self._table, job, rows, rows_are_my=is_owners).holds()
 
 
 class Demand:
