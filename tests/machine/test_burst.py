@@ -4,7 +4,7 @@ from collections import Counter
 
 from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import DecayedUsage
+from iriai.policy.accounting.decay import DecayedCounter
 from tests.support.virtual import WALL_S, VirtualMachine
 
 OTHERS = ("ann", "ben", "cleo")
@@ -13,7 +13,7 @@ OTHERS = ("ann", "ben", "cleo")
 def room_of_64(tasks_of_others):
     """64 free cpus; a newcomer with 1,000 tasks beside three who have used a lot."""
     machine = VirtualMachine(64)
-    usage = DecayedUsage(machine.configuration.order.half_life_s).charged(1e6, WALL_S)
+    usage = DecayedCounter(machine.configuration.order.half_life_s).charged(1e6, 0.0, WALL_S)
     for user in OTHERS:
         row = LedgerRow(Account("lab", user), usage.counter, usage.epoch_wall_s, 100, 8 * 100.0)
         machine.store.write([row])

@@ -5,14 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.config.sections import OrderSection
+from iriai.model.ids import Account
 from iriai.model.resources import Resources
-from iriai.policy.accounting.decay import ChargeRule, DecayedUsage, charge
+from iriai.policy.accounting.decay import ChargeRule, DecayedCounter, charge
+from iriai.policy.accounting.runtime_estimates import RunTimes
 
 WEEK_S = 604_800.0
 NOW_S = 1_700_000_000.0
 """Some day in 2023, in the middle of a week since 1970."""
 PLAIN = ChargeRule(idle_weight=1, gpu_weight=0, memory_weight=0, offpeak_factor=0.5)
 TWO_CPUS = Resources(cpus=2)
+ANN = Account("lab", "ann")
 
 
 def test_a_claimed_cpu_costs_its_time_even_when_it_idles():
@@ -58,39 +61,39 @@ def test_the_rule_is_what_the_configuration_states():
 
 
 def test_use_halves_with_each_half_life():
-    usage = DecayedUsage(WEEK_S).charged(100, NOW_S)
+    usage = DecayedCounter(WEEK_S).charged(100, 0.0, NOW_S)
     assert usage.at(NOW_S) == pytest.approx(100)
     assert usage.at(NOW_S + WEEK_S) == pytest.approx(50)
     assert usage.at(NOW_S + 3 * WEEK_S) == pytest.approx(12.5)
 
 
 def test_a_counter_lasts_for_centuries_and_a_short_half_life():
-    usage = DecayedUsage(1.0)
+    usage = DecayedCounter(1.0)
     for second in range(3_000):
-        usage = usage.charged(1.0, NOW_S + second)
+        usage = usage.charged(1.0, 0.0, NOW_S + second)
     assert usage.at(NOW_S + 2_999) == pytest.approx(2)
     century_s = 100 * 366 * 86400.0
-    later = usage.charged(7.0, NOW_S + century_s)
+    later = usage.charged(7.0, 0.0, NOW_S + century_s)
     assert later.at(NOW_S + century_s) == pytest.approx(7)
     assert usage.at(NOW_S + century_s) == 0
 
 
 def test_after_a_clock_was_set_back_charges_still_count_in_full():
-    ahead = DecayedUsage(WEEK_S).charged(100, NOW_S + 52 * WEEK_S)
+    ahead = DecayedCounter(WEEK_S).charged(100, 0.0, NOW_S + 52 * WEEK_S)
     assert ahead.at(NOW_S) <= 200
     before_s = ahead.at(NOW_S)
-    assert ahead.charged(30, NOW_S).at(NOW_S) == pytest.approx(before_s + 30)
+    assert ahead.charged(30, 0.0, NOW_S).at(NOW_S) == pytest.approx(before_s + 30)
 
 
 def test_a_stored_counter_is_restored_as_it_was():
-    usage = DecayedUsage(WEEK_S).charged(100, NOW_S)
-    assert DecayedUsage.restored(WEEK_S, usage.counter, usage.epoch_wall_s) == usage
+    usage = DecayedCounter(WEEK_S).charged(100, 0.0, NOW_S)
+    assert DecayedCounter.restored(WEEK_S, usage.row(ANN, RunTimes())) == usage
 
 
 @pytest.mark.parametrize("other_half_life_s", [3600.0, 500_000.0, 2 * WEEK_S, 1e9])
 def test_a_new_half_life_keeps_the_order_of_magnitude(other_half_life_s):
-    usage = DecayedUsage(WEEK_S).charged(100, NOW_S)
-    restored = DecayedUsage.restored(other_half_life_s, usage.counter, usage.epoch_wall_s)
+    usage = DecayedCounter(WEEK_S).charged(100, 0.0, NOW_S)
+    restored = DecayedCounter.restored(other_half_life_s, usage.row(ANN, RunTimes()))
     assert restored.at(usage.epoch_wall_s) == pytest.approx(usage.at(usage.epoch_wall_s))
     assert restored.at(NOW_S) <= 2 * 100
 
@@ -98,18 +101,18 @@ def test_a_new_half_life_keeps_the_order_of_magnitude(other_half_life_s):
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
 def test_a_counter_never_falls(wrong):
     with pytest.raises(ValueError, match="charge"):
-        DecayedUsage(WEEK_S).charged(wrong, NOW_S)
+        DecayedCounter(WEEK_S).charged(wrong, 0.0, NOW_S)
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_half_life_is_more_than_nothing(wrong):
     with pytest.raises(ValueError, match="half_life_s"):
-        DecayedUsage(wrong)
+        DecayedCounter(wrong)
 
 
 def test_counters_of_two_half_lives_are_not_merged():
     with pytest.raises(ValueError, match="differ"):
-        DecayedUsage(1.0).merged(DecayedUsage(2.0))
+        DecayedCounter(1.0).merged(DecayedCounter(2.0))
 
 
 charges = st.floats(0, 1e9)
@@ -119,9 +122,9 @@ half_lives = st.sampled_from([1.0, 60.0, 86400.0, WEEK_S, 1e10])
 
 
 def counted(half_life_s, history):
-    usage = DecayedUsage(half_life_s)
+    usage = DecayedCounter(half_life_s)
     for charge_s, wall_s in history:
-        usage = usage.charged(charge_s, wall_s)
+        usage = usage.charged(charge_s, charge_s / 4, wall_s)
     return usage
 
 
@@ -136,7 +139,7 @@ def test_merging_is_idempotent_commutative_and_associative(half_life_s, first, s
 @given(half_lives, histories, charges, moments)
 def test_a_later_copy_wins_against_its_past(half_life_s, history, charge_s, wall_s):
     past = counted(half_life_s, history)
-    later = past.charged(charge_s, wall_s)
+    later = past.charged(charge_s, 0.0, wall_s)
     assert later.merged(past) == later == past.merged(later)
     assert later.epoch >= past.epoch
 
@@ -152,7 +155,7 @@ def test_usage_only_decays_while_nothing_is_charged(half_life_s, history, first_
 def test_a_charge_adds_itself(half_life_s, history, charge_s, wall_s):
     usage = counted(half_life_s, history)
     expected = usage.at(wall_s) + charge_s
-    assert usage.charged(charge_s, wall_s).at(wall_s) == pytest.approx(
+    assert usage.charged(charge_s, 0.0, wall_s).at(wall_s) == pytest.approx(
         expected, rel=1e-9, abs=1e-12
     )
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Decay, DecayedUsage
+from iriai.policy.accounting.decay import Decay, DecayedCounter
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.policy.accounting.sliding_window import WindowDecay
 from iriai.protocol.directory.validation import BODY_BYTES_MAX
@@ -39,7 +39,7 @@ def at(wall_s: float = WALL_S) -> Instant:
 
 def row(charge_s: float, wall_s: float = WALL_S, account: Account = ANN) -> LedgerRow:
     """A counter with one charge."""
-    usage = DecayedUsage(HALF_LIFE_S).charged(charge_s, wall_s)
+    usage = DecayedCounter(HALF_LIFE_S).charged(charge_s, 0.0, wall_s)
     return LedgerRow(account, usage.counter, usage.epoch_wall_s, 1, charge_s)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Decay, DecayedUsage
+from iriai.policy.accounting.decay import Decay, DecayedCounter
 from iriai.protocol.directory.directory import (
     ENTRIES_BYTES_MAX,
     MESSAGES_A_PERIOD_MAX,
@@ -231,7 +231,7 @@ def test_usage_is_known_to_all_and_outlives_the_machine_that_counted():
     world = joined(6)
     ann = Account("lab", "ann")
     wall_s = now(world).wall_s
-    usage = DecayedUsage(604_800.0).charged(3600.0, wall_s)
+    usage = DecayedCounter(604_800.0).charged(3600.0, 0.0, wall_s)
     row = LedgerRow(ann, usage.counter, usage.epoch_wall_s, 1, 3600.0)
     batch = LedgerBatch(0, wall_s, (BatchRow.of(row),))
     publish(world, "m2", EntryKind.LEDGER, batch_body(batch))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -81,105 +81,6 @@ def charge(
     return work_s * speed * urgency * (rule.offpeak_factor if is_offpeak else 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class DecayedUsage:
-    """A forward-decay counter: charges weigh half as much after each half-life.
-
-    Instead of shrinking what it holds, it enlarges what is added: a charge w at time t adds
-    `w * 2^(t / half-life)`, reading at `now` multiplies by `2^(-now / half-life)` (Cormode,
-    Shkapenyuk, Srivastava, Xu: Forward Decay, ICDE 2009). So the counter only grows, and of two
-    copies the larger is the later. To keep doubles small, time counts from an epoch, the last
-    whole number of half-lives since 1970; a charge in a later epoch first halves the counter once
-    for each epoch between, which is exact in binary.
-
-    A counter is compared, merged and added to only under one half-life.
-    """
-
-    half_life_s: float
-    epoch: int = 0
-    counter: float = 0.0
-    """Decayed charge as of the epoch, in seconds; it only grows within an epoch."""
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.half_life_s) and self.half_life_s > 0):
-            raise ValueError(f"half_life_s is {self.half_life_s}; it must be more than 0")
-        if not 0.0 <= self.counter < math.inf:
-            raise ValueError(f"counter is {self.counter}; it must be finite and not below 0")
-
-    @staticmethod
-    def restored(half_life_s: float, counter: float, epoch_wall_s: float) -> DecayedUsage:
-        """A stored counter; where the half-life has changed since, it goes on with the new one.
-
-        The counter is then read as use made when its epoch began, so no more than one old
-        half-life too early.
-        """
-        epochs = epoch_wall_s / half_life_s
-        epoch = round(epochs)
-        if epoch * half_life_s != epoch_wall_s:
-            epoch = math.floor(epochs)
-            counter *= math.exp2(epochs - epoch)
-        return DecayedUsage(half_life_s, epoch, counter)
-
-    @property
-    def epoch_wall_s(self) -> float:
-        """Return when the epoch began, in seconds since 1970."""
-        return self.epoch * self.half_life_s
-
-    def charged(self, charge_s: float, wall_s: float) -> DecayedUsage:
-        """Return usage with a charge at `wall_s`; a time before the epoch counts as its begin.
-
-        Raises:
-            ValueError: the charge is negative or not finite; a counter never falls.
-        """
-        if not (math.isfinite(charge_s) and charge_s >= 0):
-            raise ValueError(f"charge of {charge_s} s")
-        epoch = max(self.epoch, math.floor(wall_s / self.half_life_s))
-        enlarged_s = charge_s * math.exp2(self._half_lives_since(epoch, wall_s))
-        counter = self._in_epoch(epoch).counter + enlarged_s
-        return DecayedUsage(self.half_life_s, epoch, counter)
-
-    def at(self, wall_s: float) -> float:
-        """Return decayed usage in charged seconds at `wall_s`, or at the epoch if that is later."""
-        return self.counter * math.exp2(-self._half_lives_since(self.epoch, wall_s))
-
-    def merged(self, other: DecayedUsage) -> DecayedUsage:
-        """Return the later of two copies of one counter, which is the larger.
-
-        Raises:
-            ValueError: the half-lives differ.
-        """
-        if self.half_life_s != other.half_life_s:
-            raise ValueError(f"half-lives {self.half_life_s} and {other.half_life_s} s differ")
-        epoch = max(self.epoch, other.epoch)
-        mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
-        return mine if mine.counter >= theirs.counter else theirs
-
-    def plus(self, other: DecayedUsage) -> DecayedUsage:
-        """Return the sum of two counters of one half-life."""
-        epoch = max(self.epoch, other.epoch)
-        mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
-        return DecayedUsage(self.half_life_s, epoch, mine.counter + theirs.counter)
-
-    def beyond(self, other: DecayedUsage) -> DecayedUsage:
-        """Return the excess over another counter of one half-life; 0 where that is larger."""
-        epoch = max(self.epoch, other.epoch)
-        mine, theirs = self._in_epoch(epoch), other._in_epoch(epoch)
-        left = max(0.0, mine.counter - theirs.counter)
-        return DecayedUsage(self.half_life_s, epoch, left)
-
-    def _half_lives_since(self, epoch: int, wall_s: float) -> float:
-        # A clock set back must neither multiply what was charged nor make new charges worthless:
-        # until it has caught up with the epoch, charges add up in full and nothing decays.
-        return max(0.0, wall_s / self.half_life_s - epoch)
-
-    def _in_epoch(self, epoch: int) -> DecayedUsage:
-        """The same usage as of a later epoch; an earlier one leaves it as it is."""
-        if epoch <= self.epoch:
-            return self
-        counter = math.ldexp(self.counter, self.epoch - epoch)
-        return DecayedUsage(self.half_life_s, epoch, counter if counter >= NEGLIGIBLE_S else 0.0)
-
-
 Key_contra = TypeVar("Key_contra", bound=Hashable, contravariant=True)
 
 
@@ -223,67 +124,127 @@ class UseSum(Protocol[Key_contra]):
 
 @dataclass(frozen=True, slots=True)
 class DecayedCounter:
-    """Charges, and the part of them for urgency, both halved with each half-life."""
+    """A forward-decay counter: charges weigh half as much after each half-life. A `Counter`.
 
-    usage: DecayedUsage
-    advance: DecayedUsage
+    Instead of shrinking what it holds, it enlarges what is added: a charge w at time t adds
+    `w * 2^(t / half-life)`, reading at `now` multiplies by `2^(-now / half-life)` (Cormode,
+    Shkapenyuk, Srivastava, Xu: Forward Decay, ICDE 2009). So the counter only grows, and of two
+    copies the larger is the later. To keep doubles small, time counts from an epoch, the last
+    whole number of half-lives since 1970; a charge in a later epoch first halves the counter once
+    for each epoch between, which is exact in binary.
+
+    A counter is compared, merged and added to only under one half-life.
+    """
+
+    half_life_s: float
+    epoch: int = 0
+    counter: float = 0.0
+    """Decayed charge as of the epoch, in seconds; it only grows within an epoch."""
+    advance: float = 0.0
+    """The part of it that was paid for urgency."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.half_life_s) and self.half_life_s > 0):
+            raise ValueError(f"half_life_s is {self.half_life_s}; it must be more than 0")
+        if not (0.0 <= self.counter < math.inf and 0.0 <= self.advance < math.inf):
+            words = f"counter is {self.counter}, {self.advance} of it for urgency"
+            raise ValueError(f"{words}; both must be finite and not below 0")
 
     @staticmethod
     def restored(half_life_s: float, row: LedgerRow) -> DecayedCounter:
         """A stored counter; where the rule has changed since, it goes on with the new one.
 
-        Buckets of a window are read as use made when they began.
+        The counter is then read as use made when its epoch began, so no more than one old
+        half-life too early, and buckets of a window as use made when they began.
         """
-        counter = DecayedCounter(
-            DecayedUsage.restored(half_life_s, row.counter, row.epoch_wall_s),
-            DecayedUsage.restored(half_life_s, row.advance, row.epoch_wall_s),
-        )
+        epochs = row.epoch_wall_s / half_life_s
+        epoch, enlarged = round(epochs), 1.0
+        if epoch * half_life_s != row.epoch_wall_s:
+            epoch = math.floor(epochs)
+            enlarged = math.exp2(epochs - epoch)
+        counter = DecayedCounter(half_life_s, epoch, row.counter * enlarged, row.advance * enlarged)
         for number, charge_s, advance_s in row.buckets:
             counter = counter.charged(charge_s, advance_s, number * row.bucket_s)
         return counter
 
+    @property
+    def epoch_wall_s(self) -> float:
+        """Return when the epoch began, in seconds since 1970."""
+        return self.epoch * self.half_life_s
+
     def charged(self, charge_s: float, advance_s: float, wall_s: float) -> DecayedCounter:
-        """See `Counter`."""
-        usage = self.usage.charged(charge_s, wall_s)
-        advance = self.advance
-        if advance_s or advance.counter:
-            advance = advance.charged(advance_s, max(wall_s, usage.epoch_wall_s))
-        return DecayedCounter(usage, advance)
+        """See `Counter`; a time before the epoch counts as its begin.
+
+        Raises:
+            ValueError: the charge is negative or not finite; a counter never falls.
+        """
+        if not (math.isfinite(charge_s + advance_s) and charge_s >= 0 and advance_s >= 0):
+            raise ValueError(f"charge of {charge_s} s, {advance_s} s of it for urgency")
+        epoch = max(self.epoch, math.floor(wall_s / self.half_life_s))
+        enlarged = math.exp2(self._half_lives_since(epoch, wall_s))
+        counter, advance = self._in_epoch(epoch)
+        return DecayedCounter(
+            self.half_life_s, epoch, counter + charge_s * enlarged, advance + advance_s * enlarged
+        )
 
     def at(self, wall_s: float) -> float:
-        """See `Counter`."""
-        return self.usage.at(wall_s)
+        """Return decayed usage in charged seconds at `wall_s`, or at the epoch if that is later."""
+        return self.counter * math.exp2(-self._half_lives_since(self.epoch, wall_s))
 
     def advance_at(self, wall_s: float) -> float:
         """See `Counter`."""
-        return self.advance.at(wall_s)
+        return self.advance * math.exp2(-self._half_lives_since(self.epoch, wall_s))
 
     def merged(self, other: DecayedCounter) -> DecayedCounter:
-        """See `Counter`."""
-        usage = self.usage.merged(other.usage)
-        return DecayedCounter(usage, self.advance.merged(other.advance))
+        """Return the later of two copies of one counter, which is the larger.
+
+        Raises:
+            ValueError: the half-lives differ.
+        """
+        if self.half_life_s != other.half_life_s:
+            raise ValueError(f"half-lives {self.half_life_s} and {other.half_life_s} s differ")
+        return self._combined(other, max)
 
     def plus(self, other: DecayedCounter) -> DecayedCounter:
-        """See `Counter`."""
-        return DecayedCounter(self.usage.plus(other.usage), self.advance.plus(other.advance))
+        """Return the sum of two counters of one half-life."""
+        return self._combined(other, float.__add__)
 
     def beyond(self, other: DecayedCounter) -> DecayedCounter:
-        """See `Counter`."""
-        return DecayedCounter(self.usage.beyond(other.usage), self.advance.beyond(other.advance))
+        """Return the excess over another counter of one half-life; 0 where that is larger."""
+        return self._combined(other, lambda mine, theirs: max(0.0, mine - theirs))
 
     def row(self, account: Account, times: RunTimes) -> LedgerRow:
         """See `Counter`."""
-        usage, advance = self.usage, self.advance
         return LedgerRow(
-            account, usage.counter, usage.epoch_wall_s, times.runs, times.run_s, advance.counter
+            account, self.counter, self.epoch_wall_s, times.runs, times.run_s, self.advance
         )
+
+    def _combined(
+        self, other: DecayedCounter, combine: Callable[[float, float], float]
+    ) -> DecayedCounter:
+        epoch = max(self.epoch, other.epoch)
+        amounts = map(combine, self._in_epoch(epoch), other._in_epoch(epoch))
+        return DecayedCounter(self.half_life_s, epoch, *amounts)
+
+    def _half_lives_since(self, epoch: int, wall_s: float) -> float:
+        # A clock set back must neither multiply what was charged nor make new charges worthless:
+        # until it has caught up with the epoch, charges add up in full and nothing decays.
+        return max(0.0, wall_s / self.half_life_s - epoch)
+
+    def _in_epoch(self, epoch: int) -> tuple[float, float]:
+        """The counter and its advance as of this epoch or a later one."""
+        if epoch == self.epoch:
+            return self.counter, self.advance
+        later = (math.ldexp(each, self.epoch - epoch) for each in (self.counter, self.advance))
+        counter, advance = (each if each >= NEGLIGIBLE_S else 0.0 for each in later)
+        return counter, advance
 
 
 class DecayedSum(Generic[Key]):
     """The usage in many counters with a half-life, read without a loop over them. A `UseSum`.
 
     Counters of one epoch decay alike, so their sum does. What is later than the epoch of the last
-    reading counts in full, as `DecayedUsage.at` has it.
+    reading counts in full, as `DecayedCounter.at` has it.
     """
 
     __slots__ = ("_counters", "_epoch", "_half_life_s", "_total")
@@ -291,13 +252,13 @@ class DecayedSum(Generic[Key]):
     def __init__(self, half_life_s: float) -> None:
         self._half_life_s = half_life_s
         self._epoch = 0
-        self._counters: dict[Key, DecayedUsage] = {}
+        self._counters: dict[Key, DecayedCounter] = {}
         self._total = 0.0
         """Of all, as of the epoch."""
 
     def merge(self, key: Key, row: LedgerRow) -> None:
         """See `UseSum`."""
-        usage = DecayedCounter.restored(self._half_life_s, row).usage
+        usage = DecayedCounter.restored(self._half_life_s, row)
         known = self._counters.get(key)
         if known is not None:
             self._total -= self._in_epoch(known)
@@ -324,7 +285,7 @@ class DecayedSum(Generic[Key]):
                 self._total += self._in_epoch(usage)
         return max(0.0, self._total) * math.exp2(-max(0.0, half_lives - self._epoch))
 
-    def _in_epoch(self, usage: DecayedUsage) -> float:
+    def _in_epoch(self, usage: DecayedCounter) -> float:
         return math.ldexp(usage.counter, min(0, usage.epoch - self._epoch))
 
 
@@ -352,7 +313,7 @@ class Decay:
 
     def counter(self) -> Counter:
         """Return an empty counter."""
-        return DecayedCounter(DecayedUsage(self.half_life_s), DecayedUsage(self.half_life_s))
+        return DecayedCounter(self.half_life_s)
 
     def restored(self, row: LedgerRow) -> Counter:
         """Return the counter of a stored or published row."""
