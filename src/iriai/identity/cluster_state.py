@@ -11,7 +11,6 @@ from iriai.identity.certificates.certificate import read_certificate
 from iriai.identity.certificates.machine_identity import MachineIdentity
 from iriai.identity.documents.cluster_document import (
     CONFLICTS_KEPT_MAX,
-    Acceptance,
     ClusterDocument,
     ClusterDocuments,
     read_cluster_document,
@@ -134,7 +133,7 @@ class ClusterState:
             return self._receive_roster(read_roster(raw, self.identity.authority))
         document = read_cluster_document(raw, self.identity.authority)
         self.trust.check_operator(document.operator, document.key)
-        if self.documents.receive(document) is not Acceptance.TAKEN:
+        if not self.documents.receive(document):
             return False
         self.files.keep_document(document)
         return True

@@ -61,11 +61,6 @@ class AddressBook:
             del self._dead[name]
             self._reached.pop(name, None)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no other machine is known."""
-        return not self._members.keys() - {self._name}
-
     def is_member(self, machine: str) -> bool:
         """Whether a machine is a member, as far as known here."""
         return machine in self._members

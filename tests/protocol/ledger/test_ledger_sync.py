@@ -10,6 +10,7 @@ from iriai.protocol.ledger.ledger import LISTEN_S
 from iriai.protocol.ledger.ledger_sync import PUBLISH_S, SITE_PUBLISHES_S, LedgerSync
 from iriai.protocol.messages.effects import UsageForgotten
 from iriai.protocol.messages.entries import Carried, Entry, EntryKind
+from tests.protocol.ledger_use import use_of
 
 FADING = Decay(604_800.0)
 WALL_S = 1_800_000_000.0
@@ -63,7 +64,7 @@ def test_a_machine_whose_disk_was_replaced_counts_on_from_what_others_hold():
     assert body is not None
     other = LedgerSync("m2", FADING, (), at(0.0))
     other.learned([entry("m1", body)], at(LISTEN_S))
-    assert other.ledger.usage(WALL_S).get(ANN, 0.0) > 506.0
+    assert use_of(other.ledger, WALL_S).get(ANN, 0.0) > 506.0
 
 
 def test_what_was_published_long_ago_is_of_a_right_clock_all_the_same():
@@ -87,5 +88,5 @@ def test_what_is_over_its_lifetime_is_forgotten_but_for_what_is_counted_here():
     news = LedgerSync("m2", FADING, (), at(0.0))
     news.learned([entry("m1", published(5.0))], at(LISTEN_S))
     assert news.forgotten("m1") == [UsageForgotten("m1")]
-    assert news.ledger.usage(WALL_S).get(ANN, 0.0) == 0.0
+    assert use_of(news.ledger, WALL_S).get(ANN, 0.0) == 0.0
     assert news.forgotten("m2") == []

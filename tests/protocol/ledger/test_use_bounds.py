@@ -23,6 +23,7 @@ from iriai.protocol.ledger.use_bounds import (
     UseBounds,
     rate_of,
 )
+from tests.protocol.ledger_use import use_of
 
 WALL_S = 1.8e9
 FADING, WINDOW = Decay(604_800.0), WindowDecay(604_800.0, 3200.0)
@@ -119,7 +120,7 @@ def test_a_batch_beyond_the_size_of_its_machine_counts_for_nothing():
     lie = LedgerBatch(0, WALL_S, (BatchRow.of(row(1e12, BOB)), BatchRow.of(row(1.0))), CPUS)
     taken = ledger.merge_entry("oni", batch_body(lie), 0.0, at())
     assert (taken.code, taken.rows) == ("use-beyond-size", ())
-    assert not ledger.usage(WALL_S)
+    assert not use_of(ledger, WALL_S)
 
 
 def test_a_batch_may_not_say_that_its_machine_is_larger_than_any_is():

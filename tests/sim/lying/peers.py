@@ -52,6 +52,7 @@ from iriai.sim.world.keyed_signatures import KeyedSigner, signed_document
 from iriai.sim.world.rng import Rng
 from iriai.wire.inquiries import encode_response
 from iriai.wire.machines import MatchTable
+from tests.protocol.ledger_use import use_of
 from tests.sim.lying.lies import altered
 from tests.sim.lying.told_parts import ToldParts
 from tests.sim.peer_world import PeerWorld, Ways
@@ -226,7 +227,7 @@ class _World:
             suspicions = sum(m.state is MemberState.SUSPECT for m in machine.changes)
             assert suspicions <= SUSPICIONS_MAX, f"{name} suspected others {suspicions} times"
             self._told[name].check(machine, [*self.honest, GONE], self._documents)
-            used_s = sum(machine.member.ledger.ledger.usage(now.wall_s).values())
+            used_s = sum(use_of(machine.member.ledger.ledger, now.wall_s).values())
             honest_s = HONEST_CPUS * now_s * len(self.peers.machines)
             assert used_s <= MOST_S + honest_s, f"{name} believes that {used_s:.0f} s were used"
             for notice in machine.notices:

@@ -25,6 +25,7 @@ from iriai.protocol.messages.gossip import Detail, Entries, Offer, Outline, Want
 from iriai.protocol.messages.members import MemberState
 from iriai.protocol.misbehaviour import PERIODS
 from iriai.sim.world.keyed_signatures import KeyedSigner, signed_document
+from tests.protocol.ledger_use import use_of
 from tests.sim.peer_stories import MEANWHILE_S, codes, have_one_table, joined
 from tests.sim.peer_world import PeerWorld, Ways
 
@@ -247,7 +248,7 @@ def test_usage_is_known_to_all_and_outlives_the_machine_that_counted():
     for entry in peers.entries(EntryKind.LEDGER):
         age_s = peers.table.carried(entry.key, now(world)).age_s
         assert ledger.merge_entry(entry.machine, entry.body, age_s, now(world)).code == ""
-    assert ledger.usage(wall_s).get(ann, 0.0) == pytest.approx(3600.0)
+    assert use_of(ledger, wall_s).get(ann, 0.0) == pytest.approx(3600.0)
 
 
 @given(

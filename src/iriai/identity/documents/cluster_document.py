@@ -8,7 +8,6 @@ docs/spec/004-identity.md, section 7.
 from __future__ import annotations
 
 import hashlib
-from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
@@ -48,17 +47,6 @@ class ClusterDocument(NamedTuple):
     def words(self) -> str:
         """Return its description in messages and as the source of a value."""
         return f"cluster document {self.number}"
-
-
-class Acceptance(StrEnum):
-    """The result of a received document."""
-
-    TAKEN = "taken"
-    KNOWN = "known"
-    """It is in force already."""
-    OLDER = "older"
-    LOST = "lost"
-    """Another of the same number is in force, with a smaller digest."""
 
 
 def document_body(number: int, made_wall_s: float, text: str) -> bytes:
@@ -108,36 +96,27 @@ class ClusterDocuments:
         self.conflicts: list[str] = []
         """Conflicts of documents, described for people, the newest last."""
 
-    @property
-    def number(self) -> int:
-        """The number of the document in force; 0 if there is none."""
-        return self.held.number if self.held else 0
-
-    def receive(self, document: ClusterDocument) -> Acceptance:
-        """Apply a received document."""
+    def receive(self, document: ClusterDocument) -> bool:
+        """Apply a received document; return whether it is in force from now on."""
         held = self.held
         if held is None or document.number > held.number:
             self.held = document
             self.conflicts = []  # whoever made this one has settled them
-            return Acceptance.TAKEN
-        if document.number < held.number:
-            return Acceptance.OLDER
-        if document.digest == held.digest:
-            return Acceptance.KNOWN
-        winner = document if wins(document, held) else held
+            return True
+        if document.number < held.number or document.digest == held.digest:
+            return False
+        self.held = winner = document if wins(document, held) else held
         self._report(document, held, winner)
-        self.held = winner
-        return Acceptance.TAKEN if winner is document else Acceptance.LOST
+        return winner is document
 
     def _report(
         self, document: ClusterDocument, held: ClusterDocument, winner: ClusterDocument
     ) -> None:
-        words = (
+        self.report(
             f"two documents have the number {held.number}: one of {held.operator} "
             f"({held.digest[:12]}), one of {document.operator} ({document.digest[:12]}); that of "
             f"{winner.operator} is in force, by the smaller digest"
         )
-        self.report(words)
 
     def report(self, words: str) -> None:
         """Remember a conflict of documents."""

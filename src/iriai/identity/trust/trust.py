@@ -59,11 +59,6 @@ class Trust:
         """Public keys of the operators by the roster in force; empty if none is known."""
 
     @property
-    def cluster_id(self) -> str:
-        """The id of the trusted cluster."""
-        return self.authority.subject.cluster_id
-
-    @property
     def ejections(self) -> list[SignedEjection]:
         """All ejections, by name."""
         return self._ejections.rows()

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import NamedTuple
 
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
+from iriai.protocol.messages.effects import PeerBlocked
 from iriai.protocol.messages.entries import Entry, EntryKind
 
 CHECKED = Rate(per_s=400.0, burst=8_000.0)
@@ -35,13 +35,6 @@ WRONG_KEPT_MAX = 4096
 """Wrong entries whose digests are kept."""
 
 
-class BlockedSender(NamedTuple):
-    """A peer whose messages are to be ignored, and why."""
-
-    machine: str
-    words: str
-
-
 class Checks:
     """Limits on signature checks. A peer without a name is this machine itself, without limit."""
 
@@ -50,7 +43,7 @@ class Checks:
         self._wrong: TokenBuckets[str] = TokenBuckets(WRONG)
         self._known: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
         self._until_s: dict[str, float] = {}
-        self._blocked: list[BlockedSender] = []
+        self._blocked: list[PeerBlocked] = []
 
     def may_check(self, sender: str, now_s: float, signatures: int = 1) -> bool:
         """Return whether so many signatures of `sender` may be checked now, and count them."""
@@ -84,9 +77,9 @@ class Checks:
         self._until_s = {who: s for who, s in self._until_s.items() if s > now_s}
         self._until_s[sender] = now_s + BLOCKED_S
         words = f"it sent more than {WRONG.burst:.0f} wrong signatures"
-        self._blocked.append(BlockedSender(sender, words))
+        self._blocked.append(PeerBlocked(sender, words, BLOCKED_S))
 
-    def drain_blocked(self) -> list[BlockedSender]:
+    def drain_blocked(self) -> list[PeerBlocked]:
         """Return the peers blocked since the last call."""
         blocked, self._blocked = self._blocked, []
         return blocked

@@ -163,7 +163,8 @@ class Publisher:
         own.is_due = False
         own.published_s = now.steady_s
         held = self._table.get(EntryKey(self.name, kind))
-        if held is not None and held.stamp > (self.incarnation, self._version):
+        last = (self.incarnation, self._version)
+        if held is not None and (held.incarnation, held.version) > last:
             self.incarnation = held.incarnation + 1  # of an earlier life, and later than this one
         if kind is EntryKind.MEMBER:
             self.member = msgspec.structs.replace(self.member, incarnation=self.incarnation)

@@ -2,15 +2,15 @@
 
 Counters (`policy.accounting.decay`: forward decay, or a window in buckets) only grow within an
 incarnation, so merging two copies is taking the larger, in any order, any number of times. Input:
-batches, which arrive as entries of kind `ledger`. Output: usage, rows that are new, machines whose
-clock is wrong.
+batches, which arrive as entries of kind `ledger`. Output: rows that are new, which the broker draws
+with, and machines whose clock is wrong.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
@@ -19,7 +19,7 @@ from iriai.model.bounds import Amount, Count, Many, Name, Seconds, decoded
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.records import BUCKETS, Bucket, LedgerRow
-from iriai.policy.accounting.decay import Counter, Decay, UseSum
+from iriai.policy.accounting.decay import Counter, Decay
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.protocol.ledger.use_bounds import RATE_MAX, UseBounds
 
@@ -165,13 +165,12 @@ class KnownAccounts:
         return self._by_machine.pop(machine, {})
 
 
-class _Machine:
-    __slots__ = ("counters", "incarnation", "rows")
+@dataclass(slots=True)
+class MachineCounters:
+    """The counters of one machine, of one incarnation."""
 
-    def __init__(self, incarnation: int) -> None:
-        self.incarnation = incarnation
-        self.counters: dict[Account, Counter] = {}
-        self.rows: dict[Account, LedgerRow] = {}
+    incarnation: int
+    by_account: dict[Account, Counter] = field(default_factory=dict)
 
 
 class Ledger:
@@ -179,13 +178,10 @@ class Ledger:
 
     def __init__(self, fading: Decay) -> None:
         self.fading = fading
+        self.machines: dict[str, MachineCounters] = {}
+        """The latest counters of each machine."""
         self._bounds = UseBounds(fading)
-        self._machines: dict[str, _Machine] = {}
         self._known = KnownAccounts()
-        self._sums: dict[Account, UseSum[str]] = {}
-
-    def __iter__(self) -> Iterator[Account]:
-        return iter(self._sums)
 
     def merge_entry(self, machine: str, body: bytes, age_s: float, now: Instant) -> Taken:
         """Merge the body of an entry of kind `ledger` that was published `age_s` ago."""
@@ -202,18 +198,17 @@ class Ledger:
 
     def merge(self, machine: str, batch: LedgerBatch) -> Taken:
         """Merge a batch: a higher incarnation replaces, within one the larger counter stays."""
-        known = self._machines.get(machine)
+        known = self.machines.get(machine)
         if known is not None and batch.incarnation < known.incarnation:
             words = f"incarnation {batch.incarnation} after {known.incarnation}"
             return Taken(code="rolled-back-counter", words=words)
         fell: list[str] = []
         if known is None or batch.incarnation > known.incarnation:
-            self._void(machine)
-            known = self._machines[machine] = _Machine(batch.incarnation)
+            known = self.machines[machine] = MachineCounters(batch.incarnation)
         else:
             fell = [str(row.account) for row in batch.rows if self._fell(known, row, batch.wall_s)]
         rows = [row for row in batch.rows if self._known.takes(machine, row.account)]
-        later = tuple(row.row for row in rows if self._grew(machine, known, row))
+        later = tuple(row.row for row in rows if self._grew(known, row))
         if fell:
             words = f"the counters of {', '.join(fell[:3])} fell within an incarnation"
             return Taken(later, "rolled-back-counter", words)
@@ -227,46 +222,20 @@ class Ledger:
 
     def forget(self, machine: str) -> None:
         """Forget the counters of a machine, which are too old to count."""
-        self._void(machine)
+        self.machines.pop(machine, None)
         self._bounds.forget(machine)
         self._known.forget(machine)
 
-    def usage(self, wall_s: float) -> dict[Account, float]:
-        """Return the usage of every account on all machines, in charged seconds."""
-        return {account: total.at(wall_s) for account, total in self._sums.items()}
-
-    def counters(self, machine: str) -> Mapping[Account, Counter]:
-        """Return the counters of a machine by account."""
-        known = self._machines.get(machine)
-        return known.counters if known is not None else {}
-
-    def _fell(self, known: _Machine, row: BatchRow, wall_s: float) -> bool:
-        before = known.counters.get(row.account)
+    def _fell(self, known: MachineCounters, row: BatchRow, wall_s: float) -> bool:
+        before = known.by_account.get(row.account)
         return before is not None and _is_beyond(before, self.fading.restored(row.row), wall_s)
 
-    def _grew(self, machine: str, known: _Machine, row: BatchRow) -> bool:
+    def _grew(self, known: MachineCounters, row: BatchRow) -> bool:
         """Merge one account's counter; return whether it changed."""
-        account, counter = row.account, self.fading.restored(row.row)
-        before = known.counters.get(account)
-        if before is not None:
-            counter = before.merged(counter)
-            if counter == before:
-                return False
-        known.counters[account] = counter
-        known.rows[account] = counter.row(account, RunTimes(row.runs, row.run_s))
-        self._sum(account).merge(machine, known.rows[account])
-        return True
-
-    def _void(self, machine: str) -> None:
-        """Remove the counters of a machine from the sums."""
-        before = self._machines.pop(machine, None)
-        for account in before.rows if before is not None else ():
-            self._sums[account].drop(machine)
-
-    def _sum(self, account: Account) -> UseSum[str]:
-        if account not in self._sums:
-            self._sums[account] = self.fading.sum(str)
-        return self._sums[account]
+        before, counter = known.by_account.get(row.account), self.fading.restored(row.row)
+        merged = counter if before is None else before.merged(counter)
+        known.by_account[row.account] = merged
+        return merged != before
 
 
 def _is_beyond(one: Counter, other: Counter, wall_s: float) -> bool:

@@ -11,7 +11,6 @@ from random import Random
 
 from iriai.config.sections import GossipSection
 from iriai.model.instant import Instant
-from iriai.protocol.directory.checks import BLOCKED_S
 from iriai.protocol.directory.directory import Directory
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
@@ -23,7 +22,6 @@ from iriai.protocol.messages.effects import (
     EntriesChanged,
     MembersChanged,
     Part,
-    PeerBlocked,
     Wake,
 )
 from iriai.protocol.messages.entries import Carried, Entry, EntryKey, EntryKind, Signer, Verifier
@@ -198,10 +196,7 @@ class ClusterCore:
             effects.append(EntriesChanged(tuple(came), tuple(gone)))
         effects += self.directory.end_turn(now)
         effects += self.incidents.drain()
-        effects += [
-            PeerBlocked(each.machine, each.words, BLOCKED_S)
-            for each in self.table.checks.drain_blocked()
-        ]
+        effects += self.table.checks.drain_blocked()
         self._follow_members(effects)
         return effects
 

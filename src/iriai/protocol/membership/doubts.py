@@ -27,7 +27,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def signed_content(doubt: Doubt) -> bytes:
     """Return the signed bytes of a doubt: all but its signature."""
-    return _CONTEXT + _encode((doubt.machine, doubt.incarnation, doubt.is_dead, doubt.by))
+    return _CONTEXT + _encode(msgspec.structs.astuple(doubt)[:-1])
 
 
 class Doubts:

@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import astuple
 
 from iriai.model.bounds import Count, Document, KeyBytes, Name, Span
 
@@ -48,15 +49,6 @@ class EntryKey(NamedTuple):
     kind: EntryKind
 
 
-class Stamp(NamedTuple):
-    """The version of an entry; the larger is the later."""
-
-    incarnation: Count
-    """Of the owner, raised by it when it finds that it forgot what it had published."""
-    version: Count
-    """Raised by the owner with everything that it publishes."""
-
-
 class DigestRow(msgspec.Struct, frozen=True, array_like=True):
     """An entry in a digest: its key and version."""
 
@@ -87,7 +79,9 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     cluster: Name
     """The cluster of the owner's authority."""
     incarnation: Count
+    """Of the owner, raised by it when it finds that it forgot what it had published."""
     version: Count
+    """Raised by the owner with everything that it publishes."""
     lifetime_s: Span
     """How long after its publication it is valid, by the clock of the holder."""
     body: Document
@@ -99,11 +93,6 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     def key(self) -> EntryKey:
         """The key of the entry."""
         return EntryKey(self.machine, self.kind)
-
-    @property
-    def stamp(self) -> Stamp:
-        """The version of the entry."""
-        return Stamp(self.incarnation, self.version)
 
     @property
     def row(self) -> DigestRow:
@@ -168,14 +157,4 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def signed_content(entry: Entry) -> bytes:
     """Return the signed bytes of an entry: all but its signature."""
-    return _CONTEXT + _encode(
-        (
-            entry.machine,
-            entry.kind.value,
-            entry.cluster,
-            entry.incarnation,
-            entry.version,
-            entry.lifetime_s,
-            entry.body,
-        )
-    )
+    return _CONTEXT + _encode(astuple(entry)[:-1])
