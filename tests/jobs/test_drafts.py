@@ -18,7 +18,6 @@ from iriai.model.job import Interaction
 from iriai.model.problem import ExitCode, Problem
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
-from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.scheduling import Want
 from iriai.system.passwd_cache import UnixUsers
 from iriai.wire.requests import JobDraft, Submit
@@ -56,9 +55,7 @@ def submissions(payloads: PayloadStore):
         never_runs=never_runs,
         federation=SimpleNamespace(may_run_elsewhere=lambda _want: False),
     )
-    machine = SimpleNamespace(
-        name="ume", parts=(Part.BROKER,), peers=(), has_peer_clusters=False, broker=broker
-    )
+    machine = SimpleNamespace(name="ume", peers=(), own_broker=broker)
     cap_cpus = configuration.order.running_cap_cpus
     feasibility = Feasibility(machine, CAPACITY, cap_cpus, list)
     return AtBroker(Drafts("ume", configuration.jobs, payloads), users, feasibility)

@@ -83,6 +83,7 @@ class Service:
 
     def __init__(self, settings: DaemonSettings, store: Store) -> None:
         self._settings = settings
+        self._has_node = settings.role.has_node
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[int] = self._loop.create_future()
@@ -131,8 +132,7 @@ class Service:
             engine,
             lambda connection: users.caller(peer_of(connection).uid),
             handlers,
-            f"{settings.home} has {settings.role}",
-            settings.configuration.limits,
+            settings,
             partial(check_right, settings),
         )
         self._limited.watch(self._clients.limits())
@@ -237,10 +237,10 @@ class Service:
 
     def _happened(self, event: LauncherEvent) -> None:
         """The launcher reports what concerns the attempts of this machine's node."""
-        if self._settings.role.has_node:
+        if self._has_node:
             self._sensor.on_event(event)
-        if isinstance(event, AttemptExited):
-            self._engine.soon(partial(self._relay.happened, event))
+        if type(event) is AttemptExited and event.attempt.home != self._settings.home:
+            self._engine.soon(partial(self._relay.exited, event.attempt))
 
     def _sight(self) -> ClusterSight | None:
         return self._network.sight() if self._network is not None else None

@@ -62,7 +62,8 @@ class JobWaits:
         """`user_max` jobs and tasks may be waited for by one user at once."""
         self.per_user = Allowance("waits_per_user", "jobs and tasks that are waited for", user_max)
         self._home = home
-        self._by_job: dict[int, dict[OpenWait, None]] = {}
+        self.by_job: dict[int, dict[OpenWait, None]] = {}
+        """The waits for each job, or for tasks of it."""
         self._weight = 0
 
     def check_room(self, weight: int, user: str | None) -> None:
@@ -97,7 +98,7 @@ class JobWaits:
             if each.is_open(self._job(each.item)):
                 wait.open.setdefault(each.item.job.number, []).append(each)
         for number in wait.open:
-            self._by_job.setdefault(number, {})[wait] = None
+            self.by_job.setdefault(number, {})[wait] = None
         self._weight += wait.weight
         self.per_user.add(wait.user, wait.weight)
 
@@ -110,12 +111,12 @@ class JobWaits:
 
     def job_finished(self, number: int) -> list[OpenWait]:
         """Take a job out of all waits, its end being durable; return those that are over."""
-        return [wait for wait in list(self._by_job.get(number, ())) if self._close(wait, number)]
+        return [wait for wait in list(self.by_job.get(number, ())) if self._close(wait, number)]
 
     def without_open_tasks(self, number: int) -> list[OpenWait]:
         """Return the waits whose tasks of a job have finished; their ends may not be durable."""
         job = self._home.jobs.get(number)
-        waits = self._by_job.get(number, {}) if job is not None else {}
+        waits = self.by_job.get(number, {}) if job is not None else {}
         return [wait for wait in waits if not any(e.is_open(job) for e in wait.open[number])]
 
     def tasks_finished(self, wait: OpenWait, number: int) -> bool:
@@ -124,10 +125,10 @@ class JobWaits:
 
     def _close(self, wait: OpenWait, number: int) -> bool:
         del wait.open[number]
-        waits = self._by_job[number]
+        waits = self.by_job[number]
         del waits[wait]
         if not waits:
-            del self._by_job[number]
+            del self.by_job[number]
         return not wait.open
 
     def _job(self, item: SelectedJobs) -> JobState | None:

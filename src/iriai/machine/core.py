@@ -164,6 +164,16 @@ class Machine:
         return self._broker or self._lacks(Part.BROKER)
 
     @property
+    def own_broker(self) -> Broker | None:
+        """Return its broker; None: it follows that of another machine."""
+        return self._broker
+
+    @property
+    def decides_alone(self) -> bool:
+        """Return whether its broker knows all machines: there is no other cluster to ask."""
+        return self._broker is not None and not self.has_peer_clusters
+
+    @property
     def rate(self) -> float:
         """Return the largest charge of its node (1/s); 0 without one."""
         return self._node.rate if self._node is not None else 0.0

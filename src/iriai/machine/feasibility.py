@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from iriai.broker.core import Broker
 from iriai.machine.core import Machine
 from iriai.model.problem import Refused
 from iriai.model.reason import Reason, Rule
@@ -53,17 +54,18 @@ class Feasibility:
 
     def verdict(self, want: Want) -> ClusterFit:
         """Return whether a machine of this cluster could ever run a task of `want`."""
-        machines = self._machines()
-        may_run_elsewhere = self._may_run_elsewhere(want)
+        broker = self._machine.own_broker
+        machines = {} if broker is None else self._capacities(broker)
+        may_run_elsewhere = broker is not None and broker.federation.may_run_elsewhere(want)
         too_small = too_large_for(want.resources, machines)
         if too_small is not None and not may_run_elsewhere:
             return ClusterFit(too_small, is_final=True)
         over_cap = self._over_cap(want, machines)
         if over_cap is not None:
             return ClusterFit(over_cap, is_final=True)
-        if too_small is not None or not machines:
+        if broker is None or too_small is not None or not machines:
             return ClusterFit(too_small, is_final=False)
-        reasons = self._machine.broker.never_runs(want)
+        reasons = broker.never_runs(want)
         return ClusterFit(no_match(reasons) if reasons else None, is_final=not may_run_elsewhere)
 
     def runs_here(self, want: Want) -> bool:
@@ -77,9 +79,8 @@ class Feasibility:
 
     def lacking(self, resources: Resources) -> tuple[Reason, ...]:
         """Return the resources that the machine which lacks the fewest has not free now."""
-        if Part.BROKER not in self._machine.parts:
-            return ()
-        views = self._machine.broker.state.machines.values()
+        broker = self._machine.own_broker
+        views = broker.state.machines.values() if broker is not None else ()
         lacking = [(view.name, resources.lacking_in(view.calendar.free)) for view in views]
         machine, least = min(lacking, key=lambda each: len(each[1]), default=("", ()))
         return tuple(
@@ -92,18 +93,9 @@ class Feasibility:
             for name, needed, there in least
         )
 
-    def _may_run_elsewhere(self, want: Want) -> bool:
-        """Return whether another cluster of the site may have a machine for `want`."""
-        machine = self._machine
-        is_broker = Part.BROKER in machine.parts
-        return is_broker and machine.broker.federation.may_run_elsewhere(want)
-
-    def _machines(self) -> dict[str, Resources]:
+    def _capacities(self, broker: Broker) -> dict[str, Resources]:
         """Return the capacity of each machine; empty until all known machines have reported."""
-        machine = self._machine
-        if Part.BROKER not in machine.parts:
-            return {}
-        views = machine.broker.state.machines
+        machine, views = self._machine, broker.state.machines
         awaited = [*self.back_ends(), *(p.name for p in machine.peers if p.has_node)]
         if any(name not in views for name in awaited if name != machine.name):
             return {}
@@ -111,11 +103,12 @@ class Feasibility:
 
     def _over_cap(self, want: Want, machines: Mapping[str, Resources]) -> Refused | None:
         """Return a refusal if no account may run as many CPUs as a task of `want` takes."""
-        cpus = want.resources.cpus
+        cpus, cap_cpus = want.resources.cpus, self._running_cap_cpus
+        if cap_cpus is None:
+            return None
         if want.exclusive:
             able = [each.cpus for each in machines.values() if want.resources.fits_in(each)]
             cpus = min(able, default=cpus)
-        cap_cpus = self._running_cap_cpus
         if within_running_cap(cpus, 0, cap_cpus).allowed:
             return None
         return Refused(

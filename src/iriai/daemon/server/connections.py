@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
+from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from iriai.config.limits import LimitsSection
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Checkpoint, Pending, Suspension
 from iriai.daemon.server.request_scheduling import Arrivals, ServiceTurns
+from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.transport.socket_stream import FramedStream, ignore
 from iriai.identity.users.permissions import Caller
 from iriai.model.instant import Instant
-from iriai.model.problem import Problem, Refused, UsageProblem
+from iriai.model.problem import NotAllowed, Problem, Refused, UsageProblem
 from iriai.policy.service.allowances import ConnectionLimits, HeldBytes
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.codec import MalformedMessage, decode_request, number_of, reply_frame
 from iriai.wire.exchange import COUNTED_BYTES, RESTRICTED, ClientAnswer, ClientRequest
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
+    SAME_VERSION,
     Answer,
     AnswerBody,
     Failure,
@@ -32,6 +35,7 @@ from iriai.wire.requests import (
     Reply,
     Request,
     RequestBody,
+    Welcome,
 )
 
 if TYPE_CHECKING:
@@ -327,7 +331,21 @@ class ClientSession:
 
     def _frames(self, frames: list[bytes]) -> None:
         self._payloads.extend(frames)
-        self._ready()
+        if not self.is_greeted:
+            self._meet()
+        if self._payloads:
+            self._ready()
+
+    def _meet(self) -> None:
+        """Answer a `Hello` at once: it concerns no core, so it needs no turn."""
+        payload = self._payloads[0]
+        try:
+            request = decode_request(payload)
+        except MalformedMessage:
+            return  # refused in its turn
+        if isinstance(request.body, Hello):
+            del self._payloads[0]
+            self._handle(request, len(payload), inf)
 
     def _ready(self) -> None:
         if not self._is_ready and not self._is_clogged:
@@ -354,8 +372,9 @@ class ClientSession:
         asked = RequestContext(self, request.number, self.caller, size_bytes)
         try:
             if isinstance(body, Hello):
-                self._greet(body)
-            elif not self.is_greeted:
+                asked.answer(self._greet(body))
+                return
+            if not self.is_greeted:
                 raise UsageProblem("no-hello", "the first request must be Hello")
             handler = self._clients.handler(self, type(body))
         except Problem as problem:
@@ -364,10 +383,29 @@ class ClientSession:
         asked.begin(handler(asked, body), fails_alone=body.fails_alone)
         self._carry_out(asked, until_s)
 
-    def _greet(self, body: Hello) -> None:
-        self.is_greeted = body.version == PROTOCOL_VERSION
-        if self.is_greeted and isinstance(self._stream, FramedStream):
+    def _greet(self, body: Hello) -> Welcome:
+        """Return the answer to `Hello`; who has no name yet is not told the paths."""
+        if body.version != PROTOCOL_VERSION:
+            raise NotAllowed(
+                "other-version",
+                f"this daemon uses version {PROTOCOL_VERSION} of the protocol, the client "
+                f"version {body.version}",
+                SAME_VERSION,
+            )
+        self.is_greeted = True
+        if isinstance(self._stream, FramedStream):
             self._stream.allow(REQUEST_BYTES_MAX)
+        settings, user = self._clients.settings, self.user
+        directory, front = settings.paths.directory, settings.role.front
+        return Welcome(
+            PROTOCOL_VERSION,
+            settings.home,
+            directory if user else "",
+            os.getpid(),
+            user,
+            self.is_operator,
+            front if user else "",
+        )
 
     def _closed(self, reason: str) -> None:
         self.is_gone = True
@@ -389,17 +427,13 @@ class Clients:
         engine: Engine,
         identify: Callable[[socket.socket], Caller],
         handlers: Handlers,
-        role: str,
-        limits: LimitsSection,
+        settings: DaemonSettings,
         check_right: Callable[[Caller, type[RequestBody]], None],
     ) -> None:
-        """`role` names the parts of the machine, for the refusal of requests without a handler.
-
-        `check_right` raises `NotAllowed` if a caller may not ask requests of a kind.
-        """
+        """`check_right` raises `NotAllowed` if a caller may not ask requests of a kind."""
         self._check_right = check_right
-        self._role = role
-        self._limits = limits
+        self.settings = settings
+        self._limits = limits = settings.configuration.limits
         self.room = ConnectionLimits(limits)
         self.turns = ServiceTurns(engine, limits)
         self._silent: dict[ClientSession, float] = {}
@@ -471,7 +505,8 @@ class Clients:
         """Return the handler of a request; raise a `Problem` if the connection may not ask it."""
         handler = connection.handlers.get(kind)
         if handler is None:
-            words = f"this machine cannot answer that: {self._role}"
+            whose = f"{self.settings.home} has {self.settings.role}"
+            words = f"this machine cannot answer that: {whose}"
             raise Refused("no-such-part", words, "ask the front end")
         if kind.asked_by in RESTRICTED:
             self._check_right(connection.caller, kind)

@@ -19,8 +19,6 @@ from iriai.model.job import INPUT_BYTES_MAX, Interaction
 from iriai.model.problem import Refused, Unreachable
 from iriai.node.output_source import OutputSource
 from iriai.protocol.messages.effects import (
-    AttemptExited,
-    LauncherEvent,
     LinkDown,
     LinkUp,
     Part,
@@ -152,10 +150,9 @@ class StreamRelay:
         if is_followed and home.waits_for(begun.attempt, begun.machine):
             self.follow(begun.attempt, begun.machine)
 
-    def happened(self, event: LauncherEvent) -> None:
-        """Send the rest of the output of an attempt that is over."""
-        if isinstance(event, AttemptExited):
-            self._send(self._source.ended(event.attempt, self._now_s()))
+    def exited(self, attempt: AttemptId) -> None:
+        """Send the rest of the output of another home's attempt, which is over."""
+        self._send(self._source.ended(attempt, self._now_s()))
 
     def _linked(self, event: LinkUp) -> None:
         """Ask again what a machine was asked before its link broke."""

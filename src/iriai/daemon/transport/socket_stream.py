@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from iriai.links.session import unbounded
 from iriai.system.closing import CLOSING, UNKNOWN_USER
 from iriai.system.frames import FRAME_BYTES_MAX, FrameReader, FrameTooLong
 from iriai.system.internal_errors import FAULTS
@@ -239,7 +238,8 @@ class FramedStream(SocketStream):
         super().__init__(connection, self._received, on_close)
         self._on_frames = on_frames
         self._frames = FrameReader()
-        self._hold: Callable[[int], str] = unbounded
+        self._hold: Callable[[int], str] | None = None
+        """Counts the bytes of incomplete frames; None: nobody bounds them."""
         self._held_bytes = 0
         self.is_at_fault = False
         """Whether it was closed because the peer sent a frame that is too long."""
@@ -266,8 +266,9 @@ class FramedStream(SocketStream):
 
     def unbound(self) -> None:
         """Lift the limits of a client: the connection is a link from now on."""
-        self._hold(0)
-        self._hold = unbounded
+        if self._hold is not None:
+            self._hold(0)
+        self._hold = None
         self._last_word = None
         self._frames.bytes_max = FRAME_BYTES_MAX
 
@@ -289,7 +290,7 @@ class FramedStream(SocketStream):
             return
         if len(self._frames.held) != self._held_bytes:
             self._held_bytes = len(self._frames.held)
-            if why_not := self._hold(self._held_bytes):
+            if self._hold is not None and (why_not := self._hold(self._held_bytes)):
                 self.is_at_fault = True
                 self.close(why_not)
         if frames:
@@ -298,5 +299,6 @@ class FramedStream(SocketStream):
     def close(self, reason: str) -> None:
         """End the connection, and pass `reason` to `on_close`."""
         self._frames = FrameReader(0)  # the memory of an incomplete frame is freed at once
-        self._hold(0)
+        if self._hold is not None:
+            self._hold(0)
         super().close(reason)

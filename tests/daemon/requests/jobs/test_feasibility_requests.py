@@ -26,7 +26,7 @@ class Elsewhere:
 
     def __init__(self) -> None:
         self.answerers: dict[type, object] = {}
-        self.is_here = False
+        self.machine = SimpleNamespace(decides_alone=False)
         self.questions: list[Pending] = []
         self.asked = []
 
@@ -48,8 +48,7 @@ def broker():
 
 
 def _questions(broker, check=lambda _want: None) -> FeasibilityRequests:
-    machine = SimpleNamespace(parts=(), has_peer_clusters=False)
-    engine = SimpleNamespace(machine=machine, now=NOW)
+    engine = SimpleNamespace(machine=broker.machine, now=NOW)
     feasibility = SimpleNamespace(check=check, runs_here=lambda _want: False)
     return FeasibilityRequests(SimpleNamespace(), engine, broker, feasibility)
 
@@ -112,7 +111,7 @@ def test_nothing_overtakes_what_waits_when_the_broker_comes_here(questions, brok
     order = OrderedRequests()
     client, other = Client(questions, order), Client(questions, order)
     client.hand_in("first", "Memory > 1")
-    broker.is_here = True
+    broker.machine.decides_alone = True
     client.hand_in("second", "Memory > 2")
     other.hand_in("of another client", "Memory > 2")
     assert (client.accepted, other.accepted) == ([], ["of another client"])
@@ -124,6 +123,6 @@ def test_what_is_refused_here_raises_at_once(broker):
     def check(_want: Want) -> None:
         raise Refused("no-machine-large-enough", "no machine has 4 cpus")
 
-    broker.is_here = True
+    broker.machine.decides_alone = True
     with pytest.raises(Refused):
         answer_of(_questions(broker, check).check(_want("")))

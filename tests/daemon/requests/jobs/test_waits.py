@@ -235,6 +235,6 @@ def test_nothing_is_kept_of_who_was_told_or_is_gone():
         assert told.on_close == []
         told.leave()
         waits = scene.waits._waits
-        assert (waits._by_job, waits._weight, scene.waits._news) == ({}, 0, {})
+        assert (waits.by_job, waits._weight, scene.waits._news) == ({}, 0, {})
 
     scene(body)

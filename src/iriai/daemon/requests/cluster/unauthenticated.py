@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ from iriai.daemon.server.connections import (
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.users.permissions import Caller, Permissions
 from iriai.model.instant import Instant
-from iriai.model.problem import NotAllowed, Problem, Unreachable
+from iriai.model.problem import Problem, Unreachable
 from iriai.model.seed import Seed
 from iriai.model.token_text import TokenKind
 from iriai.policy.service.token_bucket import Rate, TokenBuckets
@@ -40,7 +39,6 @@ from iriai.wire.joining import (
     Joined,
     RenewCertificate,
 )
-from iriai.wire.requests import PROTOCOL_VERSION, SAME_VERSION, Hello, Welcome
 
 if TYPE_CHECKING:
     from iriai.daemon.transport.tls_stream import TlsStream
@@ -94,7 +92,6 @@ class UnauthenticatedClients:
     def serve(self, stream: TlsStream, address: str) -> None:
         """Serve the client at `address`, a text for people; `stream` is its connection."""
         handlers: Handlers = {
-            Hello: self._hello,
             AskAuthority: partial(self._authority, address),
             Join: partial(self._join, address),
             RenewCertificate: partial(self._renew, address),
@@ -134,18 +131,6 @@ class UnauthenticatedClients:
                 self._by_token.pop(entry.id, None)
 
         connection.on_close.append(closed)
-
-    async def _hello(self, asked: RequestContext, body: Hello) -> Welcome:
-        """Answer like the daemon's `Hello`, without the paths and the user."""
-        if body.version != PROTOCOL_VERSION:
-            raise NotAllowed(
-                "other-version",
-                f"this machine uses version {PROTOCOL_VERSION} of the protocol, the other "
-                f"{body.version}",
-                SAME_VERSION,
-            )
-        home = self._settings.home
-        return Welcome(PROTOCOL_VERSION, home, "", os.getpid(), "", operator=False)
 
     async def _authority(
         self, address: str, asked: RequestContext, body: AskAuthority

@@ -45,6 +45,7 @@ class JobChanges:
         order: OrderedRequests,
     ) -> None:
         self._order = order
+        self._machine = engine.machine
         self._home = engine.machine.home
         self._fits = fits
         self._queries = queries
@@ -105,7 +106,7 @@ class JobChanges:
         after = None if body.after is UNSET else dependencies_here(body.after, self._home.name)
         place = await self._order.enter(asked.connection, asked.size_bytes)
         try:
-            wants = [] if self._fits.is_here else await self._wants(asked, body)
+            wants = [] if self._machine.decides_alone else await self._wants(asked, body)
             judge = await self._fits.judge(wants)
             ended = await self._dependencies.ends(asked, after or ())
             done, problems = await self._altered(asked, body, after, ended, judge)

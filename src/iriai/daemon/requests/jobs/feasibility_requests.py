@@ -48,11 +48,6 @@ class FeasibilityRequests:
         self._answers = FitAnswers()
         inquirer.answerers[AskFit] = self._fit
 
-    @property
-    def is_here(self) -> bool:
-        """Return whether the broker is here and there is no other cluster to ask."""
-        return self._inquirer.is_here and not self._engine.machine.has_peer_clusters
-
     def _fit(self, question: AskFit, _now: Instant) -> Fit:
         """Answer another machine as the broker."""
         lacking = self._feasibility.lacking(question.want.resources)
@@ -67,8 +62,10 @@ class FeasibilityRequests:
 
     async def judge(self, wants: Sequence[Want]) -> Judge:
         """Return a function that checks `wants`, after asking the broker about the first."""
+        if self._engine.machine.decides_alone:
+            return self._feasibility.check
         for want in wants[:ASKED_MAX]:
-            is_plain = self.is_here or self._feasibility.runs_here(want)
+            is_plain = self._feasibility.runs_here(want)
             if not is_plain and self._answers.asks(want, self._engine.now):
                 await self._ask(want)
         return partial(self._judge, self._engine.now)
@@ -115,6 +112,6 @@ class FeasibilityRequests:
 
     def _judge(self, now: Instant, want: Want) -> None:
         self._feasibility.check(want)  # where the broker is elsewhere, what is plain here
-        refusal = None if self.is_here else self._answers.refusal(want, now)
+        refusal = self._answers.refusal(want, now)
         if refusal is not None:
             raise problem_in(refusal)

@@ -155,7 +155,8 @@ class JobHandlers:
         asked.is_changing = True
         job = self._home.submit(spec, payloads, self._engine.now, ended)
         self.held.add(job.number, person.name, spec.account, asked.size_bytes)
-        self.streams.add(job.number, spec, asked.connection)
+        if spec.takes_input:
+            self.streams.add(job.number, spec.user, asked.connection)
         return job, Submitted(str(job), task_count(spec.array), warnings)
 
     def _cancel(self, number: int, by: str) -> None:

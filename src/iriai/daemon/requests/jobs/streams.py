@@ -60,24 +60,22 @@ class StreamHandlers:
         """Users of jobs that take input."""
         self._read_s: dict[int, float] = {}
         """When each job was read last that takes input, and whose client was gone once."""
-        engine.routes.take(JobCompleted, lambda completed: self._finished(completed.number))
+        engine.routes.take(JobCompleted, self._finished)
 
     def restore(self, number: int, job: JobState) -> None:
         """Count a job that takes input; its client has to come back."""
-        self._count(number, job.spec)
         if job.spec.takes_input:
+            self._count(number, job.spec.user)
             self._watch(number, AWAY_S)
 
-    def add(self, number: int, spec: JobSpec, client: ClientSession) -> None:
+    def add(self, number: int, user: str, client: ClientSession) -> None:
         """Count a job that takes input, and watch over its client."""
-        self._count(number, spec)
-        if spec.takes_input:
-            client.on_close.append(partial(self._client_gone, number, client.is_local))
+        self._count(number, user)
+        client.on_close.append(partial(self._client_gone, number, client.is_local))
 
-    def _count(self, number: int, spec: JobSpec) -> None:
-        if spec.takes_input:
-            self._users[number] = spec.user
-            self.per_user.add(spec.user)
+    def _count(self, number: int, user: str) -> None:
+        self._users[number] = user
+        self.per_user.add(user)
 
     def _client_gone(self, number: int, is_local: bool) -> None:
         job = self._home.jobs.get(number)
@@ -92,7 +90,8 @@ class StreamHandlers:
         self._read_s[number] = self._engine.steady_s() + wait_s - AWAY_S
         self._look_at(number)
 
-    def _finished(self, number: int) -> None:
+    def _finished(self, completed: JobCompleted) -> None:
+        number = completed.number
         self._read_s.pop(number, None)
         user = self._users.pop(number, None)
         if user is not None:

@@ -26,8 +26,8 @@ class JobWaiters:
         self, engine: Engine, find_outcome: Callable[[SelectedJobs], Outcome], user_max: int
     ) -> None:
         """`find_outcome` raises `NotFound`; `user_max` is as for `JobWaits`."""
-        engine.routes.take(JobCompleted, lambda completed: self._job_finished(completed.number))
-        engine.routes.take(JobStored, lambda changed: self._job_changed(changed.number))
+        engine.routes.take(JobCompleted, self._job_finished)
+        engine.routes.take(JobStored, self._job_changed)
         self._engine = engine
         self._find_outcome = find_outcome
         self._waits = JobWaits(engine.machine.home, user_max)
@@ -115,19 +115,22 @@ class JobWaiters:
         for wait in watched:
             self._news[wait].resolve(None)
 
-    def _job_finished(self, number: int) -> None:
+    def _job_finished(self, completed: JobCompleted) -> None:
         """Answer the clients that wait for a job whose end is durable."""
-        for wait in self._waits.job_finished(number):
-            self._tell(wait)
+        if completed.number in self._waits.by_job:
+            for wait in self._waits.job_finished(completed.number):
+                self._tell(wait)
 
-    def _job_changed(self, number: int) -> None:
+    def _job_changed(self, changed: JobStored) -> None:
         """Answer the clients that wait for tasks of a job, once the tasks' ends are durable.
 
         The state of the home may be newer than the durable one, so the answer follows a turn
         later. Clients that wait for the whole job are answered by `_job_finished`.
         """
-        for wait in self._waits.without_open_tasks(number):
-            self._engine.request(partial(self._close_when_durable, wait, number))
+        number = changed.number
+        if number in self._waits.by_job:
+            for wait in self._waits.without_open_tasks(number):
+                self._engine.request(partial(self._close_when_durable, wait, number))
 
     def _close_when_durable(self, wait: OpenWait, number: int, _now: Instant) -> None:
         self._engine.after_this_turn(lambda: self._close(wait, number))

@@ -19,7 +19,7 @@ from iriai.host.load_sensor import LoadSensor
 from iriai.jobs.views import usage_rows
 from iriai.model.history import Selection
 from iriai.model.instant import Instant
-from iriai.model.problem import NotAllowed, UsageProblem
+from iriai.model.problem import UsageProblem
 from iriai.reports.cluster import trust_settings
 from iriai.reports.limited_users import LimitedUsers
 from iriai.reports.status import own_trouble, room, share_table, work
@@ -41,7 +41,7 @@ from iriai.wire.reports import (
     StatusReport,
     UsageTable,
 )
-from iriai.wire.requests import PROTOCOL_VERSION, SAME_VERSION, Down, Hello, Welcome
+from iriai.wire.requests import Down
 
 
 class MachineLinks(Protocol):
@@ -91,25 +91,6 @@ class StatusHandlers:
         self._limited = limited
         self._on_down = on_down
         self._began_steady_s = now.steady_s
-
-    @handles(Hello)
-    async def _hello(self, asked: RequestContext, body: Hello) -> Welcome:
-        if body.version != PROTOCOL_VERSION:
-            raise NotAllowed(
-                "other-version",
-                f"this daemon uses version {PROTOCOL_VERSION} of the protocol, the client "
-                f"version {body.version}",
-                SAME_VERSION,
-            )
-        return Welcome(
-            PROTOCOL_VERSION,
-            self._settings.home,
-            self._settings.paths.directory,
-            os.getpid(),
-            asked.caller.person.name,
-            asked.caller.operator,
-            self._settings.role.front,
-        )
 
     @handles(Shares)
     async def _shares(self, asked: RequestContext, body: Shares) -> ShareTable:
