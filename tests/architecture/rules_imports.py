@@ -50,7 +50,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     "wire": frozenset({"protocol.messages", "system.frames", "model"}),
     "launcher": frozenset({"model", "system"}),
     "store": frozenset({"model", "system"}),
-    "identity": frozenset({"protocol.messages", "model", "config", "system"}),
+    "identity": frozenset({"protocol.messages", "wire.joining", "model", "config", "system"}),
     "host": frozenset({"protocol.messages", "wire", "system", "model", "config", "classad"}),
     "state": frozenset(
         {"host", "identity", "store", "protocol.messages", "system", "model", "config"}

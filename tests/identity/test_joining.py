@@ -87,14 +87,17 @@ class Lab:
         )
         authority = self.state.trust.authority.der
         roster = self.state.roster.raw
-        return Joined(admitted.certificate.der, authority, b"", (), (), admitted.bundle, roster)
+        members = (Seed("ume", ("ume:6174",)),)
+        return Joined(
+            admitted.certificate.der, authority, b"", (), members, admitted.bundle, roster
+        )
 
     def enter(self, name: str, token: Token | None = None) -> ClusterState:
         token = token or self.token()
         enrolment = Enrolment.begin(name)
         joined = self.join(token, enrolment)
         paths = StatePaths(str(self.directory / name))
-        enter_cluster(paths, enrolment, token, joined, [Seed("ume", ("ume:6174",))])
+        enter_cluster(paths, enrolment, token, joined)
         return ClusterState(paths.cluster, self.clock)
 
     def authority(self) -> Authority:
@@ -300,11 +303,11 @@ def test_an_answer_that_does_not_fit_the_token_writes_nothing(lab: Lab):
     joined = lab.join(token, enrolment)
     other = token._replace(fingerprint="00" * 32)
     paths = StatePaths(str(lab.directory / "momo"))
-    assert refusal(enter_cluster, paths, enrolment, other, joined, []).code == "foreign-authority"
+    assert refusal(enter_cluster, paths, enrolment, other, joined).code == "foreign-authority"
     stranger = Enrolment.begin("momo")
-    assert refusal(enter_cluster, paths, stranger, token, joined, []).code == "bad-answer"
+    assert refusal(enter_cluster, paths, stranger, token, joined).code == "bad-answer"
     damaged = msgspec.structs.replace(joined, bundle=bytes(50))
-    assert isinstance(refusal(enter_cluster, paths, enrolment, token, damaged, []), Refused)
+    assert isinstance(refusal(enter_cluster, paths, enrolment, token, damaged), Refused)
     assert not Path(paths.directory).exists() or not list(Path(paths.directory).iterdir())
 
 

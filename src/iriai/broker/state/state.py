@@ -190,18 +190,18 @@ class BrokerState:
         )
         view.moved_in(self.tenant_of(account))
 
-    def end(self, view: MachineView, key: ClaimKey, *, was_granted: bool = False) -> bool:
-        """End a claim and free its place; return False if there was none.
-
-        `was_granted`: it was a match, and becomes a claim, which takes the same place.
-        """
-        has_ended = self.release(view, key, was_granted=was_granted)
+    def end(self, view: MachineView, key: ClaimKey) -> bool:
+        """End a claim and free its place; return False if there was none."""
+        has_ended = self.release(view, key)
         if has_ended:
             self.pool.grew(view)
         return has_ended
 
     def release(self, view: MachineView, key: ClaimKey, *, was_granted: bool = False) -> bool:
-        """End a claim as `end` does; the caller updates the pool, once for all that has ended."""
+        """End a claim as `end` does; the caller updates the pool, once for all that has ended.
+
+        `was_granted`: it was a match, and becomes a claim, which takes the same place.
+        """
         if not view.calendar.remove(key):
             self.end_ahead(view, key)
             return False

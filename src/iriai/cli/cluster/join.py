@@ -54,7 +54,7 @@ def join(
     enrolment = Enrolment.resume(place.name, place.key_file)
     joined = ask_to_join(given, address, enrolment.name, enrolment.request())
     paths, owner = settle(place)
-    identity = enter_cluster(paths, enrolment, given, joined, joined.members, owner)
+    identity = enter_cluster(paths, enrolment, given, joined, owner)
     Path(place.key_file).unlink(missing_ok=True)
     is_up = _load_identity(paths)
     linked = _wait_until_linked(paths, identity) if is_up else []

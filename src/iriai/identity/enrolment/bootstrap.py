@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
 
 from iriai.identity.certificates.authority import Authority
 from iriai.identity.certificates.certificate import read_certificate
@@ -32,9 +30,9 @@ from iriai.identity.trust.trusted_home import read_trusted_home, trust_body
 from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Refused
-from iriai.model.seed import Seed
 from iriai.model.token_text import Token
 from iriai.system.atomic_files import Owner
+from iriai.wire.joining import Joined
 
 
 def found_cluster(
@@ -89,44 +87,11 @@ def _first_trust(operator: Operator, machine: str, now_wall_s: float) -> bytes:
     return encode_documents(operator.sign(DocumentKind.TRUST, body) for body in bodies)
 
 
-class JoinResponse(Protocol):
-    """The answer to a joining machine; `wire.joining.Joined` is one."""
-
-    @property
-    def certificate(self) -> bytes:
-        """The machine's certificate (DER)."""
-
-    @property
-    def authority(self) -> bytes:
-        """The authority's certificate (DER)."""
-
-    @property
-    def document(self) -> bytes:
-        """The signed cluster configuration; empty if there is none."""
-
-    @property
-    def ejections(self) -> tuple[bytes, ...]:
-        """Signed ejections."""
-
-    @property
-    def trusted(self) -> tuple[bytes, ...]:
-        """Signed statements on the users for whom homes speak."""
-
-    @property
-    def roster(self) -> bytes:
-        """The roster; empty if there is none."""
-
-    @property
-    def bundle(self) -> bytes:
-        """An issuer, sealed to the token's secret; empty if there is none."""
-
-
 def enter_cluster(
     paths: StatePaths,
     enrolment: Enrolment,
     token: Token,
-    admission: JoinResponse,
-    seeds: Iterable[Seed],
+    admission: Joined,
     daemon: Owner | None = None,
 ) -> MachineIdentity:
     """Write down what a newcomer was given, after a look at all of it.
@@ -146,7 +111,7 @@ def enter_cluster(
     if certificate.subject != expected or certificate.public_key != enrolment.key.public_key():
         raise Refused("bad-answer", "the received certificate is not for this machine")
     more = {
-        SEEDS_FILE: encode_seeds(seeds),
+        SEEDS_FILE: encode_seeds(admission.members),
         EJECTIONS_FILE: encode_documents(admission.ejections),
     }
     if admission.trusted:
