@@ -25,9 +25,8 @@ from iriai.protocol.messages.effects import Part
 from iriai.sim.world.gossip_membership import GossipMembers
 from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
 from iriai.sim.world.open_network import Delays, OpenNetwork
-from iriai.sim.world.process import ProcessModel
 from iriai.sim.world.rng import Rng
-from iriai.sim.world.work import Work, plain_job
+from iriai.sim.world.work import ProcessModel, Work, plain_job
 from iriai.sim.world.world import World
 
 SETTLE_S = 60.0

@@ -10,8 +10,7 @@ from experiments.panel import Panel
 from iriai.config.reader import Configuration
 from iriai.config.sections import GroupSection
 from iriai.model.ids import Account
-from iriai.sim.workload.log import Log, LogJob
-from iriai.sim.workload.record import Record
+from iriai.sim.workload.log import Log, LogJob, Record
 from iriai.sim.workload.replay import replay
 from iriai.sim.workload.settings import ReplaySettings
 from iriai.sim.world.rng import Rng

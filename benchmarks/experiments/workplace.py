@@ -8,8 +8,7 @@ from iriai.config.reader import Configuration
 from iriai.model.ids import Account
 from iriai.model.resources import Resources
 from iriai.sim.world.machine_model import MachinePlan
-from iriai.sim.world.process import ProcessModel
-from iriai.sim.world.work import Work, plain_job
+from iriai.sim.world.work import ProcessModel, Work, plain_job
 from iriai.sim.world.world import World
 
 MACHINE = "ume"

@@ -22,8 +22,8 @@ from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, S
 from iriai.protocol.messages.scheduling import Begun
 from iriai.protocol.messages.streams import AskOutput, Output
 from iriai.sim.world.machine_model import SimulatedMachine
-from iriai.sim.world.process import ProcessModel
 from iriai.sim.world.rng import Rng
+from iriai.sim.world.work import ProcessModel
 from iriai.sim.world.world import World
 
 PRINTED_BYTES = (0, 500, 200_000, 2_500_000)

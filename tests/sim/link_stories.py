@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from iriai.protocol.messages.effects import LinkUp
-from iriai.sim.faults.failure import failure_of
+from iriai.sim.faults.search import failure_of
 from iriai.sim.world.rng import Rng
 from tests.sim.linking import End, LinkedMachine, LinkWorld
 

@@ -8,9 +8,8 @@ from iriai.model.ids import AttemptId
 from iriai.model.job import OUTPUTS
 from iriai.protocol.messages.effects import Part
 from iriai.sim.faults.checker import Checker
-from iriai.sim.faults.failure import failure_of
 from iriai.sim.faults.scenario import Scenario, scenario_of
-from iriai.sim.faults.search import play
+from iriai.sim.faults.search import failure_of, play
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.world import World
 from tests.sim.followed_output import FollowedOutput, printed

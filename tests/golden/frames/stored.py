@@ -14,7 +14,7 @@ from iriai.daemon.net import local_links
 from iriai.home import job as home_job
 from iriai.host import speed_benchmark
 from iriai.identity.certificates import certificate, host_binding, machine_identity, sealed_secrets
-from iriai.identity.certificates.subject import Subject, SubjectKind
+from iriai.identity.certificates.certificate import Subject, SubjectKind
 from iriai.identity.documents import (
     cluster_document,
     operator_key,

@@ -46,7 +46,7 @@ from iriai.protocol.messages.rpc import Inform
 from iriai.protocol.messages.scheduling import Message, Summary
 from iriai.protocol.misbehaviour import LIES
 from iriai.protocol.sampling import CIRCLE, STAYS
-from iriai.sim.faults.failure import failure_of
+from iriai.sim.faults.search import failure_of
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.keyed_signatures import KeyedSigner, signed_document
 from iriai.sim.world.rng import Rng

@@ -17,13 +17,12 @@ from iriai.model.resources import Resources
 from iriai.protocol.ledger.use_bounds import TOLERANCE
 from iriai.protocol.messages.effects import Send
 from iriai.sim.faults.actions import Submission
-from iriai.sim.faults.failure import failure_of
 from iriai.sim.faults.scenario import LAN
+from iriai.sim.faults.search import failure_of
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
-from iriai.sim.world.process import ProcessModel
 from iriai.sim.world.rng import Rng
-from iriai.sim.world.work import SUCCESS, Work
+from iriai.sim.world.work import SUCCESS, ProcessModel, Work
 from iriai.sim.world.world import World
 from iriai.wire.parts import pack, unpack
 from tests.sim.lying.lies import altered

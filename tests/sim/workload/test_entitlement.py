@@ -11,9 +11,8 @@ from iriai.config.sections import GroupSection
 from iriai.model.ids import Account
 from iriai.sim.report.series import bars, series, waits_by_width
 from iriai.sim.workload.entitlement import MOMENTS_MAX, moments, parts, wanted
-from iriai.sim.workload.log import LogJob
+from iriai.sim.workload.log import LogJob, Record
 from iriai.sim.workload.metrics import jain_index, measure, quantile
-from iriai.sim.workload.record import Record
 
 ANN, BEN, CLEO = Account("lab", "ann"), Account("lab", "ben"), Account("shop", "cleo")
 NONE = Configuration()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from iriai.sim.workload.log import with_starts
 from iriai.sim.workload.metrics import measure
-from iriai.sim.workload.record import with_starts
 from iriai.sim.workload.replay import replay
 from iriai.sim.workload.settings import POLICIES, ReplaySettings
 from tests.sim.logs import as_numbers, coincidental, published_starts, real

@@ -40,7 +40,7 @@ def request(
         ask_passphrase,
         operator_directory,
     )
-    from iriai.identity.certificates.subject import name_rule
+    from iriai.identity.certificates.certificate import name_rule
     from iriai.identity.documents.operator_key import load_key, new_key
     from iriai.identity.documents.operator_request import request_text
 

@@ -22,8 +22,7 @@ from iriai.model.problem import NotFound, UsageProblem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iriai.sim.runs.cases import Case
-    from iriai.sim.runs.simulation import Simulation
+    from iriai.sim.runs.cases import Case, Simulation
     from iriai.sim.workload.log import Log
     from iriai.sim.workload.settings import ReplaySettings
 
@@ -190,7 +189,7 @@ def _write_log(log: Log, path: Path | None) -> None:
 
 
 def _watched(log: Log, case: Case) -> Simulation:
-    from iriai.sim.runs.simulation import simulate as simulate_log
+    from iriai.sim.runs.cases import simulate as simulate_log
 
     with bar(len(log.jobs), "jobs", log.began_wall_s) as progress:
         return simulate_log(log, case.settings, progress)

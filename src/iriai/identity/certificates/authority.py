@@ -11,8 +11,14 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from iriai.identity.certificates.certificate import Certificate, build_certificate, cluster_id_of
-from iriai.identity.certificates.subject import Subject, SubjectKind, name_rule
+from iriai.identity.certificates.certificate import (
+    Certificate,
+    Subject,
+    SubjectKind,
+    build_certificate,
+    cluster_id_of,
+    name_rule,
+)
 from iriai.model.problem import Refused, UsageProblem
 
 _YEAR_S = 365 * 86_400.0

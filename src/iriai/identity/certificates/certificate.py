@@ -1,4 +1,4 @@
-"""Certificates of a cluster: issue, parse, and verify up to the cluster's authority.
+"""Certificates of a cluster: subject, issue, parse, and verify up to the cluster's authority.
 
 A machine's certificate carries, in an extension of ours, the certificate of the issuer that signed
 it and the moment it was issued. So it proves itself to whoever knows the authority, whichever way
@@ -9,8 +9,11 @@ section 2.
 from __future__ import annotations
 
 import hashlib
+import re
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 from cryptography import x509
@@ -19,9 +22,54 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
-from iriai.identity.certificates.subject import Subject, SubjectKind, parse_subject
 from iriai.model.bounds import Count, Document, Seconds, decoded
+from iriai.model.ids import HOME_NAME
 from iriai.model.problem import Refused
+
+_URI = re.compile(r"iriai://(?P<cluster>[0-9a-f]{16})/(?P<kind>[a-z]+)/(?P<name>[a-z0-9-]{1,31})")
+_RULE = "a name has at most 31 small letters, digits and hyphens and begins with a letter"
+
+
+class SubjectKind(StrEnum):
+    """The kind of a certificate's holder."""
+
+    AUTHORITY = "authority"
+    """Signs issuers and operators; its key is sealed."""
+    ISSUER = "issuer"
+    """Signs machines, for the authority, on a member that was named for it."""
+    MACHINE = "machine"
+    OPERATOR = "operator"
+    """Signs the cluster's configuration and whom it ejects."""
+
+
+class Subject(NamedTuple):
+    """The holder of a certificate."""
+
+    cluster_id: str
+    """16 hexadecimal digits, the first of the digest of the authority's key: it proves itself."""
+    kind: SubjectKind
+    name: str
+
+    @property
+    def uri(self) -> str:
+        """The form in the certificate."""
+        return f"iriai://{self.cluster_id}/{self.kind}/{self.name}"
+
+
+def parse_subject(uri: str) -> Subject | None:
+    """Return the subject that `uri` names; None if it is not a subject of iriai."""
+    match = _URI.fullmatch(uri)
+    if match is None or not HOME_NAME.fullmatch(match["name"]):
+        return None
+    if match["kind"] not in frozenset(SubjectKind):
+        return None
+    return Subject(match["cluster"], SubjectKind(match["kind"]), match["name"])
+
+
+def name_rule(name: str) -> str:
+    """Return what is wrong with a name of a machine, cluster or operator; empty if it is valid."""
+    return "" if HOME_NAME.fullmatch(name) else _RULE
+
 
 CERTIFICATE_BYTES_MAX = 4096
 """The longest certificate; genuine ones have about 1 kB, the issuer's certificate included."""

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from iriai.identity.certificates.authority import Authority
+from iriai.identity.certificates.certificate import name_rule
 from iriai.identity.certificates.sealed_secrets import raw_public
-from iriai.identity.certificates.subject import name_rule
 from iriai.identity.documents.operator_key import OperatorKey
 from iriai.identity.documents.operator_roster import RosterOperator
 from iriai.model.bounds import KeyBytes, Name, decoded

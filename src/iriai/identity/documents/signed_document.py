@@ -13,8 +13,12 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from iriai.identity.certificates.certificate import Certificate, check_signed_for, read_certificate
-from iriai.identity.certificates.subject import SubjectKind
+from iriai.identity.certificates.certificate import (
+    Certificate,
+    SubjectKind,
+    check_signed_for,
+    read_certificate,
+)
 from iriai.model.bounds import Document, KeyBytes, Word, decoded
 from iriai.model.problem import Refused
 

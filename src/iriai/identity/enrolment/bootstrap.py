@@ -6,10 +6,9 @@ import shutil
 from pathlib import Path
 
 from iriai.identity.certificates.authority import Authority
-from iriai.identity.certificates.certificate import read_certificate
+from iriai.identity.certificates.certificate import Subject, SubjectKind, read_certificate
 from iriai.identity.certificates.machine_identity import Enrolment, MachineIdentity
 from iriai.identity.certificates.sealed_secrets import open_with_secret
-from iriai.identity.certificates.subject import Subject, SubjectKind
 from iriai.identity.documents.cluster_document import read_cluster_document
 from iriai.identity.documents.operator_key import Operator
 from iriai.identity.documents.operator_roster import make_roster, named_member, read_roster

@@ -13,11 +13,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from iriai.identity.certificates.authority import Issuer, requested_key
 from iriai.identity.certificates.certificate import (
     Certificate,
+    SubjectKind,
     check_signed_for,
     check_time,
+    name_rule,
     read_certificate,
 )
-from iriai.identity.certificates.subject import SubjectKind, name_rule
 from iriai.identity.storage.cluster_files import ClusterFiles, Issued
 from iriai.identity.storage.join_tokens import JoinTokens
 from iriai.identity.trust.trust import Trust

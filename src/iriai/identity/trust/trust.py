@@ -12,12 +12,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from iriai.identity.certificates.certificate import (
     BadCertificate,
     Certificate,
+    SubjectKind,
     check_signed_for,
     check_time,
     read_certificate,
 )
 from iriai.identity.certificates.machine_identity import SIGNATURE_CONTEXT
-from iriai.identity.certificates.subject import SubjectKind
 from iriai.identity.documents.revocation import Ejections, SignedEjection, read_ejection
 from iriai.identity.documents.signed_document import DocumentKind, read_document
 from iriai.identity.trust.document_entries import document_entry, document_kind

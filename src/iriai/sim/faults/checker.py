@@ -24,7 +24,7 @@ from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Forward, Returned
 from iriai.sim.faults.told_jobs import AwaitedJobs, ToldJobs, check_feasible
 from iriai.sim.world.machine_model import SimulatedMachine
-from iriai.sim.world.process import ProcessModel
+from iriai.sim.world.work import ProcessModel
 from iriai.sim.world.world import World
 
 HOPS_MAX = 2

@@ -12,11 +12,22 @@ from functools import partial
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp
 from iriai.sim.faults.actions import Happening, end_all, enter
 from iriai.sim.faults.checker import Checker
-from iriai.sim.faults.failure import failure_of
 from iriai.sim.faults.scenario import FAULTS_UNTIL_S, Scenario, scenario_of
 from iriai.sim.world.machine_model import SimulatedMachine
-from iriai.sim.world.process import ProcessModel
+from iriai.sim.world.work import ProcessModel
 from iriai.sim.world.world import World
+
+
+def failure_of(play: Callable[[], None]) -> str | None:
+    """Play a world to its end; return what fails, or None."""
+    try:
+        play()
+    except AssertionError as error:
+        return str(error) or "an assertion without a word"
+    except Exception as error:  # noqa: BLE001 - whatever a core raises is a fault of it
+        return f"{type(error).__name__}: {error}"
+    return None
+
 
 PATIENCE_S = 1_000.0
 """More than all work of the longest story takes on the smallest machine, leases included."""

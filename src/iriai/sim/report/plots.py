@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from iriai.sim.report.series import Bar, Series, largest_accounts, mean_waits, waits_by_width
-from iriai.sim.workload.log import Log
-from iriai.sim.workload.record import Record
+from iriai.sim.workload.log import Log, Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,8 +21,8 @@ from iriai.sim.report.plots import (
     utilisation,
 )
 from iriai.sim.report.series import GANTT_JOBS_MAX, bars, series
+from iriai.sim.runs.cases import Simulation
 from iriai.sim.runs.document import Document, encoded
-from iriai.sim.runs.simulation import Simulation
 from iriai.sim.workload.log import Log
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from iriai.config.reader import Configuration
 from iriai.model.ids import Account
 from iriai.sim.workload.entitlement import moments, wanted
+from iriai.sim.workload.log import Record
 from iriai.sim.workload.metrics import quantile
-from iriai.sim.workload.record import Record
 
 BINS = 240
 """Steps of time in a plot: more cannot be told apart on a page."""

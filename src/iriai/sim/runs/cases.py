@@ -1,4 +1,4 @@
-"""Several simulations of one log: what `--compare` and `--sweep` name."""
+"""One simulation of a log, and several: what `--compare` and `--sweep` name."""
 
 from __future__ import annotations
 
@@ -20,11 +20,30 @@ from iriai.config.sections import OrderSection
 from iriai.model.problem import UsageProblem
 from iriai.plugins.orders import BUILT_IN
 from iriai.plugins.policy_file import is_policy_file
-from iriai.sim.runs.simulation import Simulation, simulate
-from iriai.sim.workload.log import Log
-from iriai.sim.workload.metrics import Metrics
-from iriai.sim.workload.record import with_starts
-from iriai.sim.workload.settings import POLICIES, ReplaySettings
+from iriai.sim.workload import full
+from iriai.sim.workload.entitlement import parts
+from iriai.sim.workload.log import Log, Progress, Record, no_progress, with_starts
+from iriai.sim.workload.metrics import Metrics, measure
+from iriai.sim.workload.replay import replay
+from iriai.sim.workload.settings import FULL, POLICIES, ReplaySettings
+
+
+class Simulation(NamedTuple):
+    """The result of a log under given settings."""
+
+    settings: ReplaySettings
+    records: Sequence[Record]
+    metrics: Metrics
+
+
+def simulate(log: Log, settings: ReplaySettings, progress: Progress = no_progress) -> Simulation:
+    """Simulate `log` and compute its metrics."""
+    run = full.simulate if settings.mode == FULL else replay
+    records = run(log, settings, progress)
+    entitled = parts(records, settings.rights_for(log))
+    ratios = [part.got_s / part.wanted_s for part in entitled if part.wanted_s > 0]
+    return Simulation(settings, records, measure(records, log.processors, ratios))
+
 
 CASES_MAX = 10_000
 """The most simulations of one sweep."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from iriai.model.units import format_duration
-from iriai.sim.runs.simulation import Simulation
+from iriai.sim.runs.cases import Simulation
 from iriai.sim.workload.log import Log
 from iriai.sim.workload.metrics import Metrics
 

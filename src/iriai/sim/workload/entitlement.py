@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from iriai.config.reader import Configuration
 from iriai.model.ids import Account
-from iriai.sim.workload.record import Record
+from iriai.sim.workload.log import Record
 
 MOMENTS_MAX = 4000
 """More moments are looked at evenly: a division takes time for each account, and a log of years

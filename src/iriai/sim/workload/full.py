@@ -13,13 +13,11 @@ from random import Random
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
-from iriai.sim.workload.log import Log, LogJob
-from iriai.sim.workload.record import Progress, Record, no_progress, with_starts
+from iriai.sim.workload.log import Log, LogJob, Progress, Record, no_progress, with_starts
 from iriai.sim.workload.settings import ReplaySettings
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import MachinePlan
-from iriai.sim.world.process import ProcessModel
-from iriai.sim.world.work import Work
+from iriai.sim.world.work import ProcessModel, Work
 from iriai.sim.world.world import World
 
 MACHINE, FRONT = "machine", "front"

@@ -1,8 +1,8 @@
-"""A workload log: jobs submitted on one machine, with their times."""
+"""A workload log: jobs submitted on one machine with their times, and records of their runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -35,3 +35,32 @@ class Log:
     """Seconds since 1970 at second 0 of the log; 0: not known."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """What was left out or changed while reading, and how often; nothing that happened never."""
+
+
+class Record(NamedTuple):
+    """One job and when it ran; seconds since the log began."""
+
+    job: LogJob
+    start_s: float
+    end_s: float
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds from the submission to the start."""
+        return self.start_s - self.job.submit_s
+
+
+def with_starts(log: Log, starts_s: Iterable[float]) -> list[Record]:
+    """Return the records of the jobs of `log`, which started at `starts_s`, in its order."""
+    return [
+        Record(job, start_s, start_s + job.run_s)
+        for job, start_s in zip(log.jobs, starts_s, strict=True)
+    ]
+
+
+Progress = Callable[[int, float], None]
+"""Called now and then, with how many jobs have been submitted and the second of the log."""
+
+
+def no_progress(_jobs: int, _now_s: float) -> None:
+    """Ignore the progress."""

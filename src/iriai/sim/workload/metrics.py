@@ -10,7 +10,7 @@ from math import fsum
 
 import msgspec
 
-from iriai.sim.workload.record import Record
+from iriai.sim.workload.log import Record
 
 SLOWDOWN_RUN_S_MIN = 10.0
 """Shorter runs count as so long in the slowdown: otherwise jobs of a second would be all there is

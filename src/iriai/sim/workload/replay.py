@@ -28,8 +28,7 @@ from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.draw.order import OrderSettings
 from iriai.protocol.messages.scheduling import Want
 from iriai.sim.workload.charging import SlicedCharges
-from iriai.sim.workload.log import Log, LogJob
-from iriai.sim.workload.record import Progress, Record, no_progress, with_starts
+from iriai.sim.workload.log import Log, LogJob, Progress, Record, no_progress, with_starts
 from iriai.sim.workload.settings import FIFO, ReplaySettings
 
 MACHINE = "machine"

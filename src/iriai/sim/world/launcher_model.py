@@ -29,8 +29,7 @@ from iriai.protocol.messages.effects import (
     TerminateAttempt,
 )
 from iriai.sim.world.clock import Clock
-from iriai.sim.world.process import LOST, ProcessModel
-from iriai.sim.world.work import End, Work, Works
+from iriai.sim.world.work import LOST, End, ProcessModel, Work, Works
 
 FORGOTTEN = "this attempt ended here earlier, and its end was acknowledged"
 NO_PROGRAM = Work(0.05, (EndCause.FAILED, 127, None))

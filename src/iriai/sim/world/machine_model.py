@@ -41,9 +41,8 @@ from iriai.protocol.messages.effects import (
     WhyAnswered,
 )
 from iriai.sim.world.clock import Clock
-from iriai.sim.world.commits import Commits
 from iriai.sim.world.launcher_model import LauncherModel
-from iriai.sim.world.store_model import StoreModel
+from iriai.sim.world.store_model import Commits, StoreModel
 from iriai.sim.world.work import Works
 
 DEFAULTS = Configuration()
