@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.home import dependencies
+from iriai.home import completion
 from iriai.home.core import Home
 from iriai.model.alteration import Alteration
 from iriai.model.job import Condition, Dependency
@@ -246,4 +246,4 @@ def test_the_index_forgets_with_the_jobs():
         home.cancel(number, (), "ann")
         home.end_turn(instant(0))
         home.record(instant(0))
-    assert vars(home._completion.dependents) == vars(dependencies.Dependents())
+    assert vars(home._completion.dependents) == vars(completion.Dependents())

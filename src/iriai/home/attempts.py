@@ -253,15 +253,16 @@ class Attempts:
     def ended(self, end: End, _now: Instant) -> None:
         """Handle the end of an attempt and its result."""
         result = end.result
-        if not self._may_report(result.machine, end.attempt):
+        attempt = result.attempt
+        if not self._may_report(result.machine, attempt):
             return
-        self.nodes.acknowledge(end.attempt, result.machine)
-        job = self.nodes.current(end.attempt)
+        self.nodes.acknowledge(attempt, result.machine)
+        job = self.nodes.current(attempt)
         if job is None:  # repeated, or of a replaced attempt: the first result stands
             return
         self._effects.append(Persist(result))
         self.stats.ended(result, job.spec)
-        self._end(job, end.attempt, result.cause, result.exit_code, result.signal)
+        self._end(job, attempt, result.cause, result.exit_code, result.signal)
 
     def renew(self, renew: Renew, now: Instant) -> None:
         """Renew the leases of the attempts that a node has from this home."""

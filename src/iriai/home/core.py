@@ -11,10 +11,9 @@ from typing import Any
 
 from iriai.home.attempts import Attempts
 from iriai.home.completion import Completion, EventLog
-from iriai.home.dependencies import Ends
 from iriai.home.explain import explain_here, explain_open
 from iriai.home.job import JobOutcome, JobState
-from iriai.home.job_lookup import JobLookup
+from iriai.home.job_lookup import Ends, JobLookup
 from iriai.home.request_publisher import RequestPublisher
 from iriai.model.alteration import Alteration
 from iriai.model.ids import AttemptId, JobId
@@ -122,7 +121,8 @@ class Home:
         self._next_number += 1
         job = self.jobs[number] = JobState(number, spec, now.wall_s)
         self._effects.append(Persist(JobAccepted(number, spec, now.wall_s, payloads)))
-        self._completion.wait(job, met)
+        if spec.after:
+            self._completion.wait(job, met)
         self.requests.changed(number)
         return JobId(self.name, number)
 

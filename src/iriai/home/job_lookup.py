@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from iriai.home.dependencies import Ends
 from iriai.home.job import JobOutcome, JobState
 from iriai.model.alteration import Alteration
 from iriai.model.ids import JobId
@@ -19,6 +18,10 @@ SEARCHED_MAX = 100_000
 """Jobs that are searched for a cycle, some tenths of a second; longer chains are refused."""
 NOT_ENDED = "not ended"
 """The end of a job or task that still waits or runs."""
+Target = tuple[int, int | None]
+"""The target of a dependency: the number of a job, and the index of a task if it names one."""
+Ends = Mapping[Target, EndCause]
+"""The ends, from the store, of targets that the home no longer knows."""
 EndsMet = tuple[tuple[Dependency, EndCause], ...]
 """Dependencies that are met, and how each ended."""
 

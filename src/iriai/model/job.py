@@ -283,6 +283,11 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     batch: BatchVariables | None = None
     """The submission's values for a script for Slurm or PBS; None: it is for neither."""
 
+    @property
+    def text_digests(self) -> tuple[str, ...]:
+        """Return the digests of its texts that are stored apart, each once."""
+        return tuple(filter(None, dict.fromkeys((self.environment, self.script, self.stdin))))
+
 
 def task_count(array: tuple[tuple[int, int, int], ...]) -> int:
     """Return the number of tasks in the ranges of `array`."""

@@ -49,13 +49,13 @@ class RequirementsCheck:
 
     def lacks(self, spec: JobSpec, wall_s: float) -> Reason | None:
         """Return the clause that does not hold; None: all do."""
+        if not (spec.requirements or self.ad.requirements):
+            return None
         wanted = condition(spec.requirements)
         problem = wanted.problem or self._owners.problem
         if problem:
             rule = Rule.REQUIREMENTS if wanted.problem else Rule.OWNER_POLICY
             return Reason(rule, "readable requirements", problem, self._machine)
-        if not (wanted.keys or self._owners.keys or spec.requirements or self.ad.requirements):
-            return None
         if why_unusable():
             return None
         machine = self.attributes(wall_s)

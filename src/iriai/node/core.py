@@ -277,7 +277,7 @@ class Node:
             return
         granted = self._admission.judge(run, now.wall_s)
         if isinstance(granted, Reason):
-            self._send_home(Refusal(run.attempt, granted))
+            self._send_home(run.attempt, Refusal(run.attempt, granted))
             return
         held = self._claims.grant(run, granted.minted_s, now, is_ahead=granted.is_ahead)
         if granted.is_ahead:
@@ -304,12 +304,12 @@ class Node:
         """Send the last message about an attempt again, which its home may not have received."""
         attempt = held.claim.attempt
         if held.end is not None:
-            self._send_home(held.end)
+            self._send_home(attempt, held.end)
         elif held.started_wall_s is not None:
-            self._send_home(Begun(attempt, self.settings.machine, held.started_wall_s))
+            self._send_home(attempt, Begun(attempt, self.settings.machine, held.started_wall_s))
         else:
             is_ahead = held.claim.is_ahead
-            self._send_home(Accepted(attempt, self.settings.machine, is_ahead))
+            self._send_home(attempt, Accepted(attempt, self.settings.machine, is_ahead))
 
     def _launch(self, held: HeldClaim, now: Instant) -> None:
         """Order the start, if it may start now; the launcher checks whether its lease expired."""
@@ -421,19 +421,20 @@ class Node:
         self._availability.back_off.succeeded()
         held.started(event.started_wall_s, now)
         self._meter.started(held)
-        self._send_home(Begun(event.attempt, self.settings.machine, event.started_wall_s))
+        begun = Begun(event.attempt, self.settings.machine, event.started_wall_s)
+        self._send_home(event.attempt, begun)
 
     def _exited(self, event: AttemptExited, now: Instant) -> None:
         held = self._claims.get(event.attempt)
         if held is None:
             self._effects.append(ForgetAttempt(event.attempt))
         elif held.end is not None:
-            self._send_home(held.end)
+            self._send_home(event.attempt, held.end)
         elif event.cause is EndCause.REFUSED:  # the launcher can start nothing at present
             self._availability.back_off.failed(event.message, now.steady_s)
             self._refuse_held(held, self._availability.back_off.reason())
         else:
-            self._send_home(self._end(held, event, now))
+            self._send_home(event.attempt, self._end(held, event, now))
 
     def _refuse_held(self, held: HeldClaim, reason: Reason | None) -> None:
         """Refuse an attempt that had its claim and never started."""
@@ -442,7 +443,7 @@ class Node:
         self._free(held.claim)
         self._report.refused(attempt)
         self._drop(attempt)
-        self._send_home(Refusal(attempt, reason))
+        self._send_home(attempt, Refusal(attempt, reason))
 
     def _prolog_failed(self, event: PrologFailed, now: Instant) -> None:
         """Drain the machine whose prolog failed, and refuse the attempt."""
@@ -450,7 +451,7 @@ class Node:
         if held is None:
             self._effects.append(ForgetAttempt(event.attempt))
         elif held.end is not None:
-            self._send_home(held.end)
+            self._send_home(event.attempt, held.end)
         else:
             if self.drained is None:
                 self.drain(event.message, PROLOG, now)
@@ -552,8 +553,8 @@ class Node:
 
     # --- messages --------------------------------------------------------------------------------
 
-    def _send_home(self, message: OfAttempt) -> None:
-        self._effects.append(Send(message.attempt.home, Part.HOME, message))
+    def _send_home(self, attempt: AttemptId, message: OfAttempt) -> None:
+        self._effects.append(Send(attempt.home, Part.HOME, message))
 
     def _send_counters(self, rows: tuple[LedgerRow, ...]) -> None:
         counted = self._report.counted(rows)

@@ -28,7 +28,7 @@ from iriai.model.records import (
     Snapshot,
 )
 from iriai.model.state import EndCause
-from iriai.store.codec import digests_of, drop_history, encode, encode_buckets
+from iriai.store.codec import drop_history, encode, encode_buckets
 
 Row = Sequence[object]
 """Values in the order of the parameters of a statement."""
@@ -151,7 +151,8 @@ class WriteSet:
                 self.claims.update(dict.fromkeys(map(str, attempts)))
             case LedgerRow():
                 *counts, buckets = astuple(record)[1:]
-                row = (*record.account, *counts, encode_buckets(buckets))
+                text = encode_buckets(buckets).decode() if buckets else None
+                row = (*record.account, *counts, text)
                 self.ledger[record.account] = row
             case JobAccepted():
                 self._accept(record)
@@ -177,7 +178,7 @@ class WriteSet:
         spec = record.spec
         group, user = spec.account
         self.payloads.extend(record.payloads)
-        self.payload_uses += [(digest, record.number) for digest in digests_of(spec)]
+        self.payload_uses += [(digest, record.number) for digest in spec.text_digests]
         submitted = record.submitted_wall_s
         self.jobs.append(
             (record.number, group, user, spec.user, spec.name, encode(spec), submitted, *_NO_END)

@@ -27,18 +27,9 @@ decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
 decode_claim = msgspec.msgpack.Decoder(Claim).decode
 decode_change = msgspec.msgpack.Decoder[Change](Change).decode
 
-_decode_buckets = msgspec.json.Decoder(tuple[Bucket, ...]).decode
-
-
-def encode_buckets(buckets: tuple[Bucket, ...]) -> str | None:
-    """Return buckets as JSON text; None if there are none."""
-    return msgspec.json.encode(buckets).decode() if buckets else None
-
-
-def decode_buckets(text: str | None) -> tuple[Bucket, ...]:
-    """Return the buckets in a text."""
-    return () if text is None else _decode_buckets(text)
-
+encode_buckets = msgspec.json.Encoder().encode
+"""JSON, whose text is stored."""
+decode_buckets = msgspec.json.Decoder(tuple[Bucket, ...]).decode
 
 LAST_NUMBER = "last_number"
 HISTORY_FROM_MS = "history_from_ms"
@@ -54,18 +45,13 @@ def drop_history(cursor: sqlite3.Cursor, record: HistoryDropped) -> None:
     if cursor.rowcount >= record.attempts_max:
         return  # there may be more; it is asked for again
     ended_wall_s, spec = row
-    digests = digests_of(decode_spec(spec))
+    digests = decode_spec(spec).text_digests
     cursor.executemany(_USE, [(digest, number) for digest in digests])
     cursor.executemany(_PAYLOAD, [(digest,) for digest in digests])
     for statement in (_EVENTS, _JOB):
         cursor.execute(statement, (number,))
     cursor.execute(_RAISE, (LAST_NUMBER, number))
     cursor.execute(_RAISE, (HISTORY_FROM_MS, int(ended_wall_s * 1000)))
-
-
-def digests_of(spec: JobSpec) -> tuple[str, ...]:
-    """Return the digests of a job's payloads, each once."""
-    return tuple(filter(None, dict.fromkeys((spec.environment, spec.script, spec.stdin))))
 
 
 _FINISHED = """

@@ -26,7 +26,6 @@ from iriai.store.codec import (
     LAST_NUMBER,
     decode_change,
     decode_spec,
-    digests_of,
 )
 from iriai.store.sqlite import connect, translated
 
@@ -123,7 +122,7 @@ class Reader:
         elif until_wall_s is None:
             return {}
         rows = self._rows(_EXPIRED, tuple[int, bytes], until=until_wall_s, limit=limit)
-        return {number: digests_of(decode_spec(spec)) for number, spec in rows}
+        return {number: decode_spec(spec).text_digests for number, spec in rows}
 
     def _finished_count(self) -> int:
         query = "SELECT count(*) FROM jobs WHERE finished_wall_s IS NOT NULL"

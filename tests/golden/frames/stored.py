@@ -95,8 +95,8 @@ def _of_the_store() -> Iterator[Family]:
     yield family(
         "store-buckets",
         {"buckets": tuple[Bucket, ...]},
-        lambda buckets: _text(codec.encode_buckets(buckets)),
-        lambda text: codec.decode_buckets(text.decode()),
+        codec.encode_buckets,
+        codec.decode_buckets,
         shapes=("full",),
     )
 

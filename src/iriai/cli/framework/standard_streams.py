@@ -7,12 +7,15 @@ import re
 import select
 import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from iriai.client.tail import Sink
 from iriai.model.problem import Problem
 from iriai.model.units import printable
+
+if TYPE_CHECKING:
+    from iriai.client.tail import Sink
 
 _CONTROL = re.compile("[\x7f-\x9f]")
 """Characters that JSON need not escape but terminals obey; JSON escapes those below a space."""

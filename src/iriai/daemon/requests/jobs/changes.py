@@ -15,8 +15,8 @@ from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests,
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
 from iriai.daemon.server.request_scheduling import Durability, OrderedRequests
-from iriai.home.dependencies import Ends
 from iriai.home.job import JobState
+from iriai.home.job_lookup import Ends
 from iriai.jobs.alterations import alteration, require_whole
 from iriai.jobs.drafts import want_of
 from iriai.jobs.queries import JobQueries

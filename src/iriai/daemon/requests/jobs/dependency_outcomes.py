@@ -7,7 +7,7 @@ from contextlib import suppress
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import checkpoint
 from iriai.daemon.server.connections import RequestContext
-from iriai.home.dependencies import Ends
+from iriai.home.job_lookup import Ends
 from iriai.jobs.history import JobHistory
 from iriai.jobs.queries import JobQueries
 from iriai.model.job import Dependency

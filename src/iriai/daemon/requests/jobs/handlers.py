@@ -21,7 +21,7 @@ from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.notifications import check_notice
 from iriai.daemon.tasks.stream_relay import StreamRelay
 from iriai.home.core import NONE_ENDED
-from iriai.home.dependencies import Ends
+from iriai.home.job_lookup import Ends
 from iriai.identity.users.permissions import Permissions
 from iriai.jobs.drafts import Drafts
 from iriai.jobs.history import JobHistory
