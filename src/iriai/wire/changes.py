@@ -19,7 +19,7 @@ from iriai.model.bounds import (
     Word,
     Words,
 )
-from iriai.wire.exchange import ClientAnswer, ClientRequest, Query, Right
+from iriai.wire.exchange import ClientAnswer, JobRequest
 
 
 class StoryRow(msgspec.Struct, frozen=True):
@@ -46,11 +46,8 @@ class Story(ClientAnswer, frozen=True, tag="story"):
     rows: Annotated[tuple[StoryRow, ...], Many]
 
 
-class AskStory(Query[Story], frozen=True, tag="ask-story"):
+class AskStory(JobRequest[Story], frozen=True, tag="ask-story"):
     """Return the events of a job or task."""
-
-    is_of_home = True
-    asked_by = Right.JOB_OWNER
 
     id: Expression
 
@@ -74,12 +71,8 @@ class AlterResult(ClientAnswer, frozen=True, tag="altered"):
     problems: Annotated[dict[Words, Words], Many] = msgspec.field(default_factory=dict)
 
 
-class Alter(ClientRequest[AlterResult], frozen=True, tag="alter"):
+class Alter(JobRequest[AlterResult], frozen=True, tag="alter"):
     """Change what the tasks that wait of these jobs ask for; what is unset stays as it is."""
-
-    fails_alone = True
-    is_of_home = True
-    asked_by = Right.JOB_OWNER
 
     ids: Annotated[tuple[Expression, ...], Many]
     name: Text | UnsetType = UNSET
@@ -106,34 +99,22 @@ class Changed(ClientAnswer, frozen=True, tag="changed"):
     problems: Annotated[dict[Words, Words], Many] = msgspec.field(default_factory=dict)
 
 
-class Cancel(ClientRequest[Changed], frozen=True, tag="cancel"):
+class Cancel(JobRequest[Changed], frozen=True, tag="cancel"):
     """End or withdraw jobs and tasks.
 
     Ids may hold ranges (`ume-42.1-10`) and shell patterns of job names (`name:sweep*`).
     """
 
-    fails_alone = True
-    is_of_home = True
-    asked_by = Right.JOB_OWNER
-
     ids: Annotated[tuple[Expression, ...], Many]
 
 
-class Hold(ClientRequest[Changed], frozen=True, tag="hold"):
+class Hold(JobRequest[Changed], frozen=True, tag="hold"):
     """Hold the waiting tasks of these jobs."""
 
-    fails_alone = True
-    is_of_home = True
-    asked_by = Right.JOB_OWNER
-
     ids: Annotated[tuple[Expression, ...], Many]
 
 
-class Release(ClientRequest[Changed], frozen=True, tag="release"):
+class Release(JobRequest[Changed], frozen=True, tag="release"):
     """Let held jobs start."""
-
-    fails_alone = True
-    is_of_home = True
-    asked_by = Right.JOB_OWNER
 
     ids: Annotated[tuple[Expression, ...], Many]

@@ -77,6 +77,14 @@ class Query(ClientRequest[AnswerT_co], frozen=True):
     fails_alone = True
 
 
+class JobRequest(ClientRequest[AnswerT_co], frozen=True):
+    """A request about jobs and tasks of this home."""
+
+    fails_alone = True
+    is_of_home = True
+    asked_by = Right.JOB_OWNER
+
+
 class Done(ClientAnswer, frozen=True, tag="done"):
     """The answer without content."""
 

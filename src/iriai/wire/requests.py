@@ -32,8 +32,8 @@ from iriai.model.bounds import (
     Words,
 )
 from iriai.model.job import InputPiece, Interaction, NotifyOn
-from iriai.wire import changes, joining, machines, reports
-from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query, Right, subclasses
+from iriai.wire import changes, exchange, joining, machines, reports
+from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, JobRequest, Query, Right
 
 PROTOCOL_VERSION = 2
 """Raised with every change that an older client or daemon would misread. 2: input and terminals of
@@ -255,11 +255,8 @@ class JobDetail(ClientAnswer, frozen=True, tag="job-detail"):
     rank: Text = ""
 
 
-class Show(Query[JobDetail], frozen=True, tag="show"):
+class Show(JobRequest[JobDetail], frozen=True, tag="show"):
     """Ask for all details of a job or task."""
-
-    is_of_home = True
-    asked_by = Right.JOB_OWNER
 
     id: Expression
 
@@ -281,11 +278,8 @@ class Reasons(ClientAnswer, frozen=True, tag="reasons"):
     reasons: Annotated[tuple[Why, ...], Many]
 
 
-class AskWhy(Query[Reasons], frozen=True, tag="ask-why"):
+class AskWhy(JobRequest[Reasons], frozen=True, tag="ask-why"):
     """Ask why a job or task waits."""
-
-    is_of_home = True
-    asked_by = Right.JOB_OWNER
 
     id: Expression
 
@@ -315,12 +309,8 @@ class Waited(ClientAnswer, frozen=True, tag="waited"):
     outcomes: Annotated[tuple[Outcome, ...], Many]
 
 
-class Wait(ClientRequest[Waited], frozen=True, tag="wait"):
+class Wait(JobRequest[Waited], frozen=True, tag="wait"):
     """Tell when all of these jobs or tasks have finished; meanwhile `Notice` with the progress."""
-
-    fails_alone = True
-    is_of_home = True
-    asked_by = Right.JOB_OWNER
 
     ids: Annotated[tuple[Expression, ...], Many]
     progress: bool = False
@@ -355,11 +345,8 @@ class OutputPiece(ClientAnswer, frozen=True, tag="output-piece"):
     """Why the rest is not available; empty if it is."""
 
 
-class ReadOutput(Query[OutputPiece], frozen=True, tag="read-output"):
+class ReadOutput(JobRequest[OutputPiece], frozen=True, tag="read-output"):
     """Ask for output of an attempt of `run`."""
-
-    is_of_home = True
-    asked_by = Right.JOB_OWNER
 
     task: Expression
     attempt: Count
@@ -385,14 +372,12 @@ TOO_MUCH_INPUT = "too-much-input"
 """The same of input that comes while too much of it is not answered."""
 
 
-class WriteInput(Query[InputWritten], frozen=True, tag="write-input"):
+class WriteInput(JobRequest[InputWritten], frozen=True, tag="write-input"):
     """Pass on the client's standard input, or what was typed, to a job of `run` that has started.
 
     Each byte comes with its place, so that it can be sent again after a connection was lost.
     """
 
-    is_of_home = True
-    asked_by = Right.JOB_OWNER
     counted_bytes = 128 << 10  # it is written as fast as its task reads
 
     id: Expression
@@ -413,11 +398,8 @@ class LogFiles(ClientAnswer, frozen=True, tag="log-files"):
     """The last index of an incomplete answer; None if it is complete."""
 
 
-class Logs(Query[LogFiles], frozen=True, tag="logs"):
+class Logs(JobRequest[LogFiles], frozen=True, tag="logs"):
     """Where the output of a job's or task's latest attempts is. The client reads it as the user."""
-
-    is_of_home = True
-    asked_by = Right.JOB_OWNER
 
     id: Expression
     after_index: Whole = -1
@@ -443,8 +425,8 @@ if TYPE_CHECKING:
     RequestBody = ClientRequest[Any]
     AnswerBody = ClientAnswer
 else:
-    RequestBody = Union[tuple(subclasses(ClientRequest))]  # noqa: UP007 - of what is defined
-    AnswerBody = Union[tuple(subclasses(ClientAnswer))]  # noqa: UP007
+    RequestBody = Union[tuple(exchange.subclasses(ClientRequest))]  # noqa: UP007 - of what is defined
+    AnswerBody = Union[tuple(exchange.subclasses(ClientAnswer))]  # noqa: UP007
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):

@@ -109,7 +109,11 @@ def test_no_struct_is_forgotten():
     }
     held |= {requests.Request, requests.Answer, requests.Notice}  # they carry what is held
     held |= set(typing.get_args(Record))  # rows of the store, or what deletes some
-    held |= {exchange.ClientAnswer, *exchange.Query.__mro__[:3]}  # bases of these
+    held |= {
+        exchange.ClientAnswer,
+        exchange.JobRequest,
+        *exchange.Query.__mro__[:3],
+    }  # bases of these
     held |= {partial_launch._Parts, codec._Numbered}  # read the beginnings of others
     held |= {revocation.SignedEjection}  # within one process
     forgotten = structs() - held

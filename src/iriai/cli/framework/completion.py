@@ -1,4 +1,7 @@
-"""Completion of names by the shell, from a daemon that answers at once; silent otherwise."""
+"""Completion of names by the shell, from a daemon that answers at once; silent otherwise.
+
+Typer offers those that begin with what is typed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from iriai.model.job import Condition
-from iriai.model.state import TaskState
 
 if TYPE_CHECKING:
     from iriai.client.client import Client
@@ -31,14 +33,26 @@ _CONDITIONS = (
 )
 
 
-def complete_job(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_job(ctx: typer.Context) -> list[tuple[str, str]]:
     """Return ids of the user's jobs that have not finished, with their names and states."""
-    return _jobs(ctx, incomplete, finished_max=0)
+    return _jobs(ctx, finished_max=0)
 
 
-def complete_any_job(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def _jobs(ctx: typer.Context, *, finished_max: int) -> list[tuple[str, str]]:
+    from iriai.wire.requests import Jobs
+
+    def ask(client: Client) -> list[JobRow]:
+        rows = client.jobs(Jobs(limit=JOBS_MAX))
+        if finished_max:
+            rows += client.jobs(Jobs(finished=True, limit=finished_max))
+        return rows
+
+    return [(row.id, f"{row.name}, {row.cause or row.state}") for row in _ask(ctx, ask)]
+
+
+def complete_any_job(ctx: typer.Context) -> list[tuple[str, str]]:
     """As `complete_job`, with the jobs that finished last."""
-    return _jobs(ctx, incomplete, finished_max=FINISHED_MAX)
+    return _jobs(ctx, finished_max=FINISHED_MAX)
 
 
 ANY_JOB = typer.Argument(
@@ -51,49 +65,24 @@ def complete_dependency(ctx: typer.Context, incomplete: str) -> list[tuple[str, 
     """Return conditions, then ids of jobs that have not finished; after a comma the next id."""
     word, colon, ids = incomplete.partition(":")
     if not colon:
-        return [(f"{each}:", when) for each, when in _CONDITIONS if each.startswith(word)]
-    before, comma, last = ids.rpartition(",")
+        return [(f"{each}:", when) for each, when in _CONDITIONS]
+    before, comma, _ = ids.rpartition(",")
     stem = f"{word}:{before}{comma}"
-    return [(stem + job, what) for job, what in _jobs(ctx, last, finished_max=0)]
+    return [(stem + job, what) for job, what in _jobs(ctx, finished_max=0)]
 
 
-def complete_state(incomplete: str) -> list[str]:
-    """Return states of a job that has not finished."""
-    return [
-        state
-        for state in TaskState
-        if state is not TaskState.FINISHED and state.startswith(incomplete)
-    ]
-
-
-def complete_node(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_node(ctx: typer.Context) -> list[tuple[str, str]]:
     """Return machines that run tasks, with their states."""
     rows = _ask(ctx, lambda client: list(client.nodes()), follow=False)
-    return [(row.name, row.state) for row in rows if row.name.startswith(incomplete)]
+    return [(row.name, row.state) for row in rows]
 
 
-def complete_home(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_home(ctx: typer.Context) -> list[tuple[str, str]]:
     """Return machines of the cluster where jobs are submitted."""
     from iriai.wire.joining import ShowCluster
 
     names = _ask(ctx, lambda client: list(client.ask(ShowCluster()).machines), follow=False)
-    return [(name, "") for name in names if name.startswith(incomplete)]
-
-
-def _jobs(ctx: typer.Context, incomplete: str, finished_max: int) -> list[tuple[str, str]]:
-    from iriai.wire.requests import Jobs
-
-    def ask(client: Client) -> list[JobRow]:
-        rows = client.jobs(Jobs(limit=JOBS_MAX))
-        if finished_max:
-            rows += client.jobs(Jobs(finished=True, limit=finished_max))
-        return rows
-
-    return [
-        (row.id, f"{row.name}, {row.cause or row.state}")
-        for row in _ask(ctx, ask)
-        if row.id.startswith(incomplete)
-    ]
+    return [(name, "") for name in names]
 
 
 def _ask(

@@ -8,7 +8,6 @@ import time
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_state
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, clock_text, print_table, span_text
 from iriai.model.problem import UsageProblem
@@ -61,7 +60,7 @@ def jobs(
         "--in-state",
         metavar="STATE",
         help="Jobs with a task in this state: held, queued, claimed, running or suspended.",
-        autocompletion=complete_state,
+        autocompletion=lambda: STATES,
     ),
     finished: bool = typer.Option(
         False, "-f", "--finished", help="Jobs that have finished, the latest first."

@@ -30,7 +30,7 @@ def up(
         metavar="PARTS",
         help="Parts to run: 'node' for a back end, 'home,broker' for a front end. "
         "\\[default: all three]",
-        autocompletion=lambda: list(PARTS),
+        autocompletion=lambda: PARTS,
     ),
     home: Path | None = typer.Option(
         None, metavar="SOCKET", help="For a back end: socket or state directory of the front end."

@@ -15,30 +15,11 @@ MODELS = ("lublin", "poisson")
 _log, _rule, _output = map(options_under, ("Log", "Rules", "Output"))
 
 
-def _beginning(words: tuple[str, ...], incomplete: str) -> list[str]:
-    return [word for word in words if word.startswith(incomplete)]
-
-
-def complete_policy(incomplete: str) -> list[str]:
-    """Return the policies that are built in."""
-    return _beginning(POLICIES, incomplete)
-
-
-def complete_order(incomplete: str) -> list[str]:
+def complete_order() -> tuple[str, ...]:
     """Return the orders that are built in."""
     from iriai.plugins.orders import BUILT_IN
 
-    return _beginning(BUILT_IN, incomplete)
-
-
-def complete_mode(incomplete: str) -> list[str]:
-    """Return the modes."""
-    return _beginning(MODES, incomplete)
-
-
-def complete_model(incomplete: str) -> list[str]:
-    """Return the models of workloads."""
-    return _beginning(MODELS, incomplete)
+    return BUILT_IN
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +36,7 @@ class LogOptions:
         None,
         metavar="MODEL",
         help="Generate a log: lublin (Lublin and Feitelson 2003) or poisson.",
-        autocompletion=complete_model,
+        autocompletion=lambda: MODELS,
     )
     jobs: int = _log(1000, metavar="N", help="Number of jobs to generate.")
     write_log: Path | None = _log(None, metavar="FILE", help="Write the simulated log, as SWF.")
@@ -84,7 +65,7 @@ class RuleOptions:
         "easy",
         metavar="POLICY",
         help="Policy: fcfs, easy, easy-sjbf, conservative, or a file of your own: FILE.py:CLASS.",
-        autocompletion=complete_policy,
+        autocompletion=lambda: POLICIES,
     )
     order: str = _rule(
         "fifo",
@@ -97,7 +78,7 @@ class RuleOptions:
         metavar="MODE",
         help="Mode; replay: the policy alone, for long logs; full: every message between "
         "the parts.",
-        autocompletion=complete_mode,
+        autocompletion=lambda: MODES,
     )
     wire: bool = _rule(
         False,
