@@ -1,4 +1,4 @@
-"""Warm `iriai submit -- sleep 1`, one by one, at the iriai of this interpreter: what runs for it.
+"""Warm `iriai submit -- sleep 0.5`, one by one, at the iriai of this interpreter: what runs for it.
 
 Run by house.py. Prints one JSON object: of each process the files that run for every submission,
 and the median of the calls and of the moves, and what each submission had of these.
@@ -22,7 +22,8 @@ from harness.private_iriai import PrivateIriai
 WARM_UPS = 3
 SUBMISSIONS = 7
 """Now and then something else falls into one: a measurement of the load, each ten seconds."""
-JOB_S = 1
+JOB_S = 0.5
+"""Less than the second after which the record of its start is stored alone, if nothing else is."""
 AFTER_S = 2.0
 """Until its end is told to everybody."""
 SUPERVISOR_S = 5.5
