@@ -184,7 +184,8 @@ class Broker:
             Send(machine, Part.NODE, said.Quiet(offpeak.is_offpeak))
             for machine in offpeak.publish(self.state.machines, now_s)
         ]
-        effects += sessions.receipts()
+        if sessions.owes_receipts:
+            effects += sessions.receipts()
         for sends in (self._reports.effects, self._sends):
             effects += sends
             sends.clear()

@@ -159,7 +159,8 @@ class Claims:
         self._settings = settings
         self.calendar: Calendar[AttemptId] = Calendar(settings.capacity)
         self.leases = LeaseRenewal(settings.machine)
-        self._held: dict[AttemptId, HeldClaim] = {}
+        self.by_attempt: dict[AttemptId, HeldClaim] = {}
+        """All of them; only methods of this class change it."""
         self.waiting: dict[AttemptId, HeldClaim] = {}
         """The claims granted ahead, which hold nothing yet, in the order of arrival."""
         self._free_gpu_ids = list(range(settings.capacity.gpus))
@@ -171,22 +172,18 @@ class Claims:
             self._free_gpu_ids = [gpu for gpu in self._free_gpu_ids if gpu not in claim.gpu_ids]
 
     def __iter__(self) -> Iterator[AttemptId]:
-        return iter(self._held)
+        return iter(self.by_attempt)
 
     def __contains__(self, attempt: AttemptId) -> bool:
-        return attempt in self._held
-
-    def get(self, attempt: AttemptId) -> HeldClaim | None:
-        """Return a claim; None: there is none, or its end was acknowledged."""
-        return self._held.get(attempt)
+        return attempt in self.by_attempt
 
     def all(self) -> list[HeldClaim]:
         """Return all claims."""
-        return list(self._held.values())
+        return list(self.by_attempt.values())
 
     def running(self) -> list[AttemptId]:
         """Return the attempts that hold a claim, in the order of the grants."""
-        return [attempt for attempt, held in self._held.items() if held.end is None]
+        return [attempt for attempt, held in self.by_attempt.items() if held.end is None]
 
     def live(self, now_s: float) -> list[AttemptId]:
         """Return the claims that may run: their lease, if any, was confirmed and has not expired.
@@ -195,17 +192,17 @@ class Claims:
         """
         return [
             attempt
-            for attempt in self.running()
-            if self._held[attempt].is_confirmed and not self._held[attempt].is_lease_over(now_s)
+            for attempt, held in self.by_attempt.items()
+            if held.end is None and held.is_confirmed and not held.is_lease_over(now_s)
         ]
 
     def stored(self) -> list[Claim]:
         """Return all claims that a restarted node must find: granted, and not acknowledged."""
-        return [held.as_charged() for held in self._held.values()]
+        return [held.as_charged() for held in self.by_attempt.values()]
 
     def specs(self) -> list[JobSpec]:
         """Return the specifications of attempts that may still have to be started."""
-        return [held.spec for held in self._held.values() if held.spec and not held.end]
+        return [held.spec for held in self.by_attempt.values() if held.spec and not held.end]
 
     def grant(
         self, run: Run, minted_s: float, now: Instant, *, is_ahead: bool = False
@@ -253,7 +250,7 @@ class Claims:
             self.waiting[claim.attempt] = held
         else:
             self.calendar.add(claim.attempt, claim.resources, now.steady_s, held.stay_left_s(now))
-        self._held[claim.attempt] = held
+        self.by_attempt[claim.attempt] = held
         if claim.lease_s is not None:
             self.leases.add(held, now.steady_s)
 
@@ -295,13 +292,13 @@ class Claims:
 
     def drop(self, attempt: AttemptId) -> None:
         """Forget an attempt."""
-        del self._held[attempt]
+        del self.by_attempt[attempt]
 
     def check(self) -> None:
         """Raise if invariant (a) is broken, or its conditions."""
         self.calendar.check()
         gpu_ids = list(self._free_gpu_ids)
-        for attempt, held in self._held.items():
+        for attempt, held in self.by_attempt.items():
             is_waiting = attempt in self.waiting
             assert is_waiting == (held.claim.is_ahead and held.end is None), f"{attempt}: ahead"
             assert not (is_waiting and held.started_wall_s), f"{attempt} runs without a place"

@@ -271,7 +271,7 @@ class Node:
     # --- claims ----------------------------------------------------------------------------------
 
     def _run(self, run: Run, now: Instant) -> None:
-        held = self._claims.get(run.attempt)
+        held = self._claims.by_attempt.get(run.attempt)
         if held is not None:
             self._run_again(run, held, now)
             return
@@ -347,7 +347,7 @@ class Node:
                 self._refuse_held(held, found)
 
     def _stop(self, stop: Stop, now: Instant) -> None:
-        held = self._claims.get(stop.attempt)
+        held = self._claims.by_attempt.get(stop.attempt)
         if held is not None and held.end is None:
             held.stop = stop
             if held.is_ordered:
@@ -356,7 +356,7 @@ class Node:
                 self._exited(held.over(stop.cause, "it was ended before it started", now), now)
 
     def _acknowledge(self, message: Acknowledge, now: Instant) -> None:
-        held = self._claims.get(message.attempt)
+        held = self._claims.by_attempt.get(message.attempt)
         if held is not None and held.end is not None:
             self._drop(message.attempt)
 
@@ -412,7 +412,7 @@ class Node:
         self._report.is_due = True
 
     def _started(self, event: AttemptStarted, now: Instant) -> None:
-        held = self._claims.get(event.attempt)
+        held = self._claims.by_attempt.get(event.attempt)
         if held is None or held.end is not None:  # it was acknowledged, or has its end
             self._effects.append(TerminateAttempt(event.attempt, EndCause.LOST, 0.0))
             return
@@ -425,7 +425,7 @@ class Node:
         self._send_home(event.attempt, begun)
 
     def _exited(self, event: AttemptExited, now: Instant) -> None:
-        held = self._claims.get(event.attempt)
+        held = self._claims.by_attempt.get(event.attempt)
         if held is None:
             self._effects.append(ForgetAttempt(event.attempt))
         elif held.end is not None:
@@ -447,7 +447,7 @@ class Node:
 
     def _prolog_failed(self, event: PrologFailed, now: Instant) -> None:
         """Drain the machine whose prolog failed, and refuse the attempt."""
-        held = self._claims.get(event.attempt)
+        held = self._claims.by_attempt.get(event.attempt)
         if held is None:
             self._effects.append(ForgetAttempt(event.attempt))
         elif held.end is not None:
@@ -519,7 +519,7 @@ class Node:
 
     def _sampled(self, event: AttemptsSampled, now: Instant) -> None:
         for attempt, usage in event.samples:
-            held = self._claims.get(attempt)
+            held = self._claims.by_attempt.get(attempt)
             if held is None or held.end is not None or held.started_steady_s is None:
                 continue
             self._meter.read(held, now.steady_s - held.started_steady_s, usage.cpu_s, now)
@@ -563,7 +563,7 @@ class Node:
 
     def _send_offer(self, now: Instant) -> None:
         def describe(attempt: AttemptId) -> Running | None:
-            held = self._claims.get(attempt)
+            held = self._claims.by_attempt.get(attempt)
             return None if held is None or held.end is not None else held.as_running(now)
 
         idle = self._report.idle(

@@ -68,16 +68,12 @@ class Writer:
         self._durable = 0
         self._write_by_s: float | None = None
         """When the first of the queue must go, on the monotonic clock; None: nothing waits."""
-        self._failure: StoreFailure | None = None
+        self.failure: StoreFailure | None = None
+        """Why nothing can be written at present; None if it can."""
         self._closing = False
         sys.setswitchinterval(min(SWITCH_INTERVAL_S, sys.getswitchinterval()))
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
-
-    @property
-    def failure(self) -> StoreFailure | None:
-        """Why nothing can be written at present; None if it can."""
-        return self._failure
 
     @property
     def durable(self) -> int:
@@ -110,18 +106,18 @@ class Writer:
         """
         with self._changed:
             self._closing = True
-            if self._failure is not None and self._failure.passing:
-                self._failure = None  # it is tried once more
+            if self.failure is not None and self.failure.passing:
+                self.failure = None  # it is tried once more
             self._changed.notify()
         self._thread.join()
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
 
     def _check_room(self, more: int) -> None:
-        if self._failure is not None and not self._failure.passing:
-            raise self._failure
+        if self.failure is not None and not self.failure.passing:
+            raise self.failure
         if self._records + more > QUEUE_RECORDS_MAX:
-            raise self._failure or StoreFailure(
+            raise self.failure or StoreFailure(
                 "store-behind",
                 f"{self._records} records wait for the disk of {self._store.path}",
                 "it is too slow for this load",
@@ -129,7 +125,7 @@ class Writer:
             )
 
     def _hurry(self, within_s: float) -> None:
-        if self._failure is not None:
+        if self.failure is not None:
             return  # the next attempt has its time
         write_by_s = time.monotonic() + within_s
         if self._write_by_s is None or write_by_s < self._write_by_s:
@@ -157,9 +153,9 @@ class Writer:
             return None
 
     def _has_ended(self) -> bool:
-        if self._failure is not None and not self._failure.passing:
+        if self.failure is not None and not self.failure.passing:
             return True
-        return self._closing and (not self._queue or self._failure is not None)
+        return self._closing and (not self._queue or self.failure is not None)
 
     def _is_due(self) -> bool:
         if self._write_by_s is None:
@@ -186,8 +182,8 @@ class Writer:
             if not self._queue:
                 self._write_by_s = None
             self._untidy = True
-            recovered = self._failure is not None
-            self._failure = None
+            recovered = self.failure is not None
+            self.failure = None
         if recovered:
             self._report(None)
         self._notify(self._durable)
@@ -206,8 +202,8 @@ class Writer:
 
     def _fail(self, failure: StoreFailure) -> None:
         with self._changed:
-            known = self._failure is not None and self._failure.code == failure.code
-            self._failure = failure
+            known = self.failure is not None and self.failure.code == failure.code
+            self.failure = failure
             self._write_by_s = time.monotonic() + RETRY_S
         if not known:
             self._report(failure)

@@ -129,15 +129,10 @@ class Federation(OtherClusters):
             effects += self._forwarded.drain()
         if self.peers.known and is_calm:
             effects += self.peers.summaries_due(self._state, now.steady_s)
-        return effects
-
-    @property
-    def next_s(self) -> float:
-        """Return when something is due next."""
-        next_s = min(self._forwarder.next_s, self._forwarder.retry_s)
+        self.next_s = min(self._forwarder.next_s, self._forwarder.retry_s)
         if self.peers.known:
-            next_s = min(next_s, self.peers.next_s(self._state))
-        return next_s
+            self.next_s = min(self.next_s, self.peers.next_s(self._state))
+        return effects
 
     def _send_back(self) -> None:
         """Return guests that were not started and could not be forwarded."""

@@ -29,6 +29,8 @@ class Sessions:
         self._machine = machine
         self.term = 0.0
         """Sent with each receipt; changes when the broker restarts."""
+        self.owes_receipts = False
+        """Whether a message is not acknowledged yet."""
         self._reports: dict[str, tuple[tuple[int, int], bool]] = {}
         self._wants: dict[str, dict[int, int]] = {}
         self._last_contact_s: dict[str, float] = {}
@@ -47,17 +49,18 @@ class Sessions:
         """Note a report of a node; `known` identifies its last report that was accepted."""
         self._nodes.pop(machine, None)
         if machine != self._machine:
+            self.owes_receipts = True
             self._reports[machine] = (known, is_lacking)
 
     def wanted(self, home: str, number: int, stamp: int) -> None:
         """Note a request of a home for a job, to be acknowledged."""
         if home != self._machine:
+            self.owes_receipts = True
             self._wants.setdefault(home, {})[number] = stamp
 
     def receipts(self) -> list[Send]:
         """Return the acknowledgements of this turn, and forget them."""
-        if not self._reports and not self._wants:
-            return []
+        self.owes_receipts = False
         sends = []
         for machine in dict.fromkeys((*self._reports, *self._wants)):
             known, is_lacking = self._reports.get(machine, (None, False))
@@ -82,6 +85,7 @@ class Sessions:
         """Note that a home has sent all its requests."""
         self._homes.pop(home, None)
         if home != self._machine:
+            self.owes_receipts = True
             self._wants.setdefault(home, {})
 
     def is_complete(self, now_s: float) -> bool:

@@ -138,8 +138,8 @@ class SchedulingPass:
 
     def _serve_drawn(self) -> bool:
         """Draw an account, start its next task or keep a place for it, until none is left."""
-        seats = self._contention.contenders
-        while self._state.pool.open.ranks:
+        seats, waiting = self._contention.contenders, self._state.queues.entries
+        while waiting and self._state.pool.open.ranks:
             if self._is_spent():
                 return False
             drawing = self._contest()
@@ -175,12 +175,13 @@ class SchedulingPass:
     def _follow(self, drawing: IncrementalDraw, seat: ContenderState) -> None:
         """Update the contenders after a start or a kept place."""
         draws = self._contention
-        if not seat.queue.order:
+        first = seat.queue.first
+        if first is None:
             drawing.leave(seat.account)
             return
         was_within = seat.is_within
         if not seat.entry.count:
-            draws.renew(seat, self._state.queues.entry_of(seat.queue.order.first()))
+            draws.renew(seat, self._state.queues.entry_of(first))
         for account in draws.refresh():
             if account.group in draws.groups:
                 drawing.regroup(draws.groups[account.group])
@@ -232,9 +233,9 @@ class SchedulingPass:
             if seat.account in out:
                 continue
             if not seat.entry.count:  # it was matched, or withdrawn
-                if not queue.order:
+                if queue.first is None:
                     continue
-                draws.renew(seat, self._state.queues.entry_of(queue.order.first()))
+                draws.renew(seat, self._state.queues.entry_of(queue.first))
             if has_cap and not self._contends(seat):
                 continue
             pool.append(seat)
@@ -248,10 +249,10 @@ class SchedulingPass:
     def _contends(self, seat: ContenderState) -> bool:
         """Return whether the account may run more; if it could not before, all may fit."""
         queue = seat.queue
-        if not queue.order:
+        if queue.first is None:
             return False
         if not self._may_run_more(seat.entry):
-            first = self._state.queues.entry_of(queue.order.first())
+            first = self._state.queues.entry_of(queue.first)
             if first is seat.entry or not self._may_run_more(first):
                 queue.is_behind = True
                 return False
@@ -290,7 +291,7 @@ class SchedulingPass:
         stopped = self._placement.stopped
         if stopped:
             return next((line for line in queue.order if line.kind.key.capped not in stopped), None)
-        return queue.order.first() if queue.order else None
+        return queue.first
 
     def _fitting(self, queue: Queue) -> Iterator[QueuedJob]:
         """Yield the first entries of each kind that fit on a machine now."""

@@ -298,7 +298,7 @@ class AccountQueues:
             line = queue.lines[kind] = SubQueue(queue, kind, precedence)
             kind.lines.append(line)
             if kind.is_possible:
-                self.roster += not queue.order
+                self.roster += queue.first is None
                 queue.enter(line)
         elif precedence < line.first:
             self._move(line, precedence)
@@ -331,7 +331,7 @@ class AccountQueues:
             heappop(heap)
         if line.kind.is_possible:
             line.queue.leave(line)
-            self.roster += not line.queue.order
+            self.roster += line.queue.first is None
         del line.queue.lines[line.kind]
         line.kind.lines.remove(line)
         if not line.kind.lines:

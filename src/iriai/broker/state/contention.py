@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from iriai.broker.queue.entries import Queue, QueuedJob
+from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue
 from iriai.broker.state.account_queues import AccountQueues
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
@@ -161,8 +161,8 @@ class Contention:
         """Let accounts contend with what is more urgent than what they contended with."""
         for account in self._more_urgent:
             seat = self.contenders.get(account)
-            if seat is not None:
-                self.renew(seat, self._queues.entry_of(seat.queue.order.first()))
+            if seat is not None and seat.queue.first is not None:
+                self.renew(seat, self._queues.entry_of(seat.queue.first))
         self._more_urgent.clear()
 
     def refresh(self) -> list[Account]:
@@ -219,15 +219,16 @@ class Contention:
         self._roster = self._queues.roster
         old, self.contenders = self.contenders, {}
         for account, waiting in self._queues.accounts.items():
-            if not waiting.queue.order:
+            first = waiting.queue.first
+            if first is None:
                 continue
             seat = old.get(account)
             if seat is None or seat.queue is not waiting.queue:
-                seat = self._new_seat(account, waiting.queue)
+                seat = self._new_seat(account, waiting.queue, first)
             self.contenders[account] = seat
 
-    def _new_seat(self, account: Account, queue: Queue) -> ContenderState:
-        entry = self._queues.entry_of(queue.order.first())
+    def _new_seat(self, account: Account, queue: Queue, first: SubQueue) -> ContenderState:
+        entry = self._queues.entry_of(first)
         if self._configuration.groups and account.group not in self.groups:
             self._group_usage[account.group] = 0.0
             self._count_group(account.group)

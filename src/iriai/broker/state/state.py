@@ -346,6 +346,8 @@ class OtherClusters:
     def __init__(self, machine: str, state: BrokerState, rng: Random) -> None:
         self.must_pass = False
         """Whether the waiting tasks changed since the last pass."""
+        self.next_s = inf
+        """When something is due next, as of the last `end_turn`."""
 
     def peers_changed(self, own: str, peers: Iterable[ClusterPeer]) -> None:
         """Take the clusters of the site; `own` is the name of this broker's."""
@@ -380,11 +382,6 @@ class OtherClusters:
         `has_passed`: there was a pass, which may have changed the queue.
         """
         return []
-
-    @property
-    def next_s(self) -> float:
-        """Return when something is due next."""
-        return inf
 
     def may_run_elsewhere(self, want: Want) -> bool:
         """Return whether another cluster is known to have a machine that is large enough."""

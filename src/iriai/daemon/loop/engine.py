@@ -276,7 +276,8 @@ class Engine:
         tell = self.routes.tell
         if sends := [e for e in effects if type(e) is Send]:
             tell(Outgoing(sends))
-        self._launcher.perform([e for e in effects if type(e) not in NOT_FOR_LAUNCHER])
+        if orders := [e for e in effects if type(e) not in NOT_FOR_LAUNCHER]:
+            self._launcher.perform(orders)
         if any(type(e) is LaunchAttempt for e in effects):
             crash_point("after-launch-sent")
         for answer in answers:
