@@ -19,6 +19,7 @@ from iriai.protocol.directory.digest import BUCKETS
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
 from iriai.protocol.directory.validation import read_member
+from iriai.protocol.messages import gossip
 from iriai.protocol.messages.effects import Effect, Part, Send, WakeAt
 from iriai.protocol.messages.entries import (
     BY_OPERATORS,
@@ -27,15 +28,6 @@ from iriai.protocol.messages.entries import (
     Entry,
     EntryKey,
     EntryKind,
-)
-from iriai.protocol.messages.gossip import (
-    Counteroffer,
-    Detail,
-    Entries,
-    Offer,
-    Outline,
-    ToDirectory,
-    Wanted,
 )
 from iriai.protocol.messages.members import MemberState
 from iriai.protocol.misbehaviour import PERIODS, Incidents, RateLimit
@@ -109,7 +101,7 @@ class Directory:
         self._alarm_s = inf
         self._effects: list[Effect] = []
 
-    def handle(self, sender: str, message: ToDirectory | None, now: Instant) -> None:
+    def handle(self, sender: str, message: gossip.ToDirectory | None, now: Instant) -> None:
         """Handle a message, or the alarm if it is None; `end_turn` returns the effects."""
         if message is None:
             self._alarm_s = inf
@@ -138,24 +130,24 @@ class Directory:
 
     # --- an exchange -----------------------------------------------------------------------------
 
-    def _receive(self, sender: str, message: ToDirectory, now: Instant) -> None:
+    def _receive(self, sender: str, message: gossip.ToDirectory, now: Instant) -> None:
         match message:
-            case Offer():
+            case gossip.Offer():
                 self._answer_offer(sender, message)
-            case Counteroffer():
+            case gossip.Counteroffer():
                 self._answer_counteroffer(sender, message, now)
-            case Wanted(rows):
+            case gossip.Wanted(rows):
                 self._send_entries(sender, [row.key for row in rows[:ROWS_A_MESSAGE_MAX]], now)
-            case Entries(entries):
+            case gossip.Entries(entries):
                 self._table.merge_all(entries, sender, now)
-            case Outline(checksums):
+            case gossip.Outline(checksums):
                 self._answer_outline(sender, checksums)
-            case Detail():
+            case gossip.Detail():
                 self._answer_detail(sender, message, now)
             case _:
                 assert_never(message)
 
-    def _answer_offer(self, sender: str, offer: Offer) -> None:
+    def _answer_offer(self, sender: str, offer: gossip.Offer) -> None:
         digest = self._table.digest
         wanted = self._wanted(offer.lately)
         named = {row.key: row for row in offer.lately}
@@ -163,19 +155,19 @@ class Directory:
         if not (wanted or lately) and offer.checksum == digest.checksum:
             return  # both hold the same
         checksum = digest.checksum_with(wanted)
-        answer = Counteroffer(checksum, tuple(lately), tuple(wanted))
+        answer = gossip.Counteroffer(checksum, tuple(lately), tuple(wanted))
         self._send(sender, answer)
 
-    def _answer_counteroffer(self, sender: str, message: Counteroffer, now: Instant) -> None:
+    def _answer_counteroffer(self, sender: str, message: gossip.Counteroffer, now: Instant) -> None:
         self._send_entries(sender, [row.key for row in message.wanted], now)
         wanted = self._wanted(message.lately)
         if wanted:
-            self._send(sender, Wanted(tuple(wanted)))
+            self._send(sender, gossip.Wanted(tuple(wanted)))
         digest = self._table.digest
         differs = digest.checksum_with(wanted) != message.checksum
         if differs and self._outline_due_s <= now.steady_s:
             self._outline_due_s = now.steady_s + OUTLINE_EACH * self._settings.period_s
-            self._send(sender, Outline(tuple(digest.outline)))
+            self._send(sender, gossip.Outline(tuple(digest.outline)))
 
     def _answer_outline(self, sender: str, checksums: Sequence[int]) -> None:
         digest = self._table.digest
@@ -191,7 +183,7 @@ class Directory:
                 continue
             more = digest.rows(bucket)
             if buckets and len(rows) + len(more) > ROWS_A_MESSAGE_MAX:
-                self._send(sender, Detail(tuple(buckets), tuple(rows)))
+                self._send(sender, gossip.Detail(tuple(buckets), tuple(rows)))
                 details += 1
                 buckets, rows = [], []
                 if details == DETAILS_MAX:
@@ -199,13 +191,13 @@ class Directory:
             buckets.append(bucket)
             rows += more
         if buckets:
-            self._send(sender, Detail(tuple(buckets), tuple(rows)))
+            self._send(sender, gossip.Detail(tuple(buckets), tuple(rows)))
 
-    def _answer_detail(self, sender: str, detail: Detail, now: Instant) -> None:
+    def _answer_detail(self, sender: str, detail: gossip.Detail, now: Instant) -> None:
         digest = self._table.digest
         wanted = self._wanted(detail.rows)
         for start in range(0, len(wanted), ROWS_A_MESSAGE_MAX):
-            self._send(sender, Wanted(tuple(wanted[start : start + ROWS_A_MESSAGE_MAX])))
+            self._send(sender, gossip.Wanted(tuple(wanted[start : start + ROWS_A_MESSAGE_MAX])))
         theirs = {row.key: row for row in detail.rows}
         lacked: list[EntryKey] = []
         for bucket in dict.fromkeys(detail.buckets):
@@ -226,7 +218,7 @@ class Directory:
 
     def _send_entries(self, machine: str, keys: Iterable[EntryKey], now: Instant) -> None:
         for batch in self._batches(machine, keys, now):
-            self._send(machine, Entries(batch))
+            self._send(machine, gossip.Entries(batch))
 
     def _batches(
         self, machine: str, keys: Iterable[EntryKey], now: Instant
@@ -251,7 +243,7 @@ class Directory:
         if batch:
             yield tuple(batch)
 
-    def _send(self, machine: str, message: ToDirectory) -> None:
+    def _send(self, machine: str, message: gossip.ToDirectory) -> None:
         self._effects.append(Send(machine, Part.DIRECTORY, message))
 
     # --- time ------------------------------------------------------------------------------------
@@ -279,7 +271,7 @@ class Directory:
         is_search = bool(self.lost) and self.rounds % LOST_EACH == 0
         drawn = some(self.lost if is_search else self._reachable, 1, self._rng)
         for name in [beside] if beside and not is_search else drawn:
-            self._send(name, Offer(self._table.digest.checksum, tuple(self._lately_rows())))
+            self._send(name, gossip.Offer(self._table.digest.checksum, tuple(self._lately_rows())))
         self._lately = {key: left - 1 for key, left in self._lately.items() if left > 1}
 
     @property

@@ -24,17 +24,9 @@ from iriai.protocol.membership.doubts import Doubts
 from iriai.protocol.membership.piggyback import PiggybackQueue
 from iriai.protocol.membership.probes import Help, OwnProbe, Probes
 from iriai.protocol.membership.suspicion import Suspicion
+from iriai.protocol.messages import gossip
 from iriai.protocol.messages.effects import Effect, MembersChanged, Part, Send, WakeAt
 from iriai.protocol.messages.entries import Entry
-from iriai.protocol.messages.gossip import (
-    Doubt,
-    News,
-    Probe,
-    ProbeAnswer,
-    ProbeFor,
-    ProbeMissed,
-    ToMembership,
-)
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.protocol.misbehaviour import PERIODS, Incidents, RateLimit
 from iriai.protocol.sampling import Round, some
@@ -128,7 +120,9 @@ class Membership:
         peer = self._peers.get(name)
         return peer.member if peer else None
 
-    def handle(self, sender: str, message: ToMembership | None, now: Instant) -> list[Effect]:
+    def handle(
+        self, sender: str, message: gossip.ToMembership | None, now: Instant
+    ) -> list[Effect]:
         """Handle a message, or the alarm if it is None."""
         self._notice_sleep(now)
         if message is None:
@@ -231,7 +225,7 @@ class Membership:
             self._incidents.note("two-machines-one-name", member.name, words)
         peer.earlier_instance = peer.member.instance
 
-    def _receive_suspicion(self, sender: str, doubt: Doubt, now: Instant) -> None:
+    def _receive_suspicion(self, sender: str, doubt: gossip.Doubt, now: Instant) -> None:
         """Someone says that a member is doubted.
 
         It is of the incarnation that the member published, or nothing: of an earlier one it is
@@ -250,7 +244,7 @@ class Membership:
         if self._doubts.is_believed(doubt, sender, now.steady_s):
             self._suspect(peer, doubt, now)
 
-    def _suspect(self, peer: _Peer, doubt: Doubt, now: Instant) -> None:
+    def _suspect(self, peer: _Peer, doubt: gossip.Doubt, now: Instant) -> None:
         """Suspect a present member, by a doubt of this machine or another."""
         suspicion = peer.suspicion
         if suspicion is None:
@@ -303,18 +297,18 @@ class Membership:
 
     # --- messages --------------------------------------------------------------------------------
 
-    def _receive(self, sender: str, message: ToMembership, now: Instant) -> None:
+    def _receive(self, sender: str, message: gossip.ToMembership, now: Instant) -> None:
         match message:
-            case Probe(number):
-                self._send(sender, ProbeAnswer(number, self._news_for(sender, now)))
-            case ProbeFor(number, machine):
+            case gossip.Probe(number):
+                self._send(sender, gossip.ProbeAnswer(number, self._news_for(sender, now)))
+            case gossip.ProbeFor(number, machine):
                 self._help(sender, number, machine, now)
-            case ProbeAnswer(number):
+            case gossip.ProbeAnswer(number):
                 help_ = self._probes.answered(number, sender)
                 if help_ is not None:
                     news = self._news_for(help_.asker, now)
-                    self._send(help_.asker, ProbeAnswer(help_.asked_number, news))
-            case ProbeMissed(number):
+                    self._send(help_.asker, gossip.ProbeAnswer(help_.asked_number, news))
+            case gossip.ProbeMissed(number):
                 self._probes.missed(number, sender)
             case _:
                 assert_never(message)
@@ -327,18 +321,18 @@ class Membership:
         over_at_s = now.steady_s + settings.period_s * (1 + SCORE_MAX)
         number = self._probes.help(Help(asker, asked_number, machine, missed_at_s, over_at_s))
         if number is not None:
-            self._send(machine, Probe(number, self._news_for(machine, now)))
+            self._send(machine, gossip.Probe(number, self._news_for(machine, now)))
 
-    def _news_for(self, machine: str, now: Instant) -> News:
+    def _news_for(self, machine: str, now: Instant) -> gossip.News:
         """Return news for `machine`, always with the doubt of it if there is one."""
         peer = self._peers.get(machine)
         about = None
         if peer is not None and peer.member.state in {MemberState.SUSPECT, MemberState.DEAD}:
             is_dead = peer.member.state is MemberState.DEAD
-            about = Doubt(machine, peer.member.incarnation, is_dead, self._publisher.name)
+            about = gossip.Doubt(machine, peer.member.incarnation, is_dead, self._publisher.name)
         return self._piggyback.next_batch(self._present_count, now, about)
 
-    def _send(self, machine: str, message: ToMembership) -> None:
+    def _send(self, machine: str, message: gossip.ToMembership) -> None:
         self._effects.append(Send(machine, Part.MEMBERSHIP, message))
 
     # --- time ------------------------------------------------------------------------------------
@@ -361,7 +355,7 @@ class Membership:
         if own is not None and not own.is_answered and own.patience_until_s <= now.steady_s:
             self._ask_for_help(own, now)
         for help_ in self._probes.overdue(now.steady_s):
-            self._send(help_.asker, ProbeMissed(help_.asked_number, self._news_for("", now)))
+            self._send(help_.asker, gossip.ProbeMissed(help_.asked_number, self._news_for("", now)))
         for name, suspicion in list(self._suspicions()):
             if suspicion.until_s <= now.steady_s:
                 self._give_up(name, suspicion)
@@ -379,7 +373,7 @@ class Membership:
         for helper in some(others, HELPERS, self._rng):
             own.helpers.append(helper)
             news = self._news_for(helper, now)
-            self._send(helper, ProbeFor(own.number, own.machine, news))
+            self._send(helper, gossip.ProbeFor(own.number, own.machine, news))
 
     def _end_period(self, now: Instant) -> None:
         own, self._probes.own = self._probes.own, None
@@ -410,7 +404,7 @@ class Membership:
         patience_s = self._settings.patience_s * (1 + self.score)
         self._probed = name
         self._probes.own = OwnProbe(name, number, now.steady_s + patience_s)
-        self._send(name, Probe(number, self._news_for(name, now)))
+        self._send(name, gossip.Probe(number, self._news_for(name, now)))
 
     def _probe_a_dead_one(self, now: Instant) -> None:
         """Probe a dead machine, so that the halves of a parted network find each other."""
@@ -420,7 +414,7 @@ class Membership:
 
     def _probe_aside(self, name: str, now: Instant) -> None:
         """Probe a machine outside the round; a missing answer has no consequences."""
-        self._send(name, Probe(self._probes.number(), self._news_for(name, now)))
+        self._send(name, gossip.Probe(self._probes.number(), self._news_for(name, now)))
 
     @property
     def _period_s(self) -> float:
@@ -446,7 +440,7 @@ class Membership:
         return effects
 
 
-def _says_nothing_new(suspicion: Suspicion | None, doubt: Doubt) -> bool:
+def _says_nothing_new(suspicion: Suspicion | None, doubt: gossip.Doubt) -> bool:
     """Return whether a doubt changes nothing, so that its signature need not be checked."""
     if suspicion is None:
         return False

@@ -10,16 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iriai.model.problem import UsageProblem
-from iriai.sim.report.plots import (
-    Shown,
-    by_account,
-    by_width,
-    drawn,
-    gantt,
-    queue,
-    shares,
-    utilisation,
-)
+from iriai.sim.report import plots
 from iriai.sim.report.series import GANTT_JOBS_MAX, bars, series
 from iriai.sim.runs.cases import Simulation
 from iriai.sim.runs.document import Document, encoded
@@ -84,25 +75,27 @@ def write_report(
 
 def _body(log: Log, made: Document, simulations: Sequence[Simulation]) -> list[str]:
     shown = [
-        Shown(case.label, each.records, series(each.records, each.settings.rights_for(log)))
+        plots.Shown(case.label, each.records, series(each.records, each.settings.rights_for(log)))
         for case, each in zip(made.simulations, simulations[:PLOTTED_MAX], strict=False)
     ]
     body = [
         f"<h1>{escape(log.name)}</h1>",
         f"<p>{len(log.jobs):,} jobs on {log.processors:,} processors{_counts(log)}</p>",
         _table(made),
-        *_figure("Use", "Share of the processors in use.", partial(utilisation, log, shown), 2.6),
-        *_figure("Queue", "Jobs that waited.", partial(queue, log, shown), 2.6),
+        *_figure(
+            "Use", "Share of the processors in use.", partial(plots.utilisation, log, shown), 2.6
+        ),
+        *_figure("Queue", "Jobs that waited.", partial(plots.queue, log, shown), 2.6),
         *_figure(
             "Waiting by width",
             "The bar ends at the median, the mark stands at what nine of ten did not exceed.",
-            partial(by_width, shown),
+            partial(plots.by_width, shown),
             3.2,
         ),
         *_figure(
             "Waiting by account",
             "The accounts that used most, the largest first.",
-            partial(by_account, shown),
+            partial(plots.by_account, shown),
             3.0,
         ),
     ]
@@ -112,14 +105,14 @@ def _body(log: Log, made: Document, simulations: Sequence[Simulation]) -> list[s
             "Coloured: the share of the processors that each of the largest accounts got. "
             "Line: the share of those in use that it was entitled to, by rights, and never "
             "more than it asked for.",
-            partial(shares, log, each),
+            partial(plots.shares, log, each),
             1.1 * max(2, len(each.series.got)),
         )
         if len(each.records) <= GANTT_JOBS_MAX:
             body += _figure(
                 f"Who ran where: {each.label}",
                 "One colour per account.",
-                partial(gantt, log, bars(each.records, log.processors)),
+                partial(plots.gantt, log, bars(each.records, log.processors)),
                 3.4,
             )
     return body
@@ -142,7 +135,7 @@ def _figure(
     title: str, caption: str, draw: Callable[[Figure], None], height_inches: float
 ) -> list[str]:
     """Return the HTML of a picture with its title and caption."""
-    image = b64encode(drawn(draw, height_inches)).decode()
+    image = b64encode(plots.drawn(draw, height_inches)).decode()
     return [
         f"<h2>{escape(title)}</h2>",
         f"<p>{escape(caption)}</p>",
