@@ -283,7 +283,7 @@ NAMED: dict[str, Patch] = {
         lambda whole, reports, idle, now: whole(reports, replace(idle, ended=()), now),
     ),
     "a broker keeps in mind what waited when it begins": instead(
-        BrokerState, "_end_ahead", nothing
+        BrokerState, "end_ahead", nothing
     ),
     "a broker explains nothing": instead(Broker, "explain", lambda *_: []),
 }
