@@ -15,6 +15,7 @@ from tests.mutants.output import OUTPUT
 from tests.mutants.parted import PARTED
 from tests.mutants.told import TOLD
 from tests.sim import link_stories, output_stories
+from tests.sim.electing import elected, parted
 from tests.sim.lying import peers as lying_peers
 from tests.sim.trusting import with_trust
 
@@ -59,7 +60,7 @@ def test_a_mutant_is_found_where_brokers_are_elected(name, monkeypatch):
     patch, known = ELECTED[name]
     patch(monkeypatch)
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    found = any(fails(scenario_of(seed, is_elected=True)) for seed in seeds)
+    found = any(fails(elected(seed)) for seed in seeds)
     assert found, f"no seed up to {SEEDS} finds it"
 
 
@@ -67,7 +68,7 @@ def test_a_node_that_runs_everybodys_tasks_is_found_where_homes_are_trusted(monk
     patch, _ = ELECTED["a node runs everybody's tasks"]
     patch(monkeypatch)
     seeds = range(1, SEEDS + 1)
-    assert any(fails(with_trust(scenario_of(seed, is_elected=True))) for seed in seeds)
+    assert any(fails(with_trust(elected(seed))) for seed in seeds)
 
 
 @pytest.mark.parametrize("name", PARTED)
@@ -75,7 +76,7 @@ def test_a_mutant_is_found_where_there_are_several_clusters(name, monkeypatch):
     patch, known = PARTED[name]
     patch(monkeypatch)
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    found = any(fails(scenario_of(seed, is_parted=True)) for seed in seeds)
+    found = any(fails(parted(seed)) for seed in seeds)
     assert found, f"no seed up to {SEEDS} finds it"
 
 

@@ -12,6 +12,7 @@ from iriai.sim.faults.scenario import Scenario, scenario_of
 from iriai.sim.faults.search import failure_of, play
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.world import World
+from tests.sim.electing import elected
 from tests.sim.followed_output import FollowedOutput, printed
 
 READ_EACH_S = 2.0
@@ -22,7 +23,7 @@ PATIENCE_S = 400.0
 
 def fails(seed: int) -> str | None:
     """Play the world of a seed, where even ones elect their broker; return what fails, or None."""
-    return failure_of(lambda: _play(scenario_of(seed, is_elected=seed % 2 == 0)))
+    return failure_of(lambda: _play(scenario_of(seed) if seed % 2 else elected(seed)))
 
 
 def _play(scenario: Scenario) -> None:

@@ -5,18 +5,35 @@ Each machine hears of a document at its own moment, and keeps it as it keeps its
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
 from iriai.model.admission_rules import ALL, OTHERS, HomeRules
-from iriai.sim.faults.actions import TRUSTED_USERS, Happening
+from iriai.sim.faults.actions import Action, Happening, asks
 from iriai.sim.faults.scenario import BEGIN_S, FAULTS_UNTIL_S, Scenario
+from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.rng import Rng
+from iriai.sim.world.world import World
 
+TRUSTED_USERS = ("ann", "bob", "eve")
+"""The users for whom homes may be trusted: the bits of `Happening.number`, lowest first."""
+RULES_RETRY_S = 5.0
+"""Seconds after which a change of rules is retried on a machine whose daemon was down."""
 HEARD_WITHIN_S = 10.0
 """Seconds within which a document has reached every machine."""
 CONSENTS_S = (20.0, 400.0)
 """The bounds of how long a consent lasts; some end while its tasks wait."""
 EVERYBODY = (1 << len(TRUSTED_USERS)) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class OfTrust(Happening):
+    """A word of an operator that reaches a machine, or one of its users."""
+
+    @property
+    def action(self) -> Action:
+        return OF_TRUST[self.kind]
 
 
 def with_trust(scenario: Scenario) -> Scenario:
@@ -44,7 +61,7 @@ def with_trust(scenario: Scenario) -> Scenario:
         users = rng.pick((1, 2, 4))
         lasts_s = rng.between(*CONSENTS_S)
         machine, home = rng.pick(names), rng.pick(names)
-        happenings.append(Happening(at_s, "consents", machine, lasts_s, home, users))
+        happenings.append(OfTrust(at_s, "consents", machine, lasts_s, home, users))
     everything = sorted((*happenings, *scenario.happenings), key=lambda each: each.at_s)
     return replace(scenario, plans=plans, happenings=tuple(everything))
 
@@ -53,6 +70,40 @@ def _delivered(rng: Rng, at_s: float, home: str, users: int, names: list[str]) -
     """Return the delivery of one operator's document to every machine."""
     lag_s = HEARD_WITHIN_S if at_s else 0.0
     return [
-        Happening(at_s + rng.between(0.0, lag_s), "trusts", name, at_s, home, users)
-        for name in names
+        OfTrust(at_s + rng.between(0.0, lag_s), "trusts", name, at_s, home, users) for name in names
     ]
+
+
+def _trusts(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Deliver the users of a trusted home to the machine; `lasts_s` is the time of signing."""
+    home, said = happening.other, (happening.lasts_s, _users(happening))
+
+    def hear() -> None:
+        held = machine.trusted.get(home)
+        if held is None or held[0] < said[0]:
+            machine.trusted[home] = said
+
+    _rules_change(world, machine, hear)
+
+
+def _consents(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Let users consent to tasks from a home on the machine, for `lasts_s`."""
+    until_s = machine.clock.at(world.now_s).wall_s + happening.lasts_s
+    given = {(happening.other, user): until_s for user in _users(happening)}
+    _rules_change(world, machine, lambda: machine.consents.update(given))
+
+
+def _users(happening: Happening) -> tuple[str, ...]:
+    return tuple(u for bit, u in enumerate(TRUSTED_USERS) if happening.number >> bit & 1)
+
+
+def _rules_change(world: World, machine: SimulatedMachine, change: Callable[[], None]) -> None:
+    """Change the admission rules of a machine, or retry later if its daemon does not run."""
+    if not machine.is_up or machine.is_stopped:
+        world.agenda.after(RULES_RETRY_S, partial(_rules_change, world, machine, change))
+        return
+    change()
+    asks(world, machine, machine.core.node.rules_changed)
+
+
+OF_TRUST: Mapping[str, Action] = {"trusts": _trusts, "consents": _consents}

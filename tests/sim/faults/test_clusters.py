@@ -11,11 +11,11 @@ from iriai.model.reason import Rule
 from iriai.model.resources import Resources
 from iriai.protocol.delivery.authorization import is_authorized, is_of_cluster
 from iriai.protocol.messages.scheduling import Decline, Forward, Match, Message, Returned, Summary
-from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails
 from iriai.sim.world.network import NetworkPlan
 from tests.machine.elected import has_ended
 from tests.sim.cluster import run, submit
+from tests.sim.electing import parted
 from tests.sim.neighbouring import broker_of, clusters, overhear, started
 
 pytestmark = pytest.mark.long
@@ -277,12 +277,12 @@ def test_a_quiet_site_says_little():
 
 @pytest.mark.parametrize("seed", [*range(1, 10), 114, 61413, 62364])
 def test_whatever_breaks_in_several_clusters_the_work_is_done(seed):
-    assert fails(scenario_of(seed, is_parted=True)) is None
+    assert fails(parted(seed)) is None
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(10))
 def test_the_work_is_done_in_several_clusters_through_a_thousand_seeds(part):
     seeds = range(1 + part * 100, 1 + (part + 1) * 100)
-    found = {seed: fails(scenario_of(seed, is_parted=True)) for seed in seeds}
+    found = {seed: fails(parted(seed)) for seed in seeds}
     assert {seed: message for seed, message in found.items() if message} == {}

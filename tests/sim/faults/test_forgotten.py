@@ -7,6 +7,7 @@ from iriai.sim.faults.checker import Checker
 from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails
 from tests.sim.cluster import cluster, front, run
+from tests.sim.electing import elected
 
 pytestmark = pytest.mark.long
 
@@ -44,7 +45,7 @@ def test_machines_are_forgotten_with_their_entries_in_worlds_of_faults(monkeypat
         dropped.extend([machine] * (was_known and machine not in broker.state.machines))
 
     monkeypatch.setattr(Broker, "member_forgotten", seen)
-    assert [seed for seed in seeds if fails(scenario_of(seed, is_elected=True))] == []
+    assert [seed for seed in seeds if fails(elected(seed))] == []
     assert dropped
 
 

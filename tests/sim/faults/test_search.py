@@ -7,6 +7,7 @@ import pytest
 from iriai.node.core import Node
 from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails, run, shrunk
+from tests.sim.electing import elected
 from tests.sim.trusting import with_trust
 
 pytestmark = pytest.mark.long
@@ -42,20 +43,20 @@ def test_what_once_went_wrong_goes_well(seed):
 
 @pytest.mark.parametrize("seed", [*range(1, ELECTED_SEEDS + 1), *ONCE_FAILED_ELECTED])
 def test_the_cores_pass_where_they_elect_their_broker(seed):
-    assert fails(scenario_of(seed, is_elected=True)) is None
+    assert fails(elected(seed)) is None
 
 
 @pytest.mark.parametrize("seed", [*range(1, TRUSTING_SEEDS + 1), 61123])
 def test_no_task_starts_where_nobody_trusts_its_home_with_its_user(seed):
     """T8c: nor is any kept from starting where somebody does."""
-    assert fails(with_trust(scenario_of(seed, is_elected=True))) is None
+    assert fails(with_trust(elected(seed))) is None
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(10))
 def test_they_pass_thousands_where_they_elect_it(part):
     seeds = range(1 + part * SOAK_SEEDS // 10, 1 + (part + 1) * SOAK_SEEDS // 10)
-    found = {seed: fails(scenario_of(seed, is_elected=True)) for seed in seeds}
+    found = {seed: fails(elected(seed)) for seed in seeds}
     assert {seed: message for seed, message in found.items() if message} == {}
 
 
@@ -63,7 +64,7 @@ def test_they_pass_thousands_where_they_elect_it(part):
 @pytest.mark.parametrize("part", range(10))
 def test_no_task_starts_unless_trusted_through_thousands(part):
     seeds = range(1 + part * SOAK_SEEDS // 100, 1 + (part + 1) * SOAK_SEEDS // 100)
-    found = {seed: fails(with_trust(scenario_of(seed, is_elected=True))) for seed in seeds}
+    found = {seed: fails(with_trust(elected(seed))) for seed in seeds}
     assert {seed: message for seed, message in found.items() if message} == {}
 
 

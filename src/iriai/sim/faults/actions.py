@@ -27,10 +27,6 @@ WRITES_WITHIN_S = 60.0
 REPORTED_S = 30.0
 """Seconds within which all events of a launcher are reported and durable on any disk."""
 BY = "someone"
-TRUSTED_USERS = ("ann", "bob", "eve")
-"""The users for whom homes may be trusted: the bits of `Happening.number`, lowest first."""
-RULES_RETRY_S = 5.0
-"""Seconds after which a change of rules is retried on a machine whose daemon was down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +71,11 @@ class Happening:
     """The number of a job, or of turns."""
     submission: Submission | None = None
 
+    @property
+    def action(self) -> Action:
+        """What is done when its time comes."""
+        return KINDS[self.kind]
+
     def __str__(self) -> str:
         words = [f"{self.at_s:9.3f}", self.machine, self.kind]
         if self.other:
@@ -90,8 +91,7 @@ class Happening:
 
 def enter(world: World, happening: Happening) -> None:
     """Schedule a happening at its time."""
-    kind = {**KINDS, **OF_ELECTIONS, **OF_TRUST}[happening.kind]
-    action = partial(kind, world, world.machines[happening.machine], happening)
+    action = partial(happening.action, world, world.machines[happening.machine], happening)
     world.agenda.at(happening.at_s, action)
 
 
@@ -104,7 +104,7 @@ def _submit(world: World, machine: SimulatedMachine, happening: Happening) -> No
     world.submit(machine.plan.name, submission.spec(), submission.work)
 
 
-def _asks(world: World, machine: SimulatedMachine, action: Callable[[], object]) -> None:
+def asks(world: World, machine: SimulatedMachine, action: Callable[[], object]) -> None:
     """Send a request of a user to a daemon, which may refuse it."""
     if not machine.is_up or machine.is_stopped:
         return
@@ -117,7 +117,7 @@ def _asks(world: World, machine: SimulatedMachine, action: Callable[[], object])
 
 
 def _cancel(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    _asks(world, machine, lambda: machine.core.home.cancel(happening.number, (), BY))
+    asks(world, machine, lambda: machine.core.home.cancel(happening.number, (), BY))
 
 
 def _cancel_running(world: World, machine: SimulatedMachine, _happening: Happening) -> None:
@@ -130,25 +130,25 @@ def _cancel_running(world: World, machine: SimulatedMachine, _happening: Happeni
                     machine.core.home.cancel(number, (index,), BY)
                     return
 
-    _asks(world, machine, cancel)
+    asks(world, machine, cancel)
 
 
 def _hold(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     number = happening.number
-    _asks(world, machine, lambda: machine.core.home.hold(number, BY))
-    later = partial(_asks, world, machine, lambda: machine.core.home.release(number, BY))
+    asks(world, machine, lambda: machine.core.home.hold(number, BY))
+    later = partial(asks, world, machine, lambda: machine.core.home.release(number, BY))
     world.agenda.after(happening.lasts_s, later)
 
 
 def _drain(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     now = machine.clock.at(world.now_s)
-    _asks(world, machine, lambda: machine.core.node.drain("work on it", BY, now))
+    asks(world, machine, lambda: machine.core.node.drain("work on it", BY, now))
     world.agenda.after(happening.lasts_s, partial(_resume, world, machine))
 
 
 def _resume(world: World, machine: SimulatedMachine) -> None:
     now = machine.clock.at(world.now_s)
-    _asks(world, machine, lambda: machine.core.node.resume(BY, now))
+    asks(world, machine, lambda: machine.core.node.resume(BY, now))
 
 
 def _owner_works(world: World, machine: SimulatedMachine, happening: Happening) -> None:
@@ -160,38 +160,6 @@ def _owner_works(world: World, machine: SimulatedMachine, happening: Happening) 
 def _measured(world: World, machine: SimulatedMachine, load: float) -> None:
     if machine.is_up:
         world.arrive(machine, LoadMeasured(load, load))
-
-
-def _trusts(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    """Deliver the users of a trusted home to the machine; `lasts_s` is the time of signing."""
-    home, said = happening.other, (happening.lasts_s, _users(happening))
-
-    def hear() -> None:
-        held = machine.trusted.get(home)
-        if held is None or held[0] < said[0]:
-            machine.trusted[home] = said
-
-    _rules_change(world, machine, hear)
-
-
-def _consents(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    """Let users consent to tasks from a home on the machine, for `lasts_s`."""
-    until_s = machine.clock.at(world.now_s).wall_s + happening.lasts_s
-    given = {(happening.other, user): until_s for user in _users(happening)}
-    _rules_change(world, machine, lambda: machine.consents.update(given))
-
-
-def _users(happening: Happening) -> tuple[str, ...]:
-    return tuple(u for bit, u in enumerate(TRUSTED_USERS) if happening.number >> bit & 1)
-
-
-def _rules_change(world: World, machine: SimulatedMachine, change: Callable[[], None]) -> None:
-    """Change the admission rules of a machine, or retry later if its daemon does not run."""
-    if not machine.is_up or machine.is_stopped:
-        world.agenda.after(RULES_RETRY_S, partial(_rules_change, world, machine, change))
-        return
-    change()
-    _asks(world, machine, machine.core.node.rules_changed)
 
 
 # --- what breaks ---------------------------------------------------------------------------------
@@ -244,7 +212,7 @@ def _is_gone(world: World, machine: SimulatedMachine, _happening: Happening) -> 
 def _is_forgotten(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     """Let an operator forget a machine, which may come back all the same."""
     now = machine.clock.at(world.now_s)
-    _asks(world, machine, lambda: machine.core.forget(happening.other, now))
+    asks(world, machine, lambda: machine.core.forget(happening.other, now))
 
 
 def _daemon_stops(world: World, machine: SimulatedMachine, happening: Happening) -> None:
@@ -318,30 +286,9 @@ def _link_is_cut(world: World, machine: SimulatedMachine, happening: Happening) 
     world.agenda.after(happening.lasts_s, partial(world.network.heal, *ends))
 
 
-# --- what breaks where a broker is elected -------------------------------------------------------
+Action = Callable[[World, SimulatedMachine, Happening], None]
 
-
-def _broker_dies(world: World, _machine: SimulatedMachine, happening: Happening) -> None:
-    """Kill the daemon of each machine that acts as broker."""
-    for each in world.present():
-        if each.is_up and Part.BROKER in each.core.parts:
-            _daemon_dies(world, each, happening)
-
-
-def _is_suspected(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    world.members.suspect(machine, happening.lasts_s)
-
-
-def _is_cut_off(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    """Cut the links of the machine to all others."""
-    others = [name for name in world.machines if name != machine.plan.name]
-    for other in others:
-        world.network.cut(machine.plan.name, other)
-        heal = partial(world.network.heal, machine.plan.name, other)
-        world.agenda.after(happening.lasts_s, heal)
-
-
-KINDS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
+KINDS: Mapping[str, Action] = {
     "submit": _submit,
     "cancel": _cancel,
     "cancel-running": _cancel_running,
@@ -362,17 +309,6 @@ KINDS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
     "link-breaks": _link_breaks,
     "link-is-cut": _link_is_cut,
 }
-OF_ELECTIONS: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
-    "broker-dies": _broker_dies,
-    "suspected": _is_suspected,
-    "cut-off": _is_cut_off,
-}
-"""Kinds that only happen where machines elect their broker."""
-OF_TRUST: Mapping[str, Callable[[World, SimulatedMachine, Happening], None]] = {
-    "trusts": _trusts,
-    "consents": _consents,
-}
-"""Kinds that only happen where homes are trusted by name."""
 OF_NODES = frozenset(
     {"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing", "prolog-fails"}
     | {"program-missing"}
@@ -401,6 +337,6 @@ def end_all(world: World) -> None:
         if Part.HOME in machine.plan.parts:
             for number, job in list(machine.core.home.jobs.items()):
                 if job.held:
-                    _asks(world, machine, partial(machine.core.home.release, number, BY))
+                    asks(world, machine, partial(machine.core.home.release, number, BY))
     world.members.end_suspicions()
     world.network.heal_all()

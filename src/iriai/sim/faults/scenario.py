@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from iriai.config.reader import Configuration
 from iriai.config.sections import JobSection, OrderSection
-from iriai.model.admission_rules import OTHERS, HomeRules
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
-from iriai.sim.faults.actions import KINDS, OF_ELECTIONS, OF_NODES, Happening, Submission
+from iriai.sim.faults.actions import KINDS, OF_NODES, Happening, Submission
 from iriai.sim.world.clock import Clock
-from iriai.sim.world.machine_model import EVERY_PART, EVERYBODY, MachinePlan
+from iriai.sim.world.machine_model import MachinePlan
 from iriai.sim.world.network import NetworkPlan
 from iriai.sim.world.rng import Rng
 from iriai.sim.world.work import FAILURE, SUCCESS, Work
@@ -28,9 +28,6 @@ SHORT_CHANCE = 0.2
 HOLE_CHANCE = 0.2
 """The chance that a seed has a machine on which many tasks fail at once."""
 FRONT = "front"
-CLUSTER = "lab"
-CLUSTERS = (CLUSTER, "art", "law", "sea")
-"""The names of several clusters: the first two to four, each machine in turn."""
 PEOPLE = ("cancel", "cancel-running", "hold")
 OF_THEIR_OWN = ("submit", "gone", "forgotten", "prolog-fails", "program-missing")
 """Kinds that are drawn apart from the others."""
@@ -71,27 +68,18 @@ class Scenario:
         return world
 
 
-def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False) -> Scenario:
+def scenario_of(
+    seed: int, arranged: Callable[[list[MachinePlan]], list[MachinePlan]] = list
+) -> Scenario:
     """Return the scenario of a seed; in one of six nothing breaks (it is calm).
 
-    `is_elected`: its machines have all parts, and elect their broker; else one is the front end.
-    `is_parted`: so they do, in two to four clusters.
+    One machine is the front end, unless `arranged` makes other machines of those of the seed.
     """
-    is_elected |= is_parted
     shape = Rng(seed, "shape")
     is_calm = shape.chance(1 / 6)
     network = LAN if is_calm else shape.pick(NETWORKS)
-    plans = _plans(shape, is_calm)
+    plans = arranged(_plans(shape, is_calm))
     clocks = Rng(seed, "clocks")
-    if is_elected:
-        clusters = CLUSTERS[: 2 + seed % 3 if is_parted else 1]
-        plans = [
-            replace(plan, parts=EVERY_PART, broker_at="", cluster=clusters[number % len(clusters)])
-            for number, plan in enumerate(plans)
-        ]
-        plans = _with_rules(Rng(seed, "rules"), plans)
-        if is_parted:
-            plans = _able_alone(plans)
     names = [plan.name for plan in plans]
     homes = [plan.name for plan in plans if Part.HOME in plan.parts]
     nodes = [plan.name for plan in plans if Part.NODE in plan.parts]
@@ -111,8 +99,6 @@ def scenario_of(seed: int, *, is_elected: bool = False, is_parted: bool = False)
         hole = Rng(seed, "hole")
         if hole.chance(HOLE_CHANCE):
             happenings += _hole(hole, homes, nodes)
-    if is_elected and not is_calm:
-        happenings += _elections(Rng(seed, "elections"), names)
     if gone:
         happenings.append(Happening(shape.between(BEGIN_S, FAULTS_UNTIL_S), "gone", gone))
     happenings.sort(key=lambda each: each.at_s)
@@ -161,35 +147,6 @@ def _plans(shape: Rng, is_calm: bool) -> list[MachinePlan]:
         )
         for number, its in enumerate(parts)
     ]
-
-
-def _with_rules(rng: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
-    """Let some machines run tasks of some users only; the largest runs everybody's."""
-    largest = max(plans, key=lambda plan: plan.capacity.cpus)
-    return [
-        replace(plan, rules=_rules(rng, plan.name))
-        if plan is not largest and rng.chance(0.3)
-        else plan
-        for plan in plans
-    ]
-
-
-def _able_alone(plans: list[MachinePlan]) -> list[MachinePlan]:
-    """Let machines run every job that may have to: those of a cluster without a broker.
-
-    If none of its machines accepts connections each follows itself (spec 008, section 6).
-    """
-    most = max((plan.capacity for plan in plans), key=lambda capacity: capacity.cpus)
-    led = {plan.cluster for plan in plans if not plan.outward_only}
-    return [
-        plan if plan.cluster in led else replace(plan, capacity=most, rules=EVERYBODY)
-        for plan in plans
-    ]
-
-
-def _rules(rng: Rng, machine: str) -> HomeRules:
-    users = (rng.pick(("ann", "bob", "eve")),)
-    return HomeRules(machine, {rng.pick((OTHERS, FRONT)): users})
 
 
 def _clock(rng: Rng) -> Clock:
@@ -297,19 +254,6 @@ def _people(rng: Rng, homes: list[str]) -> list[Happening]:
             number=1 + rng.below(8),
         )
         for _ in range(rng.below(4))
-    ]
-
-
-def _elections(rng: Rng, names: list[str]) -> list[Happening]:
-    """Return faults of brokers and of the machines that follow them."""
-    return [
-        Happening(
-            rng.between(BEGIN_S, FAULTS_UNTIL_S),
-            rng.pick(tuple(OF_ELECTIONS)),
-            rng.pick(names),
-            rng.pick((rng.between(0.0, 2.0), rng.between(2.0, 60.0))),
-        )
-        for _ in range(1 + rng.below(4))
     ]
 
 
