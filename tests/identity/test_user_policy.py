@@ -49,10 +49,6 @@ def test_a_single_users_machine_works_for_that_user_alone():
     assert judge("momo", "visitor", single_uid=1001)
 
 
-def test_what_was_handed_in_here_was_judged_then():
-    assert judge("ume", "zoe") == ""
-
-
 class Clustered:
     """What a machine holds of its cluster."""
 

@@ -12,7 +12,7 @@ from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.node.core import Node
-from iriai.node.settings import NodeSettings
+from iriai.node.settings import JudgeUser, NodeSettings, admit_everybody
 from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.protocol.messages.effects import AttemptExited, LauncherAttached
 from iriai.protocol.messages.scheduling import Capability, Counted, Idle, Run
@@ -38,6 +38,7 @@ class LoneNode:
         rule: ChargeRule | None = None,
         drained: Drained | None = None,
         ad: MachineAd | None = None,
+        judge_user: JudgeUser = admit_everybody,
     ) -> None:
         self.now_s = now_s
         self.is_checked = is_checked
@@ -49,6 +50,7 @@ class LoneNode:
             boot_id=boot_id,
             load_max=load_max,
             ad=ad,
+            judge_user=judge_user,
         )
         self.node = Node(settings, Random(1), incarnation, claims, ledger, instant(now_s), drained)
         self.capabilities: list[Capability] = []

@@ -54,6 +54,15 @@ def test_a_capability_is_good_once():
     assert node.idle.spent == (capability,)
 
 
+def test_whose_task_it_is_was_judged_at_its_submission_if_that_was_here():
+    node = LoneNode(cpus=4, judge_user=lambda home, user, _wall_s: f"nothing of {user} at {home}")
+    node.tell(Run(attempt(1), spec(), node.capabilities[0]))
+    assert node.node.running() == [attempt(1)]
+    elsewhere = attempt(1)._replace(home="momo")
+    said = node.tell(Run(elsewhere, spec(), node.capabilities[1]))
+    assert refusal(said) is Rule.USER_NOT_ALLOWED
+
+
 def test_a_capability_is_good_only_as_it_was_minted():
     node = LoneNode(cpus=4)
     forged = node.capabilities[0]._replace(random=7)

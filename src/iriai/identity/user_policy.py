@@ -35,9 +35,7 @@ class UserPolicy:
         self._unix = unix_users or UnixUsers()
 
     def judge(self, home: str, user: str, wall_s: float) -> str:
-        """Return why a task of `user` from `home` is not run here; empty: it is."""
-        if home == self._rules.own:
-            return ""  # decided at submission
+        """Return why a task of `user` from `home`, another machine, is not run; empty: it is."""
         person = self._unix.by_name(user)
         if words := self._unwelcome(home, user, person, wall_s):
             return words

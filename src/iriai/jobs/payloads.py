@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable
 
+from iriai.model.job import JobSpec
 from iriai.model.text_digest import digest_of
 
 CACHE_BYTES_MAX = 4 << 20
@@ -41,6 +42,10 @@ class PayloadStore:
             content = self._read(digest)
             self._keep(digest, content)
         return content
+
+    def texts_of(self, spec: JobSpec) -> tuple[bytes, bytes, bytes]:
+        """Return the environment, the script and the standard input of a job."""
+        return self.get(spec.environment), self.get(spec.script), self.get(spec.stdin)
 
     def drop(self, digests: Iterable[str]) -> None:
         """Forget texts that the store may delete: one that is added again is stored again."""

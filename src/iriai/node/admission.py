@@ -123,7 +123,8 @@ class Admission:
                 self._machine,
             )
         home, user = run.attempt.home, run.spec.user
-        words = self._judge_user(home, user, wall_s)
+        is_own = home == self._machine  # then it was decided at submission
+        words = "" if is_own else self._judge_user(home, user, wall_s)
         if words:
             assert run.capability is not None, "an unused capability was issued earlier"
             self._report.turned_away(TurnedAway(run.capability, home, user, words))

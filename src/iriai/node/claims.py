@@ -265,10 +265,9 @@ class Claims:
         return claimed
 
     @property
-    def give_back_s(self) -> float | None:
-        """Return the steady time at which the first has waited too long; None: nothing waits."""
-        first = next(iter(self.waiting.values()), None)
-        return None if first is None else first.granted_steady_s + AHEAD_WAIT_S
+    def give_back_s(self) -> float:
+        """Return the steady time at which the first of `waiting` has waited too long."""
+        return next(iter(self.waiting.values())).granted_steady_s + AHEAD_WAIT_S
 
     def begin(self, held: HeldClaim, now: Instant) -> None:
         """Give a claim that waited its place."""

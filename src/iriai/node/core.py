@@ -543,7 +543,8 @@ class Node:
         if self._slice_at_s is None and len(self.calendar):
             self._slice_at_s = now.steady_s + SLICE_S
         due_s = self._alarm_s
-        back_off_s, give_back_s = self._availability.back_off.until_s, self._claims.give_back_s
+        back_off_s = self._availability.back_off.until_s
+        give_back_s = self._claims.give_back_s if self._claims.waiting else None
         for at_s in (self._slice_at_s, back_off_s, self._leases.next_s, give_back_s):
             if at_s is not None and (due_s is None or at_s < due_s):
                 due_s = at_s

@@ -75,6 +75,8 @@ class Meter:
 
     def __init__(self, rule: ChargeRule, speed: float, ledger: UsageCounters) -> None:
         self._rule = rule
+        self.charging = self._prices()
+        """The prices here, as reported to a broker."""
         self._speed = speed
         self._ledger = ledger
         self._offpeak = OffpeakHours()
@@ -85,9 +87,7 @@ class Meter:
         self._offpeak.set_published(is_offpeak, now.steady_s)
         return was_offpeak is not is_offpeak
 
-    @property
-    def charging(self) -> Charging:
-        """Return the prices here, as reported to a broker."""
+    def _prices(self) -> Charging:
         return msgspec.convert(self._rule, Charging, from_attributes=True)
 
     def charge_by(self, told: Charging, _now: Instant) -> None:
@@ -97,6 +97,7 @@ class Meter:
         run, less these.
         """
         self._rule = ChargeRule.of(told)
+        self.charging = self._prices()
 
     def started(self, held: HeldClaim) -> None:
         """Start metering a claim: off-peak time before its start does not count."""

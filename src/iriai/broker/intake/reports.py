@@ -274,27 +274,28 @@ class NodeReports:
         return is_wider
 
     def _running(self, view: MachineView, running: Running, now: Instant) -> None:
-        if running.attempt not in view.calendar and not self._is_elsewhere(running, view):
+        if running.attempt in view.calendar:
+            return
+        was_ahead = running.attempt in view.calendar.ahead
+        if was_ahead or not self._is_elsewhere(running):
             account = self._state.counts_for(running.account)
-            if running.attempt in view.calendar.ahead:
+            if was_ahead:
                 self._state.end_ahead(view, running.attempt)  # it has its place now
             self._state.began(view, running, account, now.steady_s)
             self._prefetcher.began(view, running, account, now.steady_s)
             self._failures.began(account, running.attempt, view.name, now.steady_s)
 
     def _waits(self, view: MachineView, running: Running, now: Instant) -> None:
-        is_known = running.attempt in view.calendar.ahead or self._is_elsewhere(running, view)
+        is_known = running.attempt in view.calendar.ahead or self._is_elsewhere(running)
         if not is_known:
             account = self._state.counts_for(running.account)
             self._state.waits(view, running, account, now.steady_s)
 
-    def _is_elsewhere(self, running: Running, view: MachineView) -> bool:
+    def _is_elsewhere(self, running: Running) -> bool:
         """Return whether another machine reported this attempt, of which there is only one.
 
         Which of the two reports is false is not known here; the first is believed.
         """
-        if running.attempt in view.calendar.ahead:
-            return False
         return self._state.usage.whose(running.attempt) is not None
 
 

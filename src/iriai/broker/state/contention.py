@@ -111,6 +111,7 @@ class Contention:
         self._configuration = configuration
         self._chance = order.head_chance
         self._decay = decay_of(configuration.order)
+        self._age_max_s = AGE_PART_MAX * self._decay.span_s
         self._usage = standings
         self._queues = queues
         self.contenders: dict[Account, ContenderState] = {}
@@ -267,7 +268,7 @@ class Contention:
         made_s, mean_s = self._made_wall_s, self._usage.mean_s
         if made_s is None:
             return True
-        if abs(wall_s - made_s) > AGE_PART_MAX * self._decay.span_s:
+        if abs(wall_s - made_s) > self._age_max_s:
             return True
         if self._decay.epoch(wall_s) != self._decay.epoch(made_s):
             return True  # counters cannot be read as of the epoch before
@@ -281,7 +282,9 @@ class Contention:
     def _recount(self, account: Account) -> None:
         usage_s = self._usage_s(account)
         seat = self.contenders.get(account)
-        if seat is not None:
+        if seat is not None and seat.queue.first is None:
+            del self.contenders[account]  # it gets another seat when it waits again
+        elif seat is not None:
             seat.contender = self._with_entry(account, seat.entry, usage_s)
             seat.is_within = None
         if self._configuration.groups:

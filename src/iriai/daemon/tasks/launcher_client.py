@@ -217,12 +217,7 @@ class LauncherClient:
             job = attempt.home, attempt.number
             place = batch.places.get(job)
             if place is None:
-                template = Template(
-                    spec,
-                    self._payloads.get(spec.environment),
-                    self._payloads.get(spec.script),
-                    self._payloads.get(spec.stdin),
-                )
+                template = Template(spec, *self._payloads.texts_of(spec))
                 size_bytes = len(template.environment) + len(template.script) + len(template.stdin)
                 if size_bytes > TEMPLATE_BYTES_MAX:
                     self._refuse(attempt, size_bytes)
