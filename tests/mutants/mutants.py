@@ -282,9 +282,7 @@ NAMED: dict[str, Patch] = {
         "receive",
         lambda whole, reports, idle, now: whole(reports, replace(idle, ended=()), now),
     ),
-    "a broker keeps in mind what waited when it begins": instead(
-        BrokerState, "end_ahead", nothing
-    ),
+    "a broker keeps in mind what waited when it begins": instead(BrokerState, "end_ahead", nothing),
     "a broker explains nothing": instead(Broker, "explain", lambda *_: []),
 }
 MUTANTS |= NAMED
