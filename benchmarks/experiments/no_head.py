@@ -17,14 +17,14 @@ from heapq import heapify, heappop, heappush
 from math import ceil
 from statistics import fmean
 
+from experiments.gossip_membership import GossipMembers
+from experiments.open_network import Delays, OpenNetwork
 from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection
 from iriai.model.ids import Account, JobId
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
-from iriai.sim.world.gossip_membership import GossipMembers
 from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
-from iriai.sim.world.open_network import Delays, OpenNetwork
 from iriai.sim.world.rng import Rng
 from iriai.sim.world.work import ProcessModel, Work, plain_job
 from iriai.sim.world.world import World

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from random import Random
 
 import pytest
+from experiments.gossip_membership import EARLIER
 
 from iriai.cluster.member import ClusterMember, ForParts
 from iriai.model.instant import Instant
@@ -28,7 +29,6 @@ from iriai.protocol.messages.entries import Carried, EntryKind
 from iriai.protocol.messages.gossip import Entries
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.protocol.messages.scheduling import Summary
-from iriai.sim.world.gossip_membership import EARLIER
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier, signed_document
 
 NOW = Instant(100.0, 1_800_000_000.0)

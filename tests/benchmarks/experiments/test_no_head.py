@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from experiments.gossip_membership import EARLIER, GossipMembers
 from experiments.no_head import Trial, Variant, arrivals_of, oracle, oracle_of_lines
 
 from iriai.protocol.directory.publisher import PACES, Pace
@@ -14,7 +15,6 @@ from iriai.protocol.messages.effects import Delivered
 from iriai.protocol.messages.entries import EntryKind
 from iriai.protocol.messages.members import MemberState
 from iriai.sim.world.clock import WALL_S
-from iriai.sim.world.gossip_membership import EARLIER, GossipMembers
 from iriai.sim.world.machine_model import SimulatedMachine
 
 pytestmark = pytest.mark.long

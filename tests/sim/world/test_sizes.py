@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from experiments.gossip_membership import SEEDS
+from experiments.open_network import PING_BYTES, RECORD_BYTES
 
 from iriai.identity.storage.cluster_files import SEEDS_MAX
-from iriai.sim.world.gossip_membership import SEEDS
 from iriai.sim.world.keyed_signatures import CERTIFICATE_BYTES, SIGNATURE_BYTES
-from iriai.sim.world.open_network import PING_BYTES, RECORD_BYTES
 from iriai.system.frames import frame
 from iriai.wire.links import Ping, Pong, link_frame
 from tests.support.trusted import TrustedCluster

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from experiments.open_network import OpenNetwork
 from iriai.cluster.member import ForParts
 from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
@@ -38,7 +39,6 @@ from iriai.protocol.misbehaviour import Incidents
 from iriai.protocol.sampling import some
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier
 from iriai.sim.world.machine_model import SimulatedMachine
-from iriai.sim.world.open_network import OpenNetwork
 from iriai.sim.world.oracle_membership import OracleMembership
 from iriai.sim.world.peer_machines import PeerMachine, PeerMachines
 from iriai.sim.world.rng import generator
