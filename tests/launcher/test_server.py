@@ -1,6 +1,5 @@
 """Who may speak to a launcher, and how it begins and ends."""
 
-import json
 import os
 import signal
 import subprocess
@@ -68,14 +67,6 @@ def test_it_says_who_it_is_and_what_it_enforces(plain_machine: Machine):
     assert all(row.by for row in welcome.enforcement)
 
 
-def test_the_same_table_is_printed_when_nothing_runs():
-    command = [sys.executable, "-m", "iriai.launcher", "--probe", "--isolation", "none"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    rows = {row["limit"]: row["by"] for row in json.loads(done.stdout)}
-    assert rows["memory"] == "sampling every 0.5 s"
-    assert rows["spawn"] in ("iriai-exec", "python helper")
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -83,9 +74,9 @@ def test_the_same_table_is_printed_when_nothing_runs():
         ["--socket", "/tmp/x"],
         ["--state"],
         ["state", "/tmp"],
-        ["--probe", "--isolation", "v3"],
-        ["--probe", "--minimum-uid", "-1"],
-        ["--probe", "--nonsense", "1"],
+        ["--state", "/tmp", "--socket", "/tmp/x", "--isolation", "v3"],
+        ["--state", "/tmp", "--socket", "/tmp/x", "--minimum-uid", "-1"],
+        ["--state", "/tmp", "--socket", "/tmp/x", "--nonsense", "1"],
     ],
 )
 def test_a_wrong_call_is_explained(arguments: list[str]):
@@ -98,7 +89,6 @@ def test_settings_have_defaults():
     settings = read_arguments(["--state", "/s", "--socket", "/x", "--minimum-uid", "0"])
     assert settings.daemon_uid == os.geteuid()
     assert settings.minimum_uid == 0
-    assert read_arguments(["--probe"]).probe
 
 
 def test_another_version_is_turned_away(plain_machine: Machine):

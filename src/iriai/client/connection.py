@@ -15,10 +15,10 @@ from msgspec.structs import astuple, replace
 
 from iriai.client.rpc_channel import ConnectionLost, RpcChannel, Transport
 from iriai.model.paths import (
-    SOCKET_PATH_BYTES_MAX,
     STATE_VARIABLE,
     SYSTEM_STATE_DIRECTORY,
     StatePaths,
+    check_socket_path,
     user_state_directory,
 )
 from iriai.model.problem import NotAllowed, Unreachable, UsageProblem
@@ -226,14 +226,7 @@ def open_front_end(path: str) -> tuple[socket.socket, str]:
 
 def _try(path: str) -> socket.socket | None:
     """Return a connection to the socket at `path`, or None if no process listens."""
-    length = len(os.fsencode(path))
-    if length > SOCKET_PATH_BYTES_MAX:
-        raise UsageProblem(
-            "socket-path-too-long",
-            f"the socket {path} has a path of {length} bytes, more than the "
-            f"{SOCKET_PATH_BYTES_MAX} that the system allows",
-            "choose a shorter directory with --state",
-        )
+    check_socket_path(path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # A time-out, since connect(2) on a non-blocking socket fails at once if the queue is full.

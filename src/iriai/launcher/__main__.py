@@ -14,11 +14,8 @@ import sys
 from collections.abc import Callable
 from itertools import pairwise
 
-import msgspec
-
 from iriai.launcher.containment.cgroups.choose import CgroupSupport, choose, keep_devices
-from iriai.launcher.containment.namespaces.making import why_impossible
-from iriai.launcher.containment.namespaces.pool import Namespaces, private_tmp_row
+from iriai.launcher.containment.namespaces.pool import Namespaces
 from iriai.launcher.containment.process_tree import ProcessTrees
 from iriai.launcher.contract.messages import Enforcement
 from iriai.launcher.directories.scratch import Scratch
@@ -53,7 +50,7 @@ directories; the next one continues it."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the launcher, or print what it would enforce; return the exit code."""
+    """Run the launcher; return the exit code."""
     keep_standard_descriptors()
     words = sys.argv[1:] if arguments is None else arguments
     follow = set_up_logging(_log_in(words), "launcher").follow
@@ -62,8 +59,6 @@ def main(arguments: list[str] | None = None) -> int:
     except UsageProblem as problem:
         log.error("%s", problem)  # noqa: TRY400  # the text says all; a traceback hides it
         return problem.exit_code
-    if settings.probe:
-        return _probe(settings)
     try:
         return _run(settings, follow)
     except (StateProblem, DamagedJournal) as problem:
@@ -72,15 +67,6 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError:
         log.exception("cannot go on")
         return 1
-
-
-def _probe(settings: LauncherSettings) -> int:
-    choice = choose(f"iriai-probe-{os.getpid()}", settings.isolation)
-    rows = (*enforcement(choice, find_helper(settings.helper)), private_tmp_row(why_impossible()))
-    choice.containers.close()
-    table = [{"limit": row.limit, "by": row.by, "note": row.note} for row in rows]
-    os.write(1, msgspec.json.encode(table) + b"\n")
-    return 0
 
 
 def _log_in(words: list[str]) -> str:

@@ -12,7 +12,6 @@ MINIMUM_UID = 1000
 USAGE = """\
 usage: python -m iriai.launcher --state DIR --socket PATH [--daemon-uid UID] [--minimum-uid N]
                                 [--isolation auto|v1|v2|none] [--helper auto|c|python]
-       python -m iriai.launcher --probe [--isolation ...] [--helper ...]
 """
 _CHOICES = {"isolation": ("auto", "v1", "v2", "none"), "helper": ("auto", "c", "python")}
 
@@ -32,8 +31,6 @@ class LauncherSettings(NamedTuple):
     """Which control groups may be used."""
     helper: str = "auto"
     """The program between launcher and task."""
-    probe: bool = False
-    """Only print what is enforced, as JSON."""
 
 
 def read_arguments(arguments: list[str]) -> LauncherSettings:
@@ -41,15 +38,15 @@ def read_arguments(arguments: list[str]) -> LauncherSettings:
 
     Not by argparse, which would stay in memory with a twentieth of all that the launcher needs.
     """
-    given: dict[str, str | int | bool] = {}
+    given: dict[str, str | int] = {}
     words = iter(arguments)
     for word in words:
         name = word.removeprefix("--").replace("-", "_")
         if not word.startswith("--") or name not in LauncherSettings._fields:
             raise UsageProblem("bad-option", f"{word} is not known", USAGE)
-        given[name] = True if name == "probe" else _value(name, word, next(words, ""))
+        given[name] = _value(name, word, next(words, ""))
     settings = LauncherSettings(**given)  # type: ignore[arg-type]  # each has the type of its field
-    if not settings.probe and not (settings.state and settings.socket):
+    if not (settings.state and settings.socket):
         raise UsageProblem("bad-option", "--state and --socket are needed", USAGE)
     if settings.daemon_uid < 0:
         settings = settings._replace(daemon_uid=os.geteuid())

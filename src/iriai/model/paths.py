@@ -102,6 +102,18 @@ class StatePaths(NamedTuple):
         return f"{self.log}/{part}.log"
 
 
+def check_socket_path(path: str) -> None:
+    """Raise `UsageProblem` if the path of a socket is longer than the kernel accepts."""
+    length = len(path.encode(errors="surrogateescape"))
+    if length > SOCKET_PATH_BYTES_MAX:
+        raise UsageProblem(
+            "socket-path-too-long",
+            f"the socket {path} has a path of {length} bytes, more than the "
+            f"{SOCKET_PATH_BYTES_MAX} that the system allows",
+            "choose a shorter directory with --state",
+        )
+
+
 def user_state_directory(environment: Mapping[str, str]) -> str:
     """The state directory of a user who is not root, by the XDG rules.
 

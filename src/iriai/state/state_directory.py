@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 import iriai
-from iriai.model.paths import SOCKET_PATH_BYTES_MAX, SYSTEM_SOCKET, StatePaths
+from iriai.model.paths import SYSTEM_SOCKET, StatePaths, check_socket_path
 from iriai.model.problem import NotAllowed, Problem, Refused, UsageProblem
 from iriai.protocol.messages.effects import Part
 from iriai.state.role import AS_BEFORE, EVERY_PART, RequestedRole, Role
@@ -130,7 +130,8 @@ def prepare(
         Problem: it is another user's, from a newer version, cannot be written or reached, or has a
             path too long for its sockets. Nothing that was there was changed.
     """
-    _check_socket_paths(paths)
+    for socket_path in (paths.launcher_socket, paths.daemon_socket):
+        check_socket_path(socket_path)
     try:
         _claim(paths)
         with locked_directory(paths.directory):
@@ -240,18 +241,6 @@ def problem_of(error: OSError, where: str) -> Problem:
         hint = "choose a directory with --state"
     place = error.filename if isinstance(error.filename, str) else where
     return Refused("state-not-writable", f"{place} cannot be used ({reason})", hint)
-
-
-def _check_socket_paths(paths: StatePaths) -> None:
-    for socket_path in (paths.launcher_socket, paths.daemon_socket):
-        length = len(os.fsencode(socket_path))
-        if length > SOCKET_PATH_BYTES_MAX:
-            raise UsageProblem(
-                "socket-path-too-long",
-                f"the socket {socket_path} has a path of {length} bytes, more than the "
-                f"{SOCKET_PATH_BYTES_MAX} that the system allows",
-                "choose a shorter directory with --state",
-            )
 
 
 def _claim(paths: StatePaths) -> None:

@@ -11,7 +11,6 @@ import typer
 
 from iriai.cli.cluster.trusting import trust_of, users_text
 from iriai.cli.framework.command import GlobalOptions, group_app
-from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import date_text, print_pairs
 from iriai.client.client import Client
 from iriai.model.admission_rules import OTHERS
@@ -87,15 +86,13 @@ def operator_name() -> str:
 def show(options: GlobalOptions) -> None:
     """Show the cluster that this machine is in, as this machine knows it."""
     report = options.ask(ShowCluster(), follow=False)
-    if options.as_json:
-        print_document(report)
-    elif not report.cluster:
-        print("This machine is in no cluster. 'iriai token' creates one, 'iriai join' joins one.")
-    else:
-        _print(report)
+    options.print_result(report, lambda: _print(report))
 
 
 def _print(report: ClusterReport) -> None:
+    if not report.cluster:
+        print("This machine is in no cluster. 'iriai token' creates one, 'iriai join' joins one.")
+        return
     ends = time.strftime("%Y-%m-%d", time.localtime(report.certificate_ends_wall_s))
     signs = ", and signs machines for it" if report.is_issuer else ""
     ejected = {each.machine for each in report.ejected}

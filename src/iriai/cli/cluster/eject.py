@@ -33,9 +33,8 @@ def eject(
     """
     import msgspec
 
-    from iriai.cli.cluster.operator_session import open_operator
+    from iriai.cli.cluster.operator_session import open_operator, publish_signed
     from iriai.identity.documents.revocation import Ejection
-    from iriai.identity.documents.signed_document import DocumentKind
 
     if len(reason) > REASON_LENGTH_MAX:
         raise UsageProblem("bad-reason", "the reason is too long", "write one short line")
@@ -51,7 +50,7 @@ def eject(
             _check(node, report.machine, report.machines)
         operator = open_operator(client, report)
         body = msgspec.msgpack.encode(Ejection(node, time.time(), reason))
-        client.publish(DocumentKind.EJECTION, operator.sign(DocumentKind.EJECTION, body))
+        publish_signed(client, operator, "ejection", body)
     options.print_result(
         {"machine": node, "reason": reason},
         f"{printable(node)} is ejected: each member refuses it as soon as the news reaches it.",

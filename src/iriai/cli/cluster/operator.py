@@ -73,12 +73,11 @@ def add(
     """
     from iriai.cli.cluster.operator_session import open_authority
     from iriai.identity.documents.operator_request import operator_of
-    from iriai.identity.documents.signed_document import DocumentKind
 
     with options.connect(follow=False) as client:
         opened = open_authority(client)
         fresh = operator_of(word, opened.authority, time.time())
-        client.publish(DocumentKind.ROSTER, opened.next_roster(add=fresh))
+        client.publish("roster", opened.next_roster(add=fresh))
     options.print_result({"operator": fresh.name}, f"{fresh.name} is an operator now.")
 
 
@@ -91,7 +90,6 @@ def remove(
     You sign again what they signed before, so that it stays in force everywhere.
     """
     from iriai.cli.cluster.operator_session import open_authority
-    from iriai.identity.documents.signed_document import DocumentKind
 
     with options.connect(follow=False) as client:
         opened = open_authority(client)
@@ -101,7 +99,7 @@ def remove(
                 "that is you",
                 "ask another operator to do it: they sign again what you signed",
             )
-        client.publish(DocumentKind.ROSTER, opened.next_roster(remove=name))
+        client.publish("roster", opened.next_roster(remove=name))
         count = _sign_anew(client, opened, name)
     options.print_result(
         {"operator": name, "signed_anew": count},
@@ -130,9 +128,9 @@ def _sign_anew(client: Client, opened: OpenAuthority, name: str) -> int:
     """
     import msgspec
 
+    from iriai.cli.cluster.operator_session import publish_signed
     from iriai.identity.documents.cluster_document import document_body
     from iriai.identity.documents.revocation import RENEWED_S
-    from iriai.identity.documents.signed_document import DocumentKind
     from iriai.identity.trust.trusted_home import trust_body
 
     state, by = opened.state, opened.operator
@@ -142,18 +140,18 @@ def _sign_anew(client: Client, opened: OpenAuthority, name: str) -> int:
             later_s = each.ejection.at_wall_s + RENEWED_S
             ejection = msgspec.structs.replace(each.ejection, at_wall_s=later_s)
             body = msgspec.msgpack.encode(ejection)
-            client.publish(DocumentKind.EJECTION, by.sign(DocumentKind.EJECTION, body))
+            publish_signed(client, by, "ejection", body)
             count += 1
     for signed in state.trusted_homes:
         if signed.operator == name:
             kept = signed.trusted
             body = trust_body(kept.home, kept.users, kept.wall_s, kept.moment_ms)
-            client.publish(DocumentKind.TRUST, by.sign(DocumentKind.TRUST, body))
+            publish_signed(client, by, "trust", body)
             count += 1
     document = state.document
     if document is not None and document.operator == name:
         body = document_body(document.number + 1, time.time(), document.text)
-        client.publish(DocumentKind.CONFIGURATION, by.sign(DocumentKind.CONFIGURATION, body))
+        publish_signed(client, by, "configuration", body)
         count += 1
     return count
 

@@ -6,7 +6,9 @@ import getpass
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed, Refused
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from iriai.identity.certificates.authority import Authority
     from iriai.identity.cluster_state import ClusterState
     from iriai.identity.documents.operator_key import Operator
-    from iriai.identity.documents.operator_roster import NamedMember, Roster, RosterOperator
     from iriai.wire.joining import ClusterReport
 
 OPERATOR_VARIABLE = "IRIAI_OPERATOR"
@@ -42,34 +43,21 @@ def open_operator(client: Client, report: ClusterReport) -> Operator:
     return Operator.load(directory, ask_passphrase, listed)
 
 
+def publish_signed(client: Client, operator: Operator, kind: str, body: bytes) -> None:
+    """Sign a document of this kind as an operator, and publish it."""
+    from iriai.identity.documents.signed_document import DocumentKind
+
+    client.publish(kind, operator.sign(DocumentKind(kind), body))
+
+
 class OpenAuthority(NamedTuple):
     """The open authority, and the documents it may change."""
 
     authority: Authority
     state: ClusterState
     operator: Operator
-
-    @property
-    def roster(self) -> Roster:
-        """The current operators."""
-        if self.state.roster is None:
-            raise RuntimeError("an authority was opened without a roster")
-        return self.state.roster
-
-    def next_roster(self, **change: Unpack[RosterChange]) -> bytes:
-        """Return the roster after a change; see `roster.changed`. Raises a `Problem`."""
-        from iriai.identity.documents.operator_roster import changed
-
-        ejected = self.state.was_ejected
-        return changed(self.roster, self.authority, time.time(), is_ejected=ejected, **change)
-
-
-class RosterChange(TypedDict, total=False):
-    """One change of the roster."""
-
-    add: RosterOperator
-    remove: str
-    name: NamedMember
+    next_roster: Callable[..., bytes]
+    """Returns the roster after a change, an argument of `operator_roster.changed`."""
 
 
 def open_authority(client: Client) -> OpenAuthority:
@@ -78,6 +66,7 @@ def open_authority(client: Client) -> OpenAuthority:
     Raises a `Problem`.
     """
     from iriai.identity.cluster_state import ClusterState
+    from iriai.identity.documents.operator_roster import changed
     from iriai.identity.documents.operator_roster import open_authority as opened
 
     report = client.ask(ShowCluster())
@@ -94,7 +83,10 @@ def open_authority(client: Client) -> OpenAuthority:
         )
     key = operator.key.opening
     authority = opened(state.roster, state.issuer, key, state.identity.authority)
-    return OpenAuthority(authority, state, operator)
+    next_roster = partial(
+        changed, state.roster, authority, time.time(), is_ejected=state.was_ejected
+    )
+    return OpenAuthority(authority, state, operator, next_roster)
 
 
 def require_cluster(report: ClusterReport) -> None:
@@ -117,13 +109,12 @@ def issuer_bundle(client: Client, machine: str) -> bytes:
     Raises a `Problem`.
     """
     from iriai.identity.documents.operator_roster import named_member
-    from iriai.identity.documents.signed_document import DocumentKind
     from iriai.identity.storage.cluster_files import bundle_of
 
     opened = open_authority(client)
     issuer = opened.authority.issuer(machine, time.time())
     roster = opened.next_roster(name=named_member(machine, issuer, time.time()))
-    client.publish(DocumentKind.ROSTER, roster)
+    client.publish("roster", roster)
     return bundle_of(issuer)
 
 
@@ -132,7 +123,6 @@ def send_trust(client: Client, home: str, users: tuple[str, ...]) -> bool:
 
     Raises a `Problem`.
     """
-    from iriai.identity.documents.signed_document import DocumentKind
     from iriai.identity.trust.trusted_home import trust_body
 
     report = client.ask(ShowCluster())
@@ -140,8 +130,7 @@ def send_trust(client: Client, home: str, users: tuple[str, ...]) -> bool:
     if held is not None and held.users == users:
         return False
     body = trust_body(home, users, time.time(), held.moment_ms if held else 0)
-    operator = open_operator(client, report)
-    client.publish(DocumentKind.TRUST, operator.sign(DocumentKind.TRUST, body))
+    publish_signed(client, open_operator(client, report), "trust", body)
     return True
 
 

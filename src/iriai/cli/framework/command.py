@@ -79,12 +79,14 @@ class GlobalOptions:
         with self.connect(follow=follow) as client:
             return client.ask(request)
 
-    def print_result(self, document: object, text: str) -> None:
-        """Print `text`, or with --json `document`."""
+    def print_result(self, document: object, text: str | Callable[[], object]) -> None:
+        """Print `text`, or call it to print; with --json print `document` instead."""
         if self.as_json:
             print_document(document)
-        else:
+        elif isinstance(text, str):
             print(text)
+        else:
+            text()
 
 
 MACHINE = "The machine"

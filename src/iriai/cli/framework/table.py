@@ -149,24 +149,15 @@ def reason_lines(reason: Why) -> str:
     return "\n".join(lines + [f"  {name:<6} {text}" for name, text in parts if text])
 
 
-STYLES = {
-    "running": "green",
-    "completed": "green",
-    "ok": "green",
-    "suspended": "cyan",
-    "claimed": "cyan",
-    "queued": "yellow",
-    "note": "yellow",
-    "held": "magenta",
-    "cancelled": "magenta",
-    "trouble": "bold red",
-    "failed": "red",
-    "lost": "red",
-    "time-limit": "red",
-    "cpu-limit": "red",
-    "memory-limit": "red",
-    "disk-limit": "red",
+_WORDS = {
+    "green": "running completed ok",
+    "cyan": "suspended claimed",
+    "yellow": "queued note",
+    "magenta": "held cancelled",
+    "bold red": "trouble",
+    "red": "failed lost time-limit cpu-limit memory-limit disk-limit",
 }
+STYLES = {word: style for style, words in _WORDS.items() for word in words.split()}
 """Styles of words in a column with `by_word`."""
 
 WIDE_COLUMNS = 100

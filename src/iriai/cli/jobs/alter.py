@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import complete_dependency
-from iriai.cli.framework.standard_streams import print_document, remark
+from iriai.cli.framework.standard_streams import remark
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS
 from iriai.cli.jobs.options.job import (
     WAIT_FOR_RESOURCES,
@@ -106,10 +106,7 @@ def alter(options: GlobalOptions, new: NewValues, names: list[str] = WHOLE_JOBS)
     request = new.request(names)
     with options.connect() as client:
         altered = client.alter(request)
-    if options.as_json:
-        print_document(altered)
-    else:
-        _print(altered)
+    options.print_result(altered, lambda: _print(altered))
     return ExitCode.REFUSED if altered.problems else ExitCode.DONE
 
 

@@ -71,7 +71,8 @@ def run(
     draft = job.draft(words, DraftFields(interaction=kind))
     with options.connect() as client:
         if job.dry_run:
-            print_dry_run(client.dry_run(draft), as_json=options.as_json)
+            answer = client.dry_run(draft)
+            options.print_result(answer, lambda: print_dry_run(answer))
             return 0
         if pty:
             from iriai.cli.jobs.watching.pty import run_on_terminal

@@ -6,7 +6,6 @@ from itertools import pairwise
 
 from iriai.cli.framework.command import GlobalOptions, command_app
 from iriai.cli.framework.completion import ANY_JOB
-from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, clock_text, print_table, span_text
 from iriai.wire.changes import AskStory, StoryRow
 
@@ -30,12 +29,10 @@ def story(
     After is the time since the row above. Events of the last second may be missing.
     """
     answer = options.ask(AskStory(job))
-    if options.as_json:
-        print_document(answer)
-        return
     rows = answer.rows
     since_s = (row.wall_s - before.wall_s for before, row in pairwise(rows))
-    print_table(_COLUMNS, list(zip(rows, (0.0, *since_s), strict=False)))
+    shown = list(zip(rows, (0.0, *since_s), strict=False))
+    options.print_result(answer, lambda: print_table(_COLUMNS, shown))
 
 
 app = command_app(

@@ -93,7 +93,8 @@ def submit(
     draft = job.draft(words, own.fields()) if script is None else _draft(script, words, job, own)
     with options.connect() as client:
         if job.dry_run:
-            print_dry_run(_asked(client.dry_run, draft, script), as_json=options.as_json)
+            answer = _asked(client.dry_run, draft, script)
+            options.print_result(answer, lambda: print_dry_run(answer))
             return None
         submitted = _asked(client.submit, draft, script)
     remarks(submitted.warnings)

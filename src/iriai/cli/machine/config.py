@@ -13,7 +13,6 @@ from pathlib import Path
 import typer
 
 from iriai.cli.framework.command import GlobalOptions, group_app
-from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client
 from iriai.config.cluster_part import parse_cluster_configuration
@@ -69,13 +68,11 @@ def edit(
 
 
 def _publish(client: Client, report: ClusterReport, text: str) -> None:
-    from iriai.cli.cluster.operator_session import open_operator
+    from iriai.cli.cluster.operator_session import open_operator, publish_signed
     from iriai.identity.documents.cluster_document import document_body
-    from iriai.identity.documents.signed_document import DocumentKind
 
-    operator = open_operator(client, report)
     body = document_body(report.document_number + 1, time.time(), text)
-    client.publish(DocumentKind.CONFIGURATION, operator.sign(DocumentKind.CONFIGURATION, body))
+    publish_signed(client, open_operator(client, report), "configuration", body)
 
 
 def _new_text(report: ClusterReport, file: str) -> str:
@@ -144,10 +141,7 @@ def show(options: GlobalOptions) -> None:
     The source is iriai.toml, the cluster's document with its number, measured, or default.
     """
     answer = options.ask(ShowConfiguration(), follow=False)
-    if options.as_json:
-        print_document(answer)
-        return
-    print_table(_COLUMNS, answer.settings)
+    options.print_result(answer, lambda: print_table(_COLUMNS, answer.settings))
 
 
 app = group_app(

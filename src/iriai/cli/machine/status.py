@@ -30,9 +30,11 @@ def status(options: GlobalOptions) -> int | None:
         if outage is None:
             raise
         return _report_outage(options, *outage)
-    if options.as_json:
-        print_document(report)
-        return None
+    options.print_result(report, lambda: _print(report))
+    return None
+
+
+def _print(report: StatusReport) -> None:
     print_pairs(
         [
             ("machine", f"{report.home}, up {span_text(report.up_s)}, iriai {report.version}"),
@@ -51,7 +53,6 @@ def status(options: GlobalOptions) -> int | None:
             ("trouble", "\n".join(report.trouble)),
         ]
     )
-    return None
 
 
 def _report_outage(

@@ -12,7 +12,6 @@ import typer
 
 from iriai.cli.framework.command import options_under
 from iriai.cli.framework.completion import complete_dependency
-from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import amounts_text, count_text, print_pairs, reasons_text, span_text
 from iriai.cli.jobs.options.script import check_command, check_directory
 from iriai.client.job_builder import DraftFields, draft
@@ -23,11 +22,8 @@ from iriai.model.units import parse_duration, parse_size
 from iriai.wire.requests import DryRun, JobDraft
 
 
-def print_dry_run(answer: DryRun, *, as_json: bool) -> None:
+def print_dry_run(answer: DryRun) -> None:
     """Print what would have become of the job."""
-    if as_json:
-        print_document(answer)
-        return
     waits = reasons_text(answer.waits_for)
     print("The job would be accepted; nothing was submitted.")
     print_pairs(

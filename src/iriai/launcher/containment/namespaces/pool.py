@@ -95,7 +95,9 @@ class Namespaces:
     def enforcement(self) -> Enforcement:
         """Return the row for `doctor`."""
         is_off = not self._settings[0]
-        return private_tmp_row("private_tmp = false in [machine]" if is_off else self._refusal)
+        if refusal := "private_tmp = false in [machine]" if is_off else self._refusal:
+            return Enforcement("private-tmp", "not private", refusal)
+        return Enforcement("private-tmp", "mount namespaces", f"{TMP} and {SHM} of each task")
 
     def acquire(self, uid: int, visible: Visible) -> Namespace | None:
         """Return a namespace for a task; None if it uses the machine's. Raises `NoDirectory`."""
@@ -182,10 +184,3 @@ def _watch_mounts() -> select.poll:
     watch = select.poll()
     watch.register(fd, select.POLLPRI)
     return watch
-
-
-def private_tmp_row(refusal: str) -> Enforcement:
-    """Return how /tmp and /dev/shm are kept apart; `refusal` is why they are not."""
-    if refusal:
-        return Enforcement("private-tmp", "not private", refusal)
-    return Enforcement("private-tmp", "mount namespaces", f"{TMP} and {SHM} of each task")
