@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 from iriai.model.admission_rules import OTHERS, HomeRules
@@ -13,6 +13,7 @@ from iriai.sim.faults.scenario import BEGIN_S, FAULTS_UNTIL_S, FRONT, Scenario, 
 from iriai.sim.world.machine_model import EVERY_PART, EVERYBODY, MachinePlan, SimulatedMachine
 from iriai.sim.world.rng import Rng
 from iriai.sim.world.world import World
+from tests.sim.forwarding_check import ForwardingCheck
 
 CLUSTERS = ("lab", "art", "law", "sea")
 """The names of several clusters: the first two to four, each machine in turn."""
@@ -25,6 +26,16 @@ class OfElection(Happening):
     @property
     def action(self) -> Action:
         return OF_ELECTIONS[self.kind]
+
+
+@dataclass(frozen=True)
+class ElectedScenario(Scenario):
+    """A world in which brokers may pass tasks on to those of other clusters."""
+
+    def world(self) -> World:
+        world = super().world()
+        world.watchers.append(ForwardingCheck(lambda name: world.machines[name].plan.cluster))
+        return world
 
 
 def elected(seed: int) -> Scenario:
@@ -76,6 +87,7 @@ def _rules(rng: Rng, machine: str) -> HomeRules:
 
 def _with_elections(scenario: Scenario) -> Scenario:
     """Return the same scenario with faults of brokers, unless it is calm."""
+    scenario = ElectedScenario(*(getattr(scenario, field.name) for field in fields(scenario)))
     if scenario.is_calm:
         return scenario
     rng = Rng(scenario.seed, "elections")

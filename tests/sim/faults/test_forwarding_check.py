@@ -8,7 +8,7 @@ from iriai.model.ids import Account, JobId
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Forward, Returned, Want
-from iriai.sim.faults.checker import ForwardingCheck
+from tests.sim.forwarding_check import ForwardingCheck
 
 WANT = Want(JobId("west", 1), Account("lab", "ann"), Resources(1), None, 1.0, 0.0, 1)
 

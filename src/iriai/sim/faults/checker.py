@@ -7,7 +7,6 @@ docs/spec/001, section 10.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from functools import partial
 
 from iriai.machine.checks import check_stored
@@ -20,48 +19,11 @@ from iriai.model.job import task_count
 from iriai.model.records import JobEvent, LedgerRow
 from iriai.model.state import EndCause
 from iriai.policy.accounting.decay_rule import decay_of
-from iriai.protocol.messages.effects import Part, Send
-from iriai.protocol.messages.scheduling import Forward, Returned
+from iriai.protocol.messages.effects import Part
 from iriai.sim.faults.told_jobs import AwaitedJobs, ToldJobs, check_feasible
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.work import ProcessModel
 from iriai.sim.world.world import World
-
-HOPS_MAX = 2
-"""The limit of docs/spec/008."""
-
-
-class ForwardingCheck:
-    """Counts how often tasks are forwarded, by each message that leaves a machine."""
-
-    def __init__(self, cluster_of: Callable[[str], str]) -> None:
-        """`cluster_of` returns the cluster of a machine."""
-        self._cluster_of = cluster_of
-        self._open: dict[str, dict[tuple[str, int], tuple[JobId, int]]] = {}
-        """What each machine was asked and has not answered, by who asked and number: the job, and
-        how often it was passed on. A job may come from two brokers; one of them is answered."""
-        self.longest = 0
-
-    def sent(self, sender: str, send: Send) -> None:
-        """Raise if a task is forwarded too often, within a cluster, or to its home's cluster."""
-        message = send.message
-        if isinstance(message, Returned):
-            self._open.get(sender, {}).pop((send.machine, message.number), None)
-        elif isinstance(message, Forward):
-            self._passed_on(sender, send.machine, message)
-
-    def _passed_on(self, sender: str, receiver: str, forward: Forward) -> None:
-        job = forward.want.job
-        home, there = self._cluster_of(job.home), self._cluster_of(receiver)
-        assert there != self._cluster_of(sender), f"{sender} passes {job} on within its cluster"
-        assert there != home, f"{sender} passes {job} on to the cluster of its home"
-        is_own = self._cluster_of(sender) == home
-        came = [hops for known, hops in self._open.get(sender, {}).values() if known == job]
-        hops = 1 if is_own else min(came, default=0) + 1
-        assert hops <= HOPS_MAX, f"{job} is passed on {hops} times, the last time by {sender}"
-        self._open.setdefault(receiver, {})[sender, forward.number] = job, hops
-        self.longest = max(self.longest, hops)
-
 
 TOLD_TURNS = 64
 """A home is asked what it tells of its jobs after every so many turns, since that takes long."""
@@ -94,7 +56,6 @@ class Checker:
         self._promises: dict[JobId, tuple[int, float]] = {}
         """By job, the number of waiting tasks and the promised start of the first."""
         self._awaited = defaultdict[str, AwaitedJobs](AwaitedJobs)
-        self.hops = ForwardingCheck(lambda name: world.machines[name].plan.cluster)
         for machine in world.machines.values():
             machine.launcher.on_start = partial(self._started, machine)
             machine.launcher.on_end = self._has_ended
@@ -153,9 +114,6 @@ class Checker:
             self._awaited[machine.plan.name].check(machine)
             if machine.turns % TOLD_TURNS == 0:
                 ToldJobs(machine).check_unfinished()
-        for effect in turn.outward:
-            if isinstance(effect, Send):
-                self.hops.sent(machine.plan.name, effect)
         if turn.records:
             node = machine.core.node if Part.NODE in parts else None
             home = machine.core.home if Part.HOME in parts else None
