@@ -13,7 +13,6 @@ HANDED_ON = frozenset(
     {
         "iriai.launcher.tasks.admission",
         "iriai.launcher.spawn.spawn",
-        "iriai.launcher.spawn.spawn_failures",
         "iriai.launcher.containment.namespaces.visible",
     }
 )

@@ -10,7 +10,7 @@ from iriai.launcher.containment.cgroups.controllers import Memory
 from iriai.launcher.containment.cgroups.pool import TaskGroup
 from iriai.launcher.containment.container import Use
 from iriai.launcher.containment.process_tree import LiveProcesses, ProcessTrees
-from iriai.launcher.spawn.spawn_failures import SpawnError, Stage, explain
+from iriai.launcher.spawn.spawn import SpawnError, Stage, explain
 from iriai.launcher.system.timers import STALE_MIN, Timers
 from iriai.launcher.tasks.task import SAMPLE_S, crossed, is_polled, kernel_limits, next_sample_s
 from iriai.model.ids import Account

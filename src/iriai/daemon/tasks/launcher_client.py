@@ -17,6 +17,7 @@ from iriai.daemon.transport.socket_stream import FramedStream
 from iriai.jobs.payloads import PayloadStore
 from iriai.launcher.contract.machine_config import PROLOG
 from iriai.launcher.contract.messages import (
+    EXIT_NOT_RUN,
     FRAME_BYTES_MAX,
     LAUNCHER_VERSION,
     Alive,
@@ -42,7 +43,6 @@ from iriai.launcher.contract.messages import (
     ToLauncher,
     VersionRefused,
 )
-from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
 from iriai.model.bounds import decoded
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
 from iriai.model.state import EndCause

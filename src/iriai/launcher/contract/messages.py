@@ -25,6 +25,9 @@ of ours are no longer taken from the environment. 4: `Defective`. 5: the
 launcher makes the streams of tasks."""
 FRAME_BYTES_MAX = 256 << 20
 """A Launch with many different scripts and inputs is the largest; no honest frame is longer."""
+EXIT_NOT_FOUND = 127
+EXIT_NOT_RUN = 126
+"""Exit codes of tasks, as of shells: the command is not there, or it could not be executed."""
 
 
 class Attach(msgspec.Struct, frozen=True, array_like=True, tag=1):

@@ -56,7 +56,7 @@ struct kernel_limit {
     uint64_t hard;
 };
 
-/* The order is part of the contract with spawn_failures.py. */
+/* The order is part of the contract with spawn.py. */
 enum stage {
     STAGE_ARGUMENTS = 1,
     STAGE_SESSION,

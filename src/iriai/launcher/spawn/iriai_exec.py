@@ -18,7 +18,7 @@ from typing import NoReturn
 
 ARGUMENTS, SESSION, GROUP, PARENT, TERMINAL, LIMIT = range(1, 7)
 USER, DIRECTORY, STDIN, STDOUT, STDERR, EXEC, NAMESPACE = range(7, 14)
-"""The stages, as in spawn_failures.py."""
+"""The stages, as in spawn.py."""
 BOUNDING_DROP, NO_NEW_PRIVILEGES, KEEP_CAPABILITIES, CAPABILITIES = 24, 38, 8, 64
 TO_ENTER = 1 << 18 | 1 << 21
 """CAP_SYS_CHROOT and CAP_SYS_ADMIN."""

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from iriai.launcher.containment.namespaces.visible import visible_for
-from iriai.launcher.contract.messages import StartOrder, Template
+from iriai.launcher.contract.messages import EXIT_NOT_RUN, StartOrder, Template
 from iriai.launcher.environment.environment import (
     BadEnvironment,
     SharedEnvironments,
@@ -15,7 +15,6 @@ from iriai.launcher.environment.environment import (
     UserRefused,
 )
 from iriai.launcher.spawn.spawn import Prepared, Spawner
-from iriai.launcher.spawn.spawn_failures import EXIT_NOT_RUN
 from iriai.launcher.system.digest import digest_of
 from iriai.launcher.tasks.task import kernel_limits
 from iriai.model.ids import HOME_NAME

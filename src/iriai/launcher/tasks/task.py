@@ -13,8 +13,7 @@ from iriai.launcher.containment.container import Containment, Limits, Use
 from iriai.launcher.containment.namespaces.pool import Namespace
 from iriai.launcher.contract.messages import Alive, Exit
 from iriai.launcher.directories.scratch import ScratchSpace
-from iriai.launcher.spawn.spawn import Payload
-from iriai.launcher.spawn.spawn_failures import SpawnError, explain
+from iriai.launcher.spawn.spawn import Payload, SpawnError, explain
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.state import EndCause

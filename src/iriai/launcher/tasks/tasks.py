@@ -14,8 +14,7 @@ from iriai.launcher.directories.scratch import NoDirectory, Scratch
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks.hooks import Hooks
 from iriai.launcher.spawn.payloads import PayloadFiles
-from iriai.launcher.spawn.spawn import NO_PAYLOAD, Payload, Prepared, Spawner
-from iriai.launcher.spawn.spawn_failures import read_failures
+from iriai.launcher.spawn.spawn import NO_PAYLOAD, Payload, Prepared, Spawner, read_failures
 from iriai.launcher.spawn.streams import NO_ENDS, Streams
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask

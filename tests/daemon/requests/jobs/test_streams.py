@@ -7,10 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from iriai.daemon.loop.routes import Routes
 from iriai.daemon.requests.jobs.streams import AWAY_S, LOOK_S, StreamHandlers
 from iriai.model.job import Interaction
-from iriai.protocol.messages.effects import JobCompleted
 from iriai.protocol.messages.scheduling import Begun
 from iriai.protocol.messages.streams import Input
 from tests.home.lone_home import LoneHome, match
@@ -26,10 +24,8 @@ class Scene:
         """When a machine was told that the client is gone."""
         self._alarms: list[tuple[float, Callable[[], None]]] = []
         self.home = LoneHome()
-        self.routes = Routes()
         engine = SimpleNamespace(
             machine=SimpleNamespace(home=self.home.home),
-            routes=self.routes,
             steady_s=lambda: self.now_s,
             later=self._later,
         )
@@ -41,7 +37,7 @@ class Scene:
 
     def add(self) -> None:
         """The job was just submitted by the client."""
-        self.handlers.add(1, self.job.spec, self.client)  # type: ignore[arg-type]
+        self.handlers.add(1, self.job.spec.user, self.client)  # type: ignore[arg-type]
 
     def leave(self) -> None:
         """The client's connection ends."""
@@ -85,7 +81,7 @@ def test_the_end_is_told_again_since_the_link_may_be_dead():
     assert scene.ended == [(0.0, *ENDED)]
     scene.let_pass(2 * AWAY_S)
     assert scene.ended == [(time_s, *ENDED) for time_s in (0.0, AWAY_S, 2 * AWAY_S)]
-    scene.routes.tell(JobCompleted(1, has_notice=False))
+    scene.handlers.finished(1)
     scene.let_pass(10 * AWAY_S)
     assert len(scene.ended) == 3
 

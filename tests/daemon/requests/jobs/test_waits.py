@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.loop.routes import Routes
+from iriai.daemon.loop.routes import JobStored, Routes
 from iriai.daemon.requests.jobs.waits import JobWaiters
 from iriai.home.core import Home
 from iriai.identity.users.permissions import Caller
@@ -18,7 +18,7 @@ from iriai.model.problem import Refused
 from iriai.model.records import AttemptResult
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
-from iriai.protocol.messages.effects import Delivered, Part
+from iriai.protocol.messages.effects import Delivered, JobCompleted, Part
 from iriai.protocol.messages.scheduling import Begun, Capability, End, Match
 from iriai.system.passwd_cache import Person
 from iriai.wire.requests import Outcome
@@ -80,7 +80,10 @@ class Scene:
         self.disk = SlowDisk()
         self.machine = Machine("ume", None, Home("ume", 1, ()), None, broker_at="b")
         self.engine = Engine(self.machine, self.disk, NoLauncher(), "ume", Routes())
-        self.waits = JobWaiters(self.engine, self._outcome, USER_WAITS_MAX)
+        self.waits = waits = JobWaiters(self.engine, self._outcome, USER_WAITS_MAX)
+        routes = self.engine.routes
+        routes.take(JobCompleted, lambda completed: waits.job_finished(completed.number))
+        routes.take(JobStored, lambda changed: waits.job_changed(changed.number))
         self.stored = 0
         self.ended_by = {}
         """Which write holds the end of each task."""

@@ -8,6 +8,7 @@ import msgspec
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import checkpoint
+from iriai.daemon.loop.routes import JobStored
 from iriai.daemon.requests.jobs.changes import JobChanges
 from iriai.daemon.requests.jobs.dependency_outcomes import DependencyOutcomes
 from iriai.daemon.requests.jobs.explanations import Explanations
@@ -91,7 +92,8 @@ class JobHandlers:
         self.changes = JobChanges(
             engine, fits, self._queries, durability, self._dependencies, self._order
         )
-        engine.routes.take(JobCompleted, lambda completed: self.held.job_finished(completed.number))
+        engine.routes.take(JobCompleted, self._job_finished)
+        engine.routes.take(JobStored, self._job_changed)
         self.waits = JobWaiters(engine, self._queries.outcome, limits.waits_per_user)
         self._explanations = Explanations(engine)
 
@@ -99,6 +101,19 @@ class JobHandlers:
         """Return live counts of refusals, by limit and user."""
         allowances = (self.waits.per_user, self.streams.per_user)
         return self.held.refusals | {each.key: each.refusals for each in allowances}
+
+    def _job_finished(self, completed: JobCompleted) -> None:
+        """Give back what a job held that has finished, and answer who waits for it."""
+        number = completed.number
+        self.held.job_finished(number)
+        if number in self.streams.users:
+            self.streams.finished(number)
+        if number in self.waits.awaited:
+            self.waits.job_finished(number)
+
+    def _job_changed(self, changed: JobStored) -> None:
+        if changed.number in self.waits.awaited:
+            self.waits.job_changed(changed.number)
 
     # --- submission ------------------------------------------------------------------------------
 

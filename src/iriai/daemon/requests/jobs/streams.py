@@ -19,7 +19,6 @@ from iriai.model.job import OUTPUTS, Interaction, JobSpec
 from iriai.model.problem import Refused, UsageProblem
 from iriai.model.state import TaskState
 from iriai.policy.service.allowances import Allowance
-from iriai.protocol.messages.effects import JobCompleted
 from iriai.protocol.messages.streams import Input
 from iriai.wire.requests import (
     NOT_STARTED,
@@ -56,11 +55,10 @@ class StreamHandlers:
         self._streams = streams
         self.per_user = Allowance("descriptors_per_user", "terminals and inputs open", each_max)
         self._looks = Allowance("reads_per_user", "reads of output that wait", READS_MAX)
-        self._users: dict[int, str] = {}
+        self.users: dict[int, str] = {}
         """Users of jobs that take input."""
         self._read_s: dict[int, float] = {}
         """When each job was read last that takes input, and whose client was gone once."""
-        engine.routes.take(JobCompleted, self._finished)
 
     def restore(self, number: int, job: JobState) -> None:
         """Count a job that takes input; its client has to come back."""
@@ -74,7 +72,7 @@ class StreamHandlers:
         client.on_close.append(partial(self._client_gone, number, client.is_local))
 
     def _count(self, number: int, user: str) -> None:
-        self._users[number] = user
+        self.users[number] = user
         self.per_user.add(user)
 
     def _client_gone(self, number: int, is_local: bool) -> None:
@@ -90,12 +88,10 @@ class StreamHandlers:
         self._read_s[number] = self._engine.steady_s() + wait_s - AWAY_S
         self._look_at(number)
 
-    def _finished(self, completed: JobCompleted) -> None:
-        number = completed.number
+    def finished(self, number: int) -> None:
+        """Forget a job that took input."""
         self._read_s.pop(number, None)
-        user = self._users.pop(number, None)
-        if user is not None:
-            self.per_user.give_back(user)
+        self.per_user.give_back(self.users.pop(number))
 
     def _look_at(self, number: int) -> None:
         """End the input of a job whose client has been away for long.

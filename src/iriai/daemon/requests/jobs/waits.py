@@ -7,12 +7,10 @@ from functools import partial
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending, checkpoint
-from iriai.daemon.loop.routes import JobStored
 from iriai.daemon.server.connections import RequestContext
 from iriai.jobs.selection import SelectedJobs
 from iriai.jobs.waits import REQUEST_WEIGHT, JobWaits, OpenWait
 from iriai.model.instant import Instant
-from iriai.protocol.messages.effects import JobCompleted
 from iriai.wire.requests import Outcome, Progress, Waited
 
 PROGRESS_S = 0.25
@@ -26,12 +24,12 @@ class JobWaiters:
         self, engine: Engine, find_outcome: Callable[[SelectedJobs], Outcome], user_max: int
     ) -> None:
         """`find_outcome` raises `NotFound`; `user_max` is as for `JobWaits`."""
-        engine.routes.take(JobCompleted, self._job_finished)
-        engine.routes.take(JobStored, self._job_changed)
         self._engine = engine
         self._find_outcome = find_outcome
         self._waits = JobWaits(engine.machine.home, user_max)
         self.per_user = self._waits.per_user
+        self.awaited = self._waits.by_job
+        """The jobs that somebody waits for, or for tasks of which."""
         self._news: dict[OpenWait, Pending[None]] = {}
         """Resolved with the end of a wait, or when its progress is to be told."""
         self._watched: dict[OpenWait, None] = {}
@@ -115,22 +113,19 @@ class JobWaiters:
         for wait in watched:
             self._news[wait].resolve(None)
 
-    def _job_finished(self, completed: JobCompleted) -> None:
+    def job_finished(self, number: int) -> None:
         """Answer the clients that wait for a job whose end is durable."""
-        if completed.number in self._waits.by_job:
-            for wait in self._waits.job_finished(completed.number):
-                self._tell(wait)
+        for wait in self._waits.job_finished(number):
+            self._tell(wait)
 
-    def _job_changed(self, changed: JobStored) -> None:
+    def job_changed(self, number: int) -> None:
         """Answer the clients that wait for tasks of a job, once the tasks' ends are durable.
 
         The state of the home may be newer than the durable one, so the answer follows a turn
-        later. Clients that wait for the whole job are answered by `_job_finished`.
+        later. Clients that wait for the whole job are answered by `job_finished`.
         """
-        number = changed.number
-        if number in self._waits.by_job:
-            for wait in self._waits.without_open_tasks(number):
-                self._engine.request(partial(self._close_when_durable, wait, number))
+        for wait in self._waits.without_open_tasks(number):
+            self._engine.request(partial(self._close_when_durable, wait, number))
 
     def _close_when_durable(self, wait: OpenWait, number: int, _now: Instant) -> None:
         self._engine.after_this_turn(lambda: self._close(wait, number))
