@@ -37,7 +37,7 @@ from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer
 from iriai.launcher.tasks.limit_monitor import LeaseTimers, LimitMonitor
 from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
-from iriai.launcher.tasks.tasks import Defects, Tasks
+from iriai.launcher.tasks.tasks import Defects, LauncherParts, Tasks
 from iriai.model.problem import UsageProblem
 from iriai.system.procfs import boot_id
 from iriai.system.standard_descriptors import keep_standard_descriptors
@@ -119,16 +119,14 @@ def _assemble(
     epilogs = Epilogs(hooks, journal.known)
     if isinstance(choice.containers, ProcessTrees):
         choice.containers.exclude_sessions(hooks.running)
-    defects = Defects()
-    tasks = Tasks(
-        spawner, choice.containers, payloads, scratch, namespaces, timers, hooks, gpus, defects
+    parts = LauncherParts(
+        spawner, choice.containers, payloads, scratch, namespaces, timers, hooks, gpus, Defects()
     )
+    tasks = Tasks(parts)
     watch = LimitMonitor(tasks, timers, server.call_when_readable)
     admission = Authorizer(TaskUsers(settings.minimum_uid, settings.daemon_uid), spawner)
     leases = LeaseTimers(tasks, timers)
-    starting = StartQueue(
-        admission, choice.containers, tasks, watch, leases, hooks, epilogs, defects, gpus
-    )
+    starting = StartQueue(parts, admission, tasks, watch, leases, epilogs)
     rows = enforcement(choice, helper)
 
     def configure() -> tuple[Enforcement, ...]:
@@ -142,18 +140,7 @@ def _assemble(
         kept = keep_devices(choice, tuple(card.nodes for card in gpus.cards))
         return (*rows, namespaces.enforcement(), Enforcement("devices", *kept))
 
-    return Launcher(
-        journal,
-        admission,
-        starting,
-        tasks,
-        hooks,
-        epilogs,
-        timers,
-        leases,
-        configure,
-        defects,
-    )
+    return Launcher(parts, journal, admission, starting, tasks, epilogs, leases, configure)
 
 
 if __name__ == "__main__":

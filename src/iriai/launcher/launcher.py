@@ -35,7 +35,6 @@ from iriai.launcher.contract.messages import (
     ToLauncher,
     UnreadTemplate,
 )
-from iriai.launcher.hooks.hooks import Hooks
 from iriai.launcher.journal.journal import (
     Dropped,
     EpilogsDone,
@@ -48,12 +47,11 @@ from iriai.launcher.journal.journal import (
 )
 from iriai.launcher.spawn.spawn import Prepared
 from iriai.launcher.system.crash_points import crash_point
-from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer, NotStarted
 from iriai.launcher.tasks.limit_monitor import LeaseTimers
 from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask
-from iriai.launcher.tasks.tasks import ENDED, Defects, Tasks
+from iriai.launcher.tasks.tasks import ENDED, LauncherParts, Tasks
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
@@ -80,33 +78,31 @@ class Launcher:
 
     def __init__(
         self,
+        parts: LauncherParts,
         journal: Journal,
         admission: Authorizer,
         starting: StartQueue,
         tasks: Tasks,
-        hooks: Hooks,
         epilogs: Epilogs,
-        timers: Timers,
         leases: LeaseTimers,
         configure: Callable[[], tuple[Enforcement, ...]],
-        defects: Defects,
     ) -> None:
         """`configure` applies the configuration of the machine and returns how limits are enforced.
 
         It raises `BadMachineFile`.
         """
         self._configure = configure
-        self.defects = defects
+        self.defects = parts.defects
         """Unforeseen errors: each costs one attempt or message."""
         self._journal = journal
         self._known = journal.known
         self._admission = admission
         self._starting = starting
         self._tasks = tasks
-        self._hooks = hooks
+        self._hooks = parts.hooks
         self._epilogs = epilogs
         self._unfit_reported: dict[AttemptId, None] = {}
-        self._timers = timers
+        self._timers = parts.timers
         self._leases = leases
         self._intents: list[Intent] = []
         """Not journalled yet; each of them is starting too, unless it was given up since."""

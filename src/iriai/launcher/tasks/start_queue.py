@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from iriai.launcher.containment.container import Containment, Containments
+from iriai.launcher.containment.container import Containment
 from iriai.launcher.contract.machine_config import EPILOG, PROLOG
 from iriai.launcher.contract.messages import Alive, Exit, StartOrder
 from iriai.launcher.directories.scratch import NoDirectory
-from iriai.launcher.gpus.gpus import CardTaken, Gpus
+from iriai.launcher.gpus.gpus import CardTaken
 from iriai.launcher.hooks.hooks import Hooks, cleaned, hook_environment, uncleanness
 from iriai.launcher.journal.journal import Intent, JournalState, Owed
 from iriai.launcher.spawn.spawn import Prepared
@@ -18,7 +18,7 @@ from iriai.launcher.system.crash_points import crash_point
 from iriai.launcher.tasks.admission import Authorizer, NotStarted
 from iriai.launcher.tasks.limit_monitor import OVER, LeaseTimers, LimitMonitor
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask
-from iriai.launcher.tasks.tasks import ENDED, Defects, Tasks
+from iriai.launcher.tasks.tasks import ENDED, LauncherParts, Tasks
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.system.clock import steady_s
@@ -142,25 +142,19 @@ class StartQueue:
 
     def __init__(
         self,
+        parts: LauncherParts,
         admission: Authorizer,
-        containers: Containments,
         tasks: Tasks,
         watch: LimitMonitor,
         leases: LeaseTimers,
-        hooks: Hooks,
         epilogs: Epilogs,
-        defects: Defects,
-        gpus: Gpus,
     ) -> None:
-        self._gpus = gpus
+        self._parts = parts
         self._admission = admission
-        self._containers = containers
         self._tasks = tasks
         self._watch = watch
         self._leases = leases
-        self._hooks = hooks
         self._epilogs = epilogs
-        self._defects = defects
         self._pending: dict[AttemptId, _Pending] = {}
         """Those that are to be spawned next, after their prolog if one is wanted."""
         self._in_prolog: dict[AttemptId, _Pending] = {}
@@ -208,7 +202,7 @@ class StartQueue:
         """Drop `attempt` without spawning it."""
         if attempt in self._in_prolog:
             pending = self._in_prolog.pop(attempt)
-            self._hooks.give_up(attempt)
+            self._parts.hooks.give_up(attempt)
         else:
             pending = self._pending.pop(attempt)
             self._prepared.pop(attempt, None)
@@ -221,7 +215,7 @@ class StartQueue:
             pending = self._pending.pop(attempt)
             if attempt in self._prepared:
                 del self._prepared[attempt]
-            elif self._hooks.wants(PROLOG, attempt):
+            elif self._parts.hooks.wants(PROLOG, attempt):
                 self._begin_prolog(pending)
                 continue
             task = self._spawn(pending)
@@ -248,7 +242,7 @@ class StartQueue:
             return
         self._epilogs.begun(attempt)
         self._in_prolog[attempt] = pending
-        self._hooks.start(
+        self._parts.hooks.start(
             PROLOG, attempt, environment, lambda problem: self._prolog_ended(attempt, problem)
         )
 
@@ -264,25 +258,25 @@ class StartQueue:
 
     def _end_unwatched(self, task: RunningTask, error: Exception) -> None:
         """End `task`, which runs although its limits cannot be enforced."""
-        words = self._defects.record(f"watching {task.attempt}", error, ENDED)
+        words = self._parts.defects.record(f"watching {task.attempt}", error, ENDED)
         self._tasks.end(task, LimitExceeded(EndCause.FAILED, words), 0.0, steady_s())
 
     def _drop(self, pending: _Pending) -> None:
-        self._containers.release(pending.container)
-        self._gpus.release(pending.order.attempt)
+        self._parts.containers.release(pending.container)
+        self._parts.gpus.release(pending.order.attempt)
 
     def _with_cards(self, order: StartOrder) -> StartOrder:
         """Return `order` with the cards that it has acquired."""
         try:
-            return msgspec.structs.replace(order, gpu_ids=self._gpus.acquire(order))
+            return msgspec.structs.replace(order, gpu_ids=self._parts.gpus.acquire(order))
         except (CardTaken, OSError) as taken:
             raise NotStarted(EndCause.REFUSED, str(taken)) from None
 
     def _acquire(self, order: StartOrder) -> Containment:
         try:
-            return self._containers.acquire()
+            return self._parts.containers.acquire()
         except OSError as error:
-            self._gpus.release(order.attempt)
+            self._parts.gpus.release(order.attempt)
             raise NotStarted(EndCause.REFUSED, f"no control group: {error.strerror}") from error
 
     def _spawn(self, pending: _Pending) -> RunningTask | None:
@@ -302,6 +296,6 @@ class StartQueue:
         except (OSError, ValueError) as error:
             text = f"the task could not be started: {getattr(error, 'strerror', None) or error}"
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
-            text = self._defects.record(f"starting {order.attempt}", error)
+            text = self._parts.defects.record(f"starting {order.attempt}", error)
         self.failed.append((order.attempt, NotStarted(EndCause.FAILED, text)))
         return None

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 from iriai.launcher.containment.container import Containment, Containments
 from iriai.launcher.containment.namespaces.pool import Namespaces
@@ -62,30 +63,26 @@ LOOK_AGAIN_S = 0.05
 """Between two attempts to kill what is left of a task; usually the first is enough."""
 
 
+@dataclass(frozen=True, slots=True)
+class LauncherParts:
+    """What tasks are started, watched and ended with; made once."""
+
+    spawner: Spawner
+    containers: Containments
+    payloads: PayloadFiles
+    scratch: Scratch
+    namespaces: Namespaces
+    timers: Timers
+    hooks: Hooks
+    gpus: Gpus
+    defects: Defects
+
+
 class Tasks:
     """All tasks that have a process."""
 
-    def __init__(
-        self,
-        spawner: Spawner,
-        containers: Containments,
-        payloads: PayloadFiles,
-        scratch: Scratch,
-        namespaces: Namespaces,
-        timers: Timers,
-        hooks: Hooks,
-        gpus: Gpus,
-        defects: Defects,
-    ) -> None:
-        self._gpus = gpus
-        self._defects = defects
-        self._spawner = spawner
-        self._containers = containers
-        self._payloads = payloads
-        self._scratch = scratch
-        self._namespaces = namespaces
-        self._hooks = hooks
-        self._timers = timers
+    def __init__(self, parts: LauncherParts) -> None:
+        self._parts = parts
         self.streams = Streams()
         """The daemon's ends of streams."""
         self._by_attempt: dict[AttemptId, RunningTask] = {}
@@ -119,20 +116,20 @@ class Tasks:
         payload = self._store(prepared)
         login, scratch = prepared.login, None
         try:
-            scratch = self._scratch.acquire(login.uid, login.gid)
-            namespace = self._namespaces.acquire(login.uid, prepared.visible)
+            scratch = self._parts.scratch.acquire(login.uid, login.gid)
+            namespace = self._parts.namespaces.acquire(login.uid, prepared.visible)
         except NoDirectory:
             self._drop(payload)
             if scratch is not None:
-                self._scratch.give_back(scratch)
+                self._parts.scratch.give_back(scratch)
             raise
         task = RunningTask(order.attempt, prepared.spec, container, payload, scratch, namespace)
         task.started_s, task.started_wall_s = steady_s(), wall_s()
-        mark, ends = self._spawner.mark_of(order.attempt), NO_ENDS
+        mark, ends = self._parts.spawner.mark_of(order.attempt), NO_ENDS
         try:
             ends = self.streams.make(order.attempt, prepared.spec, login)
             namespace_fd = -1 if namespace is None else namespace.fd
-            task.pid = self._spawner.start(
+            task.pid = self._parts.spawner.start(
                 prepared, order, mark, container.joins, payload, scratch, namespace_fd, ends
             )
         except Exception:
@@ -169,14 +166,14 @@ class Tasks:
         if kill_at_s <= now_s:
             self._kill(task, now_s)
         else:
-            self._timers.add(kill_at_s, task, lambda late_s: self._kill(task, late_s))
+            self._parts.timers.add(kill_at_s, task, lambda late_s: self._kill(task, late_s))
 
     def give_up(self, task: RunningTask, words: str, now_s: float) -> None:
         """End `task` at once, after an internal error in enforcing its limits."""
         if task.cause is None:
             task.cause, task.message = EndCause.FAILED, words
         task.kill_at_s = now_s
-        self._timers.add(now_s + LOOK_AGAIN_S, task, lambda late_s: self._kill(task, late_s))
+        self._parts.timers.add(now_s + LOOK_AGAIN_S, task, lambda late_s: self._kill(task, late_s))
 
     def reap(self) -> None:
         """Reap all processes that ended; kill what main processes left behind."""
@@ -202,9 +199,9 @@ class Tasks:
         owner = self._owner_of(pid)
         _, status, usage = os.wait4(pid, 0)
         try:
-            is_hook = self._hooks.ended(pid, status)
+            is_hook = self._parts.hooks.ended(pid, status)
         except Exception as error:  # noqa: BLE001 - it costs what waited for the hook alone
-            self._defects.record("the end of a hook", error)
+            self._parts.defects.record("the end of a hook", error)
             return
         if not is_hook and owner is not None:
             owner.count(usage)
@@ -231,7 +228,9 @@ class Tasks:
             return
         _signal_main(task, signal.SIGKILL)
         task.container.kill()
-        self._timers.add(now_s + LOOK_AGAIN_S, task, lambda later_s: self._kill(task, later_s))
+        self._parts.timers.add(
+            now_s + LOOK_AGAIN_S, task, lambda later_s: self._kill(task, later_s)
+        )
 
     def _finish(self, task: RunningTask, now_s: float, now_wall_s: float) -> None:
         task.is_over = True
@@ -243,18 +242,20 @@ class Tasks:
         del self._by_attempt[task.attempt]
         if self._by_session.get(task.pid) is task:
             del self._by_session[task.pid]
-        if self._gpus.held:
-            self._gpus.release(task.attempt)
+        if self._parts.gpus.held:
+            self._parts.gpus.release(task.attempt)
         try:
             self._give_back(task)
-            self._containers.release(task.container)
+            self._parts.containers.release(task.container)
         except Exception as error:  # noqa: BLE001 - it is lost, and the next task gets another
-            self._defects.record(f"releasing the resources of {task.attempt}", error)
+            self._parts.defects.record(f"releasing the resources of {task.attempt}", error)
 
     def _unknown_end(
         self, task: RunningTask, error: Exception, now_s: float, now_wall_s: float
     ) -> Exit:
-        words = self._defects.record(f"the end of {task.attempt}", error, "left its end unknown")
+        words = self._parts.defects.record(
+            f"the end of {task.attempt}", error, "left its end unknown"
+        )
         begun_s, lasted_s = task.started_wall_s, now_s - task.started_s
         cause = task.cause or EndCause.FAILED
         return Exit(task.attempt, cause, None, None, Usage(), begun_s, now_wall_s, lasted_s, words)
@@ -263,12 +264,14 @@ class Tasks:
         """Release what it used; no process of it is left."""
         if task.payload is not NO_PAYLOAD:
             self._drop(task.payload)
-        self._scratch.give_back(task.scratch)
+        self._parts.scratch.give_back(task.scratch)
         if task.namespace is not None:
-            self._namespaces.give_back(task.namespace, task.started_wall_s)
+            self._parts.namespaces.give_back(task.namespace, task.started_wall_s)
 
     def _drain_failures(self, reaped: list[RunningTask]) -> None:
-        failures = {failure.pid: failure for failure in read_failures(self._spawner.failures_fd)}
+        failures = {
+            failure.pid: failure for failure in read_failures(self._parts.spawner.failures_fd)
+        }
         if failures:
             for task in reaped:
                 task.failure = failures.get(task.pid)
@@ -284,15 +287,15 @@ class Tasks:
             return NO_PAYLOAD
         if prepared.script:
             login = prepared.login
-            script = self._payloads.keep_script(prepared.script, login.uid, login.gid)
+            script = self._parts.payloads.keep_script(prepared.script, login.uid, login.gid)
         if prepared.stdin:
-            stdin = self._payloads.keep_input(prepared.stdin)
+            stdin = self._parts.payloads.keep_input(prepared.stdin)
         return Payload(script, stdin)
 
     def _drop(self, payload: Payload) -> None:
         for name in payload:
             if name:
-                self._payloads.release(name)
+                self._parts.payloads.release(name)
 
 
 def _signal_main(task: RunningTask, number: signal.Signals) -> None:
