@@ -14,11 +14,12 @@ import time
 
 from msgspec.structs import replace
 
+from iriai import __version__
 from iriai.client.rpc_channel import READ_BYTES, RpcChannel, Transport
 from iriai.model.problem import Problem, Refused, Unreachable, UsageProblem
 from iriai.model.token_text import Token
 from iriai.model.units import format_duration
-from iriai.wire.joining import AskAuthority, Authenticate, AuthorityShown
+from iriai.wire.joining import AskAuthority, Authenticate, AuthorityShown, Join, Joined
 
 CONNECT_WAIT_S = 10.0
 """Time after which a machine is considered off, or behind a firewall that drops packets."""
@@ -128,6 +129,20 @@ def authenticated(token: Token) -> RpcChannel:
         raise
     channel.welcome = replace(channel.welcome, user=known.user, operator=known.operator)
     return channel
+
+
+def ask_to_join(token: Token, address: str, name: str, request: bytes) -> Joined:
+    """Ask the member at `address` (empty: the token's) to let the machine `name` join.
+
+    `request` is the request for a certificate of its key. Raises the same as
+    `reach`, and `Refused` with the member's reason.
+    """
+    channel, address = reach(token, address)
+    try:
+        body = Join(token.id, token.secret, name, request, time.time(), __version__, address)
+        return channel.ask(body)
+    finally:
+        channel.close()
 
 
 def split_address(address: str) -> tuple[str, int]:

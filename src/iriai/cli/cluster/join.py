@@ -44,7 +44,7 @@ def join(
     written, or nothing. If the daemon is up, the command ends once it is linked with a member, or
     says what is in the way.
     """
-    from iriai.client.join import ask_to_join
+    from iriai.client.remote import ask_to_join
     from iriai.identity.certificates.machine_identity import Enrolment
     from iriai.identity.enrolment.bootstrap import enter_cluster
     from iriai.state.joining import make_ready, settle

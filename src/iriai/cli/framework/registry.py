@@ -70,23 +70,19 @@ def _internal(error: Exception) -> Problem:
 
 
 _FOLDERS = {
-    "machine": "up down status nodes ads match drain resume doctor config backup restore",
-    "cluster": "cluster token join leave eject operator trust consent",
-    "jobs": "run submit jobs show why story logs wait cancel hold release alter",
-    "accounts": "shares usage",
-    "simulate": "simulate",
+    "machine": (
+        MACHINE,
+        "up down status nodes ads match drain resume doctor config backup restore",
+    ),
+    "cluster": (MACHINE, "cluster token join leave eject operator trust consent"),
+    "jobs": ("Jobs", "run submit jobs show why story logs wait cancel hold release alter"),
+    "accounts": ("Accounts", "shares usage"),
+    "simulate": ("Simulation", "simulate"),
 }
-_PANELS = {
-    "machine": MACHINE,
-    "cluster": MACHINE,
-    "jobs": "Jobs",
-    "accounts": "Accounts",
-    "simulate": "Simulation",
-}
-"""Heading of the commands of each folder on the help page."""
+"""The commands of each folder, and their heading on the help page."""
 COMMANDS = {
     name: f"iriai.cli.{folder}.{name}"
-    for folder, names in _FOLDERS.items()
+    for folder, (_, names) in _FOLDERS.items()
     for name in names.split()
 }
 """The module of each command, which has an `app`; in the order of the help page."""
@@ -123,7 +119,7 @@ class LazyGroup(TyperGroup):
         made = get_command(import_module(COMMANDS[cmd_name]).app)
         command = cast("TyperCommand | TyperGroup", made)
         command.name = cmd_name
-        command.rich_help_panel = _PANELS[COMMANDS[cmd_name].split(".")[2]]
+        command.rich_help_panel = _FOLDERS[COMMANDS[cmd_name].split(".")[2]][0]
         return command
 
 
