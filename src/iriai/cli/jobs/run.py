@@ -16,7 +16,7 @@ from iriai.cli.framework.standard_streams import (
     remarks,
     sink_to,
 )
-from iriai.cli.jobs.options.job import JobOptions, print_dry_run, surrounding
+from iriai.cli.jobs.options.job import JobOptions, surrounding
 from iriai.cli.jobs.watching.exit_status import exit_code, outcome_text
 from iriai.cli.jobs.watching.follow import JobFollower, remark_offline
 from iriai.cli.jobs.watching.interrupt import Interruption
@@ -71,6 +71,8 @@ def run(
     draft = job.draft(words, DraftFields(interaction=kind))
     with options.connect() as client:
         if job.dry_run:
+            from iriai.cli.jobs.options.dry_run import print_dry_run
+
             answer = client.dry_run(draft)
             options.print_result(answer, lambda: print_dry_run(answer))
             return 0

@@ -12,7 +12,7 @@ import typer
 
 from iriai.cli.framework.command import DASHES, GlobalOptions, command_app
 from iriai.cli.framework.standard_streams import remark, remarks
-from iriai.cli.jobs.options.job import JobOptions, print_dry_run, surrounding
+from iriai.cli.jobs.options.job import JobOptions, surrounding
 from iriai.cli.jobs.options.script import (
     SCRIPT,
     Script,
@@ -93,6 +93,8 @@ def submit(
     draft = job.draft(words, own.fields()) if script is None else _draft(script, words, job, own)
     with options.connect() as client:
         if job.dry_run:
+            from iriai.cli.jobs.options.dry_run import print_dry_run
+
             answer = _asked(client.dry_run, draft, script)
             options.print_result(answer, lambda: print_dry_run(answer))
             return None

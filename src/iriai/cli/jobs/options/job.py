@@ -12,30 +12,13 @@ import typer
 
 from iriai.cli.framework.command import options_under
 from iriai.cli.framework.completion import complete_dependency
-from iriai.cli.framework.table import amounts_text, count_text, print_pairs, reasons_text, span_text
 from iriai.cli.jobs.options.script import check_command, check_directory
 from iriai.client.job_builder import DraftFields, draft
 from iriai.model.job import NotifyOn, check_notify, joined_dependencies
 from iriai.model.problem import UsageProblem
 from iriai.model.resources import CPUS, GPUS, MEMORY, NAMED_KINDS
 from iriai.model.units import parse_duration, parse_size
-from iriai.wire.requests import DryRun, JobDraft
-
-
-def print_dry_run(answer: DryRun) -> None:
-    """Print what would have become of the job."""
-    waits = reasons_text(answer.waits_for)
-    print("The job would be accepted; nothing was submitted.")
-    print_pairs(
-        [
-            ("account", answer.account),
-            ("tasks", count_text(answer.tasks, "task") if answer.tasks > 1 else ""),
-            ("needs", amounts_text(answer.resources)),
-            ("time limit", span_text(answer.time_limit_s)),
-            ("output", answer.output),
-            ("waits for", waits or "nothing: it would start at once"),
-        ]
-    )
+from iriai.wire.requests import JobDraft
 
 
 def job_environment(settings: Iterable[str], *, inherit: bool) -> dict[str, str]:
