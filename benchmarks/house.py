@@ -7,7 +7,7 @@ experiments count, wherever they lie. `files`. `largest_folder`: the most files 
 `model` aside. `twins`: public class names with more than one home. `modules_with_one_importer`.
 `files_per_submit`: files that run, in all four processes, for each of seven `iriai submit -- sleep
 0.5`, one by one, at an iriai that has run some before; modules of packages (`__init__.py`) aside.
-`moves_per_submit`: calls of the daemon from one file to another then, the median of the seven.
+`moves_per_submit`: calls of the daemon from one file to another then, the least of the seven.
 `docstrings`: the share of public functions and classes that have one. `driver_lines`: every
 line of `daemon` and `supervisor`; `deciding_lines`: those of its functions that neither await nor
 reach a socket, file, clock or process, by the rule in `harness/driver_lines.py`; `--deciding` lists

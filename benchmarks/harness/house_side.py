@@ -1,7 +1,8 @@
 """Warm `iriai submit -- sleep 0.5`, one by one, at the iriai of this interpreter: what runs for it.
 
 Run by house.py. Prints one JSON object: of each process the files that run for every submission,
-and the median of the calls and of the moves, and what each submission had of these.
+the least calls and moves of one, and the moves of each. What else falls into a submission only adds
+to them: a measurement of the load, an alarm, and on a busy machine a commit or two.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from statistics import median_low
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -21,7 +21,6 @@ from harness.private_iriai import PrivateIriai
 
 WARM_UPS = 3
 SUBMISSIONS = 7
-"""Now and then something else falls into one: a measurement of the load, each ten seconds."""
 JOB_S = 0.5
 """Less than the second after which the record of its start is stored alone, if nothing else is."""
 AFTER_S = 2.0
@@ -79,8 +78,8 @@ def _left(directory: Path, pid: int | None, number: str) -> trace_moves.Counts:
 def _summary(counts: list[trace_moves.Counts]) -> dict[str, object]:
     return {
         "files": sorted(set.intersection(*(set(each["files"]) for each in counts))),
-        "calls": median_low(each["calls"] for each in counts),
-        "moves": median_low(each["moves"] for each in counts),
+        "calls": min(each["calls"] for each in counts),
+        "moves": min(each["moves"] for each in counts),
         "moves_of_each": [each["moves"] for each in counts],
     }
 
