@@ -130,7 +130,7 @@ class Translation(NamedTuple):
 
     settings: tuple[OptionValue, ...] = ()
     variables: Mapping[VariableName, str] = {}
-    """Environment variables of a task that are known at submission; see `variables`."""
+    """Environment variables of a task that are known at submission."""
     warnings: tuple[str, ...] = ()
     interpreter: str = ""
     """Interpreter for a script without `#!`; empty: the default."""

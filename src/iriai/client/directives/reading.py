@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from iriai.client.directives.block import Block, Dialect
 from iriai.client.directives.option import Surroundings, Translation
-from iriai.client.directives.pbs_translation import PbsTranslator
-from iriai.client.directives.slurm_translation import SlurmTranslator
+from iriai.client.directives.pbs import PbsTranslator
+from iriai.client.directives.slurm import SlurmTranslator
 from iriai.model.batch_variables import VALUE_LENGTH_MAX
 
 
