@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
@@ -125,22 +125,7 @@ def dropped_warning(names: Iterable[str]) -> str:
     )
 
 
-_OF_EACH_TASK = frozenset(
+_OF_EACH_TASK = frozenset(get_args(NoticeVariable)) | {
     f"IRIAI_{name}"
-    for name in (
-        "ATTEMPT",
-        "CPUS",
-        "JOB_CAUSES",
-        "JOB_EXIT_CODE",
-        "JOB_ID",
-        "JOB_MESSAGE",
-        "JOB_NAME",
-        "JOB_SIGNAL",
-        "JOB_STATE",
-        "MARK",
-        "RANK",
-        "RANKS",
-        "STATE",
-        "TASK_ID",
-    )
-)
+    for name in ("ATTEMPT", "CPUS", "JOB_ID", "MARK", "RANK", "RANKS", "STATE", "TASK_ID")
+}
