@@ -245,7 +245,7 @@ def test_usage_is_known_to_all_and_outlives_the_machine_that_counted():
 
     peers = world.machines["late"].peers
     ledger = Ledger(Decay(604_800.0))
-    for entry in peers.entries(EntryKind.LEDGER):
+    for entry in filter(lambda each: each.kind is EntryKind.LEDGER, peers.table):
         age_s = peers.table.carried(entry.key, now(world)).age_s
         assert ledger.merge_entry(entry.machine, entry.body, age_s, now(world)).code == ""
     assert use_of(ledger, wall_s).get(ann, 0.0) == pytest.approx(3600.0)

@@ -60,9 +60,6 @@ class Ejections:
     def __init__(self) -> None:
         self._by_name: dict[str, SignedEjection] = {}
 
-    def __len__(self) -> int:
-        return len(self._by_name)
-
     def rows(self) -> list[SignedEjection]:
         """Return all ejections, by name."""
         return [self._by_name[name] for name in sorted(self._by_name)]

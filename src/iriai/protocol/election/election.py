@@ -66,7 +66,8 @@ class Election:
         """
         self._silence_s = silence_s
         self._name = name
-        self._cluster = cluster
+        self.cluster = cluster
+        """The name of the cluster."""
         self._pinned = pinned
         self.broker = pinned or name
         """The broker that this machine follows."""
@@ -87,11 +88,6 @@ class Election:
         """Machines that have not shown that they know this broker: announcements sent to each."""
         self._beat_s: float | None = None
         self._effects: list[Effect] = []
-
-    @property
-    def cluster(self) -> str:
-        """The name of the cluster."""
-        return self._cluster
 
     @property
     def is_broker(self) -> bool:
@@ -131,7 +127,7 @@ class Election:
     def peers_changed(self, peers: Iterable[BrokerCandidate], now: Instant) -> list[Effect]:
         """Replace the members of the cluster: all that are not dead."""
         before, now_s = self._peers, now.steady_s
-        self._known = ranking(self._cluster, tuple(peers))
+        self._known = ranking(self.cluster, tuple(peers))
         self._suspects = {
             name: None
             for name, peer in self._peers.items()

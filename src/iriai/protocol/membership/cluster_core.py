@@ -6,7 +6,7 @@ delivered to the two parts and their alarms, and performs the effects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 from iriai.config.sections import GossipSection
@@ -89,10 +89,6 @@ class ClusterCore:
     def members(self) -> Mapping[str, Member]:
         """The other machines of the cluster with the states that this one assigns to them."""
         return self.membership.members
-
-    def entries(self, kind: EntryKind) -> Iterator[Entry]:
-        """Return all held entries of a kind."""
-        return (entry for entry in self.table if entry.kind is kind)
 
     def aged(self, entries: Iterable[Entry], now: Instant) -> list[Carried]:
         """Return entries with their age; 0 for those that are not held here."""
