@@ -33,7 +33,7 @@ OUR_OWN = ("iriai.store.", "iriai.home.", "iriai.sim.", "iriai.launcher.journal.
 """What reads back only what it has written itself, or fails as a whole where that is damaged."""
 OUR_FILES = (
     *OUR_OWN,
-    "iriai.state.backup_archive",
+    "iriai.state.backup",
     "iriai.host.speed_benchmark",
     "iriai.launcher.contract.machine_config",
     "iriai.identity.storage.cluster_files",

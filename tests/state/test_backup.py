@@ -15,8 +15,7 @@ import pytest
 from iriai.model.problem import NotFound, Problem, Refused, UsageProblem
 from iriai.model.records import Incarnated
 from iriai.state import restore as restore_module
-from iriai.state.backup import back_up
-from iriai.state.backup_archive import FORMAT
+from iriai.state.backup import FORMAT, back_up
 from iriai.state.restore import NUMBER_MAX, restore
 from iriai.state.state_directory import (
     STATE_VERSION,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem, Refused, UsageProblem
-from iriai.state.backup_archive import CONFIGURATION, IDENTITY, Manifest, read_backup
+from iriai.state.backup import CONFIGURATION, IDENTITY, Manifest, read_backup
 from iriai.state.state_directory import (
     absolute_paths,
     problem_of,

@@ -49,7 +49,7 @@ from iriai.protocol.messages import entries
 from iriai.protocol.messages.gossip import Doubt
 from iriai.protocol.messages.members import Member
 from iriai.state import kept_drain, state_directory
-from iriai.state.backup_archive import MANIFEST, Manifest
+from iriai.state.backup import MANIFEST, Manifest
 from iriai.store import codec
 from tests.golden.frames.families import Family, Sample, by_tag, family, sample_of
 from tests.golden.frames.samples import value_of

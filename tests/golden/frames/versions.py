@@ -5,12 +5,12 @@ from __future__ import annotations
 from iriai.identity.certificates import certificate, sealed_secrets
 from iriai.launcher.contract import messages
 from iriai.launcher.journal import journal
-from iriai.state import backup_archive, state_directory
+from iriai.state import backup, state_directory
 from iriai.store import schema
 from iriai.wire import greetings, inquiries, parts, requests
 
 VERSIONS = {
-    "backup": backup_archive.FORMAT,
+    "backup": backup.FORMAT,
     "certificate-proof": certificate._PROOF_VERSION,
     "certificate-proof-oid": certificate.PROOF_OID.dotted_string,
     "client-protocol": requests.PROTOCOL_VERSION,
