@@ -1,1 +1,1 @@
-"""Usage of accounts, and off-peak hours."""
+"""Usage of accounts."""

@@ -50,7 +50,7 @@ STREAM_GAP_S = 3 * GATHER_S
 """Turns that follow each other within this are a stream: with fewer there is nothing to gather."""
 STREAM_TURNS = 8
 """So many in a row, before turns are spaced: a single job, from its submission to its end, has
-four, and must not wait."""
+three, and must not wait."""
 
 
 def give_back() -> None:

@@ -173,6 +173,7 @@ class ClientSession:
         self.is_gone = False
         self.is_greeted = False
         """Whether it has sent `Hello`."""
+        self._has_met = False
         self._payloads: deque[bytes] = deque()
         """Requests that were not begun yet."""
         self._begun: deque[RequestContext] = deque()
@@ -331,13 +332,17 @@ class ClientSession:
 
     def _frames(self, frames: list[bytes]) -> None:
         self._payloads.extend(frames)
-        if not self.is_greeted:
+        if not self._has_met:
+            self._has_met = True
             self._meet()
         if self._payloads:
             self._ready()
 
     def _meet(self) -> None:
-        """Answer a `Hello` at once: it concerns no core, so it needs no turn."""
+        """Answer the first frame at once if it is `Hello`, which needs no turn of the cores.
+
+        Further ones, as after a refused version, have their turns, and count against rates.
+        """
         payload = self._payloads[0]
         try:
             request = decode_request(payload)
