@@ -45,6 +45,8 @@ class Installation:
         self.options = options
         self.prefix: tuple[str, ...] = ()
         """Before each command: what puts it where the machine is."""
+        self.program = IRIAI
+        """The command of its installation."""
         self.person = person
         self.directory = Path(tempfile.mkdtemp(prefix="iriai-end-"))
         # The daemon's user and the tasks' have to pass.
@@ -77,7 +79,7 @@ class Installation:
         """Start it, without waiting for anything."""
         with (self.directory / "stderr").open("ab") as words:
             self.supervisor = subprocess.Popen(
-                [*self.prefix, IRIAI, "up", "--state", str(self.state), *self.options],
+                [*self.prefix, self.program, "up", "--state", str(self.state), *self.options],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=words,
@@ -179,7 +181,7 @@ class Installation:
     def command(self, *words: str, person: TestPerson | None = None) -> list[str]:
         """`iriai WORDS` as `person`, by default the one who hands jobs in."""
         who = person or self.person
-        return [*self.prefix, *(as_person(who) if who and IS_ROOT else ()), IRIAI, *words]
+        return [*self.prefix, *(as_person(who) if who and IS_ROOT else ()), self.program, *words]
 
     def environment(self) -> dict[str, str]:
         """Of the commands that are called."""

@@ -16,7 +16,7 @@ from iriai.wire.joining import MakeToken
 from iriai.wire.reports import StatusReport
 from tests.endtoend.bridge import Bridge
 from tests.endtoend.cluster import IDLE
-from tests.endtoend.installation import CALL_WAIT_S, IRIAI, Installation
+from tests.endtoend.installation import CALL_WAIT_S, Installation
 from tests.endtoend.switch import Switch
 from tests.support.people import TestPerson
 from tests.support.waiting import until
@@ -81,7 +81,7 @@ class Networked(Installation):
     def as_root(self, *words: str) -> str:
         """What `iriai WORDS` prints, as root on this machine; it has to succeed."""
         said = subprocess.run(
-            [*self.prefix, IRIAI, *words],
+            [*self.prefix, self.program, *words],
             capture_output=True,
             text=True,
             env=self.environment(),

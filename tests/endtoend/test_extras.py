@@ -9,7 +9,6 @@ import subprocess
 import pytest
 
 from iriai.model.problem import Refused
-from tests.endtoend import installation
 from tests.support.environments import closure, make_environment, needed_by_iriai
 from tests.support.trusted_place import trusted_place
 
@@ -36,8 +35,8 @@ def bare():
 
 
 @pytest.fixture
-def without_extras(iriai, bare, monkeypatch):
-    monkeypatch.setattr(installation, "IRIAI", str(bare.with_name("iriai")))
+def without_extras(iriai, bare):
+    iriai.program = str(bare.with_name("iriai"))
     return iriai
 
 

@@ -138,6 +138,12 @@ def too_large_for(resources: Resources, machines: Mapping[str, Resources]) -> Re
 def no_match(reasons: list[Reason]) -> Refused:
     """Return the refusal for `reasons`, one a machine, with the first clause that fails."""
     first = reasons[0]
+    if not first.machine:  # no machine is in the way, but the broker
+        return Refused(
+            "extra-missing",
+            f"the broker cannot read requirements: {first.had}",
+            "install it on the broker's machine, or use --wait-for-resources",
+        )
     whose = "its owner requires" if first.rule is Rule.OWNER_POLICY else "the job requires"
     others = f"; {len(reasons) - 1} more do not match either" if len(reasons) > 1 else ""
     return Refused(
