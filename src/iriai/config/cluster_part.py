@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import tomllib
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from iriai.config.keys import keys
 from iriai.config.reader import BadConfiguration, Configuration, parse_configuration
-from iriai.config.sections import GossipSection, GroupSection, JobSection, OrderSection
+from iriai.config.sections import GroupSection
 
 CLUSTER_SECTIONS = ("groups", "order", "jobs", "gossip")
 """Sections that must be equal for all brokers, homes and directories. Other sections belong to each
@@ -38,15 +39,11 @@ def parse_cluster_configuration(text: str, where: str) -> Configuration:
 def with_cluster(own: Configuration, cluster: Configuration) -> Configuration:
     """Return a machine's `own` configuration, overridden by that of its `cluster`."""
     sections = {}
-    for section, kind in {
-        "order": OrderSection,
-        "jobs": JobSection,
-        "gossip": GossipSection,
-    }.items():
-        found = getattr(cluster, section)
+    for section in CLUSTER_SECTIONS[1:]:  # without the groups, which are merged by name
+        found: Struct = getattr(cluster, section)
         changes = {
             key.field: getattr(found, key.field)
-            for name, key in keys(kind).items()
+            for name, key in keys(type(found)).items()
             if f"{section}.{name}" in cluster.given
         }
         sections[section] = replace(getattr(own, section), **changes)
