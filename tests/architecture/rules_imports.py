@@ -77,7 +77,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.cluster.cluster": frozenset({"host", "state", "identity"}),
     "iriai.cli.machine.config": frozenset({"identity"}),
     "iriai.cli.cluster.eject": frozenset({"identity"}),
-    "iriai.cli.cluster.operator": frozenset({"identity"}),
+    "iriai.cli.cluster.operator": frozenset({"identity", "state"}),
     "iriai.cli.cluster.join": frozenset({"state", "identity"}),
     "iriai.cli.cluster.operator_session": frozenset({"identity"}),
     "iriai.cli.machine.doctor": frozenset({"system.extras"}),

@@ -1,6 +1,7 @@
 """A front end and back ends: where work goes, who may link, what happens when one is gone."""
 
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -8,11 +9,11 @@ import pytest
 
 from iriai.client import Client
 from iriai.model.problem import NotAllowed, NotFound, Refused, Unreachable
-from iriai.wire import parts
-from iriai.wire.machines import Drain, Forget, Link, Resume
+from iriai.wire.joining import MakeToken
+from iriai.wire.machines import Drain, Forget, Resume
 from tests.client.double import double
 from tests.endtoend.cluster import Cluster
-from tests.endtoend.installation import IRIAI, Installation
+from tests.endtoend.installation import IRIAI, Installation, become
 from tests.endtoend.judge import Judge
 from tests.support.waiting import is_gone, until
 
@@ -249,62 +250,35 @@ def test_nobody_but_an_operator_has_a_machine_forgotten(four):
     assert set(four.nodes()) == set(four.backs)
 
 
-def test_a_machine_that_is_gone_for_good_is_forgotten_once_its_tasks_are_settled(cluster):
+def test_a_machine_that_is_gone_for_good_is_ejected(cluster):
     cluster.start("b1 b2")
     b1 = cluster.backs["b1"]
-    with pytest.raises(Refused, match="b1 is online"):
+    with pytest.raises(Refused, match="b1 is a member of the cluster, and alive"):
         forget(cluster, "b1")
-    with cluster.front.client() as client:
-        with Client.connect(cluster.front.state) as root:
-            root.ask(Drain("b2", "so that b1 has the task"))
-        job = submit(cluster, client, "sleep", "600", output=os.devnull)
-        until(lambda: client.show(job).row.state == "running", "the task")
-        b1.stop_processes()
-        until(lambda: cluster.nodes()["b1"].state == "away", "its absence")
-        with pytest.raises(Refused, match=f"not settled: {job}"):
-            forget(cluster, "b1")
-        b1.start()
-        until(cluster.is_whole, "its return")
-        client.cancel([job])
-        client.wait([job])
     b1.stop_processes()
-    until(lambda: cluster.nodes()["b1"].state == "away", "its absence for good")
+    until(lambda: cluster.nodes()["b1"].member == "dead", "its absence")
+    with pytest.raises(Refused, match="members remove it by themselves"):
+        forget(cluster, "b1")
+    eject = [*cluster.front.prefix, IRIAI, "eject", "b1", "--reason", "sold"]
+    subprocess.run(eject, env=cluster.front.environment(), check=True)
     forget(cluster, "b1")
     assert set(cluster.nodes()) == {"b2"}
     cluster.front.stop_processes()
     cluster.front.start()
+    b1.begin()
+    until(lambda: set(cluster.nodes()) == {"b2"}, "the link of the other")
+    until(lambda: "b1 was ejected" in trouble_of(b1), "that it knows")
     assert set(cluster.nodes()) == {"b2"}
-    b1.start()  # it comes back after all, and is new
-    until(cluster.is_whole, "its link")
-    with cluster.front.client() as client:
-        job = submit(cluster, client, "true", output=os.devnull)
-        client.wait([job])
-        assert [row.machine for row in attempts(client, job)] == ["b1"]
 
 
 def test_a_second_machine_of_a_name_is_turned_away(cluster):
     cluster.start("b1")
-    first = cluster.backs["b1"]
-    second = Installation(cluster.person, *first.options)
+    second = Installation(cluster.person, *cluster.backs["b1"].options)
     second.begin()
-    go = cluster.front.work / "go"
     try:
-        with cluster.front.client() as client:
-            wait = f"until [ -e {go} ]; do sleep 0.1; done"
-            job = submit(cluster, client, "sh", "-c", wait, output=os.devnull)
-            until(lambda: client.show(job).row.state == "running", "the task")
-            assert attempts(client, job)[0].started_wall_s is not None
-            until(lambda: "is linked" in trouble_of(second), "its refusal")
-            assert "calls itself b1" in trouble_of(cluster.front)
-            # Nor while the first is away: it has a task.
-            first.leave_launcher()
-            second.leave_launcher()
-            second.begin()
-            until(lambda: "not settled" in trouble_of(second), "its refusal again")
-            first.start()
-            go.touch()
-            client.wait([job])
-            assert [row.cause for row in attempts(client, job)] == ["completed"]
+        until(lambda: "another key" in trouble_of(second), "its refusal")
+        assert second.call("doctor").stdout.count("there is a machine named b1") == 1
+        assert cluster.is_whole()
     finally:
         second.stop()
 
@@ -315,15 +289,6 @@ def trouble_of(machine):
             return "\n".join(client.status().trouble)
     except Unreachable:
         return ""
-
-
-def test_a_back_end_of_another_version_is_turned_away(four):
-    request = Link("b9", "token", parts.PARTS_VERSION + 1, "9.9")
-    with Client.connect(four.front.state) as client, pytest.raises(Refused) as raised:
-        client.ask(request)
-    assert raised.value.code == "other-version"
-    assert f"version {parts.PARTS_VERSION + 1}" in raised.value.message
-    assert "iriai 9.9" in trouble_of(four.front)
 
 
 def test_a_back_end_says_that_its_front_end_has_another_version(cluster):
@@ -345,9 +310,15 @@ def test_a_back_end_says_that_its_front_end_has_another_version(cluster):
 
 @pytest.mark.root
 def test_somebody_else_cannot_be_a_back_end(four, people):
-    request = Link("b8", "token", parts.PARTS_VERSION, "1")
+    request = MakeToken("join", 60.0, machine="b8", address="unix:/nowhere")
     with four.front.client(people.bob) as client, pytest.raises(NotAllowed):
         client.ask(request)
+    with (
+        socket.socket(socket.AF_UNIX) as stranger,
+        become(people.bob),
+        pytest.raises(PermissionError),
+    ):
+        stranger.connect(four.front.paths.links_socket)
     assert "b8" not in four.nodes()
 
 

@@ -7,7 +7,7 @@ from iriai.wire.links import QUIET_S
 
 
 def test_a_question_is_given_a_second_before_a_ping():
-    hearing = Keepalive(100.0, is_network=True)
+    hearing = Keepalive(100.0)
     hearing.sent(103.9, is_answer=False)
     assert not hearing.is_ping_due(104.0)
     assert hearing.is_ping_due(105.0)

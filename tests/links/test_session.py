@@ -6,14 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from iriai.links.session import (
-    LOCAL,
-    NETWORK,
-    LinkProfile,
-    LinkSession,
-    PartMessages,
-    TextsReceived,
-)
+from iriai.links.session import LinkSession, PartMessages, TextsReceived
 from iriai.model.ids import Account, AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
@@ -41,21 +34,18 @@ def runs(sizes: list[int], texts: dict[str, bytes]) -> list[Send]:
 
 
 @settings(deadline=None)
-@given(
-    turns=st.lists(st.lists(SIZES, max_size=5), max_size=4),
-    profile=st.sampled_from([LOCAL, NETWORK]),
-)
+@given(turns=st.lists(st.lists(SIZES, max_size=5), max_size=4))
 def test_what_is_sent_arrives_in_order_after_the_texts_that_it_needs(
-    turns: list[list[int]], profile: LinkProfile
+    turns: list[list[int]],
 ):
-    near = LinkSession("b1", 0.0, profile=profile)
-    far = LinkSession("front", 0.0, profile=profile)
+    near = LinkSession("b1", 0.0)
+    far = LinkSession("front", 0.0)
     texts, kept, sent, received = {}, {}, [], []
     for sizes in turns:
         sends = runs(sizes, texts)
         sent += [each.message for each in sends]
         for data in near.frames(sends, texts.__getitem__, 1.0):
-            assert not profile.is_network or len(data) <= NETWORK_FRAME_BYTES_MAX
+            assert len(data) <= NETWORK_FRAME_BYTES_MAX
             for payload in FrameReader().feed(data):
                 for event in far.receive(payload, NOW):
                     if isinstance(event, TextsReceived):

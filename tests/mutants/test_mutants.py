@@ -8,6 +8,7 @@ from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails
 from tests.mutants.cluster import CLUSTER
 from tests.mutants.elected import ELECTED
+from tests.mutants.joined import JOINED
 from tests.mutants.links import LINKS
 from tests.mutants.lying import LYING
 from tests.mutants.mutants import MUTANTS
@@ -15,7 +16,7 @@ from tests.mutants.output import OUTPUT
 from tests.mutants.parted import PARTED
 from tests.mutants.told import TOLD
 from tests.sim import link_stories, output_stories
-from tests.sim.electing import elected, parted
+from tests.sim.electing import elected, joined, parted
 from tests.sim.lying import peers as lying_peers
 from tests.sim.trusting import with_trust
 
@@ -61,6 +62,15 @@ def test_a_mutant_is_found_where_brokers_are_elected(name, monkeypatch):
     patch(monkeypatch)
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
     found = any(fails(elected(seed)) for seed in seeds)
+    assert found, f"no seed up to {SEEDS} finds it"
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_a_mutant_is_found_where_back_ends_are_members(name, monkeypatch):
+    patch, known = JOINED[name]
+    patch(monkeypatch)
+    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    found = any(fails(joined(seed)) for seed in seeds)
     assert found, f"no seed up to {SEEDS} finds it"
 
 

@@ -36,18 +36,18 @@ def told(table: NodeTable) -> dict[str, tuple[str, str]]:
     return {row.name: (row.state, row.link) for row in table.rows}
 
 
-def test_a_back_end_without_a_link_is_away_whatever_it_reported_before():
+def test_the_broker_lists_the_machines_that_reported():
     broker = LoneBroker()
-    broker.tell(*(broker.idle(machine=name) for name in (HOME, "b1", "b2", "far")))
-    table = broker_table(machine_of(broker), {"b1": True, "b2": False, "b3": False}, instant(0.0))
-    assert told(table) == {
-        HOME: ("up", "here"),
-        "b1": ("up", "up"),
-        "b2": ("away", "down"),
-        "b3": ("away", "down"),
-        "far": ("up", "up"),  # a link over a network is made when it is needed
-    }
+    broker.tell(*(broker.idle(machine=name) for name in (HOME, "b1")))
+    table = broker_table(machine_of(broker), instant(0.0))
+    assert told(table) == {HOME: ("up", "here"), "b1": ("up", "up")}
     assert [row.name for row in table.rows if row.is_broker] == [HOME]
+
+
+def test_a_member_that_runs_no_tasks_is_not_listed():
+    machine = Machine("b1", None, Home("b1", 1, ()), None, broker_at="front")
+    table = with_members(NodeTable(()), machine, [seen("front", parts=("home", "broker"))], "")
+    assert table.rows == ()
 
 
 def test_a_machine_says_why_nothing_starts_there():
@@ -84,7 +84,7 @@ def test_what_was_heard_last_counts_whoever_heard_it():
     broker = LoneBroker()
     broker.tell(broker.idle(machine="b1"))
     machine = machine_of(broker)
-    table = broker_table(machine, {}, instant(30.0))
+    table = broker_table(machine, instant(30.0))
     [row] = table.rows
     assert row.heard_s == 30.0
     [merged] = with_members(table, machine, [seen("b1", heard_s=2.0)], "").rows
@@ -108,19 +108,22 @@ def test_clusters_that_did_not_answer_are_named_beside_those_that_did():
         (HOME, Refused, "own-machine", "is this machine"),
         ("take", Refused, "member", "iriai leave"),
         ("kiku", Refused, "member", "six hours"),
-        ("b9", NotFound, "no-such-machine", "its list has: b1, b2"),
-        ("b1", Refused, "linked", "online"),
+        ("b9", NotFound, "no-such-machine", "its list has: b1"),
     ],
 )
-def test_who_is_there_or_no_back_end_is_not_removed(name, kind, code, words):
-    machine = machine_of(LoneBroker())
+def test_who_is_a_member_or_unknown_is_not_removed(name, kind, code, words):
+    broker = LoneBroker()
+    broker.tell(broker.idle(machine="b1"))
+    machine = machine_of(broker)
     members = [seen("take"), seen("kiku", MemberState.DEAD)]
     with pytest.raises(Problem) as caught:
-        check_removable(name, machine, {"b1": True, "b2": False}, members)
+        check_removable(name, machine, members)
     assert type(caught.value) is kind
     assert caught.value.code == code
     assert words in str(caught.value)
 
 
-def test_a_back_end_that_is_gone_is_removed():
-    check_removable("b2", machine_of(LoneBroker()), {"b1": True, "b2": False}, [])
+def test_what_reported_and_is_no_member_is_removed():
+    broker = LoneBroker()
+    broker.tell(broker.idle(machine="b2"))
+    check_removable("b2", machine_of(broker), [])

@@ -11,8 +11,8 @@ import pytest
 from iriai.model.problem import NotAllowed, Problem
 from iriai.wire.changes import Alter, AskStory, Cancel, Hold, Release
 from iriai.wire.codec import decode_reply, request_frame
-from iriai.wire.machines import Drain, Forget, Link, Resume
-from iriai.wire.parts import PARTS_VERSION
+from iriai.wire.joining import MakeToken
+from iriai.wire.machines import Drain, Forget, Resume
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
     Answer,
@@ -160,7 +160,7 @@ def requests_of_operators() -> list[RequestBody]:
         Forget(""),
         Jobs(everyone=True),
         Jobs(user="root"),
-        Link("eve", "x", PARTS_VERSION, "1"),
+        MakeToken("join", 60.0),
     ]
 
 

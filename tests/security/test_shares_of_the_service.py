@@ -16,7 +16,6 @@ from iriai.model.job import Interaction
 from iriai.model.problem import ExitCode, Problem, Refused
 from iriai.wire.changes import IDS_MAX, Alter, Cancel, Hold
 from iriai.wire.codec import request_frame
-from iriai.wire.machines import Link
 from iriai.wire.reports import Status
 from iriai.wire.requests import (
     Answer,
@@ -195,18 +194,6 @@ def is_closed(client: BadClient) -> bool:
         return is_cut_off(client)
     except TimeoutError:
         return False
-
-
-def test_many_names_of_machines_that_nobody_has(undisturbed: Installation, people: People):
-    """T9c: whoever may not link is remembered once, by their own name."""
-    with bad_client(undisturbed, people.eve) as eve:
-        eve.greet()
-        for number in range(100):
-            refused = eve.ask(Link(f"machine{number}", "x", 0, "0"))
-            assert isinstance(refused, Failure)
-    report = undisturbed.call("doctor", person=people.ann).stdout
-    assert f"a back end of {people.eve.name}" in report
-    assert "machine9" not in report
 
 
 def test_many_ids_in_one_request(undisturbed: Installation, people: People):

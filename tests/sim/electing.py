@@ -51,6 +51,16 @@ def parted(seed: int) -> Scenario:
     )
 
 
+def joined(seed: int) -> Scenario:
+    """Return the scenario of a seed in one cluster, of a front end and its back ends."""
+    return _with_elections(scenario_of(seed, _enrolled))
+
+
+def _enrolled(plans: list[MachinePlan]) -> list[MachinePlan]:
+    """Make the machines members of a cluster, in which one alone may be the broker."""
+    return [replace(plan, cluster=CLUSTERS[0]) for plan in plans]
+
+
 def _electing(seed: int, clusters: tuple[str, ...], plans: list[MachinePlan]) -> list[MachinePlan]:
     """Let some machines run tasks of some users only; the largest runs everybody's."""
     rng = Rng(seed, "rules")

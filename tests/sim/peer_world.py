@@ -11,7 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from iriai.cluster.broker_questions import BrokerQuestions, BrokerReplied, answer_of
+from iriai.cluster.broker_questions import (
+    BrokerQuestions,
+    BrokerReplied,
+    answer_of,
+    question_in,
+)
 from iriai.config.sections import GossipSection
 from iriai.model.records import LedgerRow
 from iriai.protocol.membership.membership import MembershipSettings
@@ -220,7 +225,8 @@ class PeerWorld(PeerMachines):
         answerers = {AskMatchFor: lambda asked, _: MatchTable(asked.requirements, (), ())}
         now = machine.clock.at(self.now_s)
         is_broker = broker_at == machine.name
-        return answer_of(inquired, answerers, machine.name, broker_at, now, is_broker=is_broker)
+        question = question_in(inquired, machine.name, broker_at, is_broker=is_broker)
+        return answer_of(question, answerers, machine.name, now)
 
     # --- messages --------------------------------------------------------------------------------
 

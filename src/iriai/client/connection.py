@@ -209,6 +209,10 @@ def open_connection(directories: tuple[str, ...]) -> tuple[socket.socket, str]:
     )
 
 
+NO_FRONT_END = "no-front-end"
+"""Code of the problem that nobody listens at the socket of a front end."""
+
+
 def open_front_end(path: str) -> tuple[socket.socket, str]:
     """Connect to the socket of a front end; return the connection and `path`.
 
@@ -217,7 +221,7 @@ def open_front_end(path: str) -> tuple[socket.socket, str]:
     connection = _try(path)
     if connection is None:
         raise Unreachable(
-            "no-front-end",
+            NO_FRONT_END,
             f"this is a back end, and its front end is not running: nothing listens on {path}",
             "start it with 'iriai up'; 'iriai status' and 'iriai nodes' show this machine alone",
         )

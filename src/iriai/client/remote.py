@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from iriai import __version__
 from iriai.client.rpc_channel import READ_BYTES, RpcChannel, Transport
+from iriai.model.address import socket_path
 from iriai.model.problem import Problem, Refused, Unreachable, UsageProblem
 from iriai.model.token_text import Token
 from iriai.model.units import format_duration
@@ -193,7 +194,7 @@ def _context() -> ssl.SSLContext:
 
 def _connect(context: ssl.SSLContext, address: str, wait_s: float) -> ssl.SSLSocket:
     try:
-        bare = socket.create_connection(split_address(address), wait_s)
+        bare = _connected(address, wait_s)
     except OSError as error:
         raise _unreachable(error, address) from None
     try:
@@ -203,6 +204,19 @@ def _connect(context: ssl.SSLContext, address: str, wait_s: float) -> ssl.SSLSoc
         bare.close()
         raise _not_secure(error, address) from None
     return secure
+
+
+def _connected(address: str, wait_s: float) -> socket.socket:
+    if not (path := socket_path(address)):
+        return socket.create_connection(split_address(address), wait_s)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(wait_s)
+        connection.connect(path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _unreachable(error: OSError, address: str) -> Unreachable:

@@ -14,13 +14,14 @@ import msgspec
 from msgspec.structs import replace
 
 from iriai.model.instant import Instant
-from iriai.model.problem import Problem, Refused, problem_from
+from iriai.model.problem import NotAllowed, Problem, Refused, problem_from
 from iriai.protocol.messages.candidates import ClusterPeer
 from iriai.protocol.messages.effects import Delivered, Effect, Inquired, InquiryOver, Wake
 from iriai.protocol.misbehaviour import Incidents
 from iriai.protocol.rpc.inquiries import ANSWER_BYTES_MAX, PATIENCE_S, Inquiries
 from iriai.wire.inquiries import (
     INQUIRY_VERSION,
+    AskDrain,
     Declined,
     Question,
     Told,
@@ -185,23 +186,30 @@ class SilentClusters:
 
 
 def question_in(
-    inquired: Inquired, name: str, broker_at: str, *, is_broker: bool
+    inquired: Inquired, name: str, broker_at: str, front_end: str = "", *, is_broker: bool
 ) -> Question | Declined:
     """Return the question of another machine to this one, called `name`, or why it is declined.
 
-    `broker_at` is the machine whose broker this one follows.
+    `broker_at` is the machine whose broker this one follows, `front_end` the one whose back end it
+    is, or empty.
     """
     if inquired.version != INQUIRY_VERSION:
         words = f"the broker {name} takes questions of version {INQUIRY_VERSION}, not "
         hint = "install the same version of iriai"
         return declined(Refused(OTHER_VERSION, f"{words}{inquired.version}", hint))
+    try:
+        question = decode_question(inquired.question)
+    except msgspec.MsgspecError as error:
+        return declined(Refused(OTHER_VERSION, f"the question cannot be read: {error}"))
+    if isinstance(question, AskDrain):
+        if inquired.machine == front_end:
+            return question
+        words = f"{inquired.machine} is not the front end of {name}"
+        return declined(NotAllowed("not-its-front-end", words, "run the command on that machine"))
     if not is_broker:
         words = f"{name} is not the broker: it follows {broker_at}"
         return replace(declined(Refused(NOT_BROKER, words)), broker=broker_at)
-    try:
-        return decode_question(inquired.question)
-    except msgspec.MsgspecError as error:
-        return declined(Refused(OTHER_VERSION, f"the question cannot be read: {error}"))
+    return question
 
 
 Answerer = Callable[[Any, Instant], Told]
@@ -209,19 +217,12 @@ Answerer = Callable[[Any, Instant], Told]
 
 
 def answer_of(
-    inquired: Inquired,
-    answerers: Mapping[type, Answerer],
-    name: str,
-    broker_at: str,
-    now: Instant,
-    *,
-    is_broker: bool,
+    question: Question | Declined, answerers: Mapping[type, Answerer], name: str, now: Instant
 ) -> Told:
     """Return the answer to another machine's question, or why it is declined; see `question_in`.
 
-    `answerers` are those of this machine, by kind of question.
+    `answerers` are those of this machine, called `name`, by kind of question.
     """
-    question = question_in(inquired, name, broker_at, is_broker=is_broker)
     if isinstance(question, Declined):
         return question
     if type(question) not in answerers:

@@ -12,6 +12,8 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from iriai.config.reader import Configuration
 from iriai.daemon.net.descriptor_limit import raise_descriptor_limit
@@ -38,11 +40,21 @@ from iriai.state.configuration import (
     with_document,
 )
 from iriai.state.kept_drain import read_kept_drain
-from iriai.state.state_directory import absolute_paths, lock_state, problem_of
+from iriai.state.role import Role
+from iriai.state.state_directory import (
+    StateIdentity,
+    absolute_paths,
+    daemon_owner,
+    lock_state,
+    problem_of,
+)
 from iriai.system.exit_report import announce, ending_in, ending_of, open_ending
 from iriai.system.lock_file import open_lock
 from iriai.system.privileges import drop_privileges
 from iriai.system.standard_descriptors import keep_standard_descriptors
+
+if TYPE_CHECKING:
+    from iriai.identity.cluster_state import ClusterState
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,6 +83,7 @@ def _settle(paths: StatePaths) -> DaemonSettings:
     ending = _open_ending(paths)
     try:
         mode = current_mode()
+        unenrolled = _enrol(paths, identity)
         cluster = load_cluster(paths)
         given = with_usual(with_document(configuration, cluster))
         configuration = with_defaults(given, single_user=mode is ServiceMode.SINGLE_USER)
@@ -85,14 +98,15 @@ def _settle(paths: StatePaths) -> DaemonSettings:
             mode=mode,
             home=identity.home,
             role=identity.role,
-            token=identity.token,
             daemon_user=identity.daemon_user,
             owner_uid=os.geteuid(),
             table=settings_table(configuration, identity.home, amounts),
             listener=_listen(paths, mode),
             kept_drain=read_kept_drain(paths),
             ending=ending,
-            doors=_doors(configuration) if cluster else (),
+            doors=_doors(configuration, cluster, identity.role),
+            host_door=_host_door(paths, identity) if cluster else None,
+            unenrolled=unenrolled,
             cluster=cluster,
             supervisor_lock=open_lock(paths.lock("supervisor")),
         )
@@ -115,11 +129,36 @@ def _listen(paths: StatePaths, mode: ServiceMode) -> socket.socket:
         raise problem_of(error, paths.daemon_socket) from None
 
 
-def _doors(configuration: Configuration) -> tuple[socket.socket, ...]:
-    """Where other machines of the cluster connect; nowhere where they cannot."""
-    if configuration.cluster.outward_only:
+def _enrol(paths: StatePaths, identity: StateIdentity) -> Problem | None:
+    """Make a back end a member of its front end's cluster; return why it is none yet."""
+    if not identity.front or Path(paths.cluster).exists():
+        return None
+    from iriai.daemon.startup.enrolment import enrol
+
+    try:
+        enrol(paths, identity, os.geteuid())
+    except Problem as problem:
+        return problem
+    return None
+
+
+def _doors(
+    configuration: Configuration, cluster: ClusterState | None, role: Role
+) -> tuple[socket.socket, ...]:
+    """Where machines elsewhere connect; nowhere where they cannot."""
+    if cluster is None or cluster.is_host_only or role.front or configuration.cluster.outward_only:
         return ()
     return open_doors(parse_address(configuration.cluster.listen))
+
+
+def _host_door(paths: StatePaths, identity: StateIdentity) -> socket.socket | None:
+    """Where back ends connect, which belong to the owner of this directory."""
+    if not identity.role.has_home:
+        return None
+    try:
+        return listen(paths.links_socket, everybody=False, owner=daemon_owner(paths))
+    except OSError as error:
+        raise problem_of(error, paths.links_socket) from None
 
 
 def _serve(settings: DaemonSettings) -> int:

@@ -16,8 +16,15 @@ from iriai.plugins.orders import order_named, plug_in_orders
 from iriai.plugins.policy_file import named_plan
 from iriai.policy.draw.order import OrderSettings
 
-FRONT_END = "front end"
-"""Where the broker of a back end is before its front end has told its name: no machine has this."""
+
+def front_end_name(settings: DaemonSettings) -> str:
+    """Return the machine through which a back end entered its cluster; else empty.
+
+    A back end that is in none yet has no broker: no machine is called so.
+    """
+    if not settings.role.front:
+        return ""
+    return settings.cluster.front_end if settings.cluster is not None else "front end"
 
 
 def make_machine(settings: DaemonSettings, stored: StoredState, now: Instant) -> Machine:
@@ -25,7 +32,7 @@ def make_machine(settings: DaemonSettings, stored: StoredState, now: Instant) ->
     configuration, role, state = settings.configuration, settings.role, settings.cluster
     rng = Random(secrets.randbits(64))
     cluster = ""
-    if state is not None and role.has_home:
+    if state is not None:
         cluster = configuration.cluster.name or state.identity.cluster
     order = configuration.order
     judge = UserPolicy(
@@ -50,6 +57,6 @@ def make_machine(settings: DaemonSettings, stored: StoredState, now: Instant) ->
             settings.paths.directory,
         ),
         cluster,
-        "" if role.has_home else FRONT_END,
+        "" if role.has_home else front_end_name(settings),
     )
     return compose(composed, stored, rng, rng, now)

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
+from iriai.daemon.cluster.node_drain import NodeDrain
 from iriai.daemon.composition import make_machine
 from iriai.daemon.loop.culprits import Culprits
 from iriai.daemon.loop.engine import Engine, FreedMemory
 from iriai.daemon.loop.gc_tuning import keep_pauses_short
-from iriai.daemon.loop.routes import CoreFailed, EpilogFailed, Outgoing, Routes
-from iriai.daemon.net.local_links import LocalLinks
-from iriai.daemon.net.local_uplink import LocalUplink
+from iriai.daemon.loop.routes import CoreFailed, EpilogFailed, Routes
 from iriai.daemon.net.own_addresses import OwnAddresses
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
 from iriai.daemon.requests.cluster.authority import ClusterAuthority
@@ -56,10 +55,10 @@ from iriai.store.writer import Writer
 from iriai.system.clock import now as read_clocks
 from iriai.system.internal_errors import guarded
 from iriai.system.passwd_cache import peer_of
-from iriai.wire.reports import ClusterSight
 
 if TYPE_CHECKING:
     from iriai.daemon.cluster.network import ClusterNetwork
+    from iriai.daemon.startup.enrolment import EnrolmentRetry
 
 log = logging.getLogger(__name__)
 
@@ -110,24 +109,24 @@ class Service:
         routes.take(CoreFailed, self._blame)
         routes.take(EpilogFailed, self._epilog_failed)
         self._texts = RemotePayloads(engine)
-        is_member = settings.cluster is not None and settings.role.has_home
-        self._inquirer = BrokerRpc(engine, is_member=is_member)
+        self._durability = Durability(engine, self._writer)
+        self._drain = NodeDrain(engine, self._durability)
+        cluster = settings.cluster
+        front_end = cluster.front_end if cluster is not None else ""
+        self._inquirer = BrokerRpc(engine, self._drain, front_end, is_member=cluster is not None)
         load_file = settings.configuration.machine.load_file
         self._sensor = LoadSensor(load_file, now.steady_s, engine.event)
         self._history = JobHistory(settings.home, settings.paths.spool, store, engine.soon)
-        self._durability = Durability(engine, self._writer)
-        self._links = self._make_links() if settings.role.has_home else None
-        drains = DrainHandlers(settings, engine, self._durability, self._links)
-        self._uplink = None if settings.role.has_home else self._make_uplink(drains)
         self._addresses = OwnAddresses(settings)
         self._network = self._make_network()
+        self._enrolment = self._retry_enrolment()
         users = Permissions(settings.configuration, settings.single_uid)
         self._jobs = self._make_jobs(users)
         self._retention = self._make_retention()
         self._cluster = ClusterAuthority(
             settings, engine, users, self._addresses, self._network, self._restart
         )
-        handlers = self._handlers(users, drains, now)
+        handlers = self._handlers(users, now)
         self._clients = Clients(
             engine,
             lambda connection: users.caller(peer_of(connection).uid),
@@ -139,28 +138,9 @@ class Service:
         self._cluster.begin(self._clients, handlers)
         machine.begin(now)
 
-    def _make_links(self) -> LocalLinks:
-        """Links with back ends of this host."""
-        engine = self._engine
-        unsettled_on = engine.machine.home.unsettled_on
-        links = LocalLinks(self._settings, engine, self._payloads, unsettled_on)
-        if self._settings.cluster is None:
-            engine.routes.take(Outgoing, lambda outgoing: links.send(outgoing.sends))
-        return links
-
-    def _make_uplink(self, drains: DrainHandlers) -> LocalUplink:
-        """What a machine without a home has instead: its link with the front end."""
-        return LocalUplink(
-            self._settings,
-            self._engine,
-            self._payloads,
-            self._texts,
-            drains.bid,
-        )
-
     def _make_network(self) -> ClusterNetwork | None:
         """What a member of a cluster has: links with the others over the network."""
-        if self._settings.cluster is None or self._links is None:
+        if self._settings.cluster is None:
             return None
         from iriai.daemon.cluster.network import ClusterNetwork
 
@@ -170,21 +150,28 @@ class Service:
             self._engine,
             self._payloads,
             self._texts,
-            self._links,
             self._inquirer,
             self._addresses,
         )
 
+    def _retry_enrolment(self) -> EnrolmentRetry | None:
+        """What a back end has until it is a member of its front end's cluster."""
+        settings = self._settings
+        if settings.unenrolled is None:
+            return None
+        from iriai.daemon.startup.enrolment import EnrolmentRetry
+
+        return EnrolmentRetry(settings.role.front, settings.unenrolled, self._restart)
+
     def _make_jobs(self, users: Permissions) -> JobHandlers | None:
         """What a machine with a home has: jobs, and whoever waits for news of them."""
-        if self._links is None:
+        if not self._settings.role.has_home:
             return None
         settings, engine = self._settings, self._engine
         feasibility = Feasibility(
             engine.machine,
             settings.capacity if settings.role.has_node else None,
             settings.configuration.order.running_cap_cpus,
-            self._links.known.names,
         )
         jobs = JobHandlers(
             settings,
@@ -199,36 +186,35 @@ class Service:
         self._limited.watch(jobs.limits())
         return jobs
 
-    def _handlers(self, users: Permissions, drains: DrainHandlers, now: Instant) -> Handlers:
+    def _handlers(self, users: Permissions, now: Instant) -> Handlers:
         """What this machine answers."""
         settings, engine, jobs = self._settings, self._engine, self._jobs
+        seen = self._network.seen if self._network is not None else list
         reports = StatusHandlers(
             settings,
             engine,
             self._launcher,
             self._store,
             self._writer,
-            self._network or self._links or self._uplink,
+            self._network,
+            self._enrolment,
             self._sensor,
             self._inquirer,
-            self._sight,
             self._limited,
             self._down,
             now,
         )
-        seen = self._network.seen if self._network is not None else list
         table = NodeTables(
             settings.configuration.cluster.name or "",
             engine,
-            self._links,
             self._sensor,
             self._inquirer,
             seen,
         )
         return handlers_of(
-            *((jobs, jobs.changes, jobs.streams, self._links) if jobs is not None else ()),
+            *((jobs, jobs.changes, jobs.streams) if jobs is not None else ()),
             reports,
-            drains,
+            DrainHandlers(settings, engine, self._drain, self._inquirer, seen),
             table,
             ClusterHandlers(settings, engine, self._cluster),
             AdHandlers(engine, users, self._inquirer),
@@ -241,9 +227,6 @@ class Service:
             self._sensor.on_event(event)
         if type(event) is AttemptExited and event.attempt.home != self._settings.home:
             self._engine.soon(partial(self._relay.exited, event.attempt))
-
-    def _sight(self) -> ClusterSight | None:
-        return self._network.sight() if self._network is not None else None
 
     def _make_retention(self) -> Retention | None:
         """Tell users that their jobs have finished, and forget these in the end."""
@@ -285,8 +268,6 @@ class Service:
             self._measure_load()
         if self._settings.role.has_launcher:
             self._launcher.connect()
-        if self._uplink is not None:
-            self._uplink.connect()
         if self._network is not None:
             for machine, for_s, words in self._culprits.blocked(read_clocks("culprits").wall_s):
                 self._network.mesh.block(machine, words, for_s)
@@ -299,9 +280,9 @@ class Service:
             return await self._over
         finally:
             self._loop.remove_reader(listener.fileno())
-            for links in (self._network, self._links, self._uplink):
-                if links is not None:
-                    links.close()
+            for each in (self._network, self._enrolment):
+                if each is not None:
+                    each.close()
             self._cluster.close()
             self._clients.close()
             self._inquirer.close()

@@ -37,6 +37,10 @@ class ClusterState:
     def __init__(self, directory: str | Path, clock: Callable[[], float] = time.time) -> None:
         """Read `directory`. Raises `Refused` where something in it is damaged."""
         self.files = ClusterFiles(directory)
+        self.is_host_only = self.files.is_host_only
+        """Whether it is a cluster of machines of this host alone."""
+        self.front_end = self.files.front_end()
+        """The machine whose back end this one is; empty: it is none."""
         self.identity = MachineIdentity.load(directory)
         self.trust = Trust(self.identity.authority, clock)
         self.trust.learn_own(self.identity.certificate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
 from iriai.protocol.messages.members import Member, MemberState
@@ -27,9 +27,10 @@ def relay_order(machine: str, members: Iterable[str]) -> list[str]:
 class AddressBook:
     """Addresses and relays for dialling, from the membership."""
 
-    def __init__(self, name: str) -> None:
-        """`name` is this machine's."""
+    def __init__(self, name: str, on_host: Mapping[str, str] | None = None) -> None:
+        """`name` is this machine's; `on_host` are addresses of machines within its host."""
         self._name = name
+        self._on_host = on_host or {}
         self._members: dict[str, Member] = {}
         self._hosts: frozenset[str] | None = None
         self._reached: dict[str, str] = {}
@@ -72,8 +73,11 @@ class AddressBook:
     def addresses(self, machine: str) -> tuple[str, ...]:
         """Return where a machine listens or listened, `host:port` each, the best first.
 
-        That is the one at which it was reached last, if it still tells that one.
+        That is the one at which it was reached last, if it still tells that one. A machine within
+        this host is reached there alone.
         """
+        if machine in self._on_host:
+            return (self._on_host[machine],)
         member = self._find(machine)
         told = member.addresses if member else ()
         best = self._reached.get(machine)

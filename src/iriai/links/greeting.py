@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from iriai.links.attempt import UNPROVED
 from iriai.links.core import LinkCore
-from iriai.links.session import NETWORK, LinkProfile, LinkSession, unbounded
-from iriai.model.instant import Instant
+from iriai.links.session import LinkSession, unbounded
+from iriai.model.instant import SILENCE_S, Instant
 from iriai.model.problem import Problem
 from iriai.wire.greetings import (
     LINK_VERSION,
@@ -60,7 +60,7 @@ class _Greeting:
         self,
         now_s: float,
         certificate: bytes = b"",
-        profile: LinkProfile = NETWORK,
+        silence_s: float = SILENCE_S,
         hold: Callable[[int], str] = unbounded,
     ) -> LinkSession:
         """Return the state of the new link."""
@@ -71,7 +71,7 @@ class _Greeting:
             is_ours=self.is_ours,
             instance=self.instance,
             certificate=certificate,
-            profile=profile,
+            silence_s=silence_s,
             hold=hold,
         )
 

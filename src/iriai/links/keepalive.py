@@ -1,7 +1,7 @@
 """Keepalive of a link: what was sent, what was received, and when to ping.
 
 Input: the steady times of what is sent and received. Output: whether a ping is due, and whether the
-other end is silent. Over a network each frame of an idle machine costs some two hundred bytes, so
+other end is silent. Each frame of an idle machine costs some two hundred bytes, so
 an answer needs no answer itself (docs/adr/0073).
 """
 
@@ -11,23 +11,19 @@ from iriai.model.instant import SILENCE_S
 from iriai.wire.links import QUIET_S
 
 PINGS = 5
-"""Pings within `silence_s`; over a network, a ping follows that time without an answer."""
+"""Pings within `silence_s`: a ping follows a fifth of it without an answer."""
 
 
 class Keepalive:
     """Decides when to ping, and whether the peer is silent. Times are of the steady clock."""
 
-    def __init__(self, now_s: float, *, is_network: bool, silence_s: float = SILENCE_S) -> None:
-        """`is_network`: frames cost, and the other end is pinged only for a reason.
-
-        `silence_s`: time without an answer after which the other end is offline.
-        """
+    def __init__(self, now_s: float, silence_s: float = SILENCE_S) -> None:
+        """`silence_s`: time without an answer after which the other end is offline."""
         self.silence_s = silence_s
         self.ping_s = silence_s / PINGS
         """Between two pings."""
         self.received_s = now_s
         """When anything was received last."""
-        self._is_network = is_network
         self._asked_s: float | None = None
         """When something that needs an answer was sent; None: nothing since `received_s`."""
         self._polled_s = now_s
@@ -49,13 +45,10 @@ class Keepalive:
 
     def is_silent(self, now_s: float) -> bool:
         """Whether the other end has not answered for `silence_s`."""
-        since_s = self._asked_s if self._is_network else self.received_s
-        return since_s is not None and now_s - since_s > self.silence_s
+        return self._asked_s is not None and now_s - self._asked_s > self.silence_s
 
     def is_ping_due(self, now_s: float) -> bool:
         """Whether a ping should be sent now."""
-        if not self._is_network:
-            return True
         if self._asked_s is not None:
             return now_s - self._asked_s >= self.ping_s
         return now_s - self.received_s >= QUIET_S

@@ -19,17 +19,14 @@ from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Message, Run
 from iriai.wire.links import (
     BATCH_BYTES_MAX,
-    NETWORK_BATCH_BYTES_MAX,
     PIECE_BYTES,
     Batch,
-    Bid,
     Bye,
     Carry,
     CarryOver,
     CircuitFrame,
     Credit,
     LinkFrame,
-    Obeyed,
     OutOfPlace,
     Piece,
     Ping,
@@ -42,7 +39,7 @@ from iriai.wire.parts import Envelope, pack, unpack
 TEXTS_BYTES_MAX = 32 << 20
 """Of environments and scripts that the other end is relied on to have kept."""
 MESSAGES_PER_S_MAX = 20_000
-"""Messages accepted from a machine over a network: ten times what the busiest front end sends. More
+"""Messages accepted from a machine: ten times what the busiest front end sends. More
 is a flood, which would leave this machine no time for others."""
 _BURST_S = 5.0
 """A burst after a pause may be so many seconds' worth of messages."""
@@ -52,20 +49,6 @@ each other."""
 
 Texts = tuple[tuple[str, bytes], ...]
 """Environments, scripts and inputs by their digests."""
-
-
-class LinkProfile(NamedTuple):
-    """Properties of a link that depend on the path between its ends."""
-
-    is_network: bool
-    """Whether frames cost and the other end is not trusted: see docs/spec/005."""
-    batch_bytes_max: int
-    silence_s: float = SILENCE_S
-    """Time without an answer after which the other end is offline (`[cluster] silence_s`)."""
-
-
-LOCAL = LinkProfile(is_network=False, batch_bytes_max=BATCH_BYTES_MAX)
-NETWORK = LinkProfile(is_network=True, batch_bytes_max=NETWORK_BATCH_BYTES_MAX)
 
 
 def unbounded(_: int) -> str:
@@ -86,7 +69,7 @@ class TextsReceived(NamedTuple):
     forget: bool
 
 
-LinkEvent = PartMessages | TextsReceived | Pong | Bid | Obeyed | Bye | CircuitFrame
+LinkEvent = PartMessages | TextsReceived | Pong | Bye | CircuitFrame
 """What a frame brings; a `Pong` is to be sent."""
 
 
@@ -118,10 +101,13 @@ class LinkSession:
         is_ours: bool = False,
         instance: str = "",
         certificate: bytes = b"",
-        profile: LinkProfile = NETWORK,
+        silence_s: float = SILENCE_S,
         hold: Callable[[int], str] = unbounded,
     ) -> None:
-        """`hold` gets the bytes of incomplete texts; it returns why they are too many, if so."""
+        """`silence_s`: time without an answer after which the other end is offline.
+
+        `hold` gets the bytes of incomplete texts; it returns why they are too many, if so.
+        """
         self.machine = machine
         """The other end."""
         self.is_direct = is_direct
@@ -132,10 +118,7 @@ class LinkSession:
         """The run of the other machine's daemon."""
         self.certificate = certificate
         """The other machine's, in DER."""
-        self.profile = profile
-        self.keepalive = Keepalive(
-            now_s, is_network=profile.is_network, silence_s=profile.silence_s
-        )
+        self.keepalive = Keepalive(now_s, silence_s)
         self.began_s = self.used_s = now_s
         """`used_s`: when a message was sent or received last. On the steady clock."""
         self.sent_bytes = self.received_bytes = 0
@@ -166,11 +149,10 @@ class LinkSession:
         """Yield frames with these messages, in order, as few as their sizes allow."""
         self.used_s = now_s
         for gathered in self._batches(sends, text_of):
-            if self.profile.is_network:
-                long = [each for each, text in gathered.texts.items() if len(text) > PIECE_BYTES]
-                for digest in long:
-                    for piece in pieces(digest, gathered.texts.pop(digest)):
-                        yield self.frame(piece, now_s)
+            long = [each for each, text in gathered.texts.items() if len(text) > PIECE_BYTES]
+            for digest in long:
+                for piece in pieces(digest, gathered.texts.pop(digest)):
+                    yield self.frame(piece, now_s)
             texts = tuple(gathered.texts.items())
             batch = Batch(tuple(gathered.envelopes), texts, gathered.forget)
             yield self.frame(batch, now_s, is_answer=gathered.is_answer)
@@ -184,7 +166,7 @@ class LinkSession:
             gathered.envelopes.append(envelope)
             gathered.is_answer &= is_answer(send.message)
             gathered.size_bytes += len(envelope.body)
-            if gathered.size_bytes > self.profile.batch_bytes_max:
+            if gathered.size_bytes > BATCH_BYTES_MAX:
                 yield gathered
                 gathered = _Gathered()
         if gathered.envelopes:
@@ -243,7 +225,7 @@ class LinkSession:
     def _spend(self, messages: int) -> None:
         """Count received messages; raise `OutOfPlace` if they are a flood."""
         self._budget -= messages
-        if self._budget < 0 and self.profile.is_network:
+        if self._budget < 0:
             self.is_flooded = True
             raise OutOfPlace(f"a flood: more than {MESSAGES_PER_S_MAX} messages a second")
 

@@ -48,7 +48,8 @@ class CoreSettings:
     cluster: str = ""
     """The cluster that elects its broker; empty without an election."""
     broker_at: str = ""
-    """The machine of its broker where none is elected; empty: itself."""
+    """The machine whose broker one without a broker follows, where one is elected until it knows
+    better; empty: it has one itself."""
 
 
 def compose(
@@ -76,7 +77,8 @@ def compose(
         broker = make_broker() if Part.BROKER in settings.parts else None
         return Machine(name, node, home, broker, broker_at=settings.broker_at)
     section = configuration.cluster
-    election = Election(name, cluster, section.broker or "", section.silence_s)
+    pinned, follows = section.broker or "", settings.broker_at
+    election = Election(name, cluster, pinned, section.silence_s, follows=follows)
     return Machine(name, node, home, None, succession=election, make_broker=make_broker)
 
 

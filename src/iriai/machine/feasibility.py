@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from iriai.broker.core import Broker
@@ -32,16 +32,11 @@ class Feasibility:
         machine: Machine,
         capacity: Resources | None,
         running_cap_cpus: int | None,
-        back_ends: Callable[[], Sequence[str]],
     ) -> None:
-        """`capacity` is that of the machine; None: it runs no tasks.
-
-        `back_ends` returns the machines of its host that were ever linked with it.
-        """
+        """`capacity` is that of the machine; None: it runs no tasks."""
         self._machine = machine
         self._own = {} if capacity is None else {machine.name: capacity}
         self._running_cap_cpus = running_cap_cpus
-        self.back_ends = back_ends
 
     def check(self, want: Want) -> None:
         """Raise `Refused` if no machine could ever run a task of `want`, or no account may.
@@ -96,7 +91,7 @@ class Feasibility:
     def _capacities(self, broker: Broker) -> dict[str, Resources]:
         """Return the capacity of each machine; empty until all known machines have reported."""
         machine, views = self._machine, broker.state.machines
-        awaited = [*self.back_ends(), *(p.name for p in machine.peers if p.has_node)]
+        awaited = [peer.name for peer in machine.peers if peer.has_node]
         if any(name not in views for name in awaited if name != machine.name):
             return {}
         return {name: view.calendar.capacity for name, view in views.items()} | self._own

@@ -16,10 +16,22 @@ ports that systems give to outgoing connections."""
 PORT = re.compile("[0-9]{1,5}")
 ADDRESS_TEXT = re.compile(r"[^\s:]{1,253}:\d{1,5}|\[[0-9a-fA-F:.%a-z]{2,60}\]:\d{1,5}")
 """A published address: a host name or an IP address, IPv6 in brackets, and a port."""
+HOST_SCHEME = "unix:/"
+"""How the address of a socket within this host begins. None is published, or taken from others."""
 ADDRESSES_MAX = 8
 """Addresses of one machine that others are told, and try in turn."""
 _ANY = {"0.0.0.0": ".", "::": ":"}  # noqa: S104 - nothing is bound here
 """Hosts that stand for all addresses of a family, with what is in each address of it."""
+
+
+def host_address(path: str) -> str:
+    """Return the address of the socket at the absolute `path` of this host."""
+    return f"{HOST_SCHEME}{path.removeprefix('/')}"
+
+
+def socket_path(address: str) -> str:
+    """Return the path that `host_address` was given; empty: the address is one of a network."""
+    return address.removeprefix("unix:") if address.startswith(HOST_SCHEME) else ""
 
 
 class Address(NamedTuple):

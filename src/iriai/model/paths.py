@@ -60,6 +60,11 @@ class StatePaths(NamedTuple):
         return f"{self.directory}/launcher.sock"
 
     @property
+    def links_socket(self) -> str:
+        """Return the path of the socket where back ends of this host link with the daemon."""
+        return f"{self.directory}/links.sock"
+
+    @property
     def store(self) -> str:
         """The directory of the database; the daemon's alone."""
         return f"{self.directory}/store"
@@ -112,6 +117,13 @@ def check_socket_path(path: str) -> None:
             f"{SOCKET_PATH_BYTES_MAX} that the system allows",
             "choose a shorter directory with --state",
         )
+
+
+def state_directory_of(daemon_socket: str) -> str:
+    """Return the state directory whose daemon listens at `daemon_socket`."""
+    if daemon_socket == SYSTEM_SOCKET:
+        return SYSTEM_STATE_DIRECTORY
+    return daemon_socket.rpartition("/")[0]
 
 
 def user_state_directory(environment: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from iriai.machine.core import Machine
 from iriai.model.home_trust import users_text
+from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.members import MemberState
 from iriai.wire.joining import (
     ClusterReport,
@@ -59,6 +60,7 @@ def cluster_report(cluster: ClusterState, incidents: IncidentLog | None) -> Clus
         trusted_rows(cluster),
         noticed=tuple(incidents.rows()) if incidents else (),
         proposals=tuple(ejection_proposals(cluster, incidents)) if incidents else (),
+        is_host_only=cluster.is_host_only,
     )
 
 
@@ -116,6 +118,14 @@ def clock_trouble(links: Iterable[LinkRow]) -> list[str]:
     ]
 
 
+def lost_front_end(front_end: str, links: Iterable[LinkRow]) -> list[str]:
+    """Return a sentence if a back end has no link with its front end; empty: it is none."""
+    if not front_end or any(each.machine == front_end and each.is_up for each in links):
+        return []
+    words = next((each.words for each in links if each.machine == front_end), "not tried yet")
+    return [f"the front end {front_end} is not linked, so nothing new is started: {words}"]
+
+
 def cluster_sight(
     name: str,
     member: ClusterMember,
@@ -133,6 +143,7 @@ def cluster_sight(
     half_s, late_s = member.metrics.news_s or (None, None)
     offsets = ((each.offset_s, each.machine) for each in links if each.offset_s is not None)
     worst_s, farthest = max(offsets, key=lambda each: abs(each[0]), default=(None, ""))
+    stats = machine.home.stats if Part.HOME in machine.parts else None
     return ClusterSight(
         name,
         {state: states.count(state) for state in MemberState},
@@ -141,8 +152,8 @@ def cluster_sight(
         late_s,
         None if late_s is None else late_s / period_s,
         *member.metrics.bytes_per_s,
-        machine.home.stats.begun,
-        dict(machine.home.stats.refusals),
+        stats.begun if stats is not None else 0,
+        dict(stats.refusals) if stats is not None else {},
         worst_s,
         farthest,
         steadiness,

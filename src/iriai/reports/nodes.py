@@ -33,8 +33,6 @@ GONE = {
     MemberState.DEAD: "it does not answer",
     MemberState.LEFT: "it left the cluster",
 }
-BackEnds = Mapping[str, bool]
-"""The back ends of a front end, and whether each is linked."""
 
 
 def node_row(
@@ -86,14 +84,11 @@ def own_table(machine: Machine, load: tuple[float, float], missing: str = "") ->
     return NodeTable((row,), note)
 
 
-def broker_table(machine: Machine, back_ends: BackEnds, now: Instant) -> NodeTable:
-    """Return the machines that have reported to the broker here, and all back ends."""
-    broker = machine.broker
-    rows = {name: node_row(name, UP if is_up else DOWN) for name, is_up in back_ends.items()}
+def broker_table(machine: Machine, now: Instant) -> NodeTable:
+    """Return the machines that have reported to the broker here."""
+    broker, rows = machine.broker, {}
     for name, view in broker.state.machines.items():
         link = HERE if name == machine.name else DOWN if view.is_away else UP
-        if link != HERE and name in back_ends:
-            link = UP if back_ends[name] else DOWN
         calendar = view.calendar
         row = node_row(
             name,
@@ -129,6 +124,8 @@ def with_members(
     rows = {row.name: row for row in table.rows}
     for member, heard_s in seen:
         name, state = member.name, member.state
+        if Part.NODE not in member.parts and name not in rows:
+            continue
         is_own, is_near = name == machine.name, member.cluster_name == cluster
         row = rows.get(name) or _unreported(name, is_near=is_near)
         link = HERE if is_own else UP if row.link == HERE else row.link
@@ -148,10 +145,8 @@ def with_members(
     return NodeTable(_by_name(rows), table.note)
 
 
-def check_removable(
-    name: str, machine: Machine, back_ends: BackEnds, seen: Iterable[SeenMember]
-) -> None:
-    """Raise a `Problem` if `name` is not a machine that its front end may take off the list."""
+def check_removable(name: str, machine: Machine, seen: Iterable[SeenMember]) -> None:
+    """Raise a `Problem` if `name` is not a machine that the broker here may take off its list."""
     if name == machine.name:
         raise Refused(
             "own-machine",
@@ -163,20 +158,13 @@ def check_removable(
             raise _is_member(name, member.state, is_present=member.is_present)
     is_broker = machine.broker_at == machine.name
     told = machine.broker.state.machines if is_broker else ()
-    known = [each for each in dict.fromkeys((*back_ends, *told)) if each != machine.name]
+    known = [each for each in told if each != machine.name]
     if name not in known:
         other = f"; in this cluster the broker lists the machines: ask {machine.broker_at}"
         raise NotFound(
             "no-such-machine",
             f"{name} is not on the list of {machine.name}",
             f"its list has: {', '.join(known) or 'none'}{'' if is_broker else other}",
-        )
-    if back_ends.get(name, False):
-        raise Refused(
-            "linked",
-            f"{name} is online, and linked",
-            "only a machine that is gone for good can be removed; use 'iriai drain' to "
-            "keep one from starting tasks",
         )
 
 
@@ -203,7 +191,8 @@ def _is_member(name: str, state: MemberState, *, is_present: bool) -> Refused:
     return Refused(
         "member",
         f"{words}: members remove it by themselves, six hours after it last published something",
-        f"nothing is to do; 'iriai eject {name}' refuses it if it comes back",
+        f"nothing is to do; after 'iriai eject {name}', which refuses it if it comes back, it can "
+        "be removed at once",
     )
 
 

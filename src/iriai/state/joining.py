@@ -1,12 +1,15 @@
-"""Changes that `iriai join` makes to a state directory: all of them, after admission."""
+"""Changes to a state directory when its machine joins or founds a cluster: all of them, or none."""
 
 from __future__ import annotations
 
+import os
+import pwd
+import time
 from pathlib import Path
 from typing import NamedTuple
 
 from iriai.host.hardware import home_name, measure
-from iriai.identity.enrolment.bootstrap import already_member
+from iriai.identity.enrolment.bootstrap import already_member, found_cluster
 from iriai.model.paths import StatePaths
 from iriai.model.problem import UsageProblem
 from iriai.state.configuration import read_configuration, settle_directory
@@ -14,6 +17,7 @@ from iriai.state.role import AS_BEFORE, RequestedRole, check_name
 from iriai.state.state_directory import (
     absolute_paths,
     daemon_owner,
+    locked_directory,
     problem_of,
     read_identity,
 )
@@ -68,3 +72,29 @@ def settle(place: EnrolmentPaths) -> tuple[StatePaths, tuple[int, int] | None]:
     wanted = AS_BEFORE if place.given is None else RequestedRole(place.given, None, None)
     settle_directory(place.paths, configuration, measure(), None, wanted)
     return place.paths, daemon_owner(place.paths)
+
+
+def found(
+    paths: StatePaths, name: str, machine: str, *, passphrase: str = "", is_host_only: bool = False
+) -> None:
+    """Create the cluster `name` with the current user as its operator; see `found_cluster`.
+
+    Raises:
+        Refused: the machine is in a cluster already, or files cannot be written. Nothing was.
+    """
+    with locked_directory(paths.directory):
+        found_cluster(
+            paths,
+            cluster=name,
+            machine=machine,
+            operator=operator_name(),
+            now_wall_s=time.time(),
+            daemon=daemon_owner(paths),
+            passphrase=passphrase,
+            is_host_only=is_host_only,
+        )
+
+
+def operator_name() -> str:
+    """Return the name of the current user as signed documents write it."""
+    return home_name(pwd.getpwuid(os.geteuid()).pw_name)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from iriai.model.address import host_address
 from iriai.model.ids import HOME_NAME
-from iriai.model.paths import SOCKET_PATH_BYTES_MAX
+from iriai.model.paths import SOCKET_PATH_BYTES_MAX, StatePaths, state_directory_of
 from iriai.model.problem import UsageProblem
 from iriai.protocol.messages.effects import Part
 
@@ -36,6 +37,11 @@ class Role(NamedTuple):
     def has_home(self) -> bool:
         """Return whether jobs are submitted here."""
         return Part.HOME in self.parts
+
+    @property
+    def front_address(self) -> str:
+        """Return the address where the front end of a back end accepts links."""
+        return host_address(StatePaths(state_directory_of(self.front)).links_socket)
 
     def __str__(self) -> str:
         parts = ",".join(self.parts)

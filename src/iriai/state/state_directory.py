@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import pwd
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,8 +34,6 @@ STATE_VERSION = 3
 """Raised with every change that an older daemon would misread. 3: the store numbers its schema."""
 HARMLESS_FILES = ("iriai.toml", "state.json", "state.json.new", "lost+found", "nodes")
 """What may lie in a directory that is to become a state directory; else it is someone's."""
-TOKEN_BYTES = 16
-"""No two state directories share one by chance."""
 _PROBE_BYTES = 65_536
 """Enough to notice a full disk, which a file of no bytes does not."""
 
@@ -52,8 +49,6 @@ class StateIdentity(NamedTuple):
     parts: tuple[Part, ...] = EVERY_PART
     front: str = ""
     """Of a back end: the socket of its front end."""
-    token: str = ""
-    """Random: tells this directory from others whose machine has the same name."""
 
     @property
     def role(self) -> Role:
@@ -84,14 +79,14 @@ def read_identity(paths: StatePaths) -> StateIdentity | None:
         if version != STATE_VERSION:
             raise _of_another_version(paths, version)
         parts = tuple(Part(part) for part in said["parts"])
-        front, token = str(said["front"]), str(said["token"])
+        front = str(said["front"])
     except (ValueError, KeyError, TypeError):
         raise Refused(
             "not-a-state-directory",
             f"{paths.identity} was not written by iriai",
             "choose another directory with --state, or restore this file from a copy",
         ) from None
-    return StateIdentity(version, home, user, parts, front, token)
+    return StateIdentity(version, home, user, parts, front)
 
 
 def daemon_owner(paths: StatePaths) -> tuple[int, int] | None:
@@ -141,8 +136,7 @@ def prepare(
             _check_program(daemon_user)
             if identity is None:
                 name = _name(paths, wanted, home, home_given=home_given)
-                role, token = wanted.role(), secrets.token_hex(TOKEN_BYTES)
-                identity = StateIdentity(STATE_VERSION, name, daemon_user, *role, token)
+                identity = StateIdentity(STATE_VERSION, name, daemon_user, *wanted.role())
                 write_identity(paths, identity._asdict())
             elif conflict := wanted.conflict(identity.home, identity.role):
                 raise _settled(paths, identity, conflict)

@@ -1,4 +1,7 @@
-"""Questions of a machine to the broker of its cluster, and the answers (docs/spec/009)."""
+"""Questions of a machine to the broker of its cluster or a back end, and the answers.
+
+docs/spec/009.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from iriai.model.bounds import Code, Many, Name, Text, Word, Words, decoded
+from iriai.model.bounds import Code, Many, Name, Seconds, Text, Word, Words, decoded
 from iriai.protocol.messages.scheduling import Want
 from iriai.wire.machines import AdList, AskAds, AskNodes, MatchTable, NodeTable
 from iriai.wire.reports import Shares, ShareTable
@@ -31,6 +34,20 @@ class AskFit(msgspec.Struct, frozen=True, tag="ask-fit"):
     want: Want
 
 
+class AskDrain(msgspec.Struct, frozen=True, tag="ask-drain"):
+    """An operator of a front end drains one of its back ends, or resumes it."""
+
+    by: Name
+    reason: Words | None
+    """Why it is drained; None: it is resumed."""
+    asked_wall_s: Seconds
+    """When, by the front end's clock: a repeated question is the same one."""
+
+
+class DrainChanged(msgspec.Struct, frozen=True, tag="drain-changed"):
+    """Answer to `AskDrain`: it is done, and durable."""
+
+
 class Declined(msgspec.Struct, frozen=True, tag="declined"):
     """The reason why there is no answer; a `model.problem` in transit."""
 
@@ -53,8 +70,8 @@ class Fit(msgspec.Struct, frozen=True, tag="fit"):
     """Why no machine of this cluster ever could, where another cluster may have one that can."""
 
 
-Question = AskNodes | Shares | AskAds | AskMatchFor | AskFit
-Told = NodeTable | ShareTable | AdList | MatchTable | Fit | Declined
+Question = AskNodes | Shares | AskAds | AskMatchFor | AskFit | AskDrain
+Told = NodeTable | ShareTable | AdList | MatchTable | Fit | DrainChanged | Declined
 
 _encode = msgspec.msgpack.Encoder().encode
 _questions: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)

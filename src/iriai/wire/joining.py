@@ -165,6 +165,10 @@ class RevokeToken(ClientRequest[Done], frozen=True, tag="revoke-token"):
     id: Word
 
 
+NOTHING_TO_TAKE_UP = "nothing-to-take-up"
+"""Code of the refusal of `TakeUpIdentity` by a daemon that goes by it already."""
+
+
 class TakeUpIdentity(ClientRequest[Done], frozen=True, tag="take-up-identity"):
     """The state directory has a cluster's identity now, or no longer: go by it.
 
@@ -237,6 +241,8 @@ class ClusterReport(ClientAnswer, frozen=True, tag="cluster-report"):
     """Incidents of machines, by name."""
     proposals: Annotated[tuple[Words, ...], Many] = ()
     """Ejections proposed to operators, with the command."""
+    is_host_only: bool = False
+    """Whether its members are machines of this host alone: none elsewhere may connect."""
 
 
 class ShowCluster(Query[ClusterReport], frozen=True, tag="show-cluster"):

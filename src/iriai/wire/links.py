@@ -13,9 +13,7 @@ import msgspec
 
 from iriai.model.bounds import (
     Bits,
-    Code,
     Content,
-    Count,
     Many,
     Name,
     Seconds,
@@ -25,21 +23,18 @@ from iriai.model.bounds import (
     decoded,
 )
 from iriai.system.frames import frame
-from iriai.wire.machines import Drain, Resume
 from iriai.wire.parts import Envelope
 
-BATCH_BYTES_MAX = 16 << 20
-"""Approximate size of the texts in one frame, so that the peer can begin with the first frame."""
 NETWORK_FRAME_BYTES_MAX = 8 << 20
 """Of a frame that comes over a network. Honest ones hold a turn's messages, in batches of about an
 eighth of this; larger ones are someone who wants our memory."""
-NETWORK_BATCH_BYTES_MAX = 1 << 20
-"""Of a batch that goes over a network, about: a ping waits behind one for a tenth of a second on a
+BATCH_BYTES_MAX = 1 << 20
+"""Of a batch, about: a ping waits behind one for a tenth of a second on a
 slow line."""
 PIECE_BYTES = 256 << 10
-"""Of a text that goes over a network: see `NETWORK_BATCH_BYTES_MAX`."""
+"""Of a text: see `BATCH_BYTES_MAX`."""
 QUIET_S = 35.0
-"""Over a network: how long nothing may be heard before a ping. Longer than the 30 s after which
+"""How long nothing may be heard before a ping. Longer than the 30 s after which
 nodes and homes tell their broker again, so that its links need none; shorter than the minute after
 which hasty routers between an outward-only machine and the world forget a connection."""
 IDLE_S = 60.0
@@ -80,28 +75,8 @@ class Pong(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """The answerer's wall clock when it answered."""
 
 
-class Bid(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """An operator's request that the other machine is to carry out."""
-
-    number: Count
-    """The sender's own, ascending; `Obeyed` repeats it."""
-    body: Drain | Resume
-    by: Name
-    """The operator."""
-
-
-class Obeyed(msgspec.Struct, frozen=True, array_like=True, tag=5):
-    """Answer to `Bid`: it is done and durable, or a `model.problem` says why not."""
-
-    number: Count
-    exit_code: Code = 0
-    code: Word = ""
-    message: Words = ""
-    hint: Words = ""
-
-
 class Piece(msgspec.Struct, frozen=True, array_like=True, tag=6):
-    """A part of a text that a later `Batch` needs; over a network, where frames are small."""
+    """A part of a text that a later `Batch` needs: frames are small."""
 
     digest: Word
     content: Content
@@ -146,7 +121,7 @@ class CarryOver(msgspec.Struct, frozen=True, array_like=True, tag=10):
 
 
 CircuitFrame = Carry | Credit | CarryOver
-LinkFrame = Batch | Ping | Pong | Bid | Obeyed | Piece | Bye | CircuitFrame
+LinkFrame = Batch | Ping | Pong | Piece | Bye | CircuitFrame
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[LinkFrame] = msgspec.msgpack.Decoder(LinkFrame)

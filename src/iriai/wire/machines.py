@@ -136,7 +136,7 @@ class NodeTable(ClientAnswer, frozen=True, tag="node-table"):
 
 
 class AskNodes(Query[NodeTable], frozen=True, tag="nodes"):
-    """The machines that this one knows: a front end all of its back ends, a back end itself."""
+    """The machines of the cluster; a back end shows itself alone."""
 
 
 class Drain(ClientRequest[Done], frozen=True, tag="drain"):
@@ -159,7 +159,7 @@ class Resume(ClientRequest[Done], frozen=True, tag="resume"):
 
 
 class Forget(ClientRequest[Done], frozen=True, tag="forget"):
-    """Remove a back end from the list. For operators of its front end."""
+    """Remove a machine from the broker's list that is no member. For operators."""
 
     asked_by = Right.OPERATOR
     purpose = "remove machines from the list"
@@ -167,44 +167,17 @@ class Forget(ClientRequest[Done], frozen=True, tag="forget"):
     node: Name
 
 
-class Linked(ClientAnswer, frozen=True, tag="linked"):
-    """Answer to `Link`: what follows on this connection are frames of `wire.links`."""
-
-    name: Name
-    """The front end's machine."""
-
-
-class Link(ClientRequest[Linked], frozen=True, tag="link"):
-    """Make this connection a link: a back end's request.
-
-    Only for root, the daemon's user and the owner of the front end's state directory.
-    """
-
-    is_local = True
-    is_of_home = True
-
-    name: Name
-    """The machine's."""
-    identity: Word
-    """Of its state directory: two machines of one name are told apart by it."""
-    parts_version: Count
-    """`wire.parts.PARTS_VERSION`."""
-    version: Name
-    """Of iriai, for people."""
-
-
 class LinkRow(msgspec.Struct, frozen=True):
     """The state of a link with another machine."""
 
     machine: Name
-    """Its name; of a front end that never answered, empty."""
     is_up: bool
     words: Words
     """Since when it is up, or why it is down."""
-    way: Word = "host"
-    """`host` (within it), `network`, or `relay` (over a network, through another machine)."""
+    way: Word = "network"
+    """`network` (without another machine between), or `relay`."""
     sent_bytes: SizeBytes = 0
-    """Over a network, since the daemon began."""
+    """Since the daemon began."""
     received_bytes: SizeBytes = 0
     offset_s: Span | None = None
     """The other machine's wall clock less this one's; None where it is not known."""

@@ -10,17 +10,18 @@ from iriai.daemon.net import link as link_module
 from iriai.daemon.net.link import MachineLink
 from iriai.daemon.transport.socket_stream import FramedStream
 from iriai.jobs.payloads import PayloadStore
+from iriai.links import keepalive as keepalive_module
 from iriai.links import session as session_module
-from iriai.links.session import LOCAL, NETWORK, LinkProfile, LinkSession
+from iriai.links.session import LinkSession
 from iriai.model.ids import Account, AttemptId
+from iriai.model.instant import SILENCE_S
 from iriai.model.job import JobSpec
 from iriai.model.text_digest import digest_of
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Acknowledge, Run
 from iriai.system.clock import now as read_clocks
 from iriai.system.frames import frame
-from iriai.wire.links import PIECE_BYTES, Bid, Obeyed, Piece
-from iriai.wire.machines import Resume
+from iriai.wire.links import PIECE_BYTES, Piece
 from tests.support.loops import in_loop, until
 
 SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/")
@@ -29,28 +30,20 @@ SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/")
 class End:
     """One machine's end of the link, and all that it was told."""
 
-    def __init__(self, connection: socket.socket, peer: str, manner: LinkProfile = LOCAL) -> None:
+    def __init__(self, connection: socket.socket, peer: str, silence_s: float = SILENCE_S) -> None:
         self.messages: list[tuple[Part, object]] = []
         self.texts_told: list[tuple[dict[str, bytes], bool]] = []
-        self.bids: list[Bid] = []
-        self.answers: list[Obeyed] = []
         self.over: list[str] = []
         self.circuits: list[object] = []
         self.byes: list[str] = []
         self.store: dict[str, bytes] = {}
         self.stream = FramedStream(connection, list, str)
         payloads = PayloadStore(self.store.__getitem__)
-        session = LinkSession(peer, read_clocks("link").steady_s, profile=manner)
+        session = LinkSession(peer, read_clocks("link").steady_s, silence_s=silence_s)
         self.link = MachineLink(self.stream, session, self, payloads)
 
     def delivered(self, link, part, message) -> None:
         self.messages.append((part, message))
-
-    def bid(self, link, bid) -> None:
-        self.bids.append(bid)
-
-    def obeyed(self, link, answer) -> None:
-        self.answers.append(answer)
 
     def texts(self, link, texts, *, forget) -> None:
         self.texts_told.append((dict(texts), forget))
@@ -65,12 +58,12 @@ class End:
         self.over.append(reason)
 
 
-def story(body, manner: LinkProfile = LOCAL) -> None:
+def story(body, silence_s: float = SILENCE_S) -> None:
     """Run `body(front, back)` with both ends of a fresh link."""
 
     async def run() -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX)
-        front, back = End(ours, "b1", manner), End(theirs, "front", manner)
+        front, back = End(ours, "b1", silence_s), End(theirs, "front", silence_s)
         try:
             await body(front, back)
         finally:
@@ -122,7 +115,9 @@ def test_what_was_sent_long_ago_is_not_counted_on(monkeypatch: pytest.MonkeyPatc
     story(body)
 
 
-def test_large_batches_are_cut_into_frames():
+def test_large_batches_are_cut_into_frames(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(session_module, "BATCH_BYTES_MAX", 100_000)
+
     async def body(front: End, back: End) -> None:
         front.store |= {str(number): bytes(60_000) for number in range(50)}
         front.link.send([run(number, stdin=str(number)) for number in range(50)])
@@ -130,7 +125,7 @@ def test_large_batches_are_cut_into_frames():
         assert len(back.texts_told) == 25
         assert [message.attempt.number for _, message in back.messages] == list(range(50))
 
-    story(body, LOCAL._replace(batch_bytes_max=100_000))
+    story(body)
 
 
 def test_a_long_text_goes_in_pieces_over_a_network():
@@ -143,7 +138,7 @@ def test_a_long_text_goes_in_pieces_over_a_network():
         await until(lambda: back.messages)
         assert back.texts_told == [({digest: text}, False)]
 
-    story(body, NETWORK)
+    story(body)
 
 
 def test_a_text_that_is_not_what_it_is_called_ends_the_link():
@@ -155,7 +150,7 @@ def test_a_text_that_is_not_what_it_is_called_ends_the_link():
         await until(lambda: front.byes)
         assert "does not match its digest" in front.byes[0]
 
-    story(body, NETWORK)
+    story(body)
 
 
 def test_a_flood_ends_the_link(monkeypatch: pytest.MonkeyPatch):
@@ -169,7 +164,7 @@ def test_a_flood_ends_the_link(monkeypatch: pytest.MonkeyPatch):
         assert "a flood" in back.over[0]
         assert len(back.messages) == 10
 
-    story(body, NETWORK)
+    story(body)
 
 
 def test_the_clocks_of_both_ends_are_compared(monkeypatch: pytest.MonkeyPatch):
@@ -179,35 +174,25 @@ def test_the_clocks_of_both_ends_are_compared(monkeypatch: pytest.MonkeyPatch):
             estimate = end.link.session.offset.best()
             assert abs(estimate.offset_s) <= estimate.error_s + 0.001
 
-    story(body, NETWORK)
-
-
-def test_an_operators_wish_is_answered():
-    async def body(front: End, back: End) -> None:
-        front.link.send_frame(Bid(1, Resume("b1"), "ann"))
-        await until(lambda: back.bids)
-        back.link.send_frame(Obeyed(1, 3, "not-drained", "b1 is not drained"))
-        await until(lambda: front.answers)
-        assert back.bids == [Bid(1, Resume("b1"), "ann")]
-        assert front.answers == [Obeyed(1, 3, "not-drained", "b1 is not drained")]
-
     story(body)
 
 
-def test_a_link_is_kept_up_by_pings_alone():
+def test_a_link_is_kept_up_by_pings_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(keepalive_module, "QUIET_S", 0.01)
+
     async def body(front: End, back: End) -> None:
         for end in (front, back):
             heard_s = end.link.session.keepalive.received_s
             await until(lambda e=end, h=heard_s: e.link.session.keepalive.received_s > h)
         assert not front.over
 
-    story(body, LOCAL._replace(silence_s=0.05))
+    story(body, 0.05)
 
 
 def test_who_says_nothing_is_taken_for_away():
     async def body() -> None:
         ours, silent = socket.socketpair(socket.AF_UNIX)
-        front = End(ours, "b1", LOCAL._replace(silence_s=0.2))
+        front = End(ours, "b1", 0.2)
         await until(lambda: front.over)
         assert "has not answered" in front.over[0]
         front.link.send([run(1)])  # into the void
@@ -218,6 +203,7 @@ def test_who_says_nothing_is_taken_for_away():
 
 def test_what_arrived_is_told_before_the_link_is_over():
     async def body(front: End, back: End) -> None:
+        await until(lambda: front.link.session.offset.best() and back.link.session.offset.best())
         front.link.send([run(1)])
         front.stream.close("gone")
         back.link.close("replaced")  # it was not read yet

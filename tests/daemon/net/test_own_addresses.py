@@ -27,7 +27,8 @@ def machine(directory: Path, **section: object) -> OwnAddresses:
     """As after a start."""
     cluster = SimpleNamespace(files=ClusterFiles(directory))
     configuration = SimpleNamespace(cluster=ClusterSection(**section))  # type: ignore[arg-type]
-    settings = SimpleNamespace(configuration=configuration, cluster=cluster)
+    doors = () if section.get("outward_only") else ("a socket",)
+    settings = SimpleNamespace(configuration=configuration, cluster=cluster, doors=doors)
     return OwnAddresses(settings)  # type: ignore[arg-type]
 
 

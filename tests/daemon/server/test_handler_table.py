@@ -8,7 +8,6 @@ from typing import get_args
 
 import pytest
 
-from iriai.daemon.net.local_links import LocalLinks
 from iriai.daemon.requests.cluster.handlers import ClusterHandlers
 from iriai.daemon.requests.cluster.unauthenticated import UnauthenticatedClients
 from iriai.daemon.requests.jobs.changes import JobChanges
@@ -29,7 +28,7 @@ from iriai.wire.requests import Down, Hello, Jobs, Show
 
 OWNERS = (
     *(JobHandlers, JobChanges, StreamHandlers, StatusHandlers, DrainHandlers),
-    *(NodeTables, AdHandlers, ClusterHandlers, LocalLinks),
+    *(NodeTables, AdHandlers, ClusterHandlers),
 )
 REQUESTS = subclasses(ClientRequest)
 OWNER_UID = 1000

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import msgspec
 
 from iriai.daemon.loop import culprits
-from iriai.daemon.net import local_links
 from iriai.home import job as home_job
 from iriai.host import speed_benchmark
 from iriai.identity.certificates import certificate, host_binding, machine_identity, sealed_secrets
@@ -169,7 +168,7 @@ def _files() -> Iterator[Family]:
         read = msgspec.json.Decoder(kind).decode
         kinds.append(kind)
         samples += [sample_of(f"{name} {shape}", kind, shape, write, read) for shape in shapes]
-    samples += [_identity(), _known_machines()]
+    samples.append(_identity())
     yield Family("files", tuple(kinds), tuple(samples))
 
 
@@ -184,17 +183,6 @@ def _identity() -> Sample:
         state_directory.write_identity(paths, value._asdict())
 
     return _file_sample(state_directory.absolute_paths("").identity, value, write, read)
-
-
-def _known_machines() -> Sample:
-    def read(directory: str) -> Any:
-        known = local_links.LocalMachines(directory)
-        return {name: known.token_of(name) for name in known.names()}
-
-    def write(directory: str) -> None:
-        local_links.LocalMachines(directory).learn("take", "token")
-
-    return _file_sample(local_links.FILE, {"take": "token"}, write, read)
 
 
 def _file_sample(

@@ -7,7 +7,7 @@ import pytest
 from iriai.node.core import Node
 from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails, run, shrunk
-from tests.sim.electing import elected
+from tests.sim.electing import elected, joined
 from tests.sim.trusting import with_trust
 
 pytestmark = pytest.mark.long
@@ -15,6 +15,7 @@ pytestmark = pytest.mark.long
 SEEDS = 30
 ELECTED_SEEDS = 15
 TRUSTING_SEEDS = 10
+JOINED_SEEDS = 10
 SOAK_SEEDS = 10_000
 ONCE_FAILED = (5772, 6613, 7227, 8196, 9962, 50011, 64488)
 """A task that was handed out ahead was cancelled, and its counter not kept before the next turn; a
@@ -46,6 +47,11 @@ def test_the_cores_pass_where_they_elect_their_broker(seed):
     assert fails(elected(seed)) is None
 
 
+@pytest.mark.parametrize("seed", range(1, JOINED_SEEDS + 1))
+def test_the_cores_pass_where_back_ends_are_members(seed):
+    assert fails(joined(seed)) is None
+
+
 @pytest.mark.parametrize("seed", [*range(1, TRUSTING_SEEDS + 1), 61123])
 def test_no_task_starts_where_nobody_trusts_its_home_with_its_user(seed):
     """T8c: nor is any kept from starting where somebody does."""
@@ -57,6 +63,14 @@ def test_no_task_starts_where_nobody_trusts_its_home_with_its_user(seed):
 def test_they_pass_thousands_where_they_elect_it(part):
     seeds = range(1 + part * SOAK_SEEDS // 10, 1 + (part + 1) * SOAK_SEEDS // 10)
     found = {seed: fails(elected(seed)) for seed in seeds}
+    assert {seed: message for seed, message in found.items() if message} == {}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(10))
+def test_they_pass_thousands_where_back_ends_are_members(part):
+    seeds = range(1 + part * SOAK_SEEDS // 10, 1 + (part + 1) * SOAK_SEEDS // 10)
+    found = {seed: fails(joined(seed)) for seed in seeds}
     assert {seed: message for seed, message in found.items() if message} == {}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import time
 from pathlib import Path
 
@@ -36,26 +35,40 @@ def create(
     the state directory. Keep a copy of your key, or add a second operator ('iriai operator').
     """
     with options.connect(follow=False) as client:
-        found(client, name, passphrase=passphrase)
+        found_here(client, name, passphrase=passphrase)
     options.print_result(
         {"cluster": name}, f"Cluster {name} is created. 'iriai token' lets machines in."
     )
 
 
 def ensure_cluster(options: GlobalOptions) -> None:
-    """Create a cluster named after this machine, if it is in none and its owner asks."""
+    """Create a cluster named after this machine if it is in none; open one of this host alone.
+
+    Its owner has to ask.
+    """
+    from iriai.identity.storage.cluster_files import ClusterFiles
+
     with options.connect(follow=False) as client:
-        if client.ask(ShowCluster()).cluster:
-            return
-        found(client, client.welcome.home, passphrase=False)
+        report = client.ask(ShowCluster())
+        if not report.cluster:
+            found_here(client, client.welcome.home, passphrase=False)
+        elif report.is_host_only:
+            ClusterFiles(_own_paths(client).cluster).open_to_network()
+            client.reload_identity()
 
 
-def found(client: Client, name: str, *, passphrase: bool) -> None:
+def found_here(client: Client, name: str, *, passphrase: bool) -> None:
     """Create the cluster's files, and have the daemon load them. Raises a `Problem`."""
     from iriai.cli.cluster.operator_session import ask_new_passphrase
-    from iriai.identity.enrolment.bootstrap import found_cluster
-    from iriai.state.state_directory import daemon_owner
+    from iriai.state.joining import found
 
+    secret = ask_new_passphrase() if passphrase else ""
+    found(_own_paths(client), name, client.welcome.home, passphrase=secret)
+    client.reload_identity()
+
+
+def _own_paths(client: Client) -> StatePaths:
+    """Return the paths of the daemon's state directory; raise `NotAllowed` if it is not ours."""
     paths = StatePaths(client.welcome.state_directory)
     if Path(paths.directory).stat().st_uid != os.geteuid():
         raise NotAllowed(
@@ -64,23 +77,7 @@ def found(client: Client, name: str, *, passphrase: bool) -> None:
             "create the cluster as the owner of that directory: as root, for the machine's own "
             "daemon",
         )
-    found_cluster(
-        paths,
-        cluster=name,
-        machine=client.welcome.home,
-        operator=operator_name(),
-        now_wall_s=time.time(),
-        daemon=daemon_owner(paths),
-        passphrase=ask_new_passphrase() if passphrase else "",
-    )
-    client.reload_identity()
-
-
-def operator_name() -> str:
-    """Return the name of the current user as signed documents write it."""
-    from iriai.host.hardware import home_name
-
-    return home_name(pwd.getpwuid(os.geteuid()).pw_name)
+    return paths
 
 
 def show(options: GlobalOptions) -> None:

@@ -82,7 +82,7 @@ def _wait_until_linked(paths: StatePaths, identity: MachineIdentity) -> list[str
     while time.monotonic() < ends_s:
         with suppress(Problem), Client.connect(paths.directory, follow=False) as client:
             report = client.status()
-            linked = [row.machine for row in report.links if row.is_up and row.way != "host"]
+            linked = [row.machine for row in report.links if row.is_up]
             if linked:
                 return linked
             problems = [f"{row.machine}: {row.words}" for row in report.links] or problems

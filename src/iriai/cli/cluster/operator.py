@@ -34,7 +34,6 @@ def request(
     The key is stored where $IRIAI_OPERATOR points, else in the directory 'operator' of the state
     directory. If you have a key already, the same word is printed again. The word is no secret.
     """
-    from iriai.cli.cluster.cluster import operator_name
     from iriai.cli.cluster.operator_session import (
         ask_new_passphrase,
         ask_passphrase,
@@ -43,6 +42,7 @@ def request(
     from iriai.identity.certificates.certificate import name_rule
     from iriai.identity.documents.operator_key import load_key, new_key
     from iriai.identity.documents.operator_request import request_text
+    from iriai.state.joining import operator_name
 
     wanted = name or operator_name()
     if wrong := name_rule(wanted):

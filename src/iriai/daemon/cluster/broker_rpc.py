@@ -16,12 +16,14 @@ from iriai.cluster.broker_questions import (
     SilentClusters,
     answer_of,
     declined,
+    question_in,
 )
+from iriai.daemon.cluster.node_drain import NodeDrain
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending
 from iriai.daemon.loop.routes import Outgoing
 from iriai.model.instant import Instant
-from iriai.model.problem import Problem
+from iriai.model.problem import Problem, Unreachable
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
@@ -34,7 +36,7 @@ from iriai.protocol.messages.effects import (
 )
 from iriai.system.clock import now as read_clocks
 from iriai.system.internal_errors import FAULTS
-from iriai.wire.inquiries import Question, Told
+from iriai.wire.inquiries import AskDrain, DrainChanged, Question, Told
 
 T = TypeVar("T", bound=Told)
 
@@ -44,8 +46,15 @@ log = logging.getLogger(__name__)
 class BrokerRpc:
     """Asks the broker of the cluster, and answers others as the broker."""
 
-    def __init__(self, engine: Engine, *, is_member: bool) -> None:
-        """`is_member`: the machine has links with others of a cluster."""
+    def __init__(
+        self, engine: Engine, drain: NodeDrain, front_end: str, *, is_member: bool
+    ) -> None:
+        """`is_member`: the machine has links with others of a cluster.
+
+        `front_end` is the machine whose operators `drain` its node; empty: it has none.
+        """
+        self._drain = drain
+        self._front_end = front_end
         self.answerers: dict[type, Answerer] = {}
         """By kind of question, what this machine answers where it is the broker."""
         self._is_member = is_member
@@ -73,6 +82,17 @@ class BrokerRpc:
         if not isinstance(told, kind):
             raise TypeError(f"{type(told).__name__} is not an answer to {type(question).__name__}")
         return BrokerReply(told)
+
+    async def drain(self, machine: str, reason: str | None, by: str) -> None:
+        """Have a back end of this machine drained, or resumed (None); raise a `Problem`."""
+        question = AskDrain(by, reason, self._engine.now.wall_s)
+        reply = await self._ask_at(machine, question, DrainChanged, may_go_on=False)
+        if reply.checked() is None:
+            raise Unreachable(
+                "no-answer",
+                f"{machine} has not answered",
+                "check with 'iriai nodes' whether it was done, and repeat it if not",
+            )
 
     async def ask_clusters(self, question: Question, kind: type[T]) -> list[ClusterReply[T]]:
         """Ask the brokers of all other clusters of the site at once.
@@ -144,17 +164,31 @@ class BrokerRpc:
             machine = self._engine.machine
             is_broker = Part.BROKER in machine.parts
             try:
-                told = answer_of(
+                question = question_in(
                     inquired,
-                    self.answerers,
                     machine.name,
                     machine.broker_at,
-                    now,
+                    self._front_end,
                     is_broker=is_broker,
                 )
+                if isinstance(question, AskDrain):
+                    stored = self._drain.asked(question, now)
+                    stored.then(lambda: self._drained(inquired, stored))
+                    return
+                told = answer_of(question, self.answerers, machine.name, now)
+            except Problem as problem:
+                told = declined(problem)
             except Exception as error:  # noqa: BLE001 - it only looked: nobody else is concerned
                 words = FAULTS.note(f"a question of {inquired.machine}", error)
                 told = declined(Problem("internal", words, "please report it"))
             self._perform(self._questions.answer(inquired, told))
 
         self._engine.request(handle)
+
+    def _drained(self, inquired: Inquired, stored: Pending[None]) -> None:
+        told: Told = DrainChanged()
+        try:
+            stored.result()
+        except Problem as problem:
+            told = declined(problem)
+        self._perform(self._questions.answer(inquired, told))

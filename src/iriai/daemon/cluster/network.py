@@ -22,7 +22,6 @@ from iriai.daemon.cluster.memory import ClusterMemory
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.routes import DocumentArrived, Outgoing, StreamMessage
 from iriai.daemon.net.credentials import Credentials
-from iriai.daemon.net.local_links import LocalLinks
 from iriai.daemon.net.mesh import Listener, Mesh
 from iriai.daemon.net.own_addresses import OwnAddresses
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
@@ -48,7 +47,7 @@ from iriai.protocol.messages.effects import (
 from iriai.protocol.messages.entries import EntryKind
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.protocol.messages.scheduling import Begun
-from iriai.reports.cluster import clock_trouble, cluster_sight, ejection_proposals
+from iriai.reports.cluster import clock_trouble, cluster_sight, ejection_proposals, lost_front_end
 from iriai.system.clock import now as read_clocks
 from iriai.wire.machines import LinkRow, MemberRow
 from iriai.wire.reports import ClusterSight
@@ -69,18 +68,16 @@ class ClusterNetwork:
         engine: Engine,
         payloads: PayloadStore,
         texts: RemotePayloads,
-        back_ends: LocalLinks,
         inquirer: BrokerRpc,
         addresses: OwnAddresses,
     ) -> None:
-        """`back_ends` are links within this host; `inquirer` hears what concerns its questions."""
-        self._back_ends = back_ends
+        """`inquirer` hears what concerns its questions."""
         self._settings = settings
         self._gossip = settings.configuration.gossip
         self._cluster = cluster
         self._engine = engine
         engine.routes.take(PeerNoticed, self._note)
-        engine.routes.take(Outgoing, lambda outgoing: self.send(outgoing.sends))
+        engine.routes.take(Outgoing, lambda outgoing: self.mesh.send(outgoing.sends))
         self._inquirer = inquirer
         self._addresses = addresses
         self._loop = asyncio.get_running_loop()
@@ -89,7 +86,9 @@ class ClusterNetwork:
         self._online: set[str] = set()
         identity, trust = cluster.identity, cluster.trust
         rng = Random(secrets.randbits(64))
-        self.book = AddressBook(identity.name)
+        role = settings.role
+        on_host = {cluster.front_end: role.front_address} if role.front else {}
+        self.book = AddressBook(identity.name, on_host)
         self.book.begin(seed_member(each, identity.cluster) for each in cluster.seeds)
         self._memory = ClusterMemory(
             cluster.files,
@@ -113,7 +112,7 @@ class ClusterNetwork:
             decay=decay_of(settings.configuration.order),
             counters=engine.machine.counters,
             rate=engine.machine.rate,
-            seeds=[each.name for each in cluster.seeds if each.addresses],
+            seeds=[e.name for e in cluster.seeds if e.addresses or e.name == cluster.front_end],
             directory=self._gossip,
         )
 
@@ -122,7 +121,9 @@ class ClusterNetwork:
     def begin(self) -> None:
         """Accept connections, and announce this machine."""
         now = read_clocks("cluster")
-        self.mesh.acceptor.open(list(self._settings.doors))
+        host_door = self._settings.host_door
+        doors = [*self._settings.doors, *([host_door] if host_door is not None else [])]
+        self.mesh.acceptor.open(doors)
         self.mesh.begin()
         self._perform(self.member.begin(now), now)
         der = self._cluster.identity.certificate.der
@@ -130,15 +131,6 @@ class ClusterNetwork:
         self.spread()
         self._memory.begin()
         self._measure_links()
-
-    def send(self, sends: list[Send]) -> None:
-        """Send messages of the cores to back ends of this host and members of the cluster."""
-        within = [send for send in sends if self._back_ends.is_up(send.machine)]
-        if within:
-            self._back_ends.send(within)
-        beyond = [send for send in sends if not self._back_ends.is_up(send.machine)]
-        if beyond:
-            self.mesh.send(beyond)
 
     def spread(self) -> None:
         """Publish the operators' documents that this machine has."""
@@ -154,15 +146,20 @@ class ClusterNetwork:
         self._perform(self.member.leave(now), now)
 
     def seen(self) -> list[SeenMember]:
-        """Return all known members in any state, this machine first."""
-        return self.member.seen(self.mesh.core.last_contact_s, read_clocks("cluster"))
+        """Return all known members in any state, this machine first.
+
+        Without those that were ejected and are gone.
+        """
+        found = self.member.seen(self.mesh.core.last_contact_s, read_clocks("cluster"))
+        words = self._cluster.trust.ejection_words
+        return [each for each in found if each.member.is_present or not words(each.member.name)]
 
     def sight(self) -> ClusterSight:
         """Return the cluster as this machine sees it."""
         name = self._settings.configuration.cluster.name or self._cluster.identity.cluster
         machine, told = self._engine.machine, self._memory.uptime.told
         period_s = self._gossip.period_s
-        links = self._links()
+        links = self.rows()
         return cluster_sight(name, self.member, machine, self.seen(), links, told, period_s)
 
     def members(self) -> tuple[MemberRow, ...]:
@@ -172,9 +169,6 @@ class ClusterNetwork:
 
     def rows(self) -> tuple[LinkRow, ...]:
         """Return the state of each link, for people."""
-        return self._back_ends.rows() + self._links()
-
-    def _links(self) -> tuple[LinkRow, ...]:
         return self.mesh.core.rows(read_clocks("cluster").wall_s)
 
     def trouble(self) -> list[str]:
@@ -182,8 +176,9 @@ class ClusterNetwork:
         offences = self.mesh.core.violations.rows(read_clocks("cluster").steady_s)
         incidents = self.member.incidents
         noticed = incidents.rows() + ejection_proposals(self._cluster, incidents)
-        clocks = clock_trouble(self._links())
-        return self._back_ends.trouble() + offences + noticed + clocks
+        links = self.rows()
+        lost = lost_front_end(self._cluster.front_end, links)
+        return lost + offences + noticed + clock_trouble(links)
 
     def close(self) -> None:
         """End all links."""
@@ -244,7 +239,7 @@ class ClusterNetwork:
     def _measure_links(self) -> None:
         """Measure the links' traffic, every `MEASURE_S`."""
         now_s = read_clocks("cluster").steady_s
-        links = self._links()
+        links = self.rows()
         sent = sum(each.sent_bytes for each in links)
         received = sum(each.received_bytes for each in links)
         self.member.metrics.moved(sent, received, now_s)
@@ -288,21 +283,20 @@ class ClusterNetwork:
             listener,
             payloads,
             rng,
-            is_outward_only=section.outward_only,
+            is_outward_only=self._settings.is_outward_only,
             silence_s=section.silence_s,
             on_anonymous=self._engine.routes.tell,
         )
 
     def _own_member(self, instance: str) -> Member:
         settings, identity = self._settings, self._cluster.identity
-        is_outward_only = settings.configuration.cluster.outward_only
         return Member(
             identity.name,
             0,
             MemberState.ALIVE,
             identity.cluster,
             self._addresses.current(),
-            is_outward_only=is_outward_only,
+            is_outward_only=settings.is_outward_only,
             parts=tuple(settings.role.parts),
             steadiness=round(self._memory.uptime.told, 3),
             instance=instance,

@@ -28,6 +28,8 @@ from iriai.wire.greetings import Rejected
 ACCEPTED_MAX = 64
 """Connections accepted at a time, before the open ones are served again."""
 NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+THIS_HOST = "this host"
+"""The address of a peer that is connected over a Unix socket."""
 REST_S = 1.0
 """How long no connections are accepted when no descriptor is left."""
 
@@ -93,7 +95,7 @@ class Acceptor:
                 if error.errno in NO_DESCRIPTORS:
                     self._pause(listener)
                 return
-            self._answer(connection, str(peer[0]))
+            self._answer(connection, str(peer[0]) if peer else THIS_HOST)
 
     def _pause(self, listener: socket.socket) -> None:
         """Accept nothing for a while: the event loop would report the waiting ones all the time."""
@@ -115,7 +117,8 @@ class Acceptor:
             connection.close()
             self._on_failed(address, "", Rejected("too-many", place.why_not))
             return
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if connection.family != socket.AF_UNIX:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         take = self._on_anonymous
         self._shake_hands(
             SocketStream(connection, ignore, ignore),

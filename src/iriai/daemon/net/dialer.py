@@ -11,7 +11,7 @@ from iriai.daemon.net.handshake import Handshake, greet
 from iriai.daemon.transport.socket_stream import SocketStream, ignore
 from iriai.links.attempt import UNREACHED, NotReached
 from iriai.links.greeting import ClientGreeting
-from iriai.model.address import Address, parse_address
+from iriai.model.address import Address, parse_address, socket_path
 from iriai.model.problem import UsageProblem
 
 CONNECT_S = 3.0
@@ -29,7 +29,10 @@ async def dial_address(
         NotReached: no machine answers, or another than expected, or it refuses the link.
     """
     try:
-        connection = await _connect(parse_address(address))
+        if path := socket_path(address):
+            connection = await _connect_within(path)
+        else:
+            connection = await _connect(parse_address(address))
     except UsageProblem as problem:
         raise NotReached(problem.code, str(problem)) from None
     except TimeoutError:
@@ -39,7 +42,6 @@ async def dial_address(
         code = error.errno or 0
         reason = os.strerror(code) if code > 0 else error.strerror or str(error)
         raise NotReached(UNREACHED, f"no answer from {address} ({reason})") from None
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     pipe = SocketStream(connection, ignore, ignore)
     return await greet(pipe, credentials, greeting)
 
@@ -63,5 +65,19 @@ async def _connect(address: Address) -> socket.socket:
             connection.close()
             raise
         else:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return connection
     raise last
+
+
+async def _connect_within(path: str) -> socket.socket:
+    """Connect to a socket of this host; raises OSError."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    connection.setblocking(False)
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            await asyncio.get_running_loop().sock_connect(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -20,7 +20,7 @@ from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Message
 from iriai.system.clock import now as read_clocks
 from iriai.system.internal_errors import FAULTS
-from iriai.wire.links import Bid, Bye, CircuitFrame, LinkFrame, Obeyed, OutOfPlace, Ping, Pong
+from iriai.wire.links import Bye, CircuitFrame, LinkFrame, OutOfPlace, Ping, Pong
 
 if TYPE_CHECKING:
     from iriai.daemon.transport.tls_stream import FrameStream
@@ -34,33 +34,22 @@ LAST_WORD_S = 2.0
 
 
 class LinkOwner(Protocol):
-    """The owner of a link, which receives its messages; by default, as over a Unix socket."""
+    """The owner of a link, which receives its messages."""
 
     def delivered(self, link: MachineLink, part: Part, message: Message) -> None:
         """Handle a message for a part of this machine."""
-
-    def bid(self, link: MachineLink, bid: Bid) -> None:
-        """Handle a request of an operator of the other machine."""
-        raise OutOfPlace("an operator's request goes to the machine itself")
-
-    def obeyed(self, link: MachineLink, answer: Obeyed) -> None:
-        """Handle the answer to a request of an operator; nothing was requested."""
-        return
 
     def texts(self, link: MachineLink, texts: Texts, *, forget: bool) -> None:
         """Keep environments and scripts of the other machine by their digests.
 
         `forget`: the other machine relies on none that came before.
         """
-        return
 
     def circuit(self, link: MachineLink, frame: CircuitFrame) -> None:
         """Handle a frame of a circuit through the other machine, or through this one."""
-        raise OutOfPlace("nothing is relayed over a Unix socket")
 
     def bye(self, link: MachineLink, reason: str) -> None:
         """Handle the last frame of the other machine on this link."""
-        raise OutOfPlace("a Unix socket has no closing message")
 
     def link_over(self, link: MachineLink, reason: str) -> None:
         """Handle the end of the link, after everything that had arrived."""
@@ -88,8 +77,7 @@ class MachineLink:
         self._timer = self._loop.call_later(session.keepalive.ping_s, self._tick)
         stream.unsent_bytes_max = UNSENT_BYTES_MAX
         stream.redirect(self.receive, self._closed)
-        if session.profile.is_network:
-            self._ping()
+        self._ping()
 
     @property
     def is_closed(self) -> bool:
@@ -117,9 +105,6 @@ class MachineLink:
     def break_off(self, reason: str) -> None:
         """End the link because of the other machine, and send it the reason."""
         log.warning("the link with %s is closed: %s", self.machine, reason)
-        if not self.session.profile.is_network:
-            self._stream.close(reason)
-            return
         self.send_frame(Bye(reason))
         # Closing while something is unread would reset the connection, and the reason be lost.
         self._stream.redirect(ignore, ignore)
@@ -153,10 +138,6 @@ class MachineLink:
                     owner.texts(self, texts, forget=forget)
                 case Pong():
                     self.send_frame(event)
-                case Bid():
-                    owner.bid(self, event)
-                case Obeyed():
-                    owner.obeyed(self, event)
                 case Bye():
                     owner.bye(self, event.reason)
                 case _:

@@ -24,7 +24,7 @@ from iriai.links.circuits import CircuitEnd, Received
 from iriai.links.core import LinkCore, OwnCard
 from iriai.links.greeting import ClientGreeting
 from iriai.links.relay import FrameTo
-from iriai.links.session import NETWORK, LinkSession, Texts
+from iriai.links.session import LinkSession, Texts
 from iriai.machine.core import MachineEvent
 from iriai.model.instant import SILENCE_S, Instant
 from iriai.model.problem import Problem
@@ -75,7 +75,7 @@ class Mesh(LinkOwner):
         self._credentials = credentials
         self._listener = listener
         self._payloads = payloads
-        self._profile = NETWORK._replace(silence_s=silence_s)
+        self._silence_s = silence_s
         self._links: dict[LinkSession, MachineLink] = {}
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._circuits: dict[CircuitEnd, CircuitStream] = {}
@@ -204,7 +204,7 @@ class Mesh(LinkOwner):
             return
         stream.bound(partial(self.core.hold, (greeting.machine, stream)))
         hold = partial(self.core.hold, (greeting.machine, greeting))
-        session = greeting.session(now.steady_s, handshake.certificate, self._profile, hold)
+        session = greeting.session(now.steady_s, handshake.certificate, self._silence_s, hold)
         link = MachineLink(stream, session, self, self._payloads)
         self._links[session] = link
         self.perform(self.core.linked(session, address, now))

@@ -22,6 +22,7 @@ class OwnAddresses:
 
     def __init__(self, settings: DaemonSettings) -> None:
         self._section = settings.configuration.cluster
+        self._is_reached = bool(settings.doors)
         self._files = settings.cluster.files if settings.cluster is not None else None
         self._joined_at = self._files.joined_at() if self._files is not None else []
 
@@ -31,7 +32,7 @@ class OwnAddresses:
 
     def current(self) -> tuple[str, ...]:
         """Return the addresses, the best first; none if this machine accepts no connections."""
-        if self._section.outward_only:
+        if not self._is_reached:
             return ()
         own = self._own()
         first = [each.address for each in self._joined_at if not each.is_own or each.address in own]

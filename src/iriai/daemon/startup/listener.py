@@ -8,6 +8,7 @@ from pathlib import Path
 
 from iriai.model.address import Address
 from iriai.model.problem import Refused
+from iriai.system.atomic_files import Owner
 
 _BACKLOG = 512
 """Machines that may wait while the daemon is busy; the system caps it."""
@@ -16,17 +17,20 @@ _LOCAL_BACKLOG = 64
 which they were asked for: whoever connects without waiting fills this queue alone."""
 
 
-def listen(path: str, *, everybody: bool) -> socket.socket:
+def listen(path: str, *, everybody: bool, owner: Owner | None = None) -> socket.socket:
     """Return a socket that listens at `path`, in place of a stale one.
 
     The caller holds the lock of the state directory, so a socket that exists is stale. With
-    `everybody` all users may connect; the kernel identifies them. Raises OSError.
+    `everybody` all users may connect; the kernel identifies them. Else root and `owner` (user and
+    group id; None: this user) may. Raises OSError.
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o111 if everybody else 0o177)
     try:
         Path(path).unlink(missing_ok=True)
         listener.bind(path)
+        if owner is not None:
+            os.chown(path, *owner, follow_symlinks=False)
         listener.listen(_LOCAL_BACKLOG)
     except BaseException:
         listener.close()

@@ -16,6 +16,7 @@ from iriai.host.hardware import MachineFacts
 from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
 from iriai.model.admission_rules import HomeRules
 from iriai.model.paths import StatePaths
+from iriai.model.problem import Problem
 from iriai.model.resources import Resources
 from iriai.state.kept_drain import KeptDrain
 from iriai.state.role import Role
@@ -51,8 +52,6 @@ class DaemonSettings:
     """The machine's name; of one with a home the first part of every job id."""
     role: Role
     """Which parts the machine has."""
-    token: str
-    """Tells its state directory from others whose machine has the same name."""
     daemon_user: str
     """The Unix user that this process runs as once privileges are dropped."""
     owner_uid: int
@@ -66,7 +65,11 @@ class DaemonSettings:
     kept_drain: KeptDrain | None = None
     """What an operator asked while no daemon ran; read after the listener began to listen."""
     doors: tuple[socket.socket, ...] = ()
-    """Where other machines of the cluster connect; bound and listening."""
+    """Where machines elsewhere connect; bound and listening."""
+    host_door: socket.socket | None = None
+    """Where back ends of this host connect; bound and listening."""
+    unenrolled: Problem | None = None
+    """Why a back end is not a member of its front end's cluster."""
     cluster: ClusterState | None = None
     """The machine's place in a cluster; None: it is in none. What it needs is loaded only then."""
     supervisor_lock: int | None = None
@@ -76,6 +79,11 @@ class DaemonSettings:
     def single_uid(self) -> int | None:
         """Return the only user of a single-user daemon; None if it serves all users."""
         return None if self.mode is ServiceMode.SYSTEM else self.owner_uid
+
+    @property
+    def is_outward_only(self) -> bool:
+        """Return whether no machine can connect to this one: others reach it through relays."""
+        return bool(self.role.front) or self.configuration.cluster.outward_only
 
     @property
     def rules(self) -> HomeRules:

@@ -16,6 +16,8 @@ from iriai.identity.documents.signed_document import DocumentKind
 from iriai.identity.storage.cluster_files import (
     DOCUMENT_FILE,
     EJECTIONS_FILE,
+    FRONT_END_FILE,
+    HOST_ONLY_FILE,
     ISSUER_FILE,
     ROSTER_FILE,
     SEEDS_FILE,
@@ -33,6 +35,9 @@ from iriai.model.token_text import Token
 from iriai.system.atomic_files import Owner
 from iriai.wire.joining import Joined
 
+ALREADY_MEMBER = "already-member"
+"""Code of the refusal for a machine that is in a cluster already."""
+
 
 def found_cluster(
     paths: StatePaths,
@@ -43,10 +48,12 @@ def found_cluster(
     now_wall_s: float,
     daemon: Owner | None = None,
     passphrase: str = "",
+    is_host_only: bool = False,
 ) -> MachineIdentity:
     """A new cluster, with this machine as its first member and issuer, and its first operator.
 
-    `daemon` are the ids of the user who is to read the machine's files.
+    `daemon` are the ids of the user who is to read the machine's files. `is_host_only`: until it
+    is opened, its members are machines of this host.
 
     Raises:
         Refused: the machine is in a cluster already, or files cannot be written. Nothing was.
@@ -70,6 +77,7 @@ def found_cluster(
                 ISSUER_FILE: bundle_of(issuer),
                 ROSTER_FILE: roster,
                 TRUST_FILE: _first_trust(first, machine, now_wall_s),
+                **({HOST_ONLY_FILE: b""} if is_host_only else {}),
             },
             owner=daemon,
         )
@@ -92,8 +100,11 @@ def enter_cluster(
     token: Token,
     admission: Joined,
     daemon: Owner | None = None,
+    front_end: str = "",
 ) -> MachineIdentity:
     """Write down what a newcomer was given, after a look at all of it.
+
+    `front_end` is the machine whose back end it becomes; empty: it becomes none.
 
     Raises:
         Refused: it does not fit the token or the machine, or files cannot be written. Nothing was.
@@ -113,6 +124,8 @@ def enter_cluster(
         SEEDS_FILE: encode_seeds(admission.members),
         EJECTIONS_FILE: encode_documents(admission.ejections),
     }
+    if front_end:
+        more[FRONT_END_FILE] = front_end.encode()
     if admission.trusted:
         for document in admission.trusted:
             read_trusted_home(document, admission.authority)
@@ -135,7 +148,7 @@ def enter_cluster(
 def already_member(paths: StatePaths) -> Refused:
     """Return the refusal for a machine that is in a cluster already."""
     return Refused(
-        "already-member",
+        ALREADY_MEMBER,
         f"this machine is in a cluster already ({paths.cluster})",
         "see which with 'iriai cluster show'; leave it with 'iriai leave'",
     )

@@ -38,6 +38,10 @@ JOINED_AT_FILE = "joined-at.json"
 STEADINESS_FILE = "steadiness.json"
 TOKENS_FILE = "tokens.json"
 ISSUED_FILE = "issued.json"
+HOST_ONLY_FILE = "host-only"
+"""Empty. Where it is, all members are on this host, and no machine elsewhere may connect."""
+FRONT_END_FILE = "front-end"
+"""Of a back end: the machine whose back end it is."""
 ISSUER_FILE = "issuer.key"
 """The key and certificate of an issuer; only there."""
 
@@ -103,6 +107,19 @@ class ClusterFiles:
     def exist(self) -> bool:
         """Return whether this machine is in a cluster."""
         return self.directory.is_dir()
+
+    @property
+    def is_host_only(self) -> bool:
+        """Whether the cluster is one of machines of this host alone."""
+        return (self.directory / HOST_ONLY_FILE).exists()
+
+    def front_end(self) -> str:
+        """Load the name of the machine whose back end this one is; empty: it is none."""
+        return (self._read(FRONT_END_FILE) or b"").decode(errors="replace")
+
+    def open_to_network(self) -> None:
+        """Let machines elsewhere connect from the daemon's next start on. Raises OSError."""
+        (self.directory / HOST_ONLY_FILE).unlink(missing_ok=True)
 
     def document(self, authority_der: bytes) -> ClusterDocument | None:
         """Load the configuration that was last in force."""

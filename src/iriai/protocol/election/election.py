@@ -57,9 +57,17 @@ class Election:
     """Decides which machine is the broker. Times are those of the steady clock."""
 
     def __init__(
-        self, name: str, cluster: str = "", pinned: str = "", silence_s: float = SILENCE_S
+        self,
+        name: str,
+        cluster: str = "",
+        pinned: str = "",
+        silence_s: float = SILENCE_S,
+        *,
+        follows: str = "",
     ) -> None:
         """`pinned` names the broker once and for all; without it the members elect it.
+
+        `follows` is for a machine that has no broker itself: whom it follows until it knows better.
 
         Who says nothing for `silence_s` is not the broker any more: a paused process, or a full
         disk, is spared; work that waits for a free machine hardly notices.
@@ -69,7 +77,8 @@ class Election:
         self.cluster = cluster
         """The name of the cluster."""
         self._pinned = pinned
-        self.broker = pinned or name
+        self._may_lead = not follows
+        self.broker = pinned or follows or name
         """The broker that this machine follows."""
         self.term = 0.0
         """The term of the broker, as far as it is known."""
@@ -193,7 +202,8 @@ class Election:
         if self._suspects:
             self._rank = tuple(name for name in self._known.names if self._may_be(name, now_s))
         if not self._rank:  # nobody may be: each works for itself
-            self._follow(self._name, now)
+            if self._may_lead:
+                self._follow(self._name, now)
         elif self._is_candidate:
             self._watch(now_s)
             acting = next((name for name in self._watched if self._speaks(name, now_s)), self._name)

@@ -105,6 +105,8 @@ class Checker:
             {name: each.core for name, each in machines.items()},
             {name: each.clock.at(self._world.now_s) for name, each in machines.items()},
         )
+        leads = Part.BROKER in machine.core.parts
+        assert Part.BROKER in parts or not leads, f"{machine.plan.name} has become a broker"
         if Part.NODE in parts:
             self._check_counters(machine)
             self._check_prologs(machine)

@@ -219,7 +219,7 @@ def check_feasible(machine: SimulatedMachine) -> None:
     core, plan = machine.core, machine.plan
     capacity = plan.capacity if Part.NODE in plan.parts else None
     cap_cpus = plan.configuration.order.running_cap_cpus
-    feasibility = Feasibility(core, capacity, cap_cpus, list)
+    feasibility = Feasibility(core, capacity, cap_cpus)
     views = core.broker.state.machines
     is_whole = all(each.name in views for each in core.peers if each.has_node)
     most = max(view.calendar.capacity.cpus for view in views.values())

@@ -44,7 +44,6 @@ def settings(
         mode=mode,
         home="ume",
         role=Role(),
-        token="",
         daemon_user="ann",
         owner_uid=1001,
         table=(),

@@ -17,6 +17,7 @@ from iriai.model.token_text import RANDOM_BYTES, Token, TokenKind, token_kind
 from iriai.reports.cluster import cluster_report, token_table
 from iriai.wire.exchange import Done
 from iriai.wire.joining import (
+    NOTHING_TO_TAKE_UP,
     ClusterReport,
     ConsentRow,
     ConsentTable,
@@ -64,10 +65,12 @@ class ClusterHandlers:
 
     @handles(TakeUpIdentity)
     async def _reload_identity(self, asked: RequestContext, body: TakeUpIdentity) -> Done:
-        is_member = Path(self._settings.paths.cluster).is_dir()
-        if is_member == (self._settings.cluster is not None):
-            raise Refused("nothing-to-take-up", "the daemon uses the existing one already")
-        log.info("restarts: the machine %s a cluster", "entered" if is_member else "left")
+        paths, cluster = self._settings.paths, self._settings.cluster
+        is_member = Path(paths.cluster).is_dir()
+        is_opened = cluster is not None and cluster.is_host_only != cluster.files.is_host_only
+        if is_member == (cluster is not None) and not is_opened:
+            raise Refused(NOTHING_TO_TAKE_UP, "the daemon uses the existing one already")
+        log.info("restarts: the machine %s a cluster", "is in" if is_member else "left")
         self._engine.after_this_turn(self._authority.restart)
         return Done()
 

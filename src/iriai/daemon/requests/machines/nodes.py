@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.loop.engine import Engine
-from iriai.daemon.net.local_links import LocalLinks
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
 from iriai.host.load_sensor import LoadSensor
 from iriai.model.problem import Refused
+from iriai.protocol.messages.effects import Part
 from iriai.reports.nodes import (
     broker_table,
     check_removable,
@@ -33,30 +33,25 @@ class NodeTables:
         self,
         cluster_name: str,
         engine: Engine,
-        links: LocalLinks | None,
         sensor: LoadSensor,
         inquirer: BrokerRpc,
         seen: Callable[[], list[SeenMember]],
     ) -> None:
-        """`links` are the links with back ends; None on a back end.
+        """`cluster_name` is empty outside of a site of several clusters.
 
-        `cluster_name` is empty outside of a site of several clusters; `seen` returns all members
-        with this machine, none outside of a cluster.
+        `seen` returns all members with this machine, none outside of a cluster.
         """
         self._cluster_name = cluster_name
         self._engine = engine
-        self._links = links
         self._sensor = sensor
         self._inquirer = inquirer
         self._seen = seen
-        inquirer.answerers[AskNodes] = lambda _, now: broker_table(
-            engine.machine, self._back_ends(), now
-        )
+        inquirer.answerers[AskNodes] = lambda _, now: broker_table(engine.machine, now)
 
     @handles(AskNodes)
     async def _nodes(self, asked: RequestContext, body: AskNodes) -> NodeTable:
         machine, load = self._engine.machine, (self._sensor.average, self._sensor.foreign)
-        if self._links is None:
+        if Part.HOME not in machine.parts:
             return own_table(machine, load)
         reply = await self._inquirer.ask(body, NodeTable)
         near = reply.checked() or own_table(machine, load, reply.missing)
@@ -66,19 +61,14 @@ class NodeTables:
 
     @handles(Forget)
     async def _forget(self, asked: RequestContext, body: Forget) -> Done:
-        machine, links = self._engine.machine, self._links
-        if links is None:
+        machine = self._engine.machine
+        if Part.HOME not in machine.parts:
             raise Refused(
                 "no-front-end",
                 f"{machine.name} is a back end, which lists no other machine",
                 "run the command for its front end, with --state and the front end's state "
                 "directory",
             )
-        check_removable(body.node, machine, self._back_ends(), self._seen())
+        check_removable(body.node, machine, self._seen())
         machine.forget(body.node, self._engine.now)
-        links.forget(body.node)
         return Done()
-
-    def _back_ends(self) -> dict[str, bool]:
-        links = self._links
-        return {name: links.is_up(name) for name in links.known.names()} if links else {}

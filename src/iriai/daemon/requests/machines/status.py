@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from iriai import __version__
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
@@ -27,10 +27,8 @@ from iriai.store.reading import Reader
 from iriai.store.writer import Writer
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.exchange import Done
-from iriai.wire.machines import LinkRow, MemberRow
 from iriai.wire.reports import (
     AskUsage,
-    ClusterSight,
     ConfigurationTable,
     Doctor,
     DoctorReport,
@@ -43,18 +41,9 @@ from iriai.wire.reports import (
 )
 from iriai.wire.requests import Down
 
-
-class MachineLinks(Protocol):
-    """Links with other machines, of one kind or several."""
-
-    def rows(self) -> tuple[LinkRow, ...]:
-        """Return the state of each link."""
-
-    def members(self) -> tuple[MemberRow, ...]:
-        """Return the other machines of the cluster."""
-
-    def trouble(self) -> list[str]:
-        """Return problems of links, one sentence each."""
+if TYPE_CHECKING:
+    from iriai.daemon.cluster.network import ClusterNetwork
+    from iriai.daemon.startup.enrolment import EnrolmentRetry
 
 
 class StatusHandlers:
@@ -67,27 +56,30 @@ class StatusHandlers:
         launcher: LauncherClient,
         stored: Reader,
         writer: Writer,
-        links: MachineLinks | None,
+        network: ClusterNetwork | None,
+        enrolment: EnrolmentRetry | None,
         sensor: LoadSensor,
         inquirer: BrokerRpc,
-        sight: Callable[[], ClusterSight | None],
         limited: LimitedUsers,
         on_down: Callable[[bool], None],
         now: Instant,
     ) -> None:
-        """`on_down` ends the daemon, with True also all tasks; `sight` describes the cluster."""
+        """`on_down` ends the daemon, with True also all tasks.
+
+        `enrolment` is that of a back end that is not a member of its front end's cluster yet.
+        """
         self._settings = settings
         self._engine = engine
         self._launcher = launcher
         self._stored = stored
         self._writer = writer
-        self._links = links
+        self._network = network
+        self._enrolment = enrolment
         self._sensor = sensor
         self._inquirer = inquirer
         inquirer.answerers[Shares] = lambda _, at: share_table(
             engine.machine.broker, settings.configuration.order, at
         )
-        self._sight = sight
         self._limited = limited
         self._on_down = on_down
         self._began_steady_s = now.steady_s
@@ -138,21 +130,22 @@ class StatusHandlers:
             self._sensor.average if settings.role.has_node else load_average(),
             tuple(self._trouble()),
             settings.role.parts,
-            self._links.rows() if self._links else (),
-            self._links.members() if self._links else (),
+            self._network.rows() if self._network else (),
+            self._network.members() if self._network else (),
             machine.broker_at,
             settings.configuration.cluster.name or "",
-            self._sight(),
+            self._network.sight() if self._network else None,
             FAULTS.count,
             self._limited.rows(asked.caller),
         )
 
     def _trouble(self) -> list[str]:
-        cluster, links, launcher = self._settings.cluster, self._links, self._launcher
+        cluster, network, launcher = self._settings.cluster, self._network, self._launcher
         is_alone = launcher.welcome is None and self._settings.role.has_launcher
         failure = self._writer.failure
         return [
-            *(links.trouble() if links is not None else ()),
+            *([self._enrolment.trouble()] if self._enrolment is not None else ()),
+            *(network.trouble() if network is not None else ()),
             *(cluster.trouble() if cluster is not None else ()),
             *own_trouble(self._engine.machine, self._sensor.problem, failure, is_alone=is_alone),
             *FAULTS.trouble(),
