@@ -1,1 +1,1 @@
-"""Scenarios from a seed, lying members, and the checker of invariants."""
+"""Scenarios from a seed, and the checker of invariants."""
