@@ -10,6 +10,8 @@ from concurrent.futures import Executor
 
 PIECE_BYTES = 1 << 20
 """Of one move: as much as a pipe holds."""
+REOPENED_S = 0.5
+"""Between two looks at a terminal that no process has open: one may open it again by name."""
 TURN_BYTES = 8 << 20
 """So much at once, before others are served."""
 
@@ -40,6 +42,7 @@ class OutputPump:
         self._threads = threads
         self._on_grown = on_grown
         self._on_problem = on_problem
+        self._is_terminal = is_terminal
         self._move = self._copy if is_terminal else self._splice
         self._is_moving = False
         self._is_read = False
@@ -67,6 +70,8 @@ class OutputPump:
             self._source = -1
 
     def _listen(self) -> None:
+        if self._is_read or self._is_moving or self._is_closing or self._source < 0:
+            return
         self._is_read = True
         self._loop.add_reader(self._source, self._begin)
 
@@ -133,3 +138,5 @@ class OutputPump:
             self._begin()
         elif is_open:
             self._listen()
+        elif self._is_terminal:
+            self._loop.call_later(REOPENED_S, self._listen)
