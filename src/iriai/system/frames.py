@@ -32,9 +32,18 @@ class FrameReader:
     def feed(self, data: bytes) -> list[bytes]:
         """Return the frames that `data` completes, in order. Raises `FrameTooLong`."""
         held = self.held
-        if held:
-            held += data
-        content = held or data  # complete frames are cut without a copy
+        if not held:
+            frames, end = self._cut(data)
+            held += data[end:]
+            return frames
+        held += data
+        with memoryview(held) as view:  # a part of a bytearray would be copied twice
+            frames, end = self._cut(view)
+        del held[:end]
+        return frames
+
+    def _cut(self, content: bytes | memoryview) -> tuple[list[bytes], int]:
+        """Return the complete frames in `content`, and where the last of them ends."""
         frames: list[bytes] = []
         start = 0
         while len(content) - start >= _PREFIX_BYTES:
@@ -46,8 +55,4 @@ class FrameReader:
                 break
             frames.append(bytes(content[start + _PREFIX_BYTES : end]))
             start = end
-        if held:
-            del held[:start]
-        else:
-            held += data[start:]
-        return frames
+        return frames, start
