@@ -24,6 +24,7 @@ from iriai.daemon.startup.settings import (
     ServiceMode,
     current_mode,
     leave_for_launcher,
+    rules_of,
 )
 from iriai.host.hardware import capacity, measure
 from iriai.launcher.system.log_file import set_up_logging
@@ -88,8 +89,7 @@ def _settle(paths: StatePaths) -> DaemonSettings:
         given = with_usual(with_document(configuration, cluster))
         configuration = with_defaults(given, single_user=mode is ServiceMode.SINGLE_USER)
         amounts = capacity(facts, configuration)
-        rules = configuration.home_rules(identity.home, is_member=cluster is not None)
-        leave_for_launcher(paths, configuration, rules)
+        leave_for_launcher(paths, configuration, rules_of(configuration, identity.home, cluster))
         return DaemonSettings(
             paths=paths,
             configuration=configuration,

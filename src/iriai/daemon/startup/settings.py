@@ -88,8 +88,7 @@ class DaemonSettings:
     @property
     def rules(self) -> HomeRules:
         """Return the rules for whose tasks this machine runs."""
-        is_member = self.cluster is not None
-        return self.configuration.home_rules(self.home, is_member=is_member)
+        return rules_of(self.configuration, self.home, self.cluster)
 
     @property
     def supervisor_pid(self) -> int | None:
@@ -114,6 +113,15 @@ class DaemonSettings:
     def announce_down(self, *, kill: bool = False) -> None:
         """Report to the supervisor that the daemon's end is wanted, before anything is stopped."""
         announce(self.ending, ExitReport(0, kill=kill))
+
+
+def rules_of(configuration: Configuration, home: str, cluster: ClusterState | None) -> HomeRules:
+    """Return the rules for whose tasks the machine `home` runs.
+
+    To a back end its front end is its own home: they have one owner, and one host.
+    """
+    own = cluster.front_end if cluster is not None else ""
+    return configuration.home_rules(own or home, is_member=cluster is not None)
 
 
 def leave_for_launcher(paths: StatePaths, configuration: Configuration, rules: HomeRules) -> None:
