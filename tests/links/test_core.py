@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iriai.links.effects import Dial, LinkEffect
+from iriai.links.address_book import AddressBook
+from iriai.links.attempt import UNREACHED, NotReached
+from iriai.links.core import ON_HOST_PAUSE_S, LinkCore, OwnCard
+from iriai.links.effects import Dial, LinkEffect, PollIn
+from iriai.model.instant import Instant
 from iriai.protocol.messages.effects import LinkUp
+from iriai.protocol.messages.members import Member, MemberState
 from tests.sim.linking import LinkedMachine, LinkWorld
 
 NO_ANSWER_S = 3.0
@@ -92,3 +98,19 @@ def orders_of(machine: LinkedMachine) -> list[Dial]:
 
     machine._perform = perform  # type: ignore[method-assign]
     return found
+
+
+def test_a_front_end_that_restarts_again_and_again_is_dialled_within_seconds():
+    """Over a network the pauses grow: a machine that breaks its links at once has a reason."""
+    book = AddressBook("b1", {"front": "unix:/links.sock"})
+    book.update([Member("front", 1, MemberState.ALIVE, "front")])
+    core = LinkCore(OwnCard("b1", "", ""), book, Random(1), is_outward_only=True)
+    now, due_s = Instant(0.0, 0.0), list[float]()
+    orders = core.poll(now)
+    for _ in range(20):
+        assert Dial("front", "unix:/links.sock") in orders
+        orders = core.missed("front", NotReached(UNREACHED, "nobody listens"), now)
+        due_s += [each.delay_s for each in orders if isinstance(each, PollIn)]
+        now = Instant(now.steady_s + due_s[-1], 0.0)
+        orders = core.poll(now)
+    assert max(due_s) <= ON_HOST_PAUSE_S

@@ -87,6 +87,10 @@ class AddressBook:
         """Note the address at which a machine was reached."""
         self._reached[machine] = address
 
+    def is_on_host(self, machine: str) -> bool:
+        """Whether a machine is dialled within this host."""
+        return machine in self._on_host
+
     def is_outward_only(self, machine: str) -> bool:
         """Whether a machine is reached through relays alone."""
         member = self._find(machine)

@@ -48,6 +48,10 @@ YIELDED_S = 1.0
 which this one is no longer."""
 
 
+ON_HOST_PAUSE_S = 2.0
+"""The longest pause before a machine of this host is dialled again: it costs nobody else."""
+
+
 class OwnCard(NamedTuple):
     """What this machine says of itself."""
 
@@ -231,6 +235,8 @@ class LinkCore:
     def _retry_later(self, peer: PeerConnection, now: Instant) -> None:
         if not self._is_closing:
             pause_s = peer.next_pause_s(self._rng)
+            if self._book.is_on_host(peer.name):
+                pause_s = min(pause_s, ON_HOST_PAUSE_S)
             peer.retry_at_s = now.steady_s + pause_s
             self._effects.append(effects.PollIn(pause_s))
 
