@@ -57,7 +57,7 @@ def submissions(payloads: PayloadStore):
     )
     machine = SimpleNamespace(name="ume", peers=(), own_broker=broker)
     cap_cpus = configuration.order.running_cap_cpus
-    feasibility = Feasibility(machine, CAPACITY, cap_cpus, list)
+    feasibility = Feasibility(machine, CAPACITY, cap_cpus)
     return AtBroker(Drafts("ume", configuration.jobs, payloads), users, feasibility)
 
 

@@ -164,7 +164,7 @@ def test_as_a_member_it_says_nothing_for_operators_or_issuers(network, people):
         (("token", "--machine", "new"), "not-an-issuer"),
         (("trust", "oni", "--users", "all"), "no-operator"),
         (("eject", "take"), "no-operator"),
-        (("drain", "take", "--reason", "oni says so"), "no-such-machine"),
+        (("drain", "take", "--reason", "oni says so"), "not-its-front-end"),
     ):
         assert refused(oni, *words) == code
     shown = json.loads(take.as_root("cluster", "show", "--json"))
