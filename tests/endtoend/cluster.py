@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 from iriai.client import Client
 from iriai.model.instant import SILENCE_S
+from iriai.model.problem import Unreachable
 from iriai.wire.machines import NodeRow
 from tests.endtoend.installation import Installation
 from tests.support.people import TestPerson
@@ -25,6 +26,21 @@ kill_grace_s = 1
 silence_s = {silence_s}
 """
 IDLE = "0.00 0.00 0.00 1/100 1\n"
+
+
+def _is_linked(back: Installation) -> bool:
+    """Whether a back end has a launcher and a link with the front end.
+
+    Links with other back ends pass through the front end, and are dialled later and later where
+    that breaks again and again: no task needs them.
+    """
+    try:
+        with Client.connect(back.state, follow=False) as client:
+            status = client.status()
+    except Unreachable:
+        return False
+    is_up = any(link.is_up for link in status.links if link.machine == "front")
+    return is_up and status.launcher_pid is not None
 
 
 class Cluster:
@@ -90,7 +106,7 @@ class Cluster:
 
     def is_whole(self) -> bool:
         """Whether every process is there and every link up."""
-        is_there = self.front.answers() and all(map(Installation.runs_tasks, self.backs.values()))
+        is_there = self.front.answers() and all(map(_is_linked, self.backs.values()))
         return is_there and len(self.linked()) == len(self.backs)
 
     @contextmanager
