@@ -51,12 +51,9 @@ def home(person: TestPerson | None) -> Iterator[Path]:
         for each in (path, *path.rglob("*")):
             os.chown(each, person.uid, person.gid)
     yield path
-    subprocess.run(
-        [IRIAI, "--state", str(state), "down", "--kill"],
-        capture_output=True,
-        timeout=WAIT_S,
-        check=False,
-    )
+    as_them = as_person(person) if person is not None else []
+    down = [*as_them, IRIAI, "--state", str(state), "down", "--kill"]
+    subprocess.run(down, capture_output=True, timeout=WAIT_S, check=True)
     shutil.rmtree(path, ignore_errors=True)
 
 
