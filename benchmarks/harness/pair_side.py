@@ -1,7 +1,8 @@
 """One of two commits that `pair.py` compares: a private iriai that is measured when it is asked.
 
-Runs with the Python of that commit's environment, and with today's harness. Reads a JSON object
-from each line of standard input (`measure`, `count`) and answers with one.
+Runs with the Python of that commit's environment, and with today's programs; with the commit's own
+where names of iriai were others then. Reads a JSON object from each line of standard input
+(`measure`, `count`) and answers with one.
 """
 
 from __future__ import annotations
@@ -14,14 +15,25 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import latency
-import throughput
-
 from harness import count_calls
-from harness.private_iriai import PrivateIriai
 from harness.processes import cpu_s
 from harness.report import percentile
 from iriai.client import Client
+
+try:
+    import latency
+    import throughput
+
+    from harness.private_iriai import PrivateIriai
+except ModuleNotFoundError:
+    for name in [each for each in sys.modules if each.partition(".")[0] == "harness"]:
+        del sys.modules[name]
+    # Of the environment beside which the commit lies, not of the Python that it may link to.
+    sys.path[0] = str(Path(sys.executable).parent.parent.parent / "benchmarks")
+    import latency
+    import throughput
+
+    from harness.private_iriai import PrivateIriai
 
 Measure = Callable[[Client, Path, int], float]
 
