@@ -223,7 +223,8 @@ class NodeReports:
 
     def _new_view(self, idle: Idle) -> MachineView:
         self._pending.forget_machine(idle.machine)
-        self._failures.forget(idle.machine)
+        if idle.machine in self._state.machines:  # what is forgotten is sought among all that runs
+            self._failures.forget(idle.machine)
         view = MachineView(idle.machine, idle.capacity)
         view.incarnation = idle.incarnation
         view.speed = idle.speed
