@@ -77,19 +77,23 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def plus(self, other: Resources) -> Resources:
         """Return the sum of both, resource by resource."""
-        return self._combined(other, 1)
+        if other.named:
+            return self._combined(other, 1)
+        cpus, memory_bytes = self.cpus + other.cpus, self.memory_bytes + other.memory_bytes
+        return Resources(cpus, memory_bytes, self.gpus + other.gpus, self.named)
 
     def minus(self, other: Resources) -> Resources:
         """Return `self` less the other; amounts may be negative."""
-        return self._combined(other, -1)
+        if other.named:
+            return self._combined(other, -1)
+        cpus, memory_bytes = self.cpus - other.cpus, self.memory_bytes - other.memory_bytes
+        return Resources(cpus, memory_bytes, self.gpus - other.gpus, self.named)
 
     def _combined(self, other: Resources, sign: int) -> Resources:
-        named = self.named
-        if other.named:
-            amounts = dict(self.named)
-            for name, amount in other.named:
-                amounts[name] = amounts.get(name, 0) + sign * amount
-            named = tuple(sorted((n, a) for n, a in amounts.items() if a))
+        amounts = dict(self.named)
+        for name, amount in other.named:
+            amounts[name] = amounts.get(name, 0) + sign * amount
+        named = tuple(sorted((n, a) for n, a in amounts.items() if a))
         return Resources(
             self.cpus + sign * other.cpus,
             self.memory_bytes + sign * other.memory_bytes,

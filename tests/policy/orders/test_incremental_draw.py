@@ -94,5 +94,5 @@ def test_an_order_without_a_drawing_of_its_own_is_asked_each_time():
 
 
 def test_floor_counts():
-    drawing = LotteryDraw([contender("ann", 0.0), contender("ben", FLOOR_S)], {}, FLOOR_S)
+    drawing = order("lottery").drawing([contender("ann", 0.0), contender("ben", FLOOR_S)], {})
     assert rates(drawing) == {account("ann"): 0.5, account("ben"): 0.5}

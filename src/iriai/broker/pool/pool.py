@@ -33,12 +33,6 @@ class BlockMaximum:
         if free.gpus > self.gpus:
             self.gpus = free.gpus
 
-    def may_hold(self, need: Resources) -> bool:
-        """Return whether `need` may fit on one of them."""
-        return (
-            need.cpus <= self.cpus and need.memory_bytes <= self.memory and need.gpus <= self.gpus
-        )
-
 
 class AvailableMachines:
     """Available machines by rank; a machine that changed is ranked again."""
@@ -81,12 +75,15 @@ class AvailableMachines:
             if known.fits_in(need):
                 return
         is_anywhere = False
+        cpus, memory_bytes, gpus = need.cpus, need.memory_bytes, need.gpus
         for block in self._order.blocks:
-            if not block.summary.may_hold(need):
+            most = block.summary
+            if cpus > most.cpus or memory_bytes > most.memory or gpus > most.gpus:
                 continue
             is_there = False
             for view in block.items:
-                if need.fits_in(view.calendar.free):
+                free = view.calendar.free
+                if cpus <= free.cpus and need.fits_in(free):
                     is_there = is_anywhere = True
                     yield view
             if not is_there:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from iriai.broker.queue.indices import BlockedSortedList, Mask
@@ -108,6 +109,10 @@ class Precedence(NamedTuple):
     job: JobId
 
 
+BEHIND_ALL = Precedence(not_front=True, less_urgent=inf, queued_at_s=inf, job=JobId("", 0))
+"""Larger than the precedence of any task."""
+
+
 @dataclass(slots=True, eq=False)
 class SubQueue:
     """The tasks of one class in one queue, in order."""
@@ -179,9 +184,14 @@ class Queue:
     """The number of lines of `order` by position of their shape."""
     is_behind: bool = False
     """Whether passes went by in which nothing of it was looked at."""
+    searched: Precedence | None = None
+    """No line that comes before this one fits, as of `searched_as_of`."""
+    searched_as_of: int = -1
+    """The state (`Placement.searches`) as of which `searched` holds; negative: as of none."""
 
     def enter(self, line: SubQueue) -> None:
         """Enter a line that contends."""
+        self.searched_as_of = -1
         self.order.add(line.first, line)
         self._refresh_first()
         position = line.kind.position
@@ -202,22 +212,31 @@ class Queue:
 
     def move(self, line: SubQueue, first: Precedence) -> None:
         """Move a line that contends to the place of its new first entry."""
+        if first < line.first:
+            self.searched_as_of = -1
         self.order.remove(line.first)
         self.order.add(first, line)
         self._refresh_first()
 
-    def of(self, mask: Mask) -> Iterator[SubQueue]:
-        """Yield contending lines of these shapes, in order; no line may change meanwhile."""
-        for block in self.order.blocks:
-            if not block.summary.mask & mask:
-                continue
-            is_there = False
-            for line in block.items:
-                if line.bit & mask:
-                    is_there = True
-                    yield line
-            if not is_there:
-                block.summarize()
+    def of(self, mask: Mask, start: Precedence | None = None) -> Iterator[SubQueue]:
+        """Yield contending lines of these shapes, in order, from `start` on (default: all).
+
+        No line may change meanwhile.
+        """
+        blocks, position = self.order.blocks, 0
+        if start is not None:
+            number, position = self.order.place_of(start)
+            blocks = blocks[number:]
+        for block in blocks:
+            if block.summary.mask & mask:
+                is_there = position > 0
+                for line in block.items[position:] if position else block.items:
+                    if line.bit & mask:
+                        is_there = True
+                        yield line
+                if not is_there:
+                    block.summarize()
+            position = 0
 
     def _refresh_first(self) -> None:
         first = self.order.first() if self.order else None

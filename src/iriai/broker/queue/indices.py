@@ -98,11 +98,20 @@ class BlockedSortedList(Generic[OrderKey, Each, AnySummary]):
         else:
             self._lasts[number] = block.keys[-1]
 
+    def place_of(self, key: OrderKey) -> tuple[int, int]:
+        """Return the numbers of the block and of the item there where the keys from `key` begin."""
+        number = bisect_left(self._lasts, key)
+        is_past = number == len(self.blocks)
+        return number, 0 if is_past else bisect_left(self.blocks[number].keys, key)
+
     def remove(self, key: OrderKey) -> None:
         """Remove the item with that key, which is present."""
-        number = bisect_left(self._lasts, key)
-        block = self.blocks[number]
-        position = bisect_left(block.keys, key)
+        number = position = 0
+        block = self.blocks[0]
+        if block.keys[0] is not key:  # mostly it is, as those in front start first
+            number = bisect_left(self._lasts, key)
+            block = self.blocks[number]
+            position = bisect_left(block.keys, key)
         del block.keys[position]
         del block.items[position]
         if block.keys:
@@ -139,6 +148,10 @@ OPEN_STAY_BIN = 1 << 20
 SPARE_SHAPES_MAX = 1024
 """Shapes without waiting tasks that keep their bits: requests repeat, and a known shape costs less
 than a new one. More: longer masks."""
+
+ROOMS_MAX = 4096
+"""Different rooms whose shapes are remembered. Most machines of a busy site have one of a few
+hundred."""
 
 Mask = int
 """A bit for each shape."""
@@ -191,6 +204,8 @@ class ShapeIndex:
         """For each dimension, by bin."""
         self._up_to: tuple[dict[int, Mask], ...] = tuple({} for _ in SizeBins._fields)
         """The union of the masks of all bins up to one, for bounds that were asked for."""
+        self._rooms: dict[tuple[Resources, int], Mask] = {}
+        """What `fitting_in` returned since a shape came or went."""
 
     def acquire(self, bins: SizeBins) -> int:
         """Return the position of the shape with these bins, and count one class more of it."""
@@ -210,6 +225,15 @@ class ShapeIndex:
         self._users[position] -= 1
         if not self._users[position]:
             self._spare[position] = None
+
+    def fitting_in(self, free: Resources, together: int) -> Mask:
+        """Return the shapes that may fit where so much is free, however long they stay."""
+        mask = self._rooms.get((free, together))
+        if mask is None:
+            if len(self._rooms) >= ROOMS_MAX:
+                self._rooms.clear()
+            mask = self._rooms[free, together] = self.fitting(bins_of(free, None, together))
+        return mask
 
     def fitting(self, room: SizeBins) -> Mask:
         """Return the shapes that may fit in a room."""
@@ -249,3 +273,4 @@ class ShapeIndex:
                 del masks[amount]
         for up_to in self._up_to:
             up_to.clear()
+        self._rooms.clear()

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from iriai.broker.pool.machine_view import ClaimKey, MachineView
-from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass
+from iriai.broker.queue.entries import BEHIND_ALL, Queue, QueuedJob, SubQueue, TaskClass
 from iriai.broker.state.contention import ContenderState, DecisionRng
 from iriai.broker.state.reserved_heads import PROMISE_STEP_S, could_hold, kept_for
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
-from iriai.policy.draw.order import Contender, IncrementalDraw
+from iriai.policy.draw.order import IncrementalDraw
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.protocol.messages.scheduling import Promise
 
@@ -169,7 +169,8 @@ class SchedulingPass:
             candidates, self._misses = self._candidates(), 0
             if not candidates:
                 return None
-            drawing = self._drawing = self._order.drawing(candidates, self._contention.groups)
+            groups = self._contention.groups
+            drawing = self._drawing = self._order.drawing_weighed(candidates, groups)
         return drawing
 
     def _follow(self, drawing: IncrementalDraw, seat: ContenderState) -> None:
@@ -180,8 +181,8 @@ class SchedulingPass:
             drawing.leave(seat.account)
             return
         was_within = seat.is_within
-        if not seat.entry.count:
-            draws.renew(seat, self._state.queues.entry_of(first))
+        if not seat.entry.count:  # it started, so `refresh` computes the contender again
+            seat.entry = self._state.queues.entry_of(first)
         for account in draws.refresh():
             if account.group in draws.groups:
                 drawing.regroup(draws.groups[account.group])
@@ -214,16 +215,17 @@ class SchedulingPass:
             seats = self._contention.contenders.values()
             self._contention.share_out([seat.account for seat in seats if self._contends(seat)])
 
-    def _candidates(self) -> list[Contender]:
+    def _candidates(self) -> list[tuple[Any, ...]]:
         """Return accounts with a task that may start, or whose first task may have a place kept.
 
-        Those within their burst; if there are only others, those (no machine stays idle).
+        As their order weighs them. Those within their burst; if there are only others, those (no
+        machine stays idle).
         """
         draws, out, has_cap = self._contention, self._out, self._state.cap_cpus is not None
         draws.refresh()
         mask = self._placement.mask()
-        within: list[Contender] = []
-        others: list[Contender] = []
+        within: list[tuple[Any, ...]] = []
+        others: list[tuple[Any, ...]] = []
         pool: list[ContenderState] = []
         held = self._heads.held
         for seat in draws.contenders.values() if self._pool is None else self._pool:
@@ -240,9 +242,9 @@ class SchedulingPass:
                 continue
             pool.append(seat)
             if seat.is_within or draws.is_within_burst(seat):
-                within.append(seat.contender)
+                within.append(seat.weighed)
             else:
-                others.append(seat.contender)
+                others.append(seat.weighed)
         self._pool = None if has_cap else pool
         return within or others
 
@@ -298,9 +300,18 @@ class SchedulingPass:
         queues, rooms = self._state.queues, self._placement
         if len(queue.lines) == 1:
             return  # its first, which was examined
-        for line in queue.of(rooms.mask(len(queue.lines)) & queue.mask):
+        mask = rooms.mask(len(queue.lines)) & queue.mask
+        searches = rooms.searches
+        if queue.searched_as_of != searches:
+            queue.searched, queue.searched_as_of = None, searches
+        is_any = False
+        for line in queue.of(mask, queue.searched):
             if rooms.place(line.kind) is not None:
+                if not is_any:
+                    is_any, queue.searched = True, line.first
                 yield queues.entry_of(line)
+        if not is_any:
+            queue.searched = BEHIND_ALL
 
     # --- reserved heads --------------------------------------------------------------------------
 

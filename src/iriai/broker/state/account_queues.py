@@ -37,6 +37,8 @@ class TaskClasses:
         """By position: the number of kinds of that shape that are not settled."""
         self.unsettled: Mask = 0
         """The shapes of those."""
+        self.unsettlings = 0
+        """Counts the calls of `unsettle`."""
 
     def __iter__(self) -> Iterator[TaskClass]:
         return iter(list(self._classes.values()))
@@ -72,6 +74,7 @@ class TaskClasses:
     def unsettle(self, kind: TaskClass) -> None:
         """Mark a class as one that may fit anywhere, by what is known."""
         kind.looked = -1
+        self.unsettlings += 1
         if kind.is_settled:
             kind.is_settled = False
             self._unsettled[kind] = None

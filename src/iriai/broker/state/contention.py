@@ -6,8 +6,9 @@ the same rate for all, so the others stay comparable; all are computed again aft
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue
 from iriai.broker.state.account_queues import AccountQueues
@@ -92,10 +93,12 @@ class ContenderState:
     queue: Queue
     entry: QueuedJob
     """The task that it contends with: the one found when it was last drawn, else its first."""
-    contender: Contender
+    contender: Contender = field(init=False)
     is_within: bool | None = None
     """Whether that task is within the account's burst; None: not computed since it or the
     account's usage changed."""
+    weighed: tuple[Any, ...] = field(init=False)
+    """The contender as its order weighs it."""
 
 
 class Contention:
@@ -110,6 +113,7 @@ class Contention:
     ) -> None:
         self._configuration = configuration
         self._chance = order.head_chance
+        self._weigh = order.weighed
         self._decay = decay_of(configuration.order)
         self._age_max_s = AGE_PART_MAX * self._decay.span_s
         self._usage = standings
@@ -188,8 +192,7 @@ class Contention:
     def renew(self, seat: ContenderState, entry: QueuedJob) -> float:
         """Let the account contend with that task; return the factor by which its chances change."""
         known = seat.contender
-        seat.entry, seat.is_within = entry, None
-        seat.contender = self._with_entry(seat.account, entry, known.usage_s)
+        self._contend(seat, entry, known.usage_s)
         return self._chance(seat.contender) / self._chance(known)
 
     def is_within_burst(self, seat: ContenderState) -> bool:
@@ -233,8 +236,9 @@ class Contention:
         if self._configuration.groups and account.group not in self.groups:
             self._group_usage[account.group] = 0.0
             self._count_group(account.group)
-        usage_s = self._usage_s(account)
-        return ContenderState(account, queue, entry, self._with_entry(account, entry, usage_s))
+        seat = ContenderState(account, queue, entry)
+        self._contend(seat, entry, self._usage_s(account))
+        return seat
 
     def contender(
         self, account: Account, want: Want, queued_at_s: float, usage_s: float
@@ -250,8 +254,12 @@ class Contention:
             self._usage.expected_s(account, want.resources, want.limit_s),
         )
 
-    def _with_entry(self, account: Account, entry: QueuedJob, usage_s: float) -> Contender:
-        return self.contender(account, entry.want, entry.precedence.queued_at_s, usage_s)
+    def _contend(self, seat: ContenderState, entry: QueuedJob, usage_s: float) -> None:
+        """Let an account that used so much contend with a task."""
+        queued_at_s = entry.precedence.queued_at_s
+        seat.entry, seat.is_within = entry, None
+        seat.contender = self.contender(seat.account, entry.want, queued_at_s, usage_s)
+        seat.weighed = self._weigh(seat.contender)
 
     def _restart(self) -> list[Account]:
         """Return whether contenders are too old, so that all accounts are to be counted again."""
@@ -285,8 +293,7 @@ class Contention:
         if seat is not None and seat.queue.first is None:
             del self.contenders[account]  # it gets another seat when it waits again
         elif seat is not None:
-            seat.contender = self._with_entry(account, seat.entry, usage_s)
-            seat.is_within = None
+            self._contend(seat, seat.entry, usage_s)
         if self._configuration.groups:
             name = account.group
             used_s = self._group_usage.get(name, 0.0) - self._counted.get(account, 0.0) + usage_s

@@ -73,6 +73,11 @@ class Placement:
         self._gone = 0
         """Number of masks in the union that may no longer belong there."""
 
+    @property
+    def searches(self) -> int:
+        """Return a number that grows whenever a kind that was found to fit nowhere may fit."""
+        return self._looks + self._queues.classes.unsettlings
+
     def begin(self, now_s: float) -> None:
         """Begin a pass: examine machines with newly free resources.
 
@@ -293,10 +298,10 @@ class Placement:
             return 0
         shapes = self._queues.classes.shapes
         together = -1 if len(view.calendar) else 0
-        room = bins_of(view.calendar.free, None, together)
         head = self._reserved.get(view.name)
         if head is None:
-            return shapes.fitting(room)
+            return shapes.fitting_in(view.calendar.free, together)
+        room = bins_of(view.calendar.free, None, together)
         spare = bins_of(head.spare, None, together)
         mask = shapes.fitting(SizeBins(*map(min, room, spare)))
         if head.start_s > self._now_s:

@@ -93,6 +93,7 @@ class BrokerState:
         """By machine; at most one for each disjoint set of machines."""
         self.placement = Placement(self.pool, self.queues, self.heads.by_machine, self.backfill)
         self.contention = Contention(configuration, settings.order, standings, self.queues)
+        self._one_per_machine = order.one_per_machine
         self._of_users: dict[str, Account] = {}
         self._keys = 0
         self._must_review = False
@@ -246,7 +247,9 @@ class BrokerState:
 
     def tenant_of(self, account: Account) -> str:
         """Return the name of which one task runs on a machine (paper 000, section 5.4)."""
-        whose = self.settings.configuration.order.one_per_machine
+        whose = self._one_per_machine
+        if whose == "none":
+            return ""
         return {"user": account.user, "group": account.group}.get(whose, "")
 
     def running_cap(self, entry: QueuedJob) -> CpuLimit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from iriai.model.ids import Account
@@ -20,6 +21,8 @@ from iriai.policy.accounting.runtime_estimates import (
     provisional_charge,
 )
 
+RATES_KEPT = 4096
+"""Amounts of resources whose rate of charge is remembered."""
 ROUNDING_S = 1e-3
 """The error of sums of provisional charges: they are added to and taken from for days."""
 
@@ -50,6 +53,10 @@ class _Standing:
     advances: dict[_CounterKey, Counter] = field(default_factory=dict)
     """Only counters with a part that was paid for urgency."""
     sums: RunSums = field(default_factory=RunSums)
+    mean_s: float = 0.0
+    """Mean run time to expect, computed with `mean_of`."""
+    mean_of: RunSums | None = None
+    """The sums of all accounts as of which `mean_s` is."""
     running_cpus: int = 0
     provisional_s: float = 0.0
 
@@ -59,7 +66,7 @@ class UsageAccounts:
 
     def __init__(self, fading: Decay, rule: ChargeRule) -> None:
         self._fading = fading
-        self._rule = rule
+        self._rate = lru_cache(RATES_KEPT)(rule.rate)
         self._sums = RunSums()
         self._accounts: dict[Account, _Standing] = {}
         self._runs: dict[Hashable, _Run] = {}
@@ -172,9 +179,14 @@ class UsageAccounts:
 
     def expected_s(self, account: Account, resources: Resources, limit_s: float | None) -> float:
         """Return the expected charge of a task of the account, without its urgency."""
-        standing = self._accounts.get(account)
-        mean_s = mean_run_s(standing.sums if standing else RunSums(), self._sums)
-        return expected_charge(self._rule.rate(resources), limit_s, mean_s)
+        standing, sums = self._accounts.get(account), self._sums
+        if standing is None:
+            mean_s = mean_run_s(RunSums(), sums)
+        else:
+            if standing.mean_of is not sums:  # they are replaced whenever those of an account are
+                standing.mean_s, standing.mean_of = mean_run_s(standing.sums, sums), sums
+            mean_s = standing.mean_s
+        return expected_charge(self._rate(resources), limit_s, mean_s)
 
     def usual_s(self, account: Account) -> float | None:
         """Return how long the account's tasks took lately; None: too few have ended."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import isfinite
 from random import Random
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from iriai.model.ids import Account, TaskId
 
@@ -111,6 +111,18 @@ class Order(ABC):
     def drawing(self, contenders: Sequence[Contender], groups: Groups) -> IncrementalDraw:
         """Return what draws several times from `contenders`; by default by `choose`."""
         return IncrementalDraw(self, contenders, groups)
+
+    def weighed(self, contender: Contender) -> tuple[Any, ...]:
+        """Return what `drawing_weighed` takes in the place of a contender; by default itself.
+
+        A broker keeps it until the contender changes, so an order may compute here what depends on
+        one contender alone.
+        """
+        return contender
+
+    def drawing_weighed(self, weighed: Sequence[Any], groups: Groups) -> IncrementalDraw:
+        """Return what `drawing` does, of contenders that were weighed before."""
+        return self.drawing(weighed, groups)
 
 
 def chance_by_urgency(contender: Contender) -> float:

@@ -18,58 +18,76 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from typing import NamedTuple
 
 from iriai.model.ids import Account
-from iriai.policy.draw.order import Contender, Groups, IncrementalDraw
+from iriai.policy.draw.order import Contender, Groups, GroupUsage, IncrementalDraw
 from iriai.policy.draw.sampling import WeightedOrder
 from iriai.policy.draw.urgency import mean_urgencies
 
 
-class _Level:
-    """The contenders of one group, and their sums.
+class Weighed(NamedTuple):
+    """A contender as the lottery weighs it; it is the same until the contender changes."""
 
-    Columns rather than rows: most are weighed once, for one draw, which is the hot path of a
-    broker.
-    """
+    account: Account
+    group: str
+    growth: float
+    """By how much its usage would grow (`r^2 M / u`)."""
+    weight: float
+    """That, for what its head is expected to cost."""
+    right: float
+    haste: float
+    """Its right times what its urgency exceeds 1 by."""
 
-    __slots__ = ("accounts", "growth", "growths", "haste", "right", "weight", "weights", "wishes")
-
-    def __init__(self, contenders: list[Contender], floor_s: float) -> None:
-        self.accounts = [contender[0] for contender in contenders]
-        self.growths = [
-            right * right * urgency / (usage_s if usage_s > floor_s else floor_s)  # noqa: FURB136
-            for _, usage_s, right, urgency, _, _, _ in contenders
-        ]
-        """By how much the usage of each would grow (`r^2 M / u`)."""
-        expected = [contender[6] for contender in contenders]
-        self.weights = [a / b for a, b in zip(self.growths, expected, strict=True)]
-        """That, for what its head is expected to cost."""
-        self.wishes = [(contender[2], contender[3]) for contender in contenders]
-        """The right of each, and its urgency."""
-        self._add_up()
-
-    def put(self, contender: Contender, floor_s: float) -> None:
-        """One of them changed."""
+    @staticmethod
+    def of(contender: Contender, floor_s: float) -> Weighed:
+        """Weigh a contender; usage below `floor_s` counts as that."""
         account, usage_s, right, urgency, _, _, expected_s = contender
-        place = self.accounts.index(account)
-        growth = self.growths[place] = right * right * urgency / max(usage_s, floor_s)
-        self.weights[place] = growth / expected_s
-        self.wishes[place] = (right, urgency)
+        growth = right * right * urgency / (usage_s if usage_s > floor_s else floor_s)  # noqa: FURB136
+        haste = right * (urgency - 1.0)
+        return Weighed(account, account[0], growth, growth / expected_s, right, haste)
+
+
+class _Level:
+    """The contenders of one group in columns, and their sums."""
+
+    __slots__ = (
+        "accounts",
+        "growth",
+        "growths",
+        "haste",
+        "hastes",
+        "right",
+        "rights",
+        "weight",
+        "weights",
+    )
+
+    def __init__(self, members: list[Weighed]) -> None:
+        accounts, _, growths, weights, rights, hastes = zip(*members, strict=True)
+        self.accounts: list[Account] = list(accounts)
+        self.growths: list[float] = list(growths)
+        self.weights: list[float] = list(weights)
+        self.rights: list[float] = list(rights)
+        self.hastes: list[float] = list(hastes)
         self._add_up()
 
-    def drop(self, account: Account) -> None:
-        """One of them contends no more."""
-        place = self.accounts.index(account)
-        del self.accounts[place], self.growths[place], self.weights[place], self.wishes[place]
+    def put(self, place: int, weighed: Weighed) -> None:
+        """Replace the contender at a place, which changed."""
+        _, _, self.growths[place], self.weights[place], right, haste = weighed
+        self.rights[place], self.hastes[place] = right, haste
+        self._add_up()
+
+    def drop(self, place: int) -> None:
+        """Remove the contender at a place."""
+        for column in (self.accounts, self.growths, self.weights, self.rights, self.hastes):
+            del column[place]
         self._add_up()
 
     def _add_up(self) -> None:
         """Anew: differences of sums would leave nothing of members that weigh little."""
         self.growth, self.weight = sum(self.growths), sum(self.weights)
-        self.right = self.haste = 0.0
-        for right, urgency in self.wishes:
-            self.right += right
-            self.haste += right * (urgency - 1.0)
+        self.right, self.haste = sum(self.rights), sum(self.hastes)
 
 
 class LotteryDraw(IncrementalDraw):
@@ -80,29 +98,30 @@ class LotteryDraw(IncrementalDraw):
     more.
     """
 
-    def __init__(self, contenders: Sequence[Contender], groups: Groups, floor_s: float) -> None:
+    def __init__(self, weighed: Sequence[Weighed], groups: Groups, floor_s: float) -> None:
         """`floor_s` is the least usage that counts."""
         self._floor_s = floor_s
         self._groups = dict(groups)
-        members: dict[str, list[Contender]] = {}
+        members: dict[str, list[Weighed]] = {}
         if groups:
-            for contender in contenders:
-                name = contender[0][0]
+            for each in weighed:
+                name = each[1]
                 if name in members:
-                    members[name].append(contender)
+                    members[name].append(each)
                 else:
-                    members[name] = [contender]
-        elif contenders:
-            members[""] = list(contenders)
-        self._levels = {name: _Level(each, floor_s) for name, each in members.items()}
-        self._count = len(contenders)
+                    members[name] = [each]
+        elif weighed:
+            members[""] = list(weighed)
+        self._levels = {name: _Level(each) for name, each in members.items()}
+        self._weights = {name: self._weight_of(name) for name in self._levels}
+        self._count = len(weighed)
 
     def __len__(self) -> int:
         return self._count
 
     def draw(self, rng: Random) -> Account:
         """The group by its weight, then one of its accounts by theirs; one `rng.random()`."""
-        weights = self.group_weights()
+        weights = self._weights
         point = rng.random() * sum(weights.values())
         name = ""
         for name, weight in weights.items():  # noqa: B007 - the last, where sums were rounded
@@ -120,33 +139,44 @@ class LotteryDraw(IncrementalDraw):
 
     def replace(self, contender: Contender) -> None:
         """See `IncrementalDraw.replace`."""
-        level = self._level_of(contender.account)
-        if level is not None and contender.account in level.accounts:
-            level.put(contender, self._floor_s)
+        name = contender[0][0] if self._groups else ""
+        level = self._levels.get(name)
+        if level is not None and contender[0] in level.accounts:
+            place = level.accounts.index(contender[0])
+            level.put(place, Weighed.of(contender, self._floor_s))
+            self._weights[name] = self._weight_of(name)
 
     def leave(self, account: Account) -> None:
         """See `IncrementalDraw.leave`."""
-        level = self._level_of(account)
+        name = account.group if self._groups else ""
+        level = self._levels.get(name)
         if level is not None and account in level.accounts:
-            level.drop(account)
             self._count -= 1
-            if not level.accounts:
-                del self._levels[account.group if self._groups else ""]
+            if len(level.accounts) == 1:
+                del self._levels[name], self._weights[name]
+            else:
+                level.drop(level.accounts.index(account))
+                self._weights[name] = self._weight_of(name)
+
+    def regroup(self, group: GroupUsage) -> None:
+        """See `IncrementalDraw.regroup`."""
+        super().regroup(group)
+        if self._groups and group.group in self._levels:
+            self._weights[group.group] = self._weight_of(group.group)
 
     def group_weights(self) -> dict[str, float]:
-        """Of each group with a contender; without groups of all contenders together."""
-        if not self._groups:
-            return {name: level.weight for name, level in self._levels.items()}
-        weights = {}
-        for name, level in self._levels.items():
-            group = self._groups[name]
-            right, usage_s = group.right, max(self._floor_s, group.usage_s)
-            urgency = 1.0 + level.haste / level.right
-            weights[name] = right * right / usage_s * urgency * level.weight / level.growth
-        return weights
+        """Return those of groups with a contender; without groups of all contenders together."""
+        return dict(self._weights)
 
-    def _level_of(self, account: Account) -> _Level | None:
-        return self._levels.get(account.group if self._groups else "")
+    def _weight_of(self, name: str) -> float:
+        level = self._levels[name]
+        if not self._groups:
+            return level.weight
+        _, right, usage_s = self._groups[name]
+        urgency = 1.0 + level.haste / level.right
+        floor_s = self._floor_s
+        used_s = usage_s if usage_s > floor_s else floor_s  # noqa: FURB136
+        return right * right / used_s * urgency * level.weight / level.growth
 
 
 class Lottery(WeightedOrder):
@@ -154,7 +184,15 @@ class Lottery(WeightedOrder):
 
     def drawing(self, contenders: Sequence[Contender], groups: Groups) -> LotteryDraw:
         """For several draws in a row; see `policy.orders.lottery`."""
-        return LotteryDraw(contenders, groups, self.settings.usage_floor_s)
+        return self.drawing_weighed([self.weighed(each) for each in contenders], groups)
+
+    def weighed(self, contender: Contender) -> Weighed:
+        """See `Order.weighed`."""
+        return Weighed.of(contender, self.settings.usage_floor_s)
+
+    def drawing_weighed(self, weighed: Sequence[Weighed], groups: Groups) -> LotteryDraw:
+        """See `Order.drawing_weighed`."""
+        return LotteryDraw(weighed, groups, self.settings.usage_floor_s)
 
     def weights(self, contenders: Sequence[Contender], groups: Groups) -> list[float]:
         """Return the weight of each contender, of both levels in one."""

@@ -99,8 +99,8 @@ class Calendar(Generic[Key]):
         after."""
         self._owed = NOTHING
         """What those will hold."""
-        self._ends: list[tuple[float, int, Key]] = []
-        """End, order of arrival (so that keys are never compared), key; sorted."""
+        self._ends: list[tuple[float, int, Key, Resources]] = []
+        """End, order of arrival (so that keys are never compared), key, what it holds; sorted."""
         self._sequence = 0
 
     def __contains__(self, key: Key) -> bool:
@@ -150,7 +150,7 @@ class Calendar(Generic[Key]):
             raise ValueError(f"{key} is claimed already")
         self._sequence += 1
         end_s = now_s + (OPEN_END_S if stay_s is None else stay_s)
-        insort(self._ends, (end_s, self._sequence, key))
+        insort(self._ends, (end_s, self._sequence, key, resources))
         return (resources, end_s, self._sequence)
 
     def _drop_end(self, claim: _Claim) -> None:
@@ -168,27 +168,26 @@ class Calendar(Generic[Key]):
         later than `before_s`. `spare` also counts every other claim that ends at that same moment.
         What claims ahead will hold is not free until they end.
         """
-        free, claims, ahead = self.free, self._claims, self._ahead
-        if ahead:
+        free = self.free
+        if self._ahead:
             free = free.minus(self._owed)
-        need_cpus, need_memory = resources.cpus, resources.memory_bytes
+        need_cpus, need_memory, need_gpus = resources.cpus, resources.memory_bytes, resources.gpus
         cpus, memory, gpus = free.cpus, free.memory_bytes, free.gpus
         named = dict(free.named)
         start_s, fits = now_s, resources.fits_in(free)
         # Plain sums, for a broker plans with hundreds of claims within a turn.
-        for end_s, _, key in self._ends:
+        for end_s, _, _, claim in self._ends:
             if fits:
                 if end_s > start_s:
                     break
             elif end_s > before_s:
                 return None
-            claim = (claims.get(key) or ahead[key])[0]
             cpus += claim.cpus
             memory += claim.memory_bytes
             gpus += claim.gpus
             for name, amount in claim.named:
                 named[name] = named.get(name, 0) + amount
-            if not fits and cpus >= need_cpus and memory >= need_memory:
+            if not fits and cpus >= need_cpus and memory >= need_memory and gpus >= need_gpus:
                 room = Resources(cpus, memory, gpus, tuple(named.items()))
                 if resources.fits_in(room):
                     fits, start_s = True, max(now_s, end_s)
@@ -199,9 +198,9 @@ class Calendar(Generic[Key]):
 
     def in_order(self) -> Iterator[tuple[Key, Resources, float]]:
         """Yield the claims with their resources and ends, in the order of the ends."""
-        for end_s, _, key in self._ends:
+        for end_s, _, key, resources in self._ends:
             if key in self._claims:
-                yield key, self._claims[key][0], end_s
+                yield key, resources, end_s
 
     def check(self) -> None:
         """Raise where granted claims exceed the capacity (invariant (a))."""
