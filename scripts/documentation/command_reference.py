@@ -10,7 +10,7 @@ from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from iriai.cli.framework.command import PANEL
-from iriai.cli.framework.registry import root_command
+from iriai.cli.framework.typer_group import root_command
 
 _HEAD = """\
 # Commands

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from iriai.cli.framework.registry import run_arguments
+from iriai.cli.framework.program import run_arguments
 
 
 class Said(NamedTuple):

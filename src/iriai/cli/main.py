@@ -29,7 +29,7 @@ def _run() -> int:
     # meanwhile, and taking everything apart at the end, were a third of its CPU time
     # (docs/adr/0030-command-line.md).
     gc.disable()
-    from iriai.cli.framework.registry import run_arguments
+    from iriai.cli.framework.program import run_arguments
 
     gc.freeze()
     gc.enable()

@@ -13,7 +13,7 @@ NEVER = ("asyncio", "rich", "sqlite3", "uvloop", "iriai.daemon")
 
 LOADED = """
 import sys
-from iriai.cli.framework.registry import run_arguments
+from iriai.cli.framework.program import run_arguments
 code = run_arguments(["--state", "/no/such", "run", "--", "true"])
 print(code, *sys.modules)
 """

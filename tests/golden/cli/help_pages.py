@@ -12,7 +12,8 @@ from contextlib import redirect_stdout
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from iriai.cli.framework.registry import root_command, run_arguments
+from iriai.cli.framework.program import run_arguments
+from iriai.cli.framework.typer_group import root_command
 from tests.golden.cli.golden_file import FOLDER
 
 PAGES = FOLDER / "help"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, percent_text, print_table, span_text
 from iriai.wire.reports import ShareRow, Shares, ShareTable
@@ -50,7 +50,7 @@ def _fading_text(table: ShareTable) -> str:
     return f"usage counts half after {span_text(table.half_life_s)}"
 
 
-app = command_app(
+app = Command(
     shares,
     ("iriai shares", "whose turn it is, and why"),
     ("watch iriai shares", "how it changes"),

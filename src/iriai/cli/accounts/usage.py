@@ -7,9 +7,8 @@ import sys
 import time
 from enum import StrEnum
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, date_text, print_table, size_text, span_text
 from iriai.model.problem import UsageProblem
@@ -39,14 +38,14 @@ class By(StrEnum):
 
 def usage(
     options: GlobalOptions,
-    since: str | None = typer.Option(
+    since: str | None = option(
         None,
         metavar="WHEN",
         help="Start of the period: how long ago (7d, 12h), or a date (2026-01-31). "
         "\\[default: everything]",
     ),
-    mine: bool = typer.Option(False, "--mine", help="Only your own usage."),
-    by: By = typer.Option(By.ACCOUNT, help="Group the sums by account or by job."),
+    mine: bool = option(False, "--mine", help="Only your own usage."),
+    by: By = option(By.ACCOUNT, help="Group the sums by account or by job."),
 ) -> None:
     """Show resources used: CPU time, time, charge, peak memory, mean waiting time.
 
@@ -87,7 +86,7 @@ def parse_since(text: str, now_wall_s: float) -> float:
         ) from None
 
 
-app = command_app(
+app = Command(
     usage,
     ("iriai usage", "everyone, since the beginning"),
     ("iriai usage --since 7d --mine", "your own, of the last week"),

@@ -6,10 +6,9 @@ import os
 import time
 from pathlib import Path
 
-import typer
-
 from iriai.cli.cluster.trusting import trust_of, users_text
-from iriai.cli.framework.command import GlobalOptions, group_app
+from iriai.cli.framework.command import CommandGroup, GlobalOptions
+from iriai.cli.framework.declaration import argument, option
 from iriai.cli.framework.table import date_text, print_pairs
 from iriai.client.client import Client
 from iriai.model.admission_rules import OTHERS
@@ -23,8 +22,8 @@ FINGERPRINT_SHOWN = 16
 
 def create(
     options: GlobalOptions,
-    name: str = typer.Argument(..., metavar="NAME", help="The cluster's name."),
-    passphrase: bool = typer.Option(
+    name: str = argument(..., metavar="NAME", help="The cluster's name."),
+    passphrase: bool = option(
         False, "--passphrase", help="Ask for a passphrase that protects the operator's key."
     ),
 ) -> None:
@@ -125,7 +124,7 @@ def _document_words(report: ClusterReport) -> str:
     return f"document {report.document_number}, of {report.document_operator}, {made}"
 
 
-app = group_app(
+app = CommandGroup(
     "Create a cluster of machines, or show it.",
     {
         create: (

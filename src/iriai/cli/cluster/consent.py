@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_home
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument, option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, date_text, print_table
 from iriai.model.problem import UsageProblem
@@ -22,18 +20,18 @@ _COLUMNS: tuple[Column[ConsentRow], ...] = (
 
 def consent(
     options: GlobalOptions,
-    home: str = typer.Argument(
+    home: str = argument(
         "",
         metavar="[HOME]",
         help="The machine where you submit jobs.",
-        autocompletion=complete_home,
+        autocompletion="complete_home",
     ),
-    lifetime: str = typer.Option(
+    lifetime: str = option(
         LIFETIME, "--for", metavar="TIME", help="How long the consent is valid."
     ),
-    listing: bool = typer.Option(False, "--list", help="List your consents."),
-    withdraw: str = typer.Option(
-        "", metavar="HOME", help="Withdraw the consent.", autocompletion=complete_home
+    listing: bool = option(False, "--list", help="List your consents."),
+    withdraw: str = option(
+        "", metavar="HOME", help="Withdraw the consent.", autocompletion="complete_home"
     ),
 ) -> None:
     """Let tasks that you submit on another machine run on this one as you.
@@ -66,7 +64,7 @@ def consent(
         )
 
 
-app = command_app(
+app = Command(
     consent,
     ("iriai consent momo", "what you submit on momo runs here, for ninety days"),
     ("iriai consent momo --for 7d", "for a week"),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_node
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument, option
 from iriai.model.problem import NotFound, Refused, UsageProblem
 from iriai.model.units import printable
 from iriai.wire.joining import ShowCluster
@@ -18,11 +16,9 @@ REASON_LENGTH_MAX = 200
 
 def eject(
     options: GlobalOptions,
-    node: str = typer.Argument(
-        ..., metavar="NODE", help="The machine.", autocompletion=complete_node
-    ),
-    reason: str = typer.Option("", metavar="TEXT", help="Why; shown to everyone who asks."),
-    anyway: bool = typer.Option(
+    node: str = argument(..., metavar="NODE", help="The machine.", autocompletion="complete_node"),
+    reason: str = option("", metavar="TEXT", help="Why; shown to everyone who asks."),
+    anyway: bool = option(
         False, "--anyway", help="Eject a machine that is not known here, or this machine itself."
     ),
 ) -> None:
@@ -72,7 +68,7 @@ def _check(node: str, own: str, machines: tuple[str, ...]) -> None:
         )
 
 
-app = command_app(
+app = Command(
     eject,
     ("iriai eject momo --reason 'stolen from the office'", "no member talks to it any more"),
 )

@@ -7,9 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument, option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.model.admission_rules import OTHERS
 from iriai.model.paths import StatePaths
@@ -26,15 +25,13 @@ POLL_S = 0.2
 
 def join(
     options: GlobalOptions,
-    token: str = typer.Option(
-        ..., metavar="TOKEN", help="The token, as 'iriai token' printed it there."
-    ),
-    address: str = typer.Argument(
+    token: str = option(..., metavar="TOKEN", help="The token, as 'iriai token' printed it there."),
+    address: str = argument(
         "",
         metavar="[HOST:PORT]",
         help="A member that lets machines in. \\[default: the one named in the token]",
     ),
-    name: str | None = typer.Option(
+    name: str | None = option(
         None, metavar="NAME", help="Name of the machine. \\[default: the host's]"
     ),
 ) -> None:
@@ -131,7 +128,7 @@ def _load_identity(paths: StatePaths) -> bool:
     return False
 
 
-app = command_app(
+app = Command(
     join,
     ("iriai join ume.lab:6174 --token iriai-join-...", "as 'iriai token' on ume prints it"),
     ("iriai join --token iriai-join-... --name momo", "with another name than the host's"),

@@ -6,9 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import option
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed, Refused
 from iriai.wire.joining import Leave, ShowCluster
@@ -16,7 +15,7 @@ from iriai.wire.joining import Leave, ShowCluster
 
 def leave(
     options: GlobalOptions,
-    anyway: bool = typer.Option(
+    anyway: bool = option(
         False, "--anyway", help="Leave although this machine signs others for the cluster."
     ),
 ) -> None:
@@ -58,7 +57,7 @@ def _check(cluster: str, paths: StatePaths, *, is_issuer: bool) -> None:
         )
 
 
-app = command_app(
+app = Command(
     leave,
     ("iriai drain --reason 'leaves the cluster'", "first let running tasks end"),
     ("iriai leave", "then leave"),

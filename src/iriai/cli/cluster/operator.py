@@ -6,9 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, group_app
+from iriai.cli.framework.command import CommandGroup, GlobalOptions
+from iriai.cli.framework.declaration import argument, option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
 
 def request(
     options: GlobalOptions,
-    name: str = typer.Option(
+    name: str = option(
         "", metavar="NAME", help="Your name in signed documents. \\[default: your user]"
     ),
-    passphrase: bool = typer.Option(
+    passphrase: bool = option(
         False, "--passphrase", help="Ask for a passphrase that protects your key."
     ),
 ) -> None:
@@ -63,7 +62,7 @@ def request(
 
 def add(
     options: GlobalOptions,
-    word: str = typer.Argument(
+    word: str = argument(
         ..., metavar="WORD", help="The word that 'iriai operator request' printed."
     ),
 ) -> None:
@@ -83,7 +82,7 @@ def add(
 
 def remove(
     options: GlobalOptions,
-    name: str = typer.Argument(..., metavar="NAME", help="Name of the operator."),
+    name: str = argument(..., metavar="NAME", help="Name of the operator."),
 ) -> None:
     """Take an operator's right to sign; for other operators, on a named member.
 
@@ -156,7 +155,7 @@ def _sign_anew(client: Client, opened: OpenAuthority, name: str) -> int:
     return count
 
 
-app = group_app(
+app = CommandGroup(
     "Show, add and remove those who may sign for the cluster.",
     {
         request: (

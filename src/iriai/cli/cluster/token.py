@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import typer
-
 from iriai.cli.cluster.trusting import trust_of, users_text
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import OptionGroup, option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, date_text, print_table
 from iriai.client.client import Client
@@ -36,17 +33,16 @@ _COLUMNS: tuple[Column[TokenRow], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Newcomer:
+class Newcomer(OptionGroup, frozen=True):
     """Options about a machine that is to join."""
 
-    machine: str = typer.Option("", metavar="NAME", help="Only this machine may join with it.")
-    issuer: bool = typer.Option(
+    machine: str = option("", metavar="NAME", help="Only this machine may join with it.")
+    issuer: bool = option(
         False,
         "--issuer",
         help="With --machine: the machine will also sign machines for the cluster.",
     )
-    trust: str = typer.Option(
+    trust: str = option(
         "",
         metavar="USERS",
         help="With --machine: users whose tasks submitted there run elsewhere: all, or "
@@ -66,24 +62,24 @@ class Newcomer:
 def token(
     options: GlobalOptions,
     newcomer: Newcomer,
-    expires: str = typer.Option(
+    expires: str = option(
         "",
         metavar="TIME",
         help=f"How long it is valid. \\[default: {JOIN_LIFETIME}; for a user {USER_LIFETIME}]",
     ),
-    user: str | None = typer.Option(
+    user: str | None = option(
         None,
         metavar="USER",
         help="A token for requests of this user from elsewhere ('-': you), instead of one "
         "for a machine.",
     ),
-    address: str = typer.Option(
+    address: str = option(
         "",
         metavar="HOST:PORT",
         help="Address where this machine is reached from outside.",
     ),
-    listing: bool = typer.Option(False, "--list", help="List the tokens that were made."),
-    revoke: str = typer.Option("", metavar="ID", help="Revoke a token."),
+    listing: bool = option(False, "--list", help="List the tokens that were made."),
+    revoke: str = option("", metavar="ID", help="Revoke a token."),
 ) -> None:
     """Print a token that lets one machine join, or a user work from another machine.
 
@@ -163,7 +159,7 @@ def _list_or_revoke(options: GlobalOptions, revoke: str) -> None:
         print("There are no tokens: this machine made none, or they expired long ago.")
 
 
-app = command_app(
+app = Command(
     token,
     ("iriai token", "for one machine, within an hour"),
     ("iriai token --expires 1d --machine momo", "for momo alone, within a day"),

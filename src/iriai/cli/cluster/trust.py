@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import typer
-
 from iriai.cli.cluster.trusting import users_text
-from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_home
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument, option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, date_text, print_table
 from iriai.model.admission_rules import ALL, OTHERS
@@ -29,13 +27,13 @@ _COLUMNS: tuple[Column[TrustedRow], ...] = (
 
 def trust(
     options: GlobalOptions,
-    home: str = typer.Argument(
+    home: str = argument(
         "",
         metavar="[HOME]",
         help="The machine where jobs are submitted; '*': all that are not named.",
-        autocompletion=complete_home,
+        autocompletion="complete_home",
     ),
-    users: str = typer.Option("", metavar="USERS", help="Users: all, none, or names (ann,bob)."),
+    users: str = option("", metavar="USERS", help="Users: all, none, or names (ann,bob)."),
 ) -> None:
     """Set for which users a home is trusted: their tasks submitted there run elsewhere.
 
@@ -70,7 +68,7 @@ def _print(report: ClusterReport) -> None:
     print_table(_COLUMNS, [*named, *(others or [TrustedRow(OTHERS, (ALL,), "", 0)])])
 
 
-app = command_app(
+app = Command(
     trust,
     ("iriai trust", "which homes are trusted, for which users"),
     ("iriai trust momo --users ann,bob", "what they submit on momo runs elsewhere"),

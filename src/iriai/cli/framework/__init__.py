@@ -1,1 +1,1 @@
-"""Options, errors, tables and completion of all commands, on top of Typer."""
+"""Options, errors, tables and completion of all commands; Typer for what is rare."""

@@ -1,45 +1,39 @@
-"""Turns functions into commands: options in groups, problems reported, examples in help."""
+"""Turns functions into commands: options in groups, problems reported."""
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, fields, is_dataclass
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_type_hints
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import typer
-from typer.core import TyperCommand
-from typer.models import ParameterInfo
-
+from iriai.cli.framework.declaration import (
+    Declared,
+    OptionGroup,
+    Parameter,
+    declared_by,
+    options_under,
+)
 from iriai.cli.framework.standard_streams import complain, print_document, reader_gone
-from iriai.model.paths import state_directory
 from iriai.model.problem import Problem
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import TypeVar
+
+    import typer
 
     from iriai.client.client import Client
     from iriai.wire.exchange import ClientAnswer, ClientRequest
 
     _A = TypeVar("_A", bound=ClientAnswer)
 
-
-def options_under(panel: str) -> Callable[..., Any]:
-    """Return `typer.Option` for options that help pages list under the heading `panel`."""
-    return partial(typer.Option, rich_help_panel=panel)
-
-
 PANEL = "Everywhere"
 """Heading of the global options."""
 _everywhere = options_under(PANEL)
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalOptions:
+class GlobalOptions(OptionGroup, frozen=True):
     """Global options, before or after the command; those after it win."""
 
     state: Path | None = _everywhere(
@@ -59,6 +53,8 @@ class GlobalOptions:
     @property
     def directory(self) -> str:
         """The state directory of this machine's own daemon."""
+        from iriai.model.paths import state_directory
+
         state = None if self.state is None else str(self.state)
         return state_directory(state, os.environ, os.geteuid())
 
@@ -92,162 +88,130 @@ class GlobalOptions:
 MACHINE = "The machine"
 """Heading of the commands about machines, in help."""
 
-EXAMPLE_COLUMNS = 74
-"""Columns of an example and its explanation: 80 with margins."""
-
-Command = Callable[..., int | None]
+Function = Callable[..., int | None]
 """The function behind a command; returns the exit code, None is 0."""
 Example = tuple[str, str]
 """A command line, and its explanation."""
-
-
-DASHES = "iriai.dashes"
-"""Key in the context's `meta`: whether `--` precedes the words of a command."""
-GIVEN = "iriai.given"
-"""Key in the context's `meta`: all words after the name of the command."""
 WORDS = "words"
 """Name of the parameter that takes the words of a command."""
 
 
-class WordsCommand(TyperCommand):
-    """A command that takes the words of another command."""
+class Invocation(NamedTuple):
+    """How a command was called, for a function that has such a parameter."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Record whether `--` preceded the words, which parsing forgets."""
-        given = ctx.meta[GIVEN] = list(args)
-        rest = super().parse_args(ctx, args)
-        words = ctx.params[WORDS] or ()
-        place = len(given) - len(words) - 1
-        ctx.meta[DASHES] = bool(words) and place >= 0 and given[place] == "--"
-        return rest
+    given: list[str]
+    """All words after the name of the command."""
+    has_dashes: bool
+    """Whether `--` precedes the words of its parameter `words`."""
+    meta: dict[str, Any]
+    """What an earlier call for the same command line has left."""
+    context: Callable[[], typer.Context]
+    """Returns what Typer knows of the call."""
 
 
-def command_app(function: Command, *examples: Example, takes_command: bool = False) -> typer.Typer:
-    """Return an application of this one command, named like the function.
+def has_dashes(given: Sequence[str], words: Sequence[str] | None) -> bool:
+    """Return whether `--` stands before the last of `given`, which are `words`."""
+    place = len(given) - len(words or ()) - 1
+    return bool(words) and place >= 0 and given[place] == "--"
 
-    With `takes_command`, everything after the first word that is not an option belongs to that
-    word.
+
+class Command:
+    """One command, named like its function.
+
+    A parameter of the function whose type is an `OptionGroup` stands for each of its options, one
+    of type `Invocation` for the call itself. A problem that is raised is reported, and becomes an
+    exit code. With `takes_command`, everything after the first word that is not an option belongs
+    to that word.
     """
-    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    register = app.command(
-        function.__name__,
-        cls=WordsCommand if takes_command else None,
-        epilog=examples_text(examples),
-        context_settings={"allow_interspersed_args": not takes_command},
-    )
-    register(flattened(function))
-    return app
 
+    def __init__(self, function: Function, *examples: Example, takes_command: bool = False) -> None:
+        self.function = function
+        self.examples = examples
+        self.takes_command = takes_command
 
-def group_app(text: str, commands: Mapping[Command, Sequence[Example]]) -> typer.Typer:
-    """Return an application of several commands, each with its examples; `text` is its help."""
-    app = typer.Typer(help=text, add_completion=False, rich_markup_mode="rich")
-    for function, examples in commands.items():
-        app.command(function.__name__, epilog=examples_text(examples), rich_help_panel=MACHINE)(
-            flattened(function)
-        )
-    return app
+    @cached_property
+    def groups(self) -> dict[str, type[OptionGroup]]:
+        """The groups of options, by their parameters."""
+        function = cast("Any", self.function)
+        types = {
+            name: function.__globals__.get(kind) for name, kind in function.__annotations__.items()
+        }
+        return {
+            name: kind
+            for name, kind in types.items()
+            if isinstance(kind, type) and issubclass(kind, OptionGroup)
+        }
 
+    @cached_property
+    def kinds(self) -> list[Declared]:
+        """An option `--KIND AMOUNT` for each kind of resource that has a name."""
+        like = next((each.parameter for each in self._declared if each.name == "resource"), None)
+        if like is None:
+            return []
+        from iriai.model.resources import NAMED_KINDS
 
-def examples_text(examples: Sequence[Example]) -> str:
-    """Return the examples as the end of a help page, in lines that fit into 80 columns."""
-    widths = [len(line) for line, why in examples if len(line) + len(why) < EXAMPLE_COLUMNS]
-    width = max(widths, default=0)
-    lines = ["[bold]Examples[/]"]
-    for line, why in examples:
-        shown = f"  [cyan]{line.replace('[', chr(92) + '[')}[/]"
-        fits = max(len(line), width) + len(why) < EXAMPLE_COLUMNS
-        lines.append(
-            f"{shown}{' ' * (width - len(line))}  {why}" if fits else f"{shown}\n      {why}"
-        )
-    return "\n".join(lines)
+        found = []
+        for kind in NAMED_KINDS.values():
+            metavar = "SIZE" if kind.unit == "bytes" else "N"
+            settings = like.settings | {"metavar": metavar, "help": kind.help}
+            found.append(
+                Declared(kind.name, "str | None", Parameter(None, (), settings, is_argument=False))
+            )
+        return found
 
+    @property
+    def declared(self) -> list[Declared]:
+        """All options and arguments, in the order of the help page: global ones last."""
+        return self._declared + self.kinds
 
-def flattened(function: Command) -> Callable[..., int | None]:
-    """Return `function` as Typer wants it: with the options of its groups one by one.
+    @cached_property
+    def _declared(self) -> list[Declared]:
+        function = cast("Any", self.function)
+        count = function.__code__.co_argcount
+        names, kinds = function.__code__.co_varnames[:count], function.__annotations__
+        own = {each.name: [each] for each in declared_by(names, function.__defaults__ or (), kinds)}
+        for name, group in self.groups.items():
+            own[name] = declared_by(
+                group.__struct_fields__, group.__struct_defaults__, group.__annotations__
+            )
+        last = [name for name in names if self.groups.get(name) is GlobalOptions]
+        order = [name for name in names if name in own and name not in last] + last
+        return [each for name in order for each in own[name]]
 
-    A parameter whose type is a dataclass is a group: each of its fields becomes an option. A
-    parameter `ctx` is Typer's context. A problem that is raised is reported, and becomes an exit
-    code.
-    """
-    hints = get_type_hints(function)
-    hints.pop("return", None)
-    wants_context = hints.pop("ctx", None) is not None
-    groups: dict[str, type] = {
-        name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)
-    }
-    parameters = [_keyword("ctx", typer.Context, inspect.Parameter.empty)]
-    for each in _with_globals_last(function, hints):
-        if each.name in groups:
-            parameters += _parameters_of(groups[each.name])
-        else:
-            parameters.append(_keyword(each.name, hints[each.name], each.default))
-    kinds = _kind_parameters(parameters)
-    parameters += kinds
+    def call(self, values: dict[str, Any], outer: object, invocation: Invocation) -> int | None:
+        """Call the function with `values` of all that is declared; return the exit code.
 
-    def run(ctx: typer.Context, **flat: object) -> int | None:
+        `outer` are the global options before the command.
+        """
         as_json = False
-        asked = [(each.name, flat.pop(each.name)) for each in kinds]
-        if given := [f"{name}={amount}" for name, amount in asked if amount is not None]:
-            flat["resource"] = [*cast("list[str]", flat["resource"] or []), *given]
-        for name, group in groups.items():
-            value = group(**{each.name: flat.pop(each.name) for each in fields(group)})
+        given = dict(values)
+        asked = [(each.name, given.pop(each.name)) for each in self.kinds]
+        if amounts := [f"{name}={amount}" for name, amount in asked if amount is not None]:
+            given["resource"] = [*(given["resource"] or ()), *amounts]
+        for name, group in self.groups.items():
+            value = group(**{each: given.pop(each) for each in group.__struct_fields__})
             if isinstance(value, GlobalOptions):
-                value = value.within(ctx.obj)
+                value = value.within(outer)
                 as_json = value.as_json
-            flat[name] = value
-        if wants_context:
-            flat["ctx"] = ctx
+            given[name] = value
+        for name, kind in self.function.__annotations__.items():
+            if kind == Invocation.__name__:
+                given[name] = invocation
         try:
-            return function(**flat)
+            return self.function(**given)
         except Problem as problem:
             complain(problem, as_json=as_json)
             return problem.exit_code
         except BrokenPipeError:
             return reader_gone()
 
-    run.__doc__ = _joined_paragraphs(inspect.getdoc(function) or "")
-    run.__name__ = function.__name__
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    return run
 
+class CommandGroup:
+    """Several commands under one name; `text` is their help."""
 
-def _joined_paragraphs(text: str) -> str:
-    """Return `text` with each paragraph in one line, for terminals of any width."""
-    return "\n\n".join(each.replace("\n", " ") for each in text.split("\n\n"))
-
-
-def _with_globals_last(function: Command, hints: dict[str, object]) -> list[inspect.Parameter]:
-    """Return the parameters that become options: those of the command first."""
-    found = [each for each in inspect.signature(function).parameters.values() if each.name in hints]
-    return sorted(found, key=lambda each: hints[each.name] is GlobalOptions)
-
-
-def _parameters_of(group: type) -> list[inspect.Parameter]:
-    kinds = get_type_hints(group)
-    return [_keyword(each.name, kinds[each.name], each.default) for each in fields(group)]
-
-
-def _kind_parameters(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """Return an option `--KIND AMOUNT` for each kind of resource that has a name."""
-    like = next((each.default for each in parameters if each.name == "resource"), None)
-    if like is None:
-        return []
-    from iriai.model.resources import NAMED_KINDS
-
-    found = []
-    for kind in NAMED_KINDS.values():
-        option = copy(like)
-        option.metavar, option.help = "SIZE" if kind.unit == "bytes" else "N", kind.help
-        found.append(_keyword(kind.name, str | None, option))
-    return found
-
-
-def _keyword(name: str, annotation: object, default: object) -> inspect.Parameter:
-    """Return a parameter; its help shows a default only if there is one to show."""
-    if isinstance(default, ParameterInfo) and default.default in (..., None, ""):
-        default.show_default = False
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
-    )
+    def __init__(self, text: str, commands: Mapping[Function, Sequence[Example]]) -> None:
+        self.text = text
+        self.commands = {
+            function.__name__: Command(function, *examples)
+            for function, examples in commands.items()
+        }

@@ -55,12 +55,6 @@ def complete_any_job(ctx: typer.Context) -> list[tuple[str, str]]:
     return _jobs(ctx, finished_max=FINISHED_MAX)
 
 
-ANY_JOB = typer.Argument(
-    ..., metavar="ID", help="A job or a task.", autocompletion=complete_any_job
-)
-"""The argument of commands about one job or task, finished or not."""
-
-
 def complete_dependency(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return conditions, then ids of jobs that have not finished; after a comma the next id."""
     word, colon, ids = incomplete.partition(":")

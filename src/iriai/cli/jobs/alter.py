@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeVar
 
-import typer
 from msgspec import UNSET, UnsetType
 
-from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_dependency
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import OptionGroup, option
 from iriai.cli.framework.standard_streams import remark
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS
 from iriai.cli.jobs.options.job import (
@@ -33,11 +31,10 @@ NONE = "none"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class NewValues:
+class NewValues(OptionGroup, frozen=True):
     """Options with new values; options not given leave theirs unchanged."""
 
-    name: str | None = typer.Option(None, metavar="NAME", help="Name of the job, for listings.")
+    name: str | None = option(None, metavar="NAME", help="Name of the job, for listings.")
     cpus: int | None = need(None, metavar="N", help=CPUS.help)
     memory: str | None = need(None, metavar="SIZE", help=MEMORY.help)
     gpus: int | None = need(None, metavar="N", help=GPUS.help)
@@ -67,7 +64,7 @@ class NewValues:
         None,
         metavar="COND:ID[,ID]...|none",
         help="Jobs to wait for, instead of the current ones. Repeatable.",
-        autocompletion=complete_dependency,
+        autocompletion="complete_dependency",
     )
 
     def request(self, names: list[str]) -> Alter:
@@ -140,7 +137,7 @@ def _throttle(text: str | None) -> int | None:
     return int(text)
 
 
-app = command_app(
+app = Command(
     alter,
     ("iriai alter ume-42 --time 2h --memory 8G", "it needs more"),
     ("iriai alter 'name:sweep*' -p 2", "sooner, at twice the cost"),

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import typer
-
-from iriai.cli.framework.completion import complete_job
+from iriai.cli.framework.declaration import argument
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import count_text
 from iriai.model.problem import ExitCode
 from iriai.model.units import printable
 from iriai.wire.changes import Changed
 
-WHOLE_JOBS = typer.Argument(
-    ..., metavar="ID...", help="Jobs (ume-42), names (name:sweep*).", autocompletion=complete_job
+WHOLE_JOBS = argument(
+    ..., metavar="ID...", help="Jobs (ume-42), names (name:sweep*).", autocompletion="complete_job"
 )
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_job
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument, option
 from iriai.cli.framework.table import count_text
 from iriai.cli.jobs.bulk_change import print_changed
 from iriai.client.client import Client
@@ -18,15 +16,15 @@ from iriai.wire.requests import Jobs
 
 def cancel(
     options: GlobalOptions,
-    names: list[str] | None = typer.Argument(
+    names: list[str] | None = argument(
         None,
         metavar="ID...",
         help="Jobs (ume-42), tasks (ume-42.7), ranges (ume-42.1-10), names (name:sweep*).",
-        autocompletion=complete_job,
+        autocompletion="complete_job",
     ),
-    mine: bool = typer.Option(False, "--mine", help="All of your jobs."),
-    everyone: bool = typer.Option(False, "--all", help="The jobs of all users; for operators."),
-    yes: bool = typer.Option(False, "--yes", help="With --all: do not ask for confirmation."),
+    mine: bool = option(False, "--mine", help="All of your jobs."),
+    everyone: bool = option(False, "--all", help="The jobs of all users; for operators."),
+    yes: bool = option(False, "--yes", help="With --all: do not ask for confirmation."),
 ) -> int:
     """Cancel jobs and tasks.
 
@@ -50,6 +48,8 @@ def _cancel_all(client: Client, *, everyone: bool, ask: bool, as_json: bool) -> 
     if rows and everyone and ask and sys.stdin.isatty():
         users = len({row.user for row in rows})
         question = f"Cancel {count_text(len(rows), 'job')} of {count_text(users, 'user')}?"
+        import typer
+
         typer.confirm(question, abort=True, err=True)
     changed = Changed({})
     if rows:
@@ -63,7 +63,7 @@ def _cancel_all(client: Client, *, everyone: bool, ask: bool, as_json: bool) -> 
         print("There is nothing to cancel.")
 
 
-app = command_app(
+app = Command(
     cancel,
     ("iriai cancel ume-42 ume-43", "jobs"),
     ("iriai cancel ume-42.7 ume-42.10-19", "tasks of an array"),

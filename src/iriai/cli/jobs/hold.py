@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS, print_changed
 
 
@@ -12,7 +12,7 @@ def hold(options: GlobalOptions, names: list[str] = WHOLE_JOBS) -> int:
         return print_changed(client.hold(names), "held", as_json=options.as_json)
 
 
-app = command_app(
+app = Command(
     hold,
     ("iriai hold ume-42", "a job"),
     ("iriai hold 'name:sweep*'", "by its name"),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, clock_text, print_table, span_text
 from iriai.model.problem import UsageProblem
@@ -49,12 +48,12 @@ _COLUMNS: tuple[Column[JobRow], ...] = (
 
 def jobs(
     options: GlobalOptions,
-    everyone: bool = typer.Option(False, "-a", "--all", help="Jobs of all users; for operators."),
-    user: str | None = typer.Option(None, metavar="USER", help="Jobs of one user; for operators."),
-    name: str | None = typer.Option(
+    everyone: bool = option(False, "-a", "--all", help="Jobs of all users; for operators."),
+    user: str | None = option(None, metavar="USER", help="Jobs of one user; for operators."),
+    name: str | None = option(
         None, metavar="PATTERN", help="Jobs of this name; 'sweep*' for all that begin so."
     ),
-    in_state: str | None = typer.Option(
+    in_state: str | None = option(
         None,
         "-s",
         "--in-state",
@@ -62,10 +61,10 @@ def jobs(
         help="Jobs with a task in this state: held, queued, claimed, running or suspended.",
         autocompletion=lambda: STATES,
     ),
-    finished: bool = typer.Option(
+    finished: bool = option(
         False, "-f", "--finished", help="Jobs that have finished, the latest first."
     ),
-    limit: int | None = typer.Option(
+    limit: int | None = option(
         None,
         "-n",
         "--limit",
@@ -110,7 +109,7 @@ def _nothing(request: Jobs) -> str:
     return f"No job{whose} waits or runs. 'iriai jobs --finished' lists those that have finished."
 
 
-app = command_app(
+app = Command(
     jobs,
     ("iriai jobs", "yours that wait or run"),
     ("iriai jobs --all --in-state running", "what everyone runs now (for operators)"),

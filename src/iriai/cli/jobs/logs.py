@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import ANY_JOB
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import option
 from iriai.cli.framework.standard_streams import STDERR, STDOUT, print_document, remark, sink_to
+from iriai.cli.jobs.options.names import ANY_JOB
 from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.cli.jobs.watching.follow import follow as follow_output
 from iriai.client.client import Client
@@ -20,7 +19,7 @@ from iriai.wire.requests import LogFile
 def logs(
     options: GlobalOptions,
     job: str = ANY_JOB,
-    follow: bool = typer.Option(False, "-f", "--follow", help="Go on until the job has finished."),
+    follow: bool = option(False, "-f", "--follow", help="Go on until the job has finished."),
 ) -> int:
     """Print the output of a job's tasks, as far as it is written.
 
@@ -91,7 +90,7 @@ class _Sections:
         return headed
 
 
-app = command_app(
+app = Command(
     logs,
     ("iriai logs ume-42", "all tasks"),
     ("iriai logs -f ume-42.7", "one task, as it is written"),

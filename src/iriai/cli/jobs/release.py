@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS, print_changed
 
 
@@ -12,7 +12,7 @@ def release(options: GlobalOptions, names: list[str] = WHOLE_JOBS) -> int:
         return print_changed(client.release(names), "released", as_json=options.as_json)
 
 
-app = command_app(
+app = Command(
     release,
     ("iriai release ume-42", "a job"),
     ("iriai release 'name:sweep*'", "by its name"),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument, option
 from iriai.cli.framework.standard_streams import (
     STDERR,
     STDOUT,
@@ -34,12 +33,10 @@ from iriai.wire.requests import JobDraft, LogFile, Outcome
 def run(
     options: GlobalOptions,
     job: JobOptions,
-    words: list[str] | None = typer.Argument(
+    words: list[str] | None = argument(
         None, metavar="-- CMD...", help="The command; with --pty your shell by default."
     ),
-    pty: bool = typer.Option(
-        False, "--pty", help="Give the command a terminal, for shells and editors."
-    ),
+    pty: bool = option(False, "--pty", help="Give the command a terminal, for shells and editors."),
     no_stdin: bool = surrounding(
         False,
         "--no-stdin",
@@ -126,7 +123,7 @@ def _print_ending(outcome: Outcome, *, as_json: bool) -> int:
     return exit_code(outcome)
 
 
-app = command_app(
+app = Command(
     run,
     ("iriai run -- hostname", "one command"),
     ("iriai run --cpus 4 --time 30m -- make -j4", "with what it needs"),

@@ -6,8 +6,7 @@ import time
 
 from msgspec.structs import replace
 
-from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import ANY_JOB
+from iriai.cli.framework.command import Command, GlobalOptions
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import (
     Column,
@@ -20,6 +19,7 @@ from iriai.cli.framework.table import (
     size_text,
     span_text,
 )
+from iriai.cli.jobs.options.names import ANY_JOB
 from iriai.cli.jobs.options.script import array_text
 from iriai.cli.jobs.watching.exit_status import signal_name
 from iriai.model.state import EndCause
@@ -157,7 +157,7 @@ def _state(detail: JobDetail) -> str:
     return f"{state}, {sort} {clock_text(row.start_wall_s)}"
 
 
-app = command_app(
+app = Command(
     show,
     ("iriai show ume-42", "a job and its attempts"),
     ("iriai show ume-42.7", "one task of an array"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import ANY_JOB
+from iriai.cli.framework.command import Command, GlobalOptions
 from iriai.cli.framework.table import Column, clock_text, print_table, span_text
+from iriai.cli.jobs.options.names import ANY_JOB
 from iriai.wire.changes import AskStory, StoryRow
 
 _COLUMNS: tuple[Column[tuple[StoryRow, float]], ...] = (
@@ -35,7 +35,7 @@ def story(
     options.print_result(answer, lambda: print_table(_COLUMNS, shown))
 
 
-app = command_app(
+app = Command(
     story,
     ("iriai story ume-42", "a job, finished or not"),
     ("iriai story ume-42.7", "one task of an array"),

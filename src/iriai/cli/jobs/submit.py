@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import typer
 
-from iriai.cli.framework.command import DASHES, GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions, Invocation
+from iriai.cli.framework.declaration import OptionGroup, argument, option
 from iriai.cli.framework.standard_streams import remark, remarks
 from iriai.cli.jobs.options.job import JobOptions, surrounding
 from iriai.cli.jobs.options.script import (
@@ -27,11 +26,10 @@ from iriai.model.problem import Refused, UsageProblem
 from iriai.wire.requests import JobDraft
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitOptions:
+class SubmitOptions(OptionGroup, frozen=True):
     """Options of a job that is not waited for."""
 
-    array: str | None = typer.Option(
+    array: str | None = option(
         None,
         metavar="RANGES[%N]",
         help="Start a task for each index, as 1-100 or 1-10,20-30:2, at most N at once; "
@@ -49,8 +47,8 @@ class SubmitOptions:
     error: str | None = surrounding(
         None, metavar="PATTERN", help="File for standard error. \\[default: the output file]"
     )
-    hold: bool = typer.Option(False, "--hold", help="Hold the job until 'iriai release'.")
-    no_directives: bool = typer.Option(
+    hold: bool = option(False, "--hold", help="Hold the job until 'iriai release'.")
+    no_directives: bool = option(
         False, "--no-directives", help="Ignore #IRIAI, #SBATCH and #PBS lines in a script."
     )
 
@@ -69,11 +67,11 @@ _T = TypeVar("_T")
 
 
 def submit(
-    ctx: typer.Context,
+    invocation: Invocation,
     options: GlobalOptions,
     job: JobOptions,
     own: SubmitOptions,
-    words: list[str] = typer.Argument(
+    words: list[str] = argument(
         ...,
         metavar="-- CMD... | SCRIPT [ARG]...",
         help="A command after --; or a script, whose text is sent ('-': standard input).",
@@ -85,11 +83,11 @@ def submit(
     processes of this machine fail. A script may set options in its leading comments, as #IRIAI,
     #SBATCH or #PBS; options on the command line win.
     """
-    script = _script(ctx, words, own.stdin)
+    script = _script(invocation, words, own.stdin)
     if script is not None and script.has_directives and not own.no_directives:
         from iriai.cli.jobs.options.script_directives import submit_with_directives
 
-        return submit_with_directives(ctx, script)
+        return submit_with_directives(invocation.context(), script)
     draft = job.draft(words, own.fields()) if script is None else _draft(script, words, job, own)
     with options.connect() as client:
         if job.dry_run:
@@ -128,13 +126,13 @@ def _draft(script: Script, words: list[str], job: JobOptions, own: SubmitOptions
         return job.draft(words[1:], fields)
 
 
-def _script(ctx: typer.Context, words: list[str], stdin: Path | None) -> Script | None:
+def _script(invocation: Invocation, words: list[str], stdin: Path | None) -> Script | None:
     """Return the script that the first word names, if it is one; read once."""
-    known = ctx.meta.get(SCRIPT)
+    known = invocation.meta.get(SCRIPT)
     if isinstance(known, Script):
         return known
     first = words[0]
-    if ctx.meta[DASHES]:
+    if invocation.has_dashes:
         return None
     if first == STDIN:
         _check_one_input(stdin)
@@ -151,7 +149,7 @@ def _check_one_input(stdin: Path | None) -> None:
         )
 
 
-app = command_app(
+app = Command(
     submit,
     ("iriai submit -- make -j4", "a command, in this directory, with this environment"),
     ("iriai submit --cpus 4 --memory 8G --time 2h ./train.sh", "a script; its text is sent"),

@@ -6,10 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_job
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument, option
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.jobs.watching.exit_status import exit_code_of_all, outcome_text
 from iriai.client.connection import OnProgress
@@ -19,15 +17,13 @@ from iriai.wire.requests import Progress
 
 def wait(
     options: GlobalOptions,
-    jobs: list[str] = typer.Argument(
+    jobs: list[str] = argument(
         ...,
         metavar="ID...",
         help="Jobs (ume-42) and tasks (ume-42.7).",
-        autocompletion=complete_job,
+        autocompletion="complete_job",
     ),
-    quiet: bool = typer.Option(
-        False, "-q", "--quiet", help="Print nothing; only set the exit code."
-    ),
+    quiet: bool = option(False, "-q", "--quiet", help="Print nothing; only set the exit code."),
 ) -> int:
     """Wait until jobs and tasks have finished, and print how they ended.
 
@@ -81,7 +77,7 @@ def _remark_offline() -> None:
     remark("the daemon is offline; waiting for it, tasks go on")
 
 
-app = command_app(
+app = Command(
     wait,
     ("iriai wait ume-42", "a job; its exit code is the command's"),
     ("iriai wait ume-42 ume-43.7 && ./collect", "several; continue when all have succeeded"),

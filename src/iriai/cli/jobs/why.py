@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_job
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import alike, printable_lines, reason_lines
 from iriai.model.state import TaskState
@@ -14,9 +12,7 @@ from iriai.wire.requests import AskWhy
 
 def why(
     options: GlobalOptions,
-    job: str = typer.Argument(
-        ..., metavar="ID", help="A job or a task.", autocompletion=complete_job
-    ),
+    job: str = argument(..., metavar="ID", help="A job or a task.", autocompletion="complete_job"),
 ) -> None:
     """Show why a job waits, the main reason first.
 
@@ -38,7 +34,7 @@ def why(
             print(printable_lines(f"also: {reason_lines(reason)}"))
 
 
-app = command_app(
+app = Command(
     why,
     ("iriai why ume-42", "a job"),
     ("iriai why ume-42.7 --json", "a task, for a program"),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_node
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument, option
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, print_table
 from iriai.model.units import printable
@@ -41,13 +39,13 @@ _COLUMNS: tuple[Column[AdRow], ...] = (
 
 def ads(
     options: GlobalOptions,
-    machine: str = typer.Argument(
+    machine: str = argument(
         "",
         metavar="[NAME]",
         help="Name of one machine, to show all of it.",
-        autocompletion=complete_node,
+        autocompletion="complete_node",
     ),
-    whole: bool = typer.Option(
+    whole: bool = option(
         False, "--long", help="Show every attribute of each machine, one per line."
     ),
 ) -> None:
@@ -81,7 +79,7 @@ def _text(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-app = command_app(
+app = Command(
     ads,
     ("iriai ads", "all machines"),
     ("iriai ads ken", "all attributes of ken"),

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument, option
 from iriai.model.units import format_size
 
 
 def backup(
     options: GlobalOptions,
-    file: Path = typer.Argument(..., metavar="FILE", help="File to write."),
-    force: bool = typer.Option(False, "--force", help="Replace FILE if it exists."),
+    file: Path = argument(..., metavar="FILE", help="File to write."),
+    force: bool = option(False, "--force", help="Replace FILE if it exists."),
 ) -> None:
     """Write jobs, history, counters and configuration of a home to one file.
 
@@ -28,7 +27,7 @@ def backup(
     options.print_result(done._asdict(), f"{done.home}: {jobs}; {size} in {done.file}")
 
 
-app = command_app(
+app = Command(
     backup,
     ("iriai backup /backup/ume.iriai", "the home of this machine, or your own"),
     ("iriai backup --force /backup/ume.iriai", "replace yesterday's"),

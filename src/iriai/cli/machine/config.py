@@ -10,9 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, group_app
+from iriai.cli.framework.command import CommandGroup, GlobalOptions
+from iriai.cli.framework.declaration import option
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client
 from iriai.config.cluster_part import parse_cluster_configuration
@@ -38,7 +37,7 @@ FIRST = """\
 
 def edit(
     options: GlobalOptions,
-    file: str = typer.Option(
+    file: str = option(
         "",
         metavar="FILE",
         help="Read the text from a file ('-': standard input) instead of opening an editor.",
@@ -99,6 +98,8 @@ def _edited(text: str, where: str) -> str:
                 if not sys.stdin.isatty():
                     raise
                 print(f"iriai: {problem}", file=sys.stderr)
+                import typer
+
                 if not typer.confirm("Edit again?", default=True):
                     raise
             else:
@@ -144,7 +145,7 @@ def show(options: GlobalOptions) -> None:
     options.print_result(answer, lambda: print_table(_COLUMNS, answer.settings))
 
 
-app = group_app(
+app = CommandGroup(
     "Show or edit the configuration: iriai.toml in the state directory, and the shared part.",
     {
         show: (

@@ -5,9 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, count_text, print_table
 from iriai.model.problem import Refused
@@ -26,7 +25,7 @@ _COLUMNS: tuple[Column[Finding], ...] = (
 
 def doctor(
     options: GlobalOptions,
-    measure: bool = typer.Option(
+    measure: bool = option(
         False, "--measure", help="First measure how fast the machine is (KFlops, Mips)."
     ),
 ) -> None:
@@ -62,7 +61,7 @@ def _measure(directory: str) -> None:
         )
 
 
-app = command_app(
+app = Command(
     doctor,
     ("iriai doctor", "after installation, and when something is odd"),
     ("iriai doctor --measure", "once, while nothing else runs"),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import option
 from iriai.cli.machine.without_daemon import AWAY_CODES
 from iriai.model.problem import Unreachable
 
 
 def down(
     options: GlobalOptions,
-    kill: bool = typer.Option(False, "--kill", help="Also end every task, and the launcher."),
+    kill: bool = option(False, "--kill", help="Also end every task, and the launcher."),
 ) -> None:
     """Stop the daemon and its supervisor; running tasks go on until 'iriai up' adopts them.
 
@@ -54,7 +53,7 @@ def _end_directly(options: GlobalOptions, directories: tuple[str, ...], *, kill:
     return False
 
 
-app = command_app(
+app = Command(
     down,
     ("iriai down && iriai up --detach", "restart it, as after an upgrade"),
     ("iriai down --kill", "end everything"),

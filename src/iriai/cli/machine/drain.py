@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_node
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument, option
 from iriai.cli.machine.without_daemon import ask_or_keep
 from iriai.model.units import printable
 from iriai.wire.machines import Drain
 
-NODE = typer.Argument(
+NODE = argument(
     "",
     metavar="[NODE]",
     help="Name of the machine. \\[default: the one that answers]",
-    autocompletion=complete_node,
+    autocompletion="complete_node",
 )
 
 
 def drain(
     options: GlobalOptions,
-    reason: str = typer.Option(..., metavar="TEXT", help="Why; shown to everyone who asks."),
+    reason: str = option(..., metavar="TEXT", help="Why; shown to everyone who asks."),
     node: str = NODE,
 ) -> None:
     """Keep a machine from starting tasks, until 'iriai resume'. Running tasks go on to their end.
@@ -39,7 +37,7 @@ def drain(
         options.print_result(document, f"{printable(name)} starts nothing more.")
 
 
-app = command_app(
+app = Command(
     drain,
     ("iriai drain b1 --reason 'new disk on Monday'", "a back end"),
     ("iriai drain --reason 'talk in this room'", "the machine that answers"),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, count_text, print_table
 from iriai.wire.machines import AskMatch, ClauseRow, MatchRow, MatchTable
@@ -37,7 +36,7 @@ _CLAUSES: tuple[Column[ClauseRow], ...] = (
 
 def match(
     options: GlobalOptions,
-    expression: str = typer.Argument(
+    expression: str = argument(
         ..., metavar="EXPR", help="Expression, as for --requirements of a job."
     ),
 ) -> int | None:
@@ -75,7 +74,7 @@ def _summary(table: MatchTable) -> str:
     return f"{matching} of {count_text(len(table.rows), 'machine')} would match."
 
 
-app = command_app(
+app = Command(
     match,
     ("iriai match 'Memory >= 16384'", "machines with 16 GiB"),
     ("iriai match 'Gpus > 0 && LoadAvg < 1'", "and why the others do not match"),

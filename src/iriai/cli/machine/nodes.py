@@ -6,10 +6,9 @@ import sys
 from collections.abc import Callable
 
 import msgspec
-import typer
 
-from iriai.cli.framework.command import GlobalOptions, command_app
-from iriai.cli.framework.completion import complete_node
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import option
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, print_table
 from iriai.model.resources import amount_words
@@ -64,11 +63,11 @@ _REST: tuple[Column[NodeRow], ...] = (
 
 def nodes(
     options: GlobalOptions,
-    forget: str = typer.Option(
+    forget: str = option(
         "",
         metavar="NAME",
         help="Remove a back end that will not come back from the list; for operators.",
-        autocompletion=complete_node,
+        autocompletion="complete_node",
     ),
 ) -> None:
     """List the machines that run tasks: all of the cluster, or a front end's back ends.
@@ -119,7 +118,7 @@ def _named_column(name: str) -> Column[NodeRow]:
     return Column(name.capitalize(), cell, right=True)
 
 
-app = command_app(
+app = Command(
     nodes,
     ("iriai nodes", "all machines of the cluster, on any of them"),
     ("iriai nodes --json", "for a program: sizes in bytes"),

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument, option
 
 
 def restore(
     options: GlobalOptions,
-    file: Path = typer.Argument(..., metavar="FILE", help="File that 'iriai backup' wrote."),
-    first_number: int | None = typer.Option(
+    file: Path = argument(..., metavar="FILE", help="File that 'iriai backup' wrote."),
+    first_number: int | None = option(
         None,
         metavar="N",
         help="Number of the next job, larger than all given out since. \\[default: one "
@@ -37,7 +36,7 @@ def restore(
     )
 
 
-app = command_app(
+app = Command(
     restore,
     ("iriai restore /backup/ume.iriai", "at its old place"),
     ("iriai restore /backup/ume.iriai --state /tmp/look", "somewhere else, to look at it"),

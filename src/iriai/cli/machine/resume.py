@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
 from iriai.cli.machine.drain import NODE
 from iriai.cli.machine.without_daemon import ask_or_keep
 from iriai.model.units import printable
@@ -24,7 +24,7 @@ def resume(options: GlobalOptions, node: str = NODE) -> None:
         options.print_result({"node": name}, f"{printable(name)} starts tasks again.")
 
 
-app = command_app(
+app = Command(
     resume,
     ("iriai resume b1", "a back end"),
     ("iriai resume", "the machine that answers"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
 from iriai.cli.framework.standard_streams import error_document, print_document
 from iriai.cli.framework.table import amount_text, count_text, print_pairs, size_text, span_text
 from iriai.cli.machine.without_daemon import AWAY_CODES, outage_in
@@ -151,7 +151,7 @@ def _processes(report: StatusReport) -> str:
     return ", ".join(f"{name} {pid or 'none'}" for name, pid in parts)
 
 
-app = command_app(
+app = Command(
     status,
     ("iriai status", "the daemon that answers"),
     ("iriai status --json", "for programs: daemon_pid, launcher_pid, free, …"),

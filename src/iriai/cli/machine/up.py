@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.model.paths import StatePaths, node_directory
 
@@ -16,23 +15,23 @@ PARTS = ("node", "home,broker", "node,home,broker")
 
 def up(
     options: GlobalOptions,
-    detach: bool = typer.Option(
+    detach: bool = option(
         False, "--detach", help="Return when the daemon answers, and leave it running."
     ),
-    user: str | None = typer.Option(
+    user: str | None = option(
         None, metavar="USER", help="For root: user that the daemon runs as. \\[default: iriai]"
     ),
-    name: str | None = typer.Option(
+    name: str | None = option(
         None, metavar="NAME", help="Name of the machine. \\[default: the host's]"
     ),
-    parts: str | None = typer.Option(
+    parts: str | None = option(
         None,
         metavar="PARTS",
         help="Parts to run: 'node' for a back end, 'home,broker' for a front end. "
         "\\[default: all three]",
         autocompletion=lambda: PARTS,
     ),
-    home: Path | None = typer.Option(
+    home: Path | None = option(
         None, metavar="SOCKET", help="For a back end: socket or state directory of the front end."
     ),
 ) -> None:
@@ -79,7 +78,7 @@ def _front_end_socket(home: Path) -> str:
     return StatePaths(str(path)).daemon_socket if path.is_dir() else str(path)
 
 
-app = command_app(
+app = Command(
     up,
     ("iriai up --detach", "start it in the background"),
     ("iriai up --state /tmp/try", "a daemon to try things with, in the foreground"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-import typer
-
 from iriai.cli.framework.command import GlobalOptions
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.simulate.progress import bar
@@ -20,8 +18,8 @@ EXIT_FOUND = 1
 
 def find_faults(
     first_seed: int, seeds: int, options: GlobalOptions, *, through_wire: bool = False
-) -> None:
-    """Try the seeds; print each that fails with its story. Exits with 1 if one does."""
+) -> int:
+    """Try the seeds; print each that fails with its story. Return the exit code: 1 if one does."""
     from iriai.sim.faults.search import run
 
     with bar(seeds, "seeds") as progress:
@@ -36,8 +34,7 @@ def find_faults(
         for failure in failures:
             _print_story(failure)
         print(f"{seeds:,} seeds, {len(failures)} fail", file=sys.stderr)
-    if failures:
-        raise typer.Exit(EXIT_FOUND)
+    return EXIT_FOUND if failures else 0
 
 
 def _document(failure: Counterexample) -> dict[str, object]:

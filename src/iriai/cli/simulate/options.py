@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
-from iriai.cli.framework.command import options_under
+from iriai.cli.framework.declaration import OptionGroup, option, options_under
 
 POLICIES = ("fcfs", "easy", "easy-sjbf", "conservative")
 MODES = ("replay", "full")
@@ -22,8 +19,7 @@ def complete_order() -> tuple[str, ...]:
     return BUILT_IN
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
+class LogOptions(OptionGroup, frozen=True):
     """Options about the log."""
 
     processors: int | None = _log(
@@ -42,11 +38,10 @@ class LogOptions:
     write_log: Path | None = _log(None, metavar="FILE", help="Write the simulated log, as SWF.")
 
 
-@dataclass(frozen=True, slots=True)
-class InsteadOptions:
+class InsteadOptions(OptionGroup, frozen=True):
     """Options that replace a log."""
 
-    experiment: str | None = typer.Option(None, metavar="NAME", hidden=True)
+    experiment: str | None = option(None, metavar="NAME", hidden=True)
     """Removed; the refusal names what replaced it."""
     faults: bool = _rule(
         False,
@@ -57,8 +52,7 @@ class InsteadOptions:
     seeds: int = _rule(100, metavar="N", min=1, help="With --faults: number of seeds.")
 
 
-@dataclass(frozen=True, slots=True)
-class RuleOptions:
+class RuleOptions(OptionGroup, frozen=True):
     """Options about the rules."""
 
     policy: str = _rule(
@@ -94,8 +88,7 @@ class RuleOptions:
     check: bool = _rule(False, "--check", help="Check the invariants after every event.")
 
 
-@dataclass(frozen=True, slots=True)
-class OutputOptions:
+class OutputOptions(OptionGroup, frozen=True):
     """Options about the output."""
 
     compare: str | None = _output(

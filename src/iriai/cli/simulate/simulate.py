@@ -8,9 +8,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from iriai.cli.framework.command import GlobalOptions, command_app
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.declaration import argument
 from iriai.cli.framework.standard_streams import plain, print_document, remark
 from iriai.cli.framework.table import Column, print_table
 from iriai.cli.simulate.faults import find_faults
@@ -48,10 +47,10 @@ def simulate(
     rules: RuleOptions,
     output: OutputOptions,
     trouble: InsteadOptions,
-    log: list[str] | None = typer.Argument(
+    log: list[str] | None = argument(
         None, metavar="LOG", help="A workload log (SWF), compressed or not."
     ),
-) -> None:
+) -> int | None:
     """Replay a workload log in virtual time: how long each user would have waited.
 
     The simulation runs the product's own code. The log is in the Standard Workload Format; the
@@ -69,8 +68,7 @@ def simulate(
             raise UsageProblem(
                 "usage", "--faults cannot be combined with a log", "leave out the log"
             )
-        find_faults(rules.seed, trouble.seeds, options, through_wire=rules.wire)
-        return
+        return find_faults(rules.seed, trouble.seeds, options, through_wire=rules.wire)
     from iriai.sim.runs.cases import run_cases
 
     words = list(log or ())
@@ -97,6 +95,7 @@ def simulate(
     if output.starts is not None:
         _write_starts(simulations[0], output.starts)
     _show(read, cases, simulations, output, options)
+    return None
 
 
 def _settings(rules: RuleOptions) -> ReplaySettings:
@@ -225,7 +224,7 @@ def _show(
         print(f"The report is {output.report / 'index.html'}", file=sys.stderr)
 
 
-app = command_app(
+app = Command(
     simulate,
     ("iriai simulate KTH-SP2.swf.gz", "how long each user would have waited"),
     ("iriai simulate log.swf --compare fcfs,easy,easy+lottery", "side by side"),

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import typer
-
-from iriai.cli.framework.command import options_under
-from iriai.cli.framework.completion import complete_dependency
+from iriai.cli.framework.declaration import OptionGroup, option, options_under
 from iriai.cli.jobs.options.script import check_command, check_directory
 from iriai.client.job_builder import DraftFields, draft
 from iriai.model.job import NotifyOn, check_notify, joined_dependencies
@@ -50,7 +46,7 @@ need = options_under("Resources")
 limit = options_under("Limits")
 surrounding = options_under("Input, output and environment")
 priority = options_under("Priority")
-"""Like `typer.Option`, each for one heading of the help pages."""
+"""Like `option`, each for one heading of the help pages."""
 WAIT_FOR_RESOURCES = need(
     False, "--wait-for-resources", help="Wait even if no machine is large enough today."
 )
@@ -61,11 +57,10 @@ AMOUNT_MAX = 2**53
 """The largest whole number that every reader of JSON keeps exact."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobOptions:
+class JobOptions(OptionGroup, frozen=True):
     """Options of both commands."""
 
-    name: str = typer.Option(
+    name: str = option(
         "", metavar="NAME", help="Name of the job, for listings. \\[default: the command's]"
     )
     cpus: int = need(1, metavar="N", help=CPUS.help)
@@ -135,7 +130,7 @@ class JobOptions:
         None,
         metavar="COND:ID[,ID]...",
         help="Start when these jobs have ended: ok (completed), fail (not), any. Repeatable.",
-        autocompletion=complete_dependency,
+        autocompletion="complete_dependency",
     )
     notify: str = surrounding(
         "",
@@ -157,7 +152,7 @@ class JobOptions:
     no_check: bool = surrounding(
         False, "--no-check", help="Do not check that command and directory exist."
     )
-    dry_run: bool = typer.Option(
+    dry_run: bool = option(
         False, "--dry-run", help="Show what would happen, without submitting the job."
     )
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iriai.model.problem import UsageProblem
 
@@ -207,8 +206,7 @@ SCRIPT = "iriai.script"
 _ANY = re.compile(rb"^#(?:IRIAI|SBATCH|PBS)\b", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(NamedTuple):
     """A script to run."""
 
     path: str

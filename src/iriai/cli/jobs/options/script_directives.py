@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import socket
-from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from typing import cast
@@ -13,8 +12,9 @@ from typing import cast
 import typer
 from typer.core import TyperCommand
 
-from iriai.cli.framework.command import GIVEN, WORDS, GlobalOptions
+from iriai.cli.framework.command import WORDS, GlobalOptions
 from iriai.cli.framework.standard_streams import remark
+from iriai.cli.framework.typer_group import GIVEN
 from iriai.cli.jobs.options.script import SCRIPT, Script
 from iriai.client.directives.block import Block, Dialect, DirectiveLine, read_block
 from iriai.client.directives.option import OptionValue, Surroundings
@@ -25,7 +25,7 @@ _ADDED = ("env",)
 """Options whose values on the command line are added to the script's instead of replacing them."""
 _FAMILIES = (("max_restarts", "no_restart"),)
 """Options that set the same thing."""
-_FOREIGN = (*(each.name for each in fields(GlobalOptions)), "dry_run", "no_directives", "help")
+_FOREIGN = (*GlobalOptions.__struct_fields__, "dry_run", "no_directives", "help")
 """Options that control the submission, not the job."""
 _CHOSEN = ("cpus", "array", "name", "memory", "gpus")
 
