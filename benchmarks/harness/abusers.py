@@ -21,7 +21,12 @@ import msgspec
 from iriai.client import draft
 from iriai.system.frames import frame
 from iriai.wire.changes import Cancel
-from iriai.wire.requests import PROTOCOL_VERSION, Hello, Request, RequestBody, Submit
+from iriai.wire.envelopes import Request, RequestBody
+from iriai.wire.requests import (
+    PROTOCOL_VERSION,
+    Hello,
+    Submit,
+)
 
 PAUSE_S = 0.005
 """After a refusal: thousands of processes that do nothing else would be many users."""

@@ -17,8 +17,9 @@ import msgspec.inspect as shapes
 from tests.architecture.source import Module, Violation, terminal_name
 
 UNIONS = (
-    ("iriai.wire.requests", "Request"),
-    ("iriai.wire.requests", "Reply"),
+    ("iriai.wire.envelopes", "Request"),
+    ("iriai.wire.envelopes", "Reply"),
+    ("iriai.wire.client_codec", "NumberedReply"),
     ("iriai.wire.requests", "JobRow"),
     ("iriai.wire.greetings", "GreetingFrame"),
     ("iriai.wire.links", "LinkFrame"),

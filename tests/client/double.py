@@ -11,16 +11,14 @@ from pathlib import Path
 from iriai.model.problem import Problem
 from iriai.system.frames import FrameReader
 from iriai.wire.codec import decode_request, reply_frame
+from iriai.wire.envelopes import Answer, AnswerBody, RequestBody
 from iriai.wire.exchange import Done
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
-    Answer,
-    AnswerBody,
     Failure,
     Hello,
     Notice,
     Progress,
-    RequestBody,
     Welcome,
 )
 

@@ -17,9 +17,19 @@ from iriai.model.job import Interaction
 from iriai.model.problem import Problem
 from iriai.system.closing import THREADS_MAX
 from iriai.system.frames import frame
-from iriai.wire.changes import IDS_MAX, Cancel, Hold
+from iriai.wire.changes import (
+    Cancel,
+    Hold,
+)
 from iriai.wire.codec import request_frame
-from iriai.wire.requests import Failure, Jobs, Request, Submitted, Wait
+from iriai.wire.envelopes import Request
+from iriai.wire.exchange import IDS_MAX
+from iriai.wire.requests import (
+    Failure,
+    Jobs,
+    Submitted,
+    Wait,
+)
 from tests.fuzz.scene import (
     CONNECTS,
     DESCRIPTORS,

@@ -49,6 +49,7 @@ from iriai.protocol.messages.scheduling import (
 )
 from iriai.protocol.messages.streams import ToStreams
 from iriai.system.frames import FrameReader, frame
+from iriai.wire.envelopes import Request
 from iriai.wire.greetings import (
     LINK_VERSION,
     Begin,
@@ -59,7 +60,10 @@ from iriai.wire.greetings import (
 from iriai.wire.joining import AskAuthority, Authenticate, Join, RenewCertificate
 from iriai.wire.links import Carry, CarryOver, Credit, LinkFrame, Ping, link_frame
 from iriai.wire.parts import PARTS_VERSION
-from iriai.wire.requests import PROTOCOL_VERSION, Hello, Request
+from iriai.wire.requests import (
+    PROTOCOL_VERSION,
+    Hello,
+)
 from tests.endtoend.installation import Installation, become
 from tests.endtoend.test_identity import machine, say
 from tests.fuzz.messages import hostile

@@ -21,10 +21,10 @@ from iriai.protocol.messages.scheduling import End
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.system.frames import FrameReader, FrameTooLong
 from iriai.wire.codec import decode_request
+from iriai.wire.envelopes import Request
 from iriai.wire.greetings import GreetingFrame, decode_greeting
 from iriai.wire.links import LinkFrame, decode_link_frame
 from iriai.wire.parts import KINDS, Envelope, pack, unpack
-from iriai.wire.requests import Request
 from tests.fuzz.entrance import Entrance
 from tests.fuzz.mutation import encoded, mutated_bytes, mutated_tree, with_hostile_number
 from tests.fuzz.values import value_of

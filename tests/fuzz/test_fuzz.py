@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.wire.requests import Request
+from iriai.wire.envelopes import Request
 from tests.fuzz import live, messages, texts
 from tests.fuzz.mutation import encoded, mutated_tree
 from tests.fuzz.values import value_of

@@ -13,7 +13,7 @@ from iriai.jobs.selection import (
 from iriai.model.ids import Account, JobId
 from iriai.model.job import JobSpec
 from iriai.model.problem import NotFound, Refused, UsageProblem
-from iriai.wire.changes import IDS_MAX
+from iriai.wire.exchange import IDS_MAX
 
 JOB = JobId("ume", 42)
 

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from iriai.model.bounds import decoded
 from iriai.wire.codec import MalformedMessage, decode_request, request_frame
-from iriai.wire.requests import Request, Show
+from iriai.wire.envelopes import Request
+from iriai.wire.requests import (
+    Show,
+)
 
 WHOLE = request_frame(Request(1, Show("ume-1")))[4:]
 

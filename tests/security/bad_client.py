@@ -10,7 +10,12 @@ import msgspec
 
 from iriai.system.frames import FrameReader, frame
 from iriai.wire.codec import decode_reply, request_frame
-from iriai.wire.requests import PROTOCOL_VERSION, Failure, Hello, Reply, Request, RequestBody
+from iriai.wire.envelopes import Reply, Request, RequestBody
+from iriai.wire.requests import (
+    PROTOCOL_VERSION,
+    Failure,
+    Hello,
+)
 from tests.endtoend.installation import Installation, become
 from tests.support.people import TestPerson
 

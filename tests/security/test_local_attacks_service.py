@@ -11,17 +11,15 @@ import pytest
 from iriai.model.problem import NotAllowed, Problem
 from iriai.wire.changes import Alter, AskStory, Cancel, Hold, Release
 from iriai.wire.codec import decode_reply, request_frame
+from iriai.wire.envelopes import Answer, Request, RequestBody
 from iriai.wire.joining import MakeToken
 from iriai.wire.machines import Drain, Forget, Resume
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
-    Answer,
     Down,
     Failure,
     Hello,
     Jobs,
-    Request,
-    RequestBody,
     Submitted,
     Welcome,
 )

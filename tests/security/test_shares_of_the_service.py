@@ -14,15 +14,18 @@ import pytest
 
 from iriai.model.job import Interaction
 from iriai.model.problem import ExitCode, Problem, Refused
-from iriai.wire.changes import IDS_MAX, Alter, Cancel, Hold
+from iriai.wire.changes import (
+    Alter,
+    Cancel,
+    Hold,
+)
 from iriai.wire.codec import request_frame
+from iriai.wire.envelopes import Answer, Reply, Request
+from iriai.wire.exchange import IDS_MAX
 from iriai.wire.reports import Status
 from iriai.wire.requests import (
-    Answer,
     Failure,
     Jobs,
-    Reply,
-    Request,
     Submitted,
     Wait,
 )

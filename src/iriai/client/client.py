@@ -6,8 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -24,20 +23,7 @@ from iriai.client.connection import (
 from iriai.client.rpc_channel import ConnectionLost, RpcChannel
 from iriai.model.paths import STATE_VARIABLE
 from iriai.model.problem import Problem, Unreachable
-from iriai.wire.changes import (
-    IDS_MAX,
-    Alter,
-    AlterResult,
-    Cancel,
-    Changed,
-    FieldChange,
-    Hold,
-    Release,
-)
-from iriai.wire.exchange import ClientAnswer, ClientRequest
-from iriai.wire.joining import Publish, TakeUpIdentity
-from iriai.wire.machines import AskNodes, NodeRow
-from iriai.wire.reports import AskUsage, Shares, ShareTable, Status, StatusReport, UsageTable
+from iriai.wire.exchange import IDS_MAX, ClientAnswer, ClientRequest
 from iriai.wire.requests import (
     AskWhy,
     Down,
@@ -56,6 +42,13 @@ from iriai.wire.requests import (
     Submitted,
     Welcome,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from iriai.wire.changes import Alter, AlterResult, Cancel, Changed, FieldChange, Hold, Release
+    from iriai.wire.machines import NodeRow
+    from iriai.wire.reports import ShareTable, StatusReport, UsageTable
 
 TOKEN_VARIABLE = "IRIAI_TOKEN"  # noqa: S105 - its name, not its value
 """Environment variable with a user's token, as `iriai token --user` prints it."""
@@ -190,20 +183,28 @@ class Client:
 
     def shares(self) -> ShareTable:
         """Return the share of each account, by rights and as used."""
+        from iriai.wire.reports import Shares
+
         return self.ask(Shares())
 
     def usage(
         self, since_wall_s: float = 0.0, *, everyone: bool = True, by: str = "account"
     ) -> UsageTable:
         """Return sums over the attempts that ended since a time, by `account` or by `job`."""
+        from iriai.wire.reports import AskUsage
+
         return self.ask(AskUsage(since_wall_s, everyone, by))
 
     def status(self) -> StatusReport:
         """Return the state of the machine."""
+        from iriai.wire.reports import Status
+
         return self.ask(Status())
 
     def nodes(self) -> tuple[NodeRow, ...]:
         """Return the machines that run tasks, by name; a back end returns itself."""
+        from iriai.wire.machines import AskNodes
+
         return self.ask(AskNodes()).rows
 
     # --- waiting ---------------------------------------------------------------------------------
@@ -236,18 +237,26 @@ class Client:
 
     def cancel(self, names: Sequence[str]) -> Changed:
         """Withdraw waiting tasks and end running ones of `names`: ids, ranges, `name:PATTERN`."""
+        from iriai.wire.changes import Cancel
+
         return self._changed(Cancel, names)
 
     def hold(self, names: Sequence[str]) -> Changed:
         """Keep waiting tasks of `names` from starting."""
+        from iriai.wire.changes import Hold
+
         return self._changed(Hold, names)
 
     def release(self, names: Sequence[str]) -> Changed:
         """Let held tasks of `names` start."""
+        from iriai.wire.changes import Release
+
         return self._changed(Release, names)
 
     def alter(self, request: Alter) -> AlterResult:
         """Change what the waiting tasks of jobs ask for."""
+        from iriai.wire.changes import AlterResult
+
         changes: dict[str, tuple[FieldChange, ...]] = {}
         problems: dict[str, str] = {}
         for piece in pieces(request.ids, IDS_MAX):
@@ -257,6 +266,8 @@ class Client:
         return AlterResult(changes, problems)
 
     def _changed(self, kind: type[Cancel | Hold | Release], names: Sequence[str]) -> Changed:
+        from iriai.wire.changes import Changed
+
         tasks: dict[str, int] = {}
         problems: dict[str, str] = {}
         for piece in pieces(tuple(names), IDS_MAX):
@@ -272,12 +283,16 @@ class Client:
 
         Returns when it is in force on this machine.
         """
+        from iriai.wire.joining import Publish
+
         self.ask(Publish(kind, document))
         if kind == "configuration":
             self._await_restart()
 
     def reload_identity(self) -> None:
         """Have the daemon load the files of its cluster; return when it has."""
+        from iriai.wire.joining import TakeUpIdentity
+
         self.ask(TakeUpIdentity())
         self._await_restart()
 

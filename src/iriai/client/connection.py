@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 from msgspec.structs import astuple, replace
 
@@ -22,7 +21,7 @@ from iriai.model.paths import (
     user_state_directory,
 )
 from iriai.model.problem import NotAllowed, Unreachable, UsageProblem
-from iriai.wire.changes import IDS_MAX
+from iriai.wire.exchange import IDS_MAX
 from iriai.wire.requests import Outcome, OutputPiece, Progress, ReadOutput, Wait, Waited
 
 RETURN_WAIT_S = 30.0
@@ -179,7 +178,7 @@ def candidate_directories(
     """
     named = option or environment.get(STATE_VARIABLE)
     if named:
-        return (str(Path(named).absolute()),)
+        return (_absolute(named),)
     if uid == 0:
         return (SYSTEM_STATE_DIRECTORY,)
     try:
@@ -187,6 +186,12 @@ def candidate_directories(
     except UsageProblem:  # no home directory, hence no daemon of the user
         return (SYSTEM_STATE_DIRECTORY,)
     return (own, SYSTEM_STATE_DIRECTORY)
+
+
+def _absolute(path: str) -> str:
+    """Return `path` from the root; links stay as they are, and so does `..` behind one."""
+    names = os.path.join(os.getcwd(), path).split("/")
+    return "/" + "/".join(name for name in names if name not in ("", "."))
 
 
 def open_connection(directories: tuple[str, ...]) -> tuple[socket.socket, str]:
@@ -242,6 +247,8 @@ def _try(path: str) -> socket.socket | None:
         return None
     except OSError as error:
         connection.close()
+        from pathlib import Path
+
         if isinstance(error, ConnectionRefusedError) and Path(path).is_socket():
             return None
         raise _problem_of(error, path) from None

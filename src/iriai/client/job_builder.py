@@ -103,7 +103,7 @@ def _encoded(items: tuple[tuple[str, str], ...]) -> bytes:
 def _directory(cwd: str | os.PathLike[str] | None) -> str:
     try:
         # os.path: pathlib would drop the `..` after a symbolic link.
-        path = os.path.join(os.getcwd(), cwd or "")  # noqa: PTH109, PTH118
+        path = os.path.join(os.getcwd(), cwd or "")
     except FileNotFoundError:
         raise Refused(
             "no-directory",

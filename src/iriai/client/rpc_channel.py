@@ -6,23 +6,26 @@ import select
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from iriai.model.problem import Problem, Refused, Unreachable, problem_from
 from iriai.system.frames import FRAME_BYTES_MAX, FrameReader, FrameTooLong
-from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
+from iriai.wire.client_codec import (
+    NumberedAnswer,
+    decode_answer,
+    decode_numbered,
+    numbered_frame,
+)
 from iriai.wire.exchange import ClientAnswer, ClientRequest, answer_kind
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
     SAME_VERSION,
-    Answer,
-    AnswerBody,
     Failure,
     Hello,
     Notice,
     Progress,
-    Request,
-    RequestBody,
     Welcome,
 )
 
@@ -164,7 +167,7 @@ class RpcChannel:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._number = 0
-        self._answers: dict[int, AnswerBody | Problem] = {}
+        self._answers: dict[int, msgspec.Raw | Problem] = {}
         self._listeners: dict[int, Callable[[Progress], None]] = {}
         self.welcome = self._greet()
         """The daemon's answer to the greeting: its version, name and state directory."""
@@ -174,14 +177,14 @@ class RpcChannel:
         answer: _A = self.finish(self.begin(body), answer_kind(type(body)))
         return answer
 
-    def ask_many(self, bodies: Iterable[RequestBody], kind: type[_A]) -> list[_A | Problem]:
+    def ask_many(self, bodies: Iterable[ClientRequest[Any]], kind: type[_A]) -> list[_A | Problem]:
         """Send all `bodies` without waiting for each answer; return the answers in their order."""
         numbers: list[int] = []
         chunk = bytearray()
         for body in bodies:
             self._number += 1
             numbers.append(self._number)
-            chunk += request_frame(Request(self._number, body))
+            chunk += numbered_frame(self._number, body)
             if len(chunk) >= PIPELINE_BYTES:
                 self._receive(self._transport.send(bytes(chunk)))
                 chunk.clear()
@@ -190,14 +193,14 @@ class RpcChannel:
 
     def begin(
         self,
-        body: RequestBody,
+        body: ClientRequest[Any],
         on_notice: Callable[[Progress], None] | None = None,
     ) -> int:
         """Send `body`; return its number, for `finish` or `poll`."""
         self._number += 1
         if on_notice is not None:
             self._listeners[self._number] = on_notice
-        frame = request_frame(Request(self._number, body))
+        frame = numbered_frame(self._number, body)
         self._receive(self._transport.send(frame))
         return self._number
 
@@ -234,18 +237,19 @@ class RpcChannel:
         self._listeners.pop(number, None)
         if isinstance(answer, Problem):
             return answer
-        if not isinstance(answer, kind):
-            raise foreign(self._transport.path)
-        return answer
+        try:
+            return decode_answer(answer, kind)
+        except msgspec.MsgspecError:
+            raise foreign(self._transport.path) from None
 
     def _receive(self, payloads: list[bytes]) -> None:
         for payload in payloads:
             try:
-                reply = decode_reply(payload)
-            except MalformedMessage:
+                reply = decode_numbered(payload)
+            except msgspec.MsgspecError:
                 raise foreign(self._transport.path) from None
             match reply:
-                case Answer(number, body):
+                case NumberedAnswer(number, body):
                     self._answers[number] = body
                 case Failure(0):  # the daemon refuses the connection
                     raise problem_of(reply)

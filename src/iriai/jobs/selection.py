@@ -10,7 +10,7 @@ from iriai.home.job import JobState
 from iriai.model.ids import JobId, TaskId, parse_id
 from iriai.model.name_pattern import name_pattern
 from iriai.model.problem import NotFound, Refused, UsageProblem
-from iriai.wire.changes import IDS_MAX
+from iriai.wire.exchange import IDS_MAX
 
 _RANGE = re.compile(r"(?P<job>[a-z][a-z0-9-]*-\d+)\.(?P<first>\d{1,9})-(?P<last>\d{1,9})")
 NAME_PREFIX = "name:"

@@ -158,7 +158,7 @@ MAILTO = "mailto:"
 LENGTH_MAX = 4096
 """A longer command is a script."""
 # What mail programs take without quotes; they never see it as an option.
-_ADDRESS = re.compile(r"[A-Za-z0-9._%+][A-Za-z0-9._%+-]*(@[A-Za-z0-9][A-Za-z0-9.-]*)?")
+_ADDRESS = r"[A-Za-z0-9._%+][A-Za-z0-9._%+-]*(@[A-Za-z0-9][A-Za-z0-9.-]*)?"
 
 
 class NotifyOn(StrEnum):
@@ -187,7 +187,7 @@ def check_notify(text: str) -> str:
             "write a script, and name it",
         )
     address = address_of(text)
-    if address is not None and not _ADDRESS.fullmatch(address):
+    if address is not None and not re.fullmatch(_ADDRESS, address):
         raise UsageProblem(
             "bad-notify",
             f"'{text}' is not an address",

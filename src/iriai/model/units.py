@@ -24,11 +24,9 @@ def line_of(text: str, length_max: int = LINE_LENGTH_MAX) -> str:
     return printable(text)
 
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:i?B)?", re.IGNORECASE)
-_PARTS = re.compile(
-    r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?:in)?)?(?:(\d+(?:\.\d+)?)s?)?", re.IGNORECASE
-)
-_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d{1,2}):(\d{1,2})")
+_SIZE = r"(?i)(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:i?B)?"
+_PARTS = r"(?i)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?:in)?)?(?:(\d+(?:\.\d+)?)s?)?"
+_CLOCK = r"(?:(\d+)-)?(\d+):(\d{1,2}):(\d{1,2})"
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 DURATION_MAX_S = 10 * 366 * 86400.0
@@ -41,7 +39,7 @@ TEXT_LENGTH_MAX = 64
 
 def parse_size(text: str) -> int:
     """Return the bytes of `text`; units are binary (`4G` is 4 x 2^30), no unit is bytes."""
-    match = _SIZE.fullmatch(text.strip()) if len(text) <= TEXT_LENGTH_MAX else None
+    match = re.fullmatch(_SIZE, text.strip()) if len(text) <= TEXT_LENGTH_MAX else None
     if not match:
         raise UsageProblem(
             "bad-size",
@@ -60,11 +58,11 @@ def parse_duration(text: str) -> float:
     seconds = -1.0
     if len(text) > TEXT_LENGTH_MAX:
         pass
-    elif clock := _CLOCK.fullmatch(stripped):
+    elif clock := re.fullmatch(_CLOCK, stripped):
         days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
         if minutes < 60 and rest < 60:
             seconds = days * 86400.0 + hours * 3600 + minutes * 60 + rest
-    elif stripped and (parts := _PARTS.fullmatch(stripped)):
+    elif stripped and (parts := re.fullmatch(_PARTS, stripped)):
         factors = (86400, 3600, 60, 1)
         seconds = sum(float(part or 0) * f for part, f in zip(parts.groups(), factors, strict=True))
     if not 0 < seconds <= DURATION_MAX_S:

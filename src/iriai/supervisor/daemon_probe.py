@@ -15,8 +15,14 @@ from iriai.system.frames import FrameReader, FrameTooLong
 from iriai.system.lock_file import lock_holder
 from iriai.system.passwd_cache import peer_of
 from iriai.wire.codec import MalformedMessage, decode_reply, request_frame
+from iriai.wire.envelopes import Answer, Request
 from iriai.wire.reports import Status, StatusReport
-from iriai.wire.requests import PROTOCOL_VERSION, Answer, Failure, Hello, Request, Welcome
+from iriai.wire.requests import (
+    PROTOCOL_VERSION,
+    Failure,
+    Hello,
+    Welcome,
+)
 
 _ANSWER_WAIT_S = 10.0
 """A daemon answers between two turns, which take milliseconds."""

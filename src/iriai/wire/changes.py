@@ -52,10 +52,6 @@ class AskStory(JobRequest[Story], frozen=True, tag="ask-story"):
     id: Expression
 
 
-IDS_MAX = 10_000
-"""Ids of one request; a client asks for more in several."""
-
-
 class FieldChange(msgspec.Struct, frozen=True):
     """The former and the new value of a field, in words."""
 

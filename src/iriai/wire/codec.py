@@ -6,7 +6,7 @@ import msgspec
 
 from iriai.model.bounds import Count, decoded
 from iriai.system.frames import frame
-from iriai.wire.requests import Reply, Request
+from iriai.wire.envelopes import Reply, Request
 
 _encoder = msgspec.msgpack.Encoder()
 _requests = msgspec.msgpack.Decoder(Request)

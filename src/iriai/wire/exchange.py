@@ -50,6 +50,8 @@ RESTRICTED = frozenset({Right.OPERATOR, Right.STATE_OWNER})
 
 
 COUNTED_BYTES = 4096
+IDS_MAX = 10_000
+"""Ids of one request; a client asks for more in several."""
 
 
 class ClientRequest(_Answered[AnswerT_co], frozen=True):

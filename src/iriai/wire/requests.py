@@ -8,7 +8,7 @@ are only ever appended, with a default.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Union
+from typing import Annotated
 
 import msgspec
 
@@ -32,7 +32,6 @@ from iriai.model.bounds import (
     Words,
 )
 from iriai.model.job import InputPiece, Interaction, NotifyOn
-from iriai.wire import changes, exchange, joining, machines, reports
 from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, JobRequest, Query, Right
 
 PROTOCOL_VERSION = 2
@@ -419,30 +418,6 @@ class Down(ClientRequest[Done], frozen=True, tag="down"):
     kill: bool = False
 
 
-PARTS = (changes, joining, machines, reports)
-"""Where the other requests stand, with their answers: those of this module are the core's own."""
-if TYPE_CHECKING:
-    RequestBody = ClientRequest[Any]
-    AnswerBody = ClientAnswer
-else:
-    RequestBody = Union[tuple(exchange.subclasses(ClientRequest))]  # noqa: UP007 - of what is defined
-    AnswerBody = Union[tuple(exchange.subclasses(ClientAnswer))]  # noqa: UP007
-
-
-class Request(msgspec.Struct, frozen=True, array_like=True):
-    """A client's request; numbers are the client's own, ascending."""
-
-    number: Count
-    body: RequestBody
-
-
-class Answer(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """The result of a request."""
-
-    number: Count
-    body: AnswerBody
-
-
 class Failure(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """The daemon did not do it, and nothing changed; a `model.problem` in transit."""
 
@@ -458,6 +433,3 @@ class Notice(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
     number: Count
     body: Progress
-
-
-Reply = Answer | Failure | Notice

@@ -8,8 +8,14 @@ from iriai.daemon.server.connections import ClientSession
 from iriai.identity.users.permissions import Caller
 from iriai.system.passwd_cache import Person
 from iriai.wire.codec import decode_reply, request_frame
+from iriai.wire.envelopes import Answer, Request
 from iriai.wire.reports import Status
-from iriai.wire.requests import PROTOCOL_VERSION, Answer, Failure, Hello, Request, Welcome
+from iriai.wire.requests import (
+    PROTOCOL_VERSION,
+    Failure,
+    Hello,
+    Welcome,
+)
 
 LENGTH_BYTES = 4
 ANN = Caller(Person(1001, "ann", "lab", ()), operator=False)

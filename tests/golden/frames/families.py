@@ -13,18 +13,15 @@ from iriai.launcher.contract.messages import FromLauncher, ToLauncher
 from iriai.system.frames import FrameReader, frame
 from iriai.wire import greetings, inquiries, links, parts
 from iriai.wire.codec import decode_reply, decode_request, reply_frame, request_frame
+from iriai.wire.envelopes import Answer, AnswerBody, Request, RequestBody
 from iriai.wire.greetings import GreetingFrame
 from iriai.wire.inquiries import Question, Told
 from iriai.wire.links import LinkFrame
 from iriai.wire.requests import (
-    Answer,
-    AnswerBody,
     Failure,
     JobRow,
     Notice,
     Progress,
-    Request,
-    RequestBody,
 )
 from tests.golden.frames.samples import value_of
 

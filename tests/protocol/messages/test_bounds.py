@@ -17,12 +17,12 @@ from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.protocol.messages.scheduling import Counted, End, Idle, Renew, Renewed
 from iriai.wire.codec import decode_reply, decode_request, request_frame
+from iriai.wire.envelopes import Request
 from iriai.wire.greetings import Greeting, decode_greeting, greeting_frame
 from iriai.wire.inquiries import AskMatchFor, decode_question, decode_response, encode_question
 from iriai.wire.joining import RenewCertificate
 from iriai.wire.links import Batch, Ping, decode_link_frame, link_frame
 from iriai.wire.parts import Envelope, pack, unpack
-from iriai.wire.requests import Request
 from tests.model.test_decoding import WHOLE
 
 ATTEMPT = AttemptId("ume", 1, 0, 1)

@@ -10,7 +10,7 @@ import pytest
 
 from iriai.launcher.contract import messages as launcher
 from iriai.protocol.messages import effects, gossip, rpc, scheduling, streams
-from iriai.wire import exchange, greetings, inquiries, links, requests
+from iriai.wire import envelopes, exchange, greetings, inquiries, links, requests
 
 SPECIFICATIONS = Path(__file__).parents[3] / "docs" / "spec"
 
@@ -56,7 +56,7 @@ RULES |= {"drained", "load-above-threshold", "user-not-allowed", "requirements",
             | {"UsageLearned", "UsageForgotten"},
         ),
         (LAUNCHER, names(launcher.ToLauncher, launcher.FromLauncher)),
-        (CLIENTS, names(requests.RequestBody)),
+        (CLIENTS, names(envelopes.RequestBody)),
         (GREETINGS, names(greetings.GreetingFrame)),
         (LINKS, names(links.LinkFrame)),
         (BROKERS, names(scheduling.ToSuccession)),
@@ -90,6 +90,6 @@ def test_what_messages_are_made_of_is_named(section, module):
 def test_each_answer_is_named_beside_its_request():
     rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|", CLIENTS, flags=re.MULTILINE)
     told = {request: set(cell.split(", ")) for names, cell in rows for request in names.split(", ")}
-    for request in typing.get_args(requests.RequestBody):
+    for request in typing.get_args(envelopes.RequestBody):
         assert names(exchange.answer_kind(request)) <= told[request.__name__], request
-    assert set().union(*told.values()) - {"answer"} == names(requests.AnswerBody)
+    assert set().union(*told.values()) - {"answer"} == names(envelopes.AnswerBody)

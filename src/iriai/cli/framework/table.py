@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from shutil import get_terminal_size
-from textwrap import wrap
 from typing import Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -25,7 +22,9 @@ def printable_lines(text: str) -> str:
 
 def command_text(command: Iterable[str]) -> str:
     """Return a command as it would be typed."""
-    return printable(shlex.join(command))
+    from shlex import join
+
+    return printable(join(command))
 
 
 def clock_text(wall_s: float | None) -> str:
@@ -190,11 +189,18 @@ class Column(NamedTuple, Generic[_Row]):
     """On a narrow terminal, long text is cut in this column first."""
 
 
+def terminal_columns() -> int:
+    """Return the width of the terminal."""
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
+
+
 def print_table(columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> None:
     """Print `rows`; columns without any content are omitted."""
     texts = [[column.cell(row) for column in columns] for row in rows]
     is_terminal = sys.stdout.isatty()
-    is_narrow = is_terminal and get_terminal_size().columns < WIDE_COLUMNS
+    is_narrow = is_terminal and terminal_columns() < WIDE_COLUMNS
     below = [place for place, column in enumerate(columns) if column.below and is_narrow]
     used = [
         place
@@ -215,7 +221,7 @@ def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
     """Print names and values without empty values; lines of a value are kept."""
     pairs = [(name, value) for name, value in pairs if value]
     width = max((len(name) for name, _ in pairs), default=0)
-    room = get_terminal_size().columns - width - 2 if sys.stdout.isatty() else 0
+    room = terminal_columns() - width - 2 if sys.stdout.isatty() else 0
     for name, value in pairs:
         lines = [part for line in value.split("\n") for part in _broken(printable(line), room)]
         for place, line in enumerate(lines):
@@ -227,6 +233,8 @@ def _broken(line: str, room: int) -> list[str]:
     """Return `line` in pieces that fit into `room` characters; 0 is no limit."""
     if not 0 < room < len(line):
         return [line]
+    from textwrap import wrap
+
     return wrap(line, max(room, PAIR_COLUMNS_MIN), break_on_hyphens=False)
 
 

@@ -49,7 +49,7 @@ def _print(client: Client, files: tuple[LogFile, ...]) -> None:
     for file in files:
         followed = FollowedFiles()
         follow_output(client, followed, file, sections.sinks_for(file))
-        if file.machine and not file.is_fetched and not os.path.exists(file.output):  # noqa: PTH110
+        if file.machine and not file.is_fetched and not os.path.exists(file.output):
             remark(f"the output of {file.task} is on {file.machine}, in {file.output}")
         try:
             if file.finished:

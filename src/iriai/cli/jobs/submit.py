@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -24,6 +24,9 @@ from iriai.cli.jobs.options.script import (
 from iriai.client.job_builder import DraftFields
 from iriai.model.problem import Refused, UsageProblem
 from iriai.wire.requests import JobDraft
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class SubmitOptions(OptionGroup, frozen=True):
@@ -137,8 +140,8 @@ def _script(invocation: Invocation, words: list[str], stdin: Path | None) -> Scr
     if first == STDIN:
         _check_one_input(stdin)
         return Script(STDIN, "stdin", read_script_from_stdin())
-    if is_script(Path(first)):
-        return Script(first, Path(first).name, read_script(Path(first)))
+    if is_script(first):
+        return Script(first, os.path.basename(first), read_script(first))
     return None
 
 

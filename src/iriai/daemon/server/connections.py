@@ -22,19 +22,15 @@ from iriai.model.problem import NotAllowed, Problem, Refused, UsageProblem
 from iriai.policy.service.allowances import ConnectionLimits, HeldBytes
 from iriai.system.internal_errors import FAULTS
 from iriai.wire.codec import MalformedMessage, decode_request, number_of, reply_frame
+from iriai.wire.envelopes import Answer, AnswerBody, Reply, Request, RequestBody
 from iriai.wire.exchange import COUNTED_BYTES, RESTRICTED, ClientAnswer, ClientRequest
 from iriai.wire.requests import (
     PROTOCOL_VERSION,
     SAME_VERSION,
-    Answer,
-    AnswerBody,
     Failure,
     Hello,
     Notice,
     Progress,
-    Reply,
-    Request,
-    RequestBody,
     Welcome,
 )
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from iriai.cli.framework.declaration import OptionGroup, option, options_under
 from iriai.cli.jobs.options.script import check_command, check_directory
@@ -15,6 +14,9 @@ from iriai.model.problem import UsageProblem
 from iriai.model.resources import CPUS, GPUS, MEMORY, NAMED_KINDS
 from iriai.model.units import parse_duration, parse_size
 from iriai.wire.requests import JobDraft
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def job_environment(settings: Iterable[str], *, inherit: bool) -> dict[str, str]:

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+import stat
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from iriai.model.problem import UsageProblem
+from iriai.model.problem import Refused, UsageProblem
 
 if TYPE_CHECKING:  # loaded only for a script that has directives
     from iriai.client.directives.option import OptionValue
     from iriai.model.batch_variables import BatchVariables
 
-
-import os
-import shutil
-import stat
-import sys
-from collections.abc import Mapping
-from pathlib import Path
-
-from iriai.model.problem import Refused
-
+StrPath = str | os.PathLike[str]
 Ranges = tuple[tuple[int, int, int], ...]
 """Ranges as (first, last, step), last included."""
 
 THROTTLE_MAX = 999_999_999
 """The largest throttle: no array has more tasks."""
-_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?::(\d{1,18}))?)?")
+_RANGE = r"(\d{1,18})(?:-(\d{1,18})(?::(\d{1,18}))?)?"
 
 
 def parse_throttled(text: str) -> tuple[Ranges, int | None]:
@@ -57,7 +51,7 @@ def parse_array(text: str) -> Ranges:
     """
     ranges: list[tuple[int, int, int]] = []
     for part in text.replace(" ", "").split(","):
-        match = _RANGE.fullmatch(part)
+        match = re.fullmatch(_RANGE, part)
         if match is None:
             raise _bad(text, f"'{part}' is not a range of indices")
         first = int(match[1])
@@ -89,10 +83,9 @@ ANYWAY = "or use --no-check if it will exist when the job starts"
 
 def check_directory(directory: str) -> None:
     """Raise `Refused` unless `directory` exists."""
-    path = Path(directory)
-    if path.is_dir():
+    if os.path.isdir(directory):
         return
-    what = "is not a directory" if path.exists() else "does not exist"
+    what = "is not a directory" if os.path.exists(directory) else "does not exist"
     raise Refused(
         "no-directory",
         f"the working directory {directory} {what}",
@@ -105,21 +98,25 @@ def check_command(word: str, environment: Mapping[str, str], directory: str) -> 
     if not word:
         raise Refused("no-such-command", "the command is empty", "give the command after --")
     if "/" in word:
-        _check_file(word, Path(directory, word))
+        _check_file(word, os.path.join(directory, word))
         return
-    search = environment.get("PATH", os.defpath)
-    if shutil.which(word, path=search) is not None:
+    folders = environment.get("PATH", os.defpath)
+    if folders and any(map(_is_program, (os.path.join(each, word) for each in folders.split(":")))):
         return
     hint = "check its spelling and your PATH"
-    if Path(directory, word).is_file():
+    if os.path.isfile(os.path.join(directory, word)):
         hint = f"to run the file here, write ./{word}"
     raise Refused("no-such-command", f"there is no command '{word}'", f"{hint}, {ANYWAY}")
 
 
-def _check_file(word: str, path: Path) -> None:
-    if path.is_dir():
+def _is_program(path: str) -> bool:
+    return os.access(path, os.X_OK) and not os.path.isdir(path)
+
+
+def _check_file(word: str, path: str) -> None:
+    if os.path.isdir(path):
         raise Refused("no-such-command", f"{word} is a directory", "name a program in it")
-    if not path.exists():
+    if not os.path.exists(path):
         raise Refused("no-such-command", f"{word} does not exist", f"check its spelling, {ANYWAY}")
     if not os.access(path, os.X_OK):
         raise Refused(
@@ -135,17 +132,17 @@ _LOOK_BYTES = 4096
 """Enough bytes to tell text from a program."""
 
 
-def is_script(path: Path) -> bool:
+def is_script(path: StrPath) -> bool:
     """Return whether `path` is a script: it begins with #!, or is not a program.
 
     Raises:
         Refused: the file cannot be read.
     """
     try:
-        mode = path.stat().st_mode
+        mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
             return False
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             start = file.read(_LOOK_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return False
@@ -154,7 +151,7 @@ def is_script(path: Path) -> bool:
     return start.startswith(b"#!") or (b"\0" not in start and not os.access(path, os.X_OK))
 
 
-def read_script(path: Path) -> bytes:
+def read_script(path: StrPath) -> bytes:
     """Return the text of a script; raises `Refused` if it cannot run."""
     return _checked(read_sent(path), str(path))
 
@@ -164,10 +161,10 @@ def read_script_from_stdin() -> bytes:
     return _checked(sys.stdin.buffer.read(SENT_BYTES_MAX + 1), "standard input")
 
 
-def read_sent(path: Path) -> bytes:
+def read_sent(path: StrPath) -> bytes:
     """Return the content of a file that is sent along; raises `Refused` if it cannot be."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             content = file.read(SENT_BYTES_MAX + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
@@ -193,7 +190,7 @@ def _checked(content: bytes, name: str) -> bytes:
     return content
 
 
-def _unreadable(path: Path, error: OSError) -> Refused:
+def _unreadable(path: StrPath, error: OSError) -> Refused:
     return Refused(
         "unreadable",
         f"{path} cannot be read ({os.strerror(error.errno or 0)})",
@@ -203,7 +200,7 @@ def _unreadable(path: Path, error: OSError) -> Refused:
 
 SCRIPT = "iriai.script"
 """Key in the context's `meta`: the script whose directives were read."""
-_ANY = re.compile(rb"^#(?:IRIAI|SBATCH|PBS)\b", re.MULTILINE)
+_ANY = rb"(?m)^#(?:IRIAI|SBATCH|PBS)\b"
 
 
 class Script(NamedTuple):
@@ -224,7 +221,7 @@ class Script(NamedTuple):
     @property
     def has_directives(self) -> bool:
         """Whether directives may exist that were not read."""
-        return not self.directives_are_read and _ANY.search(self.content) is not None
+        return not self.directives_are_read and re.search(_ANY, self.content) is not None
 
     @contextmanager
     def naming_lines(self) -> Iterator[None]:

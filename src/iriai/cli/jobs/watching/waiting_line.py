@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from shutil import get_terminal_size
 
-from iriai.cli.framework.table import reason_text
+from iriai.cli.framework.table import reason_text, terminal_columns
 from iriai.client.client import Client
 from iriai.client.rpc_channel import ConnectionLost
 from iriai.model.problem import NotFound
@@ -49,7 +48,7 @@ class WaitingLine:
             self._is_shown = False
 
     def _show(self, text: str) -> None:
-        width = get_terminal_size().columns - 1
+        width = terminal_columns() - 1
         text = printable(text)
         self._write("\r\x1b[K" + (text if len(text) <= width else text[: width - 1] + "…"))
         self._is_shown = True
