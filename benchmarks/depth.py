@@ -273,12 +273,14 @@ class Installation:
         self.now_s += GAP_S
         counted, idle = self.an_end()
         now, broker = self.now, self.broker
+        gc.disable()  # for a turn, as the daemon does
         began, cpu_began = time.perf_counter(), time.thread_time()
         broker.handle(counted, now)
         broker.handle(idle, now)
         effects = self.turns()
         cpu_us = 1e6 * (time.thread_time() - cpu_began)
         took_us = 1e6 * (time.perf_counter() - began)
+        gc.enable()
         matches = sum(1 for e in effects if isinstance(e, Send) and isinstance(e.message, Match))
         self.settle_down(effects)
         return took_us, cpu_us, matches
@@ -338,17 +340,17 @@ def in_a_process(work: Callable[[], Result]) -> Result:
     return result
 
 
-def touch(installation: Installation) -> None:
+def touch_all() -> None:
     """Have a copied process own its memory: first uses of pages are no part of a pass."""
-    for entry in installation.broker.state.queues.entries.values():
-        _ = (entry.want.resources, entry.precedence.job, entry.line.kind)
-    for view in installation.broker.state.machines.values():
-        _ = list(view.calendar.in_order())
+    gc.unfreeze()
+    for each in gc.get_objects():
+        gc.get_referents(each)
+    gc.freeze()
 
 
 def measure(installation: Installation, queued: int, ends: int) -> Run:
     """One run of one case; each run decides the same."""
-    touch(installation)
+    touch_all()
     for _ in range(WARM_UP_ENDS):
         installation.sample()
     gc.collect()
@@ -403,7 +405,10 @@ def measure_burst(machines: int, queued: int) -> dict[str, Figure]:
     is_over = False
     while not is_over:
         began = time.thread_time()
+        gc.disable()
         effects = broker.end_turn(now)
+        gc.enable()  # as the daemon does: the collector looks between turns,
+        deque[int]()  # when the next object is made
         turns_ms.append(1e3 * (time.thread_time() - began))
         starts += sum(1 for e in effects if isinstance(e, Send) and isinstance(e.message, Match))
         is_over = not effects or effects[-1] != WakeAt(Part.BROKER, now.steady_s)

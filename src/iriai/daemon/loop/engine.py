@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
@@ -225,7 +226,14 @@ class Engine:
         self.outbox.durable(sequence)
 
     def turn(self) -> None:
-        """Handle all events and requests that have arrived."""
+        """Handle all events and requests that have arrived; the collector waits meanwhile."""
+        gc.disable()
+        try:
+            self._turn()
+        finally:
+            gc.enable()
+
+    def _turn(self) -> None:
         self._is_scheduled = False
         if self._gathering is not None:
             self._gathering.cancel()
