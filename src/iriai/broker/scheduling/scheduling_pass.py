@@ -221,32 +221,37 @@ class SchedulingPass:
         As their order weighs them. Those within their burst; if there are only others, those (no
         machine stays idle).
         """
-        draws, out, has_cap = self._contention, self._out, self._state.cap_cpus is not None
+        draws, out = self._contention, self._out
         draws.refresh()
-        mask = self._placement.mask()
-        within: list[tuple[Any, ...]] = []
-        others: list[tuple[Any, ...]] = []
-        pool: list[ContenderState] = []
-        held = self._heads.held
-        for seat in draws.contenders.values() if self._pool is None else self._pool:
-            queue = seat.queue
-            if not queue.mask & mask and (queue.held == held or not self._may_reserve(queue)):
-                continue
-            if seat.account in out:
-                continue
-            if not seat.entry.count:  # it was matched, or withdrawn
-                if queue.first is None:
-                    continue
-                draws.renew(seat, self._state.queues.entry_of(queue.first))
-            if has_cap and not self._contends(seat):
-                continue
-            pool.append(seat)
-            if seat.is_within or draws.is_within_burst(seat):
-                within.append(seat.weighed)
-            else:
-                others.append(seat.weighed)
+        mask, held, may_reserve = self._placement.mask(), self._heads.held, self._may_reserve
+        seats = draws.contenders.values() if self._pool is None else self._pool
+        # Most of all accounts pass, for each pass: comprehensions, and no call for each.
+        pool = [
+            seat
+            for seat in seats
+            if seat.queue.mask & mask or (seat.queue.held != held and may_reserve(seat.queue))
+        ]
+        if out:
+            pool = [seat for seat in pool if seat.account not in out]
+        if 0 in [seat.entry.count for seat in pool]:  # matched, or withdrawn
+            pool = [seat for seat in pool if self._has_entry(seat)]
+        has_cap = self._state.cap_cpus is not None
+        if has_cap:
+            pool = [seat for seat in pool if self._contends(seat)]
         self._pool = None if has_cap else pool
-        return within or others
+        within = [seat.weighed for seat in pool if seat.is_within or draws.is_within_burst(seat)]
+        return within or [seat.weighed for seat in pool]
+
+    def _has_entry(self, seat: ContenderState) -> bool:
+        """Let the account contend with its first task if that is gone with which it contended.
+
+        Returns whether there is any.
+        """
+        if not seat.entry.count:
+            if seat.queue.first is None:
+                return False
+            self._contention.renew(seat, self._state.queues.entry_of(seat.queue.first))
+        return True
 
     def _contends(self, seat: ContenderState) -> bool:
         """Return whether the account may run more; if it could not before, all may fit."""

@@ -16,6 +16,7 @@ Both levels are one flat draw; docs/spec/003 derives it and has an example worke
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
@@ -102,14 +103,10 @@ class LotteryDraw(IncrementalDraw):
         """`floor_s` is the least usage that counts."""
         self._floor_s = floor_s
         self._groups = dict(groups)
-        members: dict[str, list[Weighed]] = {}
+        members: defaultdict[str, list[Weighed]] = defaultdict(list)
         if groups:
             for each in weighed:
-                name = each[1]
-                if name in members:
-                    members[name].append(each)
-                else:
-                    members[name] = [each]
+                members[each[1]].append(each)
         elif weighed:
             members[""] = list(weighed)
         self._levels = {name: _Level(each) for name, each in members.items()}
