@@ -1,7 +1,7 @@
 # Everything starts from Python >= 3.11 and make: the environment is .venv, whatever is activated.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help run check test bench lint docs soak fuzz clean environment test-environment bench-environment docs-environment
+.PHONY: help run check test bench bench-guard lint docs soak fuzz clean environment test-environment bench-environment docs-environment
 
 # What a person's shell may have set to point Python elsewhere.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
@@ -27,10 +27,11 @@ help:
 	@echo "make run     a demonstration: real work of three accounts on this machine"
 	@echo "make check   style, the rules of the house, and all tests of pure packages and of the command"
 	@echo "             line: answers in a minute"
-	@echo "make test    lint, what check runs, and all tests with processes, root and a network"
+	@echo "make test    lint, bench-guard, what check runs, and all tests with processes, root and a network"
 	@echo "make lint    style, types, architecture"
 	@echo "make docs    the documentation as a site in build/site; warnings are errors"
 	@echo "make bench   all benchmarks; NAME=throughput runs one"
+	@echo "make bench-guard   counts of what the product does, red where one is above what is stored"
 	@echo "make soak    many seeds, long crash loops, stories of the papers: an hour and more"
 	@echo "make fuzz    a million hostile inputs, 20,000 or more for each entrance (25 minutes);"
 	@echo "             INPUTS=2000 for each, SECONDS=600 in all at most, SEED= repeats a run"
@@ -46,7 +47,7 @@ check: test-environment
 	HYPOTHESIS_PROFILE=quick $(PYTEST) -q -n $(WORKERS) --dist worksteal -m check
 
 # The second pass is for tests that need the machine for themselves; there may be none (5).
-test: lint
+test: lint bench-guard
 	$(PYTEST) --ignore=tests/architecture -n $(PROCESS_WORKERS) --dist worksteal -m "not serial and not soak"
 	$(PYTEST) --ignore=tests/architecture -m "serial and not soak" || [ $$? -eq 5 ]
 
@@ -62,7 +63,10 @@ docs: docs-environment
 	$(BIN)/python -m scripts.documentation
 
 bench: bench-environment
-	@set -e; for file in $(filter-out benchmarks/pair.py,$(wildcard benchmarks/$(NAME).py)); do echo "== $$file" >&2; $(BIN)/python "$$file"; done
+	@set -e; for file in $(filter-out benchmarks/pair.py benchmarks/guard.py,$(wildcard benchmarks/$(NAME).py)); do echo "== $$file" >&2; $(BIN)/python "$$file"; done
+
+bench-guard: test-environment
+	$(BIN)/python benchmarks/guard.py
 
 soak: test-environment
 	$(PYTEST) -m soak --timeout $(SOAK_TIMEOUT_S)
