@@ -29,6 +29,9 @@ def _run() -> int:
     # meanwhile, and taking everything apart at the end, were a third of its CPU time
     # (docs/adr/0030-command-line.md).
     gc.disable()
+    from iriai.cli.framework.lean_msgspec import load_msgspec
+
+    load_msgspec()
     from iriai.cli.framework.program import run_arguments
 
     gc.freeze()

@@ -57,7 +57,6 @@ RESTART_WAIT_S = 60.0
 _PAUSE_S = 0.05
 
 _A = TypeVar("_A", bound=ClientAnswer)
-_row = msgspec.msgpack.Decoder(JobRow).decode
 
 
 def local_directories(state: Path | str | None) -> tuple[str, ...]:
@@ -149,7 +148,8 @@ class Client:
     def jobs(self, request: Jobs | None = None) -> list[JobRow]:
         """Return the jobs that `request` selects; by default the user's unfinished jobs."""
         listed = self.ask(request or Jobs())
-        return [_estimated(_row(row), listed.estimates) for row in listed.rows]
+        read = msgspec.msgpack.Decoder(JobRow).decode
+        return [_estimated(read(row), listed.estimates) for row in listed.rows]
 
     def show(self, name: str) -> JobDetail:
         """Return all details of the job or task `name`."""

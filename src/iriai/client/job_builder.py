@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import msgspec
 
@@ -20,38 +20,43 @@ _KEPT = 8
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class DraftFields(TypedDict, total=False):
-    """Optional fields of a draft; see `JobDraft`."""
+if TYPE_CHECKING:
 
-    name: str
-    script: bytes
-    stdin: bytes
-    cpus: int
-    memory_bytes: int
-    gpus: int
-    named: tuple[tuple[str, int], ...]
-    array: tuple[tuple[int, int, int], ...] | None
-    time_limit_s: float | None
-    cpu_limit_s: float | None
-    process_limit: int | None
-    output: str | None
-    error: str | None
-    max_restarts: int | None
-    group: str | None
-    account: str | None
-    urgency: float
-    held: bool
-    wait_for_resources: bool
-    interaction: Interaction
-    throttle: int | None
-    after: tuple[str, ...]
-    exclusive: bool
-    notify: str
-    notify_on: NotifyOn
-    lease_s: float | None
-    requirements: str
-    rank: str
-    batch: BatchVariables
+    class DraftFields(TypedDict, total=False):
+        """Optional fields of a draft; see `JobDraft`."""
+
+        name: str
+        script: bytes
+        stdin: bytes
+        cpus: int
+        memory_bytes: int
+        gpus: int
+        named: tuple[tuple[str, int], ...]
+        array: tuple[tuple[int, int, int], ...] | None
+        time_limit_s: float | None
+        cpu_limit_s: float | None
+        process_limit: int | None
+        output: str | None
+        error: str | None
+        max_restarts: int | None
+        group: str | None
+        account: str | None
+        urgency: float
+        held: bool
+        wait_for_resources: bool
+        interaction: Interaction
+        throttle: int | None
+        after: tuple[str, ...]
+        exclusive: bool
+        notify: str
+        notify_on: NotifyOn
+        lease_s: float | None
+        requirements: str
+        rank: str
+        batch: BatchVariables
+
+else:  # the same without the types, which every command would wait for
+    DraftFields = dict
 
 
 def draft(

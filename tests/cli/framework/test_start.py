@@ -1,32 +1,88 @@
 """What a command costs before it does anything, and what it says about itself."""
 
+import os
 import subprocess
 import sys
 from importlib import import_module
 
+import msgspec
 import pytest
 
 from iriai.cli.framework.registry import COMMANDS
+from iriai.wire.requests import (
+    JobDetail,
+    JobList,
+    JobRow,
+    Jobs,
+    LogFiles,
+    Logs,
+    Outcome,
+    Show,
+    Submit,
+    Submitted,
+    Wait,
+    Waited,
+)
+from tests.client.double import Asking, double
 
-NEVER = ("asyncio", "rich", "sqlite3", "uvloop", "iriai.daemon")
-"""What `run` does not load: each costs more than the command itself."""
-
-LOADED = """
-import sys
-from iriai.cli.framework.program import run_arguments
-code = run_arguments(["--state", "/no/such", "run", "--", "true"])
-print(code, *sys.modules)
+NEVER = {
+    *("asyncio", "click", "concurrent", "cryptography", "dataclasses", "email", "http", "inspect"),
+    *("importlib.metadata", "json", "multiprocessing", "pathlib", "pydantic", "rich", "shutil"),
+    *("sqlite3", "ssl", "subprocess", "threading", "tomllib", "typer", "typing_extensions"),
+    *("urllib", "uvloop", "iriai.config", "iriai.daemon", "iriai.wire.changes"),
+    *("iriai.wire.envelopes", "iriai.wire.joining", "iriai.wire.machines", "iriai.wire.reports"),
+}
+"""What no frequent command loads: each costs a part of what Python's own start does."""
+LINES = {
+    "--version": (("--version",), 14),
+    "run": (("run", "--", "true"), 43),
+    "submit": (("submit", "--", "true"), 37),
+    "jobs": (("jobs",), 36),
+    "show": (("show", "ume-1"), 39),
+}
+"""The frequent commands, and how many modules of ours each loads at most."""
+PROGRAM = """
+import os, sys
+os._exit = lambda code: print(code, *sys.modules)
+from iriai.cli.main import main
+main()
 """
+ROW = JobRow("ume-1", "true", "lab", "ann", "running", 1, 0, 1, 0, 0, 0.0, 1, 1.0)
+DETAIL = JobDetail(
+    *(ROW, "lab/ann", ("true",), False, "/", {"cpus": 1}, None, None, "", ""),
+    *((), {}, (), ()),
+)
+ANSWERS = {
+    Submit: Submitted("ume-1", 1),
+    Jobs: JobList((msgspec.Raw(msgspec.msgpack.encode(ROW)),)),
+    Show: DETAIL,
+    Wait: Waited((Outcome("ume-1", "completed", 0, None),)),
+    Logs: LogFiles(()),
+}
 
 
-def test_run_loads_nothing_that_it_does_not_need():
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED], capture_output=True, text=True, check=True
-    )
-    code, *modules = done.stdout.split()
-    assert code == "6"
-    assert [name for name in NEVER if name in modules] == []
-    others = set(COMMANDS.values()) - {"iriai.cli.jobs.run"}
+def answer(asking: Asking) -> object:
+    return ANSWERS[type(asking.body)]
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_frequent_command_loads_nothing_that_it_does_not_need(name: str, state):
+    words, modules_max = LINES[name]
+    with double(state, answer):
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, *words],
+            env={"IRIAI_STATE": str(state), "PATH": os.environ["PATH"]},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    code, *modules = done.stdout.splitlines()[-1].split()
+    assert code == "0", done.stderr
+    assert NEVER & set(modules) == set()
+    ours = sorted(each for each in modules if each.partition(".")[0] == "iriai")
+    assert len(ours) <= modules_max, ours
+    others = set(COMMANDS.values()) - {COMMANDS.get(name)}
     assert others & set(modules) == set(), "commands are loaded when they are called"
 
 

@@ -95,9 +95,9 @@ def by_typer(words: list[str], calls: list[CommandCall]) -> CommandCall | None:
 
 def essence(call: CommandCall) -> object:
     """What a call is apart from the objects that make it."""
-    command, values, outer, invocation = call
-    values = {name: repr(value) for name, value in values.items()}
-    return command.function, values, outer, list(invocation.given), invocation.has_dashes
+    values = {name: repr(value) for name, value in call.values.items()}
+    given = list(call.invocation.given)
+    return call.command.function, values, call.outer, given, call.invocation.has_dashes
 
 
 @pytest.mark.parametrize("name", COMMANDS)

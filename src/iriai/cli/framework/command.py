@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from iriai.cli.framework.declaration import (
     Declared,
@@ -96,7 +98,7 @@ WORDS = "words"
 """Name of the parameter that takes the words of a command."""
 
 
-class Invocation(NamedTuple):
+class Invocation(msgspec.Struct, frozen=True):
     """How a command was called, for a function that has such a parameter."""
 
     given: list[str]

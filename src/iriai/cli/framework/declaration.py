@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -51,7 +51,7 @@ class OptionGroup(msgspec.Struct, frozen=True):
     """Several options that are one parameter of a command: each field is an option."""
 
 
-class Declared(NamedTuple):
+class Declared(msgspec.Struct, frozen=True):
     """One option or argument of a command."""
 
     name: str

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from iriai.cli.framework.command import (
     WORDS,
@@ -44,13 +46,13 @@ def _run(words: Sequence[str]) -> int:
         if [*words] == ["--version"]:
             return show_version()
         if call := read_call(words):
-            return call.command.call(*call[1:]) or 0
+            return call.command.call(call.values, call.outer, call.invocation) or 0
     from iriai.cli.framework.typer_group import run_by_typer
 
     return run_by_typer(words)
 
 
-class CommandCall(NamedTuple):
+class CommandCall(msgspec.Struct, frozen=True):
     """A command with all that it is called with; see `Command.call`."""
 
     command: Command

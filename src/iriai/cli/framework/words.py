@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from iriai.cli.framework.declaration import Declared
 
 
-class Read(NamedTuple):
+class Read(msgspec.Struct, frozen=True):
     """What words mean."""
 
     values: dict[str, Any]

@@ -21,7 +21,6 @@ from iriai.cli.jobs.watching.follow import JobFollower, remark_offline
 from iriai.cli.jobs.watching.interrupt import Interruption
 from iriai.cli.jobs.watching.waiting_line import WaitingLine
 from iriai.client.client import Client
-from iriai.client.input import InputSender
 from iriai.client.job_builder import DraftFields
 from iriai.client.tail import Sink
 from iriai.model.job import Interaction
@@ -104,6 +103,8 @@ def _stream(options: GlobalOptions, client: Client, draft: JobDraft, source: int
                     interruption.act(client, job)
                 line.update(is_started=watch.is_started)
                 if watch.is_started and source is not None:
+                    from iriai.client.input import InputSender
+
                     InputSender(options.connect, job, source, is_terminal=False).start()
                     source = None
         except BrokenPipeError:

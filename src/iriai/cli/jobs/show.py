@@ -20,7 +20,6 @@ from iriai.cli.framework.table import (
     span_text,
 )
 from iriai.cli.jobs.options.names import ANY_JOB
-from iriai.cli.jobs.options.script import array_text
 from iriai.cli.jobs.watching.exit_status import signal_name
 from iriai.model.state import EndCause
 from iriai.model.units import printable
@@ -132,6 +131,8 @@ def _pairs(detail: JobDetail) -> list[tuple[str, str]]:
 def _tasks(detail: JobDetail) -> str:
     if not detail.array:
         return ""
+    from iriai.cli.jobs.options.script import array_text
+
     at_once = "" if detail.throttle is None else f", at most {detail.throttle} at once"
     return f"{detail.row.tasks} ({array_text(detail.array)}){at_once}"
 

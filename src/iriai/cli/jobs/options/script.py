@@ -8,7 +8,9 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from iriai.model.problem import Refused, UsageProblem
 
@@ -203,7 +205,7 @@ SCRIPT = "iriai.script"
 _ANY = rb"(?m)^#(?:IRIAI|SBATCH|PBS)\b"
 
 
-class Script(NamedTuple):
+class Script(msgspec.Struct, frozen=True):
     """A script to run."""
 
     path: str

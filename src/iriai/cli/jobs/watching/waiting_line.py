@@ -6,7 +6,6 @@ import os
 import sys
 import time
 
-from iriai.cli.framework.table import reason_text, terminal_columns
 from iriai.client.client import Client
 from iriai.client.rpc_channel import ConnectionLost
 from iriai.model.problem import NotFound
@@ -39,6 +38,8 @@ class WaitingLine:
             except (ConnectionLost, NotFound):
                 return
             if reasons:
+                from iriai.cli.framework.table import reason_text
+
                 self._show(f"{self._job} waits: {reason_text(reasons[0])}")
 
     def clear(self) -> None:
@@ -48,6 +49,8 @@ class WaitingLine:
             self._is_shown = False
 
     def _show(self, text: str) -> None:
+        from iriai.cli.framework.table import terminal_columns
+
         width = terminal_columns() - 1
         text = printable(text)
         self._write("\r\x1b[K" + (text if len(text) <= width else text[: width - 1] + "…"))
