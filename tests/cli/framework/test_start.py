@@ -38,7 +38,7 @@ LINES = {
     "run": (("run", "--", "true"), 43),
     "submit": (("submit", "--", "true"), 37),
     "jobs": (("jobs",), 36),
-    "show": (("show", "ume-1"), 39),
+    "show": (("show", "ume-1"), 40),
 }
 """The frequent commands, and how many modules of ours each loads at most."""
 PROGRAM = """
