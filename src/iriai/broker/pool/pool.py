@@ -116,6 +116,8 @@ class MachinePool:
         """By capacity; first ends in order."""
         self._ends: dict[str, float] = {}
         """The first end under which each machine is entered."""
+        self._stale_ends: dict[str, MachineView] = {}
+        """Machines whose first end may be another now; many starts end without a question."""
 
     def put(self, view: MachineView) -> None:
         """Add a machine that is new, or known again."""
@@ -143,13 +145,7 @@ class MachinePool:
     def changed(self, view: MachineView) -> None:
         """Update a machine whose free resources or availability changed."""
         self.open.place(view)
-        end_s = view.calendar.first_end_s
-        known_s = self._ends[view.name]
-        if end_s != known_s:
-            ends = self._kinds[view.calendar.capacity]
-            del ends[bisect_left(ends, (known_s, view.name))]
-            insort(ends, (end_s, view.name))
-            self._ends[view.name] = end_s
+        self._stale_ends[view.name] = view
 
     def grew(self, view: MachineView) -> None:
         """Update a machine that may hold what it could not hold before."""
@@ -167,12 +163,25 @@ class MachinePool:
 
     def by_first_end(self, resources: Resources) -> Iterator[tuple[float, MachineView]]:
         """Yield machines that could ever hold `resources`, in the order of their first ends."""
+        self._enter_ends()
         able = [ends for capacity, ends in self._kinds.items() if resources.fits_in(capacity)]
         for end_s, name in able[0] if len(able) == 1 else merge(*able):
             yield end_s, self.views[name]
 
+    def _enter_ends(self) -> None:
+        """Enter the machines that changed by their first ends."""
+        for name, view in self._stale_ends.items():
+            end_s, known_s = view.calendar.first_end_s, self._ends[name]
+            if end_s != known_s:
+                ends = self._kinds[view.calendar.capacity]
+                del ends[bisect_left(ends, (known_s, name))]
+                insort(ends, (end_s, name))
+                self._ends[name] = end_s
+        self._stale_ends.clear()
+
     def check(self) -> None:
         """Raise if an index differs from the machines."""
+        self._enter_ends()
         for view in self.views.values():
             view.check()
             assert (view.name in self.open.ranks) == view.is_open, f"whether {view.name} is open"
@@ -183,6 +192,7 @@ class MachinePool:
 
     def _leave_kind(self, view: MachineView) -> None:
         self.open.drop(view.name)
+        self._stale_ends.pop(view.name, None)
         capacity = view.calendar.capacity
         ends = self._kinds[capacity]
         del ends[bisect_left(ends, (self._ends[view.name], view.name))]

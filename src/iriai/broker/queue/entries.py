@@ -83,14 +83,12 @@ class TaskClass:
     """The state (`ReservedHeads.changes`) as of which no machine takes it."""
     bit: Mask = field(init=False)
     """Of its shape."""
+    is_choosy: bool = field(init=False)
+    """Whether free resources alone do not decide where it may run."""
 
     def __post_init__(self) -> None:
         self.bit = 1 << self.position
-
-    @property
-    def is_choosy(self) -> bool:
-        """Return whether free resources alone do not decide where it may run."""
-        return self.demand is not None or self.key.bounds is not None
+        self.is_choosy = self.key.demand is not None or self.key.bounds is not None
 
     def may_run_on(self, machine: str) -> bool:
         """Return whether job and machine permit it to run there now, if there is room."""

@@ -223,18 +223,19 @@ class SchedulingPass:
         """
         draws, out = self._contention, self._out
         draws.refresh()
-        mask, held, may_reserve = self._placement.mask(), self._heads.held, self._may_reserve
+        mask, held = self._placement.mask(), self._heads.held
+        may_reserve = self._heads.may_reserve_first
         seats = draws.contenders.values() if self._pool is None else self._pool
         # Most of all accounts pass, for each pass: comprehensions, and no call for each.
         pool = [
             seat
             for seat in seats
-            if seat.queue.mask & mask or (seat.queue.held != held and may_reserve(seat.queue))
+            if seat.queue.mask & mask or (seat.queue.held != held and may_reserve(seat.queue, held))
         ]
         if out:
             pool = [seat for seat in pool if seat.account not in out]
         if 0 in [seat.entry.count for seat in pool]:  # matched, or withdrawn
-            pool = [seat for seat in pool if self._has_entry(seat)]
+            pool = [seat for seat in pool if seat.entry.count or self._takes_first(seat)]
         has_cap = self._state.cap_cpus is not None
         if has_cap:
             pool = [seat for seat in pool if self._contends(seat)]
@@ -242,15 +243,11 @@ class SchedulingPass:
         within = [seat.weighed for seat in pool if seat.is_within or draws.is_within_burst(seat)]
         return within or [seat.weighed for seat in pool]
 
-    def _has_entry(self, seat: ContenderState) -> bool:
-        """Let the account contend with its first task if that is gone with which it contended.
-
-        Returns whether there is any.
-        """
-        if not seat.entry.count:
-            if seat.queue.first is None:
-                return False
-            self._contention.renew(seat, self._state.queues.entry_of(seat.queue.first))
+    def _takes_first(self, seat: ContenderState) -> bool:
+        """Let the account contend with its first task; return whether there is any."""
+        if seat.queue.first is None:
+            return False
+        self._contention.renew(seat, self._state.queues.entry_of(seat.queue.first))
         return True
 
     def _contends(self, seat: ContenderState) -> bool:
@@ -270,15 +267,9 @@ class SchedulingPass:
 
     def _may_start(self, queue: Queue) -> bool:
         """Return whether a task of it may fit, or its first task may have a place kept."""
-        return bool(queue.mask & self._placement.mask()) or self._may_reserve(queue)
-
-    def _may_reserve(self, queue: Queue) -> bool:
-        """Return whether the queue's first task may have a place kept."""
-        if queue.first is None or queue.held == self._heads.held:
-            return False
-        may_reserve = self._heads.may_reserve(queue.first.kind)
-        queue.held = queue.first.kind.held
-        return may_reserve
+        heads = self._heads
+        is_fitting = bool(queue.mask & self._placement.mask())
+        return is_fitting or heads.may_reserve_first(queue, heads.held)
 
     def _may_run_more(self, entry: QueuedJob) -> bool:
         state = self._state

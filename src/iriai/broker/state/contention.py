@@ -18,9 +18,10 @@ from iriai.model.ids import Account, TaskId
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.draw.order import (
     Contender,
+    GroupShare,
     GroupUsage,
     Order,
-    shares_wanted,
+    group_shares,
 )
 from iriai.policy.placement.calendar import is_below
 from iriai.protocol.messages.scheduling import Want
@@ -135,7 +136,10 @@ class Contention:
         self._total_cpus = 0
         self._cpus_for_all = 0.0
         """All cpus times the burst: an account may run its share of that."""
-        self._shares: dict[Account, float] = {}
+        self._shares: dict[str, GroupShare] = {}
+        """By group; the empty name without groups."""
+        self._sharing: dict[Account, None] = {}
+        """The accounts that share."""
 
     def want_added(self, want: Want) -> None:
         """Let the want's account contend with it, if it precedes the task it contends with."""
@@ -179,15 +183,25 @@ class Contention:
 
     def share_out(self, waiting: list[Account]) -> None:
         """Set the accounts that wait: their shares limit the burst."""
-        seats = [self.contenders[account].contender for account in waiting]
-        old, self._shares = self._shares, shares_wanted(seats, self.groups)
-        if (len(old) <= 1) is not (len(self._shares) <= 1):
+        contenders, has_groups = self.contenders, bool(self.groups)
+        members = [
+            (account.group if has_groups else "", contenders[account].contender.right)
+            for account in waiting
+        ]
+        old, self._shares = self._shares, group_shares(members, self.groups)
+        before, self._sharing = self._sharing, dict.fromkeys(waiting)
+        if (len(before) <= 1) is not (len(waiting) <= 1):
             self._forget_bursts()
             return
         # Who comes or goes changes the shares of its own group, mostly.
-        for account, seat in self.contenders.items():
-            if old.get(account) != self._shares.get(account):
+        changed = [name for name, share in self._shares.items() if share != old.get(name)]
+        for seat in contenders.values() if changed else ():
+            if not has_groups or seat.account.group in changed:
                 seat.is_within = None
+        if self._configuration.order.running_cap_cpus is not None:  # else all that wait share
+            for account, seat in contenders.items():
+                if (account in before) is not (account in self._sharing):
+                    seat.is_within = None
 
     def renew(self, seat: ContenderState, entry: QueuedJob) -> float:
         """Let the account contend with that task; return the factor by which its chances change."""
@@ -209,9 +223,13 @@ class Contention:
         Without these a new account would take every free cpu, since little accrues between two
         draws.
         """
-        if len(self._shares) <= 1:
+        account = seat.account
+        if len(self._sharing) <= 1:
             return True
-        limit_cpus = self._cpus_for_all * self._shares.get(seat.account, 0.0)
+        share = 0.0
+        if account in self._sharing:
+            share = self._shares[account.group if self.groups else ""].of(seat.contender.right)
+        limit_cpus = self._cpus_for_all * share
         return is_below(seat.entry.want.resources.cpus, running_cpus, limit_cpus)
 
     def _forget_bursts(self) -> None:

@@ -11,7 +11,7 @@ from math import inf
 
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.pool.pool import MachinePool
-from iriai.broker.queue.entries import QueuedJob, TaskClass
+from iriai.broker.queue.entries import Queue, QueuedJob, TaskClass
 from iriai.model.ids import JobId
 from iriai.model.resources import Resources
 from iriai.policy.placement.backfill import ReservedHead
@@ -73,7 +73,23 @@ class ReservedHeads:
             return False
         if kind.is_choosy:
             return kind.unreservable != self.changes and not self._is_held(kind)
-        held = self.held
+        return self._may_keep(kind, self.held)
+
+    def may_reserve_first(self, queue: Queue, held: int) -> bool:
+        """Return whether a place may be kept for a queue's first task; `held` is that of now."""
+        first = queue.first
+        if first is None or queue.held == held:
+            return False
+        kind = first.kind
+        if kind.is_choosy or kind.key.is_guest:
+            may_reserve = self.may_reserve(kind)
+        else:
+            may_reserve = self._may_keep(kind, held)
+        queue.held = kind.held
+        return may_reserve
+
+    def _may_keep(self, kind: TaskClass, held: int) -> bool:
+        """Return whether a place may be kept for a kind that may run on all machines."""
         if kind.held == held or kind.unreservable == self.changes:
             return False
         needed = kind.key.resources
@@ -120,7 +136,7 @@ class ReservedHeads:
         for end_s, view in self._pool.by_first_end(kind.key.resources):
             if not view.is_available or view.name in self.by_machine:
                 continue
-            if not could_hold(kind, view):
+            if kind.is_choosy and not kind.may_run_on(view.name):
                 continue
             if kind.key.tenant in view.tenants:
                 continue  # it waits for its own account's task there, not for resources

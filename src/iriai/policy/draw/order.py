@@ -8,7 +8,7 @@ draws as the old one would have.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from random import Random
@@ -167,21 +167,40 @@ class IncrementalDraw:
             self._groups[group.group] = group
 
 
+class GroupShare(NamedTuple):
+    """What the contenders of one group share."""
+
+    part: float
+    """Of all machines: the group's right by those of all groups with a contender."""
+    rights: float
+    """The sum of the contenders' rights."""
+
+    def of(self, right: float) -> float:
+        """Return the part of the machines of a contender with that right."""
+        return self.part * right / self.rights
+
+
+def group_shares(members: Iterable[tuple[str, float]], groups: Groups) -> dict[str, GroupShare]:
+    """Return what each group with a contender shares among them, by group.
+
+    `members` are the group and right of each contender; where there are no groups, all are of the
+    one named "".
+    """
+    rights: dict[str, float] = {}
+    for name, right in members:
+        rights[name] = rights.get(name, 0.0) + right
+    of_groups = {name: groups[name].right if groups else 1.0 for name in rights}
+    total = 0.0
+    for right in of_groups.values():
+        total += right
+    return {name: GroupShare(of_groups[name] / total, rights[name]) for name in rights}
+
+
 def shares_wanted(contenders: Sequence[Contender], groups: Groups) -> dict[Account, float]:
     """Return each contender's part of the machines by rights: `R / sum R * r / sum r`.
 
     Sums are over the groups with a contender, and over the contenders of the group.
     """
-    members: dict[str, float] = {}
-    for contender in contenders:
-        name = contender.account.group if groups else ""
-        members[name] = members.get(name, 0.0) + contender.right
-    rights = {name: groups[name].right if groups else 1.0 for name in members}
-    total = 0.0
-    for right in rights.values():
-        total += right
-    shares = {}
-    for contender in contenders:
-        name = contender.account.group if groups else ""
-        shares[contender.account] = rights[name] / total * contender.right / members[name]
-    return shares
+    named = [(each.account.group if groups else "", each) for each in contenders]
+    shares = group_shares([(name, each.right) for name, each in named], groups)
+    return {each.account: shares[name].of(each.right) for name, each in named}

@@ -171,10 +171,10 @@ class Calendar(Generic[Key]):
         free = self.free
         if self._ahead:
             free = free.minus(self._owed)
+        start_s, fits = now_s, resources.fits_in(free)
         need_cpus, need_memory, need_gpus = resources.cpus, resources.memory_bytes, resources.gpus
         cpus, memory, gpus = free.cpus, free.memory_bytes, free.gpus
-        named = dict(free.named)
-        start_s, fits = now_s, resources.fits_in(free)
+        named = dict(free.named) if free.named else {}
         # Plain sums, for a broker plans with hundreds of claims within a turn.
         for end_s, _, _, claim in self._ends:
             if fits:
@@ -185,15 +185,18 @@ class Calendar(Generic[Key]):
             cpus += claim.cpus
             memory += claim.memory_bytes
             gpus += claim.gpus
-            for name, amount in claim.named:
-                named[name] = named.get(name, 0) + amount
+            if claim.named:
+                for name, amount in claim.named:
+                    named[name] = named.get(name, 0) + amount
             if not fits and cpus >= need_cpus and memory >= need_memory and gpus >= need_gpus:
-                room = Resources(cpus, memory, gpus, tuple(named.items()))
-                if resources.fits_in(room):
-                    fits, start_s = True, max(now_s, end_s)
+                fits = not resources.named or resources.fits_in(
+                    Resources(cpus, memory, gpus, tuple(named.items()))
+                )
+                if fits and end_s > start_s:
+                    start_s = end_s
         if not fits:
             return None
-        room = Resources(cpus, memory, gpus, tuple(sorted(named.items())))
+        room = Resources(cpus, memory, gpus, tuple(sorted(named.items())) if named else ())
         return Slot(start_s, room.minus(resources))
 
     def in_order(self) -> Iterator[tuple[Key, Resources, float]]:
