@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from iriai.model.job import NotifyOn
 from iriai.model.problem import Refused, UsageProblem
+from iriai.model.submission import NotifyOn
 from tests.endtoend.installation import Installation
 from tests.support.waiting import until
 

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from iriai.model.job import Interaction
 from iriai.model.problem import ExitCode, UsageProblem
+from iriai.model.submission import Interaction
 from iriai.wire.requests import Jobs
 from tests.endtoend.network import Network
 from tests.endtoend.terminal import CTRL_C, CTRL_Z, SAYS_WHEN_IT_RUNS, Terminal

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from iriai.model.job import Interaction
 from iriai.model.problem import ExitCode, Problem
+from iriai.model.submission import Interaction
 from iriai.wire.requests import Submit
 from tests.endtoend.network import Network
 from tests.support.waiting import until

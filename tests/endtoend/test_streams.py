@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from iriai.client import Client
-from iriai.model.job import INPUT_BYTES_MAX, Interaction
 from iriai.model.problem import NotAllowed, Refused, UsageProblem
+from iriai.model.submission import INPUT_BYTES_MAX, Interaction
 from iriai.wire.requests import InputWritten, WriteInput
 from tests.endtoend.installation import IRIAI, Installation
 from tests.endtoend.network import Network

@@ -13,8 +13,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from iriai.client import Client
-from iriai.model.job import Interaction
 from iriai.model.problem import Problem
+from iriai.model.submission import Interaction
 from iriai.system.closing import THREADS_MAX
 from iriai.system.frames import frame
 from iriai.wire.changes import (

@@ -14,10 +14,10 @@ from iriai.jobs.payloads import PayloadStore
 from iriai.jobs.views import output_paths
 from iriai.machine.feasibility import Feasibility
 from iriai.model.ids import AttemptId
-from iriai.model.job import Interaction
 from iriai.model.problem import ExitCode, Problem
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
+from iriai.model.submission import Interaction
 from iriai.protocol.messages.scheduling import Want
 from iriai.system.passwd_cache import UnixUsers
 from iriai.wire.requests import JobDraft, Submit

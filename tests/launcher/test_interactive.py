@@ -9,8 +9,8 @@ import pytest
 
 from iriai.launcher.contract.messages import Discard, EndInput, Terminate
 from iriai.model.ids import AttemptId
-from iriai.model.job import Interaction
 from iriai.model.state import EndCause
+from iriai.model.submission import Interaction
 from tests.launcher.harness import Lab
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.model.job import INPUT_BYTES_MAX
+from iriai.model.submission import INPUT_BYTES_MAX
 from iriai.node.input_buffer import InputBuffer
 
 TEXT = bytes(range(200))

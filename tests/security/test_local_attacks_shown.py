@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from iriai.model.job import Interaction
+from iriai.model.submission import Interaction
 from tests.endtoend.installation import MARK, PATH, PYTHON, Installation
 from tests.security.attacker import DONE, Attacker, files_of
 from tests.support.people import TestPerson

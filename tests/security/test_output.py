@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from iriai.model.job import Interaction
+from iriai.model.submission import Interaction
 from tests.endtoend.installation import Installation
 from tests.support.people import People, TestPerson
 from tests.support.waiting import until

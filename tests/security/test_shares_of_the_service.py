@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from iriai.model.job import Interaction
 from iriai.model.problem import ExitCode, Problem, Refused
+from iriai.model.submission import Interaction
 from iriai.wire.changes import (
     Alter,
     Cancel,

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from iriai.model.bounds import NUMBER_MAX, URGENCY_MAX
 from iriai.model.claim import Claim
 from iriai.model.ids import Account, AttemptId
-from iriai.model.job import Interaction, JobSpec
+from iriai.model.job import (
+    JobSpec,
+)
 from iriai.model.records import (
     Attempted,
     AttemptResult,
@@ -38,6 +40,7 @@ from iriai.model.records import (
 )
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
+from iriai.model.submission import Interaction
 from iriai.model.usage import Usage
 from iriai.store import Store
 from tests.store.model import Remembered

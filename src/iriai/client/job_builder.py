@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import msgspec
 
 from iriai.model.batch_variables import BatchVariables
-from iriai.model.job import Interaction, NotifyOn
 from iriai.model.problem import Refused, UsageProblem
+from iriai.model.submission import Interaction, NotifyOn
 from iriai.wire.requests import JobDraft
 
 _KEPT = 8

@@ -23,7 +23,6 @@ from iriai.model.bounds import Environment, decoded
 from iriai.model.ids import Account, JobId
 from iriai.model.job import (
     SINGLE_TASK,
-    Interaction,
     JobSpec,
     task_count,
 )
@@ -38,6 +37,7 @@ from iriai.model.sizes import (
     file_problem,
     variables_problem,
 )
+from iriai.model.submission import Interaction
 from iriai.model.units import printable
 from iriai.protocol.messages.scheduling import Want
 from iriai.wire.requests import JobDraft, Submit

@@ -9,10 +9,15 @@ import msgspec
 from iriai.home.job import ActiveTask, JobState
 from iriai.model.history import HistoryRow, JobRecord, UsageTotal
 from iriai.model.ids import AttemptId, JobId
-from iriai.model.job import Interaction, JobSpec, expand_pattern, task_count
+from iriai.model.job import (
+    JobSpec,
+    expand_pattern,
+    task_count,
+)
 from iriai.model.name_pattern import fits
 from iriai.model.resources import FIELDS, Resources
 from iriai.model.state import EndCause, TaskState
+from iriai.model.submission import Interaction
 from iriai.wire.reports import UsageRow
 from iriai.wire.requests import AttemptRow, JobDetail, JobRow, Jobs, LogFile, Why
 

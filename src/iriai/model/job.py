@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, NamedTuple
@@ -15,6 +14,7 @@ from iriai.model.ids import Account, AttemptId, JobId, TaskId, parse_id
 from iriai.model.problem import UsageProblem
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
+from iriai.model.submission import Interaction, NotifyOn
 
 LIMIT_MAX = 1e10
 """Seconds, or processes: three hundred years, and more than there can be. Larger numbers only
@@ -29,9 +29,6 @@ INPUT, OUTPUT, ERROR, TERMINAL = "in", "out", "err", "tty"
 """Standard input, output and error; a terminal, which is all three, and whose output is kept as
 `out`."""
 OUTPUTS = (OUTPUT, ERROR)
-INPUT_BYTES_MAX = 1 << 20
-"""Of input that was sent and not written to its task yet; one piece may have as much."""
-InputPiece = Annotated[bytes, msgspec.Meta(max_length=INPUT_BYTES_MAX)]
 STREAM_BYTES_MAX = 1 << 30
 """Of one output: a task that prints more is ended. Nobody reads more, and a task can write files of
 its user's."""
@@ -154,71 +151,11 @@ def joined_dependencies(texts: tuple[str, ...] | list[str]) -> tuple[Dependency,
     return tuple(found)
 
 
-MAILTO = "mailto:"
-LENGTH_MAX = 4096
-"""A longer command is a script."""
-# What mail programs take without quotes; they never see it as an option.
-_ADDRESS = r"[A-Za-z0-9._%+][A-Za-z0-9._%+-]*(@[A-Za-z0-9][A-Za-z0-9.-]*)?"
-
-
-class NotifyOn(StrEnum):
-    """The ends that are notified."""
-
-    END = "end"
-    """Every end."""
-    FAIL = "fail"
-    """Any but `completed`."""
-
-    def concerns(self, cause: EndCause) -> bool:
-        """Return whether a job that ended like this is notified."""
-        return self is NotifyOn.END or cause is not EndCause.COMPLETED
-
-
-def check_notify(text: str) -> str:
-    """Return `text` if it is a command or an address; empty for none.
-
-    Raises:
-        UsageProblem: it is neither.
-    """
-    if len(text) > LENGTH_MAX or any(ord(letter) < ord(" ") and letter != "\t" for letter in text):
-        raise UsageProblem(
-            "bad-notify",
-            f"the notification is longer than {LENGTH_MAX} characters, or has control characters",
-            "write a script, and name it",
-        )
-    address = address_of(text)
-    if address is not None and not re.fullmatch(_ADDRESS, address):
-        raise UsageProblem(
-            "bad-notify",
-            f"'{text}' is not an address",
-            "write mailto:ann@example.org, or a command",
-        )
-    if text and not text.strip():
-        raise UsageProblem("bad-notify", "there is no command to run", "write one, or an address")
-    return text
-
-
-def address_of(text: str) -> str | None:
-    """Return the address to write to; None if a command is to be run."""
-    return text.removeprefix(MAILTO) if text.startswith(MAILTO) else None
-
-
 DEFAULT_LEASE_S = 1200.0
 """Longer: tasks survive longer breaks between machines; shorter: tasks of a dead machine are rerun
 sooner. Twenty minutes outlast the restart of a machine, and of most networks."""
 SINGLE_TASK = ((0, 0, 1),)
 """The index ranges of a job that is not an array: task 0 alone."""
-
-
-class Interaction(StrEnum):
-    """The connection between a task and its waiting client."""
-
-    BATCH = "batch"
-    """Output goes to the files that the job names, standard input comes from a stored copy."""
-    STREAM = "stream"
-    """`run`: standard input comes from the client, standard output and error go to it."""
-    TERMINAL = "terminal"
-    """`run --pty`: the three standard descriptors are a terminal that the client relays."""
 
 
 class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from iriai.model.job import INPUT_BYTES_MAX
+from iriai.model.submission import INPUT_BYTES_MAX
 
 
 class InputBuffer:

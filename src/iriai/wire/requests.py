@@ -31,7 +31,7 @@ from iriai.model.bounds import (
     Word,
     Words,
 )
-from iriai.model.job import InputPiece, Interaction, NotifyOn
+from iriai.model.submission import InputPiece, Interaction, NotifyOn
 from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, JobRequest, Query, Right
 
 PROTOCOL_VERSION = 2

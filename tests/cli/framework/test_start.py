@@ -34,11 +34,11 @@ NEVER = {
 }
 """What no frequent command loads: each costs a part of what Python's own start does."""
 LINES = {
-    "--version": (("--version",), 14),
-    "run": (("run", "--", "true"), 43),
-    "submit": (("submit", "--", "true"), 37),
-    "jobs": (("jobs",), 36),
-    "show": (("show", "ume-1"), 40),
+    "--version": (("--version",), 13),
+    "run": (("run", "--", "true"), 41),
+    "submit": (("submit", "--", "true"), 35),
+    "jobs": (("jobs",), 34),
+    "show": (("show", "ume-1"), 38),
 }
 """The frequent commands, and how many modules of ours each loads at most."""
 PROGRAM = """

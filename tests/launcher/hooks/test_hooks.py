@@ -9,8 +9,8 @@ from iriai.launcher.contract.machine_config import MachineSettings, write_machin
 from iriai.launcher.contract.messages import Discard, ShutDown, Terminate
 from iriai.launcher.journal.journal import Intent, Intents, Journal, Owed
 from iriai.model.ids import Account
-from iriai.model.job import Interaction
 from iriai.model.state import EndCause
+from iriai.model.submission import Interaction
 from tests.launcher.harness import Link, Machine, attempt, is_running, launch, until
 
 

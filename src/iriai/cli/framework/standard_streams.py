@@ -17,14 +17,14 @@ from iriai.model.units import printable
 if TYPE_CHECKING:
     from iriai.client.tail import Sink
 
-_CONTROL = re.compile("[\x7f-\x9f]")
+_CONTROL = "[\x7f-\x9f]"
 """Characters that JSON need not escape but terminals obey; JSON escapes those below a space."""
 
 
 def print_document(value: object) -> None:
     """Print `value`, which may hold structures of the wire protocol, and texts of any origin."""
     text = msgspec.json.encode(plain(value)).decode()
-    print(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    print(re.sub(_CONTROL, lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def plain(value: object) -> object:

@@ -23,9 +23,9 @@ from iriai.cli.jobs.watching.waiting_line import WaitingLine
 from iriai.client.client import Client
 from iriai.client.job_builder import DraftFields
 from iriai.client.tail import Sink
-from iriai.model.job import Interaction
 from iriai.model.problem import UsageProblem
 from iriai.model.state import EndCause
+from iriai.model.submission import Interaction
 from iriai.wire.requests import JobDraft, LogFile, Outcome
 
 

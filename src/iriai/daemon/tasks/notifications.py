@@ -25,10 +25,10 @@ from iriai.jobs.notices import (
 from iriai.jobs.payloads import PayloadStore
 from iriai.launcher.contract.messages import StartOrder, Template
 from iriai.model.ids import NOTICE_ATTEMPT, AttemptId, JobId
-from iriai.model.job import address_of, check_notify
 from iriai.model.problem import NotFound, Refused
 from iriai.model.records import NoticesDropped
 from iriai.model.state import EndCause
+from iriai.model.submission import address_of, check_notify
 from iriai.store.reading import Reader
 from iriai.store.writer import Writer
 from iriai.wire.requests import Outcome

@@ -15,8 +15,8 @@ from iriai.daemon.tasks.spool_cleanup import OF_OTHERS_KEPT_S, SWEEP_S, drop_of_
 from iriai.daemon.tasks.task_streams import TaskStreams
 from iriai.home.output_copies import CopyKey, OutputCopies
 from iriai.model.ids import AttemptId
-from iriai.model.job import INPUT_BYTES_MAX, Interaction
 from iriai.model.problem import Refused, Unreachable
+from iriai.model.submission import INPUT_BYTES_MAX, Interaction
 from iriai.node.output_source import OutputSource
 from iriai.protocol.messages.effects import (
     LinkDown,

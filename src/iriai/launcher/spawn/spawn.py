@@ -30,7 +30,11 @@ from iriai.launcher.spawn.streams import TaskEnds
 from iriai.launcher.system.syscalls import PrivilegedThread
 from iriai.model.batch_variables import BatchSystem, NoticeVariable
 from iriai.model.ids import AttemptId
-from iriai.model.job import Interaction, JobSpec, expand_pattern
+from iriai.model.job import (
+    JobSpec,
+    expand_pattern,
+)
+from iriai.model.submission import Interaction
 from iriai.system.passwd_cache import Login
 
 HELPER = os.path.join(os.path.dirname(__file__), "iriai-exec")

@@ -17,7 +17,10 @@ from typing import NamedTuple
 from iriai.launcher.connection import Passed
 from iriai.launcher.contract.messages import StreamEnds, StreamKind
 from iriai.model.ids import AttemptId
-from iriai.model.job import Interaction, JobSpec
+from iriai.model.job import (
+    JobSpec,
+)
+from iriai.model.submission import Interaction
 from iriai.system.passwd_cache import Login
 
 PIPE_BYTES = 1 << 20

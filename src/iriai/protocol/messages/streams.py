@@ -6,7 +6,7 @@ import msgspec
 
 from iriai.model.bounds import Content, Count, SizeBytes, Word
 from iriai.model.ids import AttemptId
-from iriai.model.job import InputPiece
+from iriai.model.submission import InputPiece
 
 PIECE_BYTES = 128 << 10
 """Of one piece: small beside a frame, large beside what it costs."""

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from iriai.daemon.requests.jobs.streams import AWAY_S, LOOK_S, StreamHandlers
-from iriai.model.job import Interaction
+from iriai.model.submission import Interaction
 from iriai.protocol.messages.scheduling import Begun
 from iriai.protocol.messages.streams import Input
 from tests.home.lone_home import LoneHome, match

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 from iriai.cli.framework.declaration import OptionGroup, option, options_under
 from iriai.cli.jobs.options.script import check_command, check_directory
 from iriai.client.job_builder import DraftFields, draft
-from iriai.model.job import NotifyOn, check_notify, joined_dependencies
 from iriai.model.problem import UsageProblem
 from iriai.model.resources import CPUS, GPUS, MEMORY, NAMED_KINDS
+from iriai.model.submission import NotifyOn, check_notify
 from iriai.model.units import parse_duration, parse_size
 from iriai.wire.requests import JobDraft
 
@@ -207,8 +207,12 @@ class JobOptions(OptionGroup, frozen=True):
 
 def after_texts(texts: list[str] | None) -> tuple[str, ...]:
     """Return the values of `--after`; raises `UsageProblem` if one is malformed."""
+    if not texts:
+        return ()
+    from iriai.model.job import joined_dependencies
+
     parsed("--after", texts, joined_dependencies)
-    return tuple(texts or ())
+    return tuple(texts)
 
 
 def parsed(option: str, given: _Given | None, parse: Callable[[_Given], _T]) -> _T | None:

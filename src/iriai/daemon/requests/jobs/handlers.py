@@ -32,8 +32,12 @@ from iriai.jobs.selection import check_ids
 from iriai.jobs.validation import dependencies_here
 from iriai.jobs.views import amounts
 from iriai.model.ids import JobId
-from iriai.model.job import Dependency, Interaction, task_count
+from iriai.model.job import (
+    Dependency,
+    task_count,
+)
 from iriai.model.problem import Refused
+from iriai.model.submission import Interaction
 from iriai.policy.service.allowances import HeldJobs
 from iriai.protocol.messages.effects import JobCompleted
 from iriai.protocol.messages.scheduling import Want

@@ -15,9 +15,13 @@ from iriai.jobs.drafts import ARRAY_INDEX_MAX
 from iriai.jobs.queries import JobQueries
 from iriai.jobs.selection import whole
 from iriai.model.ids import AttemptId
-from iriai.model.job import OUTPUTS, Interaction, JobSpec
+from iriai.model.job import (
+    OUTPUTS,
+    JobSpec,
+)
 from iriai.model.problem import Refused, UsageProblem
 from iriai.model.state import TaskState
+from iriai.model.submission import Interaction
 from iriai.policy.service.allowances import Allowance
 from iriai.protocol.messages.streams import Input
 from iriai.wire.requests import (
