@@ -13,7 +13,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 FIGURES = {
     "throughput.py": {"array_per_s", "single_per_s", "back_ends", "limit_per_s", "peers"},
     "no_head.py": {"figures"},
-    "latency.py": {"p50_ms", "p99_ms", "command_p50_ms", "peers"},
+    "latency.py": {"p50_ms", "p99_ms", "run_ms", "submit_ratio", "peers"},
     "match.py": {"speedup_over_classad2", "same_answers", "one_machine_changed_ms"},
     "start.py": {"first_up_s", "up_s", "daemon_rss_mb", "packages", "installed_mb"},
     "footprint.py": {
