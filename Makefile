@@ -30,7 +30,7 @@ help:
 	@echo "make test    lint, bench-guard, what check runs, and all tests with processes, root and a network"
 	@echo "make lint    style, types, architecture"
 	@echo "make docs    the documentation as a site in build/site; warnings are errors"
-	@echo "make bench   all benchmarks; NAME=throughput runs one"
+	@echo "make bench   all benchmarks; NAME=throughput runs one, KEEP=yes keeps what they answer"
 	@echo "make bench-guard   counts of what the product does, red where one is above what is stored"
 	@echo "make soak    many seeds, long crash loops, stories of the papers: an hour and more"
 	@echo "make fuzz    a million hostile inputs, 20,000 or more for each entrance (25 minutes);"
@@ -63,7 +63,8 @@ docs: docs-environment
 	$(BIN)/python -m scripts.documentation
 
 bench: bench-environment
-	@set -e; for file in $(filter-out benchmarks/pair.py benchmarks/guard.py,$(wildcard benchmarks/$(NAME).py)); do echo "== $$file" >&2; $(BIN)/python "$$file"; done
+	@set -e; for file in $(filter-out benchmarks/pair.py benchmarks/guard.py,$(wildcard benchmarks/$(NAME).py)); do echo "== $$file" >&2; \
+		if [ -z "$(KEEP)" ]; then $(BIN)/python "$$file"; else $(BIN)/python "$$file" | $(BIN)/python -m scripts.performance_page --keep "$$(basename "$$file" .py)"; fi; done
 
 bench-guard: test-environment
 	$(BIN)/python benchmarks/guard.py

@@ -105,7 +105,12 @@ def store(counts: Counts, why: str) -> int:
     for change in found:
         if change.after < change.before or why:
             print(change)
-    left = [change for change in found if change.is_too_much and not why]
+    risen = [change for change in found if change.after > change.before]
+    if why and risen:
+        stored.note_rises(stored.RISES, stored.this_version(), risen, why)
+        page = [sys.executable, "-m", "scripts.performance_page"]
+        subprocess.run(page, cwd=Path(__file__).resolve().parent.parent, check=True)
+    left = [change for change in risen if change.is_too_much and not why]
     if left:
         _complain(left)
     return bool(left)

@@ -149,6 +149,10 @@ def main() -> None:
         {
             **figures,
             "back_ends": {str(count): figures[f"back_ends_{count}_per_s"] for count in counts},
+            "back_ends_of_array": {
+                str(count): ratio(figures[f"back_ends_{count}_per_s"], figures["array_per_s"])
+                for count in counts
+            },
             "array_of_limit": ratio(figures["array_per_s"], figures["limit_per_s"]),
             "single_of_array": ratio(figures["single_per_s"], figures["array_per_s"]),
             "array_of_best_peer": ratio(figures["array_per_s"], others.best_per_s()),

@@ -6,10 +6,11 @@ why.
 
 from __future__ import annotations
 
+import json
 import sys
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 FOLDER = Path(__file__).resolve().parent
 RISES = FOLDER / "rises.toml"
@@ -22,6 +23,17 @@ _HEAD = """\
 
 Counts = dict[str, dict[str, float]]
 """By case and by what was counted."""
+
+
+class Rise(TypedDict):
+    """Why a stored count rose; of `rises.toml`."""
+
+    python: str
+    count: str
+    """CASE.NAME"""
+    before: float
+    after: float
+    why: str
 
 
 class Stored(NamedTuple):
@@ -105,6 +117,32 @@ def merged(
             if old is None or count < old.now or may_rise:
                 kept[name] = Stored(count, count if old is None else min(old.least, count))
     return result
+
+
+def note_rises(path: Path, version: str, rises: list[Change], why: str) -> None:
+    """Append to a file of rises why these counts rose."""
+    with path.open("a", encoding="utf-8") as file:
+        for each in rises:
+            file.write(
+                f'\n[[rise]]\npython = "{version}"\ncount = "{each.case}.{each.name}"\n'
+                f"before = {each.before:.12g}\nafter = {each.after:.12g}\n"
+                f"why = {json.dumps(why, ensure_ascii=False)}\n"
+            )
+
+
+def unexplained(version: str, stored: dict[str, dict[str, Stored]], rises: list[Rise]) -> list[str]:
+    """Return the counts of a version that are above their least, and no rise says why."""
+    explained: dict[str, float] = {}
+    for rise in rises:
+        if rise["python"] == version and rise["why"].strip():
+            count = rise["count"]
+            explained[count] = max(rise["after"], explained.get(count, 0.0))
+    return [
+        f"{case}.{name}"
+        for case, named in stored.items()
+        for name, (now, least) in named.items()
+        if now > max(least, explained.get(f"{case}.{name}", 0.0))
+    ]
 
 
 def write(path: Path, stored: dict[str, dict[str, Stored]]) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -79,7 +80,29 @@ def as_number(value: object) -> float:
     return float(value)
 
 
+def commit_of(root: Path) -> str:
+    """Return the commit of the files below `root`, `-dirty` behind it where some were changed.
+
+    Empty where that cannot be told.
+    """
+    git = ["git", "-C", str(root)]
+    try:
+        name = subprocess.run(
+            [*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+        )
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "--untracked-files=no", "--", "src", "benchmarks/*.py"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return name.stdout.strip() + ("-dirty" if changed.stdout else "")
+
+
 def finish(result: dict[str, object]) -> None:
-    """Print the result as the last line of standard output."""
+    """Print the result, with the commit, as the last line of standard output."""
     sys.stderr.flush()
-    print(json.dumps(result), flush=True)
+    commit = commit_of(Path(__file__).resolve().parents[2])
+    print(json.dumps({"commit": commit} | result), flush=True)

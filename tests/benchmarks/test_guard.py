@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -131,6 +132,28 @@ def test_what_fell_is_stored_and_what_rose_needs_a_reason(stored, tmp_path):
     assert kept == {"calls": (90.0, 90.0), "opcodes": (2000.0, 2000.0), "modules": (3.0, 3.0)}
     stored.write(path, stored.merged(stored.read(path), later, may_rise=True))
     assert stored.read(path)["pass"]["opcodes"] == (2200.0, 2000.0)
+
+
+def test_each_stored_count_that_rose_has_a_line_that_says_why(stored):
+    rises = tomllib.loads(stored.RISES.read_text()).get("rise", [])
+    page = (ROOT / "docs" / "performance.md").read_text()
+    for path in sorted(stored.FOLDER.glob("python-*.toml")):
+        version = path.stem.removeprefix("python-")
+        assert stored.unexplained(version, stored.read(path), rises) == []
+    assert [rise for rise in rises if rise["why"] not in page] == []
+
+
+def test_a_reason_explains_a_count_up_to_where_it_rose(stored, tmp_path):
+    kept = {"pass": {"calls": stored.Stored(110.0, 100.0), "opcodes": stored.Stored(9.0, 9.0)}}
+    assert stored.unexplained("3.11", kept, []) == ["pass.calls"]
+    file = tmp_path / "rises.toml"
+    stored.note_rises(file, "3.11", [stored.Change("pass", "calls", 100.0, 110.0)], 'a "reason"')
+    rises = tomllib.loads(file.read_text())["rise"]
+    assert rises[0]["why"] == 'a "reason"'
+    assert stored.unexplained("3.11", kept, rises) == []
+    assert stored.unexplained("3.12", kept, rises) == ["pass.calls"]
+    higher = {"pass": {"calls": stored.Stored(111.0, 100.0)}}
+    assert stored.unexplained("3.11", higher, rises) == ["pass.calls"]
 
 
 def test_a_count_is_too_high_by_more_than_three_in_a_hundred(stored):
