@@ -2,7 +2,7 @@
 
 Runs with the Python of that commit's environment, and with today's programs; with the commit's own
 where names of iriai were others then. Reads a JSON object from each line of standard input
-(`measure`, `count`) and answers with one.
+(`measure`, `count`) and answers with one; the first line says whose programs they are.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from harness.processes import cpu_s
 from harness.report import percentile
 from iriai.client import Client
 
+PROGRAMS = "of today"
+"""Whose programs measure."""
 try:
     import latency
     import throughput
@@ -28,6 +30,7 @@ try:
 except ModuleNotFoundError:
     for name in [each for each in sys.modules if each.partition(".")[0] == "harness"]:
         del sys.modules[name]
+    PROGRAMS = "of the commit itself"
     # Of the environment beside which the commit lies, not of the Python that it may link to.
     sys.path[0] = str(Path(sys.executable).parent.parent.parent / "benchmarks")
     import latency
@@ -79,6 +82,7 @@ def main() -> None:
     """Answer until standard input ends."""
     with PrivateIriai(throughput.CPUS) as iriai:
         side = Side(iriai)
+        print(json.dumps({"programs": PROGRAMS}), flush=True)
         for line in sys.stdin:
             asked = json.loads(line)
             print(json.dumps(side.measure(asked["measure"], asked["count"])), flush=True)
