@@ -48,7 +48,18 @@ PROGRAMS: dict[str, tuple[Program, ...]] = {
         Program(
             "latency.py",
             _ONE,
-            {"p50_ms": "p50_ms", "p99_ms": "p99_ms", "command_p50_ms": "command_p50_ms"},
+            {
+                name: name
+                for name in (
+                    "p50_ms",
+                    "p99_ms",
+                    "version_ms",
+                    "submit_ms",
+                    "jobs_ms",
+                    "show_ms",
+                    "run_ms",
+                )
+            },
         ),
     ),
     "footprint": (
