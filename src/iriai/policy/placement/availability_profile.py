@@ -4,41 +4,98 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from functools import lru_cache
+from itertools import accumulate
+from operator import attrgetter, ge
 
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.policy.placement.policy_api import Claimed
 
+NEEDS_KEPT = 4096
+"""Different needs that are remembered; each plan looks at those of all that wait."""
+
+
+@lru_cache(NEEDS_KEPT)
+def _needs(resources: Resources) -> tuple[tuple[str, int], ...]:
+    """Return the resources that are needed, and how much of each."""
+    return tuple(each for each in resources.amounts() if each[1])
+
 
 class AvailabilityProfile:
-    """Free resources as steps of time; from the last step on they stay as they are."""
+    """Free resources as steps of time; from the last step on they stay as they are.
+
+    There is a column for each resource, so a plan changes some integers and makes no objects.
+    """
 
     def __init__(self, capacity: Resources, claimed: Iterable[Claimed], now_s: float) -> None:
         self._capacity = capacity
-        self._times = [now_s]
-        self._free = [capacity]
-        for each in claimed:
-            # What is past its end still holds its place, and counts as ending now.
-            if each.end_s > now_s:
-                self.reserve(each.resources, now_s, each.end_s - now_s)
+        # What is past its end still holds its place, and counts as ending now.
+        held = sorted((each for each in claimed if each.end_s > now_s), key=attrgetter("end_s"))
+        self._times = [now_s, *dict.fromkeys(each.end_s for each in held)]
+        self._columns: dict[str, list[int]] = {}
+        """What is free from each of the times on, by resource."""
+        self._most: dict[str, list[int]] = {}
+        """The most that is free up to each of the times, by resource; empty: not computed since a
+        change."""
+        for name, amount in capacity.amounts():
+            if amount:
+                self._columns[name] = self._column(name, amount, held)
+
+    def _column(self, name: str, amount: int, held: list[Claimed]) -> list[int]:
+        """Return what is free of one resource from each of the times on."""
+        ends: dict[float, int] = {}
+        for each in held:
+            taken = dict(_needs(each.resources)).get(name, 0)
+            ends[each.end_s] = ends.get(each.end_s, 0) + taken
+        return list(accumulate((amount - sum(ends.values()), *ends.values())))
 
     def reserve(self, resources: Resources, start_s: float, stay_s: float | None) -> None:
         """Plan `resources` from `start_s` on; the caller has asked `earliest_s`."""
-        self._change(resources, start_s, stay_s, is_taken=True)
+        first, last = self._steps(start_s, stay_s)
+        for name, amount in _needs(resources):
+            column = self._columns[name]
+            column[first:last] = [free - amount for free in column[first:last]]
 
     def give(self, resources: Resources, start_s: float, stay_s: float | None) -> None:
         """Take a plan back."""
-        self._change(resources, start_s, stay_s, is_taken=False)
+        first, last = self._steps(start_s, stay_s)
+        for name, amount in _needs(resources):
+            column = self._columns[name]
+            column[first:last] = [free + amount for free in column[first:last]]
+
+    def is_earliest(self, resources: Resources, start_s: float) -> bool:
+        """Return whether a plan for that start is sound and has no room at all before it.
+
+        All that is reserved has to be sound for that: no more than there is, at any time.
+        """
+        if not self._most:
+            for name, column in self._columns.items():
+                self._most[name] = list(accumulate(column, max)) if min(column) >= 0 else []
+        place = bisect_left(self._times, start_s)
+        if not all(self._most.values()):
+            return False
+        return not place or any(
+            self._most[name][place - 1] < amount for name, amount in _needs(resources)
+        )
 
     def earliest_s(self, resources: Resources, stay_s: float | None, now_s: float) -> float | None:
         """The first moment from which `resources` are free for as long; None: never."""
         if not resources.fits_in(self._capacity):
             return None
         stay_s = OPEN_END_S if stay_s is None else stay_s
-        times, free = self._times, self._free
+        times, needs = self._times, _needs(resources)
+        if len(needs) == 1:
+            ((name, least),) = needs
+            free = self._columns[name]
+        else:
+            each_step = zip(*(self._columns[name] for name, _ in needs), strict=True)
+            amounts = [amount for _, amount in needs]
+            free = [int(all(map(ge, step, amounts))) for step in each_step]
+            least = 1
         start_s: float | None = now_s
         for place in range(max(0, bisect_right(times, now_s) - 1), len(times)):
-            if not resources.fits_in(free[place]):
+            if free[place] < least:
                 start_s = None
                 continue
             if start_s is None:
@@ -47,21 +104,16 @@ class AvailabilityProfile:
                 return start_s
         return None
 
-    def _change(
-        self, resources: Resources, start_s: float, stay_s: float | None, *, is_taken: bool
-    ) -> None:
+    def _steps(self, start_s: float, stay_s: float | None) -> tuple[int, int]:
+        """Return the first step of a plan, and the first after it."""
         end_s = start_s + (OPEN_END_S if stay_s is None else stay_s)
-        first, last = self._step_at(start_s), self._step_at(end_s)
-        free = self._free
-        for place in range(first, last):
-            before = free[place]
-            free[place] = before.minus(resources) if is_taken else before.plus(resources)
-
-    def _step_at(self, time_s: float) -> int:
-        """The step that begins then, made where there is none."""
-        times = self._times
-        place = bisect_left(times, time_s)
-        if place == len(times) or times[place] != time_s:
-            times.insert(place, time_s)
-            self._free.insert(place, self._free[place - 1] if place else self._capacity)
-        return place
+        self._most.clear()
+        times, places = self._times, []
+        for time_s in (start_s, end_s):
+            place = bisect_left(times, time_s)
+            if place == len(times) or times[place] != time_s:
+                times.insert(place, time_s)
+                for column in self._columns.values():
+                    column.insert(place, column[place - 1])
+            places.append(place)
+        return places[0], places[1]
