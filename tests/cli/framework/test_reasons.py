@@ -1,6 +1,6 @@
 """Reasons of many machines, as people read them."""
 
-from iriai.cli.framework.table import MACHINES_SHOWN_MAX, alike, reason_lines, reasons_text
+from iriai.cli.framework.reasons import MACHINES_SHOWN_MAX, alike, reason_lines, reasons_text
 from iriai.model.reason import Rule
 from iriai.wire.requests import Why
 

@@ -37,8 +37,8 @@ LINES = {
     "--version": (("--version",), 13),
     "run": (("run", "--", "true"), 41),
     "submit": (("submit", "--", "true"), 35),
-    "jobs": (("jobs",), 34),
-    "show": (("show", "ume-1"), 38),
+    "jobs": (("jobs",), 33),
+    "show": (("show", "ume-1"), 37),
 }
 """The frequent commands, and how many modules of ours each loads at most."""
 PROGRAM = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -15,7 +16,6 @@ from iriai.cli.framework.table import (
     command_text,
     print_pairs,
     print_table,
-    reasons_text,
     size_text,
     span_text,
 )
@@ -23,7 +23,7 @@ from iriai.cli.jobs.options.names import ANY_JOB
 from iriai.cli.jobs.watching.exit_status import signal_name
 from iriai.model.state import EndCause
 from iriai.model.units import printable
-from iriai.wire.requests import AttemptRow, JobDetail
+from iriai.wire.requests import AttemptRow, JobDetail, Why
 
 SHOWN_MAX = 20
 """Attempts in the table, the newest; `--json` has up to a thousand."""
@@ -75,7 +75,7 @@ def show(
         print_document(detail)
         return
     if task is not None:
-        waits = reasons_text(task.reasons)
+        waits = _reasons_text(task.reasons)
         print_pairs([("task", task.id), ("state", task.state), ("waits for", waits)])
         print()
         detail = replace(detail, why=())  # the job's other tasks may wait for something else
@@ -107,7 +107,7 @@ def _pairs(detail: JobDetail) -> list[tuple[str, str]]:
         ("job", row.id),
         ("name", row.name),
         ("state", _state(detail)),
-        ("waits for", reasons_text(detail.why)),
+        ("waits for", _reasons_text(detail.why)),
         ("account", detail.account),
         ("command", _command(detail)),
         ("directory", detail.working_directory),
@@ -126,6 +126,14 @@ def _pairs(detail: JobDetail) -> list[tuple[str, str]]:
         ("submitted", clock_text(row.submitted_wall_s)),
         ("finished", clock_text(row.ended_wall_s)),
     ]
+
+
+def _reasons_text(reasons: Sequence[Why]) -> str:
+    if not reasons:
+        return ""
+    from iriai.cli.framework.reasons import reasons_text
+
+    return reasons_text(reasons)
 
 
 def _tasks(detail: JobDetail) -> str:

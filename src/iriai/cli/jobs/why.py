@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from iriai.cli.framework.command import Command, GlobalOptions
 from iriai.cli.framework.declaration import argument
+from iriai.cli.framework.reasons import alike, reason_lines
 from iriai.cli.framework.standard_streams import print_document
-from iriai.cli.framework.table import alike, printable_lines, reason_lines
+from iriai.cli.framework.table import (
+    printable_lines,
+)
 from iriai.model.state import TaskState
 from iriai.wire.requests import AskWhy
 

@@ -78,7 +78,7 @@ def test_the_first_prompt_comes_when_keys_are_the_tasks_and_the_waiting_line_is_
     monkeypatch.setattr(waiting_line, "PATIENCE_S", 0.0)
     monkeypatch.setattr(waiting_line.WaitingLine, "_write", staticmethod(show))
     monkeypatch.setattr(waiting_line.os, "isatty", lambda _: True)
-    monkeypatch.setattr("iriai.cli.framework.table.reason_text", str)
+    monkeypatch.setattr("iriai.cli.framework.reasons.reason_text", str)
     outcome = run_on_terminal(no_input, Home(waits=waits, steps=steps), None)
     assert outcome is OUTCOME
     line, cleared, prompt = shown

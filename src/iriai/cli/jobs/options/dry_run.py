@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.table import amounts_text, count_text, print_pairs, reasons_text, span_text
+from iriai.cli.framework.reasons import reasons_text
+from iriai.cli.framework.table import (
+    amounts_text,
+    count_text,
+    print_pairs,
+    span_text,
+)
 from iriai.wire.requests import DryRun
 
 

@@ -38,7 +38,7 @@ class WaitingLine:
             except (ConnectionLost, NotFound):
                 return
             if reasons:
-                from iriai.cli.framework.table import reason_text
+                from iriai.cli.framework.reasons import reason_text
 
                 self._show(f"{self._job} waits: {reason_text(reasons[0])}")
 
