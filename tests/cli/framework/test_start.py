@@ -34,11 +34,11 @@ NEVER = {
 }
 """What no frequent command loads: each costs a part of what Python's own start does."""
 LINES = {
-    "--version": (("--version",), 13),
-    "run": (("run", "--", "true"), 41),
-    "submit": (("submit", "--", "true"), 35),
-    "jobs": (("jobs",), 33),
-    "show": (("show", "ume-1"), 37),
+    "--version": (("--version",), 11),
+    "run": (("run", "--", "true"), 39),
+    "submit": (("submit", "--", "true"), 33),
+    "jobs": (("jobs",), 31),
+    "show": (("show", "ume-1"), 35),
 }
 """The frequent commands, and how many modules of ours each loads at most."""
 PROGRAM = """

@@ -7,8 +7,7 @@ import sys
 import time
 from enum import StrEnum
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import option
+from iriai.cli.framework.command import Command, GlobalOptions, option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, date_text, print_table, size_text, span_text
 from iriai.model.problem import UsageProblem

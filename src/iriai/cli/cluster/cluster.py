@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 
 from iriai.cli.cluster.trusting import trust_of, users_text
-from iriai.cli.framework.command import CommandGroup, GlobalOptions
-from iriai.cli.framework.declaration import argument, option
+from iriai.cli.framework.command import CommandGroup, GlobalOptions, argument, option
 from iriai.cli.framework.table import date_text, print_pairs
 from iriai.client.client import Client
 from iriai.model.admission_rules import OTHERS

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import argument, option
+from iriai.cli.framework.command import Command, GlobalOptions, argument, option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, date_text, print_table
 from iriai.model.problem import UsageProblem

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import argument, option
+from iriai.cli.framework.command import Command, GlobalOptions, argument, option
 from iriai.model.problem import NotFound, Refused, UsageProblem
 from iriai.model.units import printable
 from iriai.wire.joining import ShowCluster

@@ -7,8 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import argument, option
+from iriai.cli.framework.command import Command, GlobalOptions, argument, option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.model.admission_rules import OTHERS
 from iriai.model.paths import StatePaths

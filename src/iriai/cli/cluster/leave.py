@@ -6,8 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import option
+from iriai.cli.framework.command import Command, GlobalOptions, option
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotAllowed, Refused
 from iriai.wire.joining import Leave, ShowCluster

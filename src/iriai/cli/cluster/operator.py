@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iriai.cli.framework.command import CommandGroup, GlobalOptions
-from iriai.cli.framework.declaration import argument, option
+from iriai.cli.framework.command import CommandGroup, GlobalOptions, argument, option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from iriai import __version__
-from iriai.cli.framework.command import MACHINE, Command, CommandGroup, GlobalOptions
-from iriai.cli.framework.declaration import option
+from iriai.cli.framework.command import MACHINE, Command, CommandGroup, GlobalOptions, option
 
 FOLDERS = {
     "machine": (

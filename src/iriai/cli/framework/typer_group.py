@@ -18,12 +18,12 @@ from iriai.cli.framework.command import (
     WORDS,
     Command,
     CommandGroup,
+    Declared,
     Example,
     GlobalOptions,
     Invocation,
     has_dashes,
 )
-from iriai.cli.framework.declaration import Declared
 from iriai.cli.framework.registry import COMMANDS, FOLDERS, ROOT, load, show_version
 from iriai.cli.framework.standard_streams import complain
 from iriai.model.problem import ExitCode, Problem, UsageProblem

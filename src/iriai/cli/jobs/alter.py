@@ -6,8 +6,7 @@ from typing import TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import OptionGroup, option
+from iriai.cli.framework.command import Command, GlobalOptions, OptionGroup, option
 from iriai.cli.framework.standard_streams import remark
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS
 from iriai.cli.jobs.options.job import (

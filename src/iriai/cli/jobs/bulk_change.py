@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.declaration import argument
+from iriai.cli.framework.command import argument
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import count_text
 from iriai.model.problem import ExitCode

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import argument, option
+from iriai.cli.framework.command import Command, GlobalOptions, argument, option
 from iriai.cli.framework.table import count_text
 from iriai.cli.jobs.bulk_change import print_changed
 from iriai.client.client import Client

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import option
+from iriai.cli.framework.command import Command, GlobalOptions, option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import Column, clock_text, print_table, span_text
 from iriai.model.problem import UsageProblem

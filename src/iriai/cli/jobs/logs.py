@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import option
+from iriai.cli.framework.command import Command, GlobalOptions, option
 from iriai.cli.framework.standard_streams import STDERR, STDOUT, print_document, remark, sink_to
 from iriai.cli.jobs.options.names import ANY_JOB
 from iriai.cli.jobs.watching.follow import JobFollower

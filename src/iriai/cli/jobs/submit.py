@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from iriai.cli.framework.command import Command, GlobalOptions, Invocation
-from iriai.cli.framework.declaration import OptionGroup, argument, option
+from iriai.cli.framework.command import (
+    Command,
+    GlobalOptions,
+    Invocation,
+    OptionGroup,
+    argument,
+    option,
+)
 from iriai.cli.framework.standard_streams import remark, remarks
 from iriai.cli.jobs.options.job import JobOptions, surrounding
 from iriai.cli.jobs.options.script import (

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import argument, option
+from iriai.cli.framework.command import Command, GlobalOptions, argument, option
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.jobs.watching.exit_status import exit_code_of_all, outcome_text
 from iriai.client.connection import OnProgress

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import argument
+from iriai.cli.framework.command import Command, GlobalOptions, argument
 from iriai.cli.framework.reasons import alike, reason_lines
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import (

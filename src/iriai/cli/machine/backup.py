@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import argument, option
+from iriai.cli.framework.command import Command, GlobalOptions, argument, option
 from iriai.model.units import format_size
 
 

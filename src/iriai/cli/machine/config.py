@@ -10,8 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from iriai.cli.framework.command import CommandGroup, GlobalOptions
-from iriai.cli.framework.declaration import option
+from iriai.cli.framework.command import CommandGroup, GlobalOptions, option
 from iriai.cli.framework.table import Column, print_table
 from iriai.client.client import Client
 from iriai.config.cluster_part import parse_cluster_configuration

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import option
+from iriai.cli.framework.command import Command, GlobalOptions, option
 from iriai.cli.machine.without_daemon import AWAY_CODES
 from iriai.model.problem import Unreachable
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import argument, option
+from iriai.cli.framework.command import Command, GlobalOptions, argument, option
 from iriai.cli.machine.without_daemon import ask_or_keep
 from iriai.model.units import printable
 from iriai.wire.machines import Drain

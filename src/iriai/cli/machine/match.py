@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import argument
+from iriai.cli.framework.command import Command, GlobalOptions, argument
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, count_text, print_table
 from iriai.wire.machines import AskMatch, ClauseRow, MatchRow, MatchTable

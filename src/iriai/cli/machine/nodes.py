@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import option
+from iriai.cli.framework.command import Command, GlobalOptions, option
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, print_table
 from iriai.model.resources import amount_words

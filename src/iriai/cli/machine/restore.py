@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import argument, option
+from iriai.cli.framework.command import Command, GlobalOptions, argument, option
 
 
 def restore(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import option
+from iriai.cli.framework.command import Command, GlobalOptions, option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.model.paths import StatePaths, node_directory
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from iriai.cli.framework.declaration import OptionGroup, option, options_under
+from iriai.cli.framework.command import OptionGroup, option, options_under
 
 POLICIES = ("fcfs", "easy", "easy-sjbf", "conservative")
 MODES = ("replay", "full")

@@ -8,8 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.framework.declaration import argument
+from iriai.cli.framework.command import Command, GlobalOptions, argument
 from iriai.cli.framework.standard_streams import plain, print_document, remark
 from iriai.cli.framework.table import Column, print_table
 from iriai.cli.simulate.faults import find_faults

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from iriai.cli.framework.declaration import OptionGroup, option, options_under
+from iriai.cli.framework.command import OptionGroup, option, options_under
 from iriai.cli.jobs.options.script import check_command, check_directory
 from iriai.client.job_builder import DraftFields, draft
 from iriai.model.problem import UsageProblem

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from iriai.cli.framework.declaration import argument
+from iriai.cli.framework.command import argument
 
 ANY_JOB = argument(..., metavar="ID", help="A job or a task.", autocompletion="complete_any_job")
