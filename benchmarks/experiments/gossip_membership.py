@@ -33,7 +33,7 @@ from iriai.protocol.messages.effects import (
     Send,
     WakeAt,
 )
-from iriai.protocol.messages.entries import EntryKind
+from iriai.protocol.messages.entries import SITE_WIDE, Carried, EntryKind
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.protocol.misbehaviour import Incidents
 from iriai.protocol.sampling import some
@@ -79,24 +79,35 @@ class GossipMembers(OracleMembership):
         ages_s = {each.plan.name: self._rng.random() * refresh_s for each in machines}
         for machine in machines:
             self._join(machine, ages_s[machine.plan.name])
-        table = self._table_of_all()
+        self._adopt_all()
+        if len(self._clusters) > 1:  # the first of each published that they are its gateways
+            self._adopt_all()
         for joined in self.peers.machines.values():
-            now = joined.clock.at(self._world.now_s)
-            self.peers.perform(joined, joined.member.adopt(table, now))
-            self._count_within(joined, pace_s(len(machines)))
+            self._count_within(joined, pace_s(len(self._of_clusters[self._cluster(joined)])))
         super().gathered()
         for machine in machines:
             self._update(machine)
 
-    def _table_of_all(self) -> EntryTable:
-        """Return a table with all entries, each verified once."""
-        first = next(iter(self._machines.values()))
-        verifier = KeyedVerifier(self._world.seed)
-        table = EntryTable("", SITE, verifier, Incidents())
-        now = first.clock.at(self._world.now_s)
+    def _adopt_all(self) -> None:
+        """Let all hold what concerns their cluster, each entry verified once."""
+        seed, now_s = self._world.seed, self._world.now_s
+        tables = {
+            cluster: EntryTable("", SITE, KeyedVerifier(seed), Incidents(), cluster=cluster)
+            for cluster in self._clusters
+        }
+        site_wide: list[Carried] = []
         for joined in self.peers.machines.values():
-            table.merge_all(joined.peers.snapshot(now), "", now)
-        return table
+            entries = joined.peers.snapshot(now := joined.clock.at(now_s))
+            site_wide += [each for each in entries if each.entry.kind in SITE_WIDE]
+            tables[self._cluster(joined)].merge_all(entries, "", now)
+        for table in tables.values():
+            table.merge_all(site_wide, "", now)
+        for joined in self.peers.machines.values():
+            table, now = tables[self._cluster(joined)], joined.clock.at(now_s)
+            self.peers.perform(joined, joined.member.adopt(table, now))
+
+    def _cluster(self, joined: PeerMachine) -> str:
+        return self._machines[joined.name].plan.cluster
 
     def machine_up(self, machine: SimulatedMachine) -> None:
         """Let a machine join through the members that it remembers."""

@@ -8,11 +8,13 @@ from random import Random
 import pytest
 from experiments.gossip_membership import EARLIER
 
-from iriai.cluster.member import ClusterMember, ForParts
+from iriai.cluster.member import ALONE_S, SETTLED_S, ClusterMember, ForParts
 from iriai.model.instant import Instant
+from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import Decay
 from iriai.protocol.directory.entry_slices import SLICE
-from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
+from iriai.protocol.directory.validation import usage_body
+from iriai.protocol.ledger.ledger import LISTEN_S, BatchRow, LedgerBatch, batch_body
 from iriai.protocol.membership.cluster_core import ClusterCore
 from iriai.protocol.messages.effects import (
     Delivered,
@@ -27,7 +29,7 @@ from iriai.protocol.messages.effects import (
 )
 from iriai.protocol.messages.entries import Carried, EntryKind
 from iriai.protocol.messages.gossip import Entries
-from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.messages.members import ClusterUsage, Member, MemberState
 from iriai.protocol.messages.scheduling import Summary
 from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier, signed_document
 
@@ -69,10 +71,21 @@ def of_kind(events: Iterable[ForParts], kind: type) -> list[ForParts]:
 def met(cluster_name: str = "") -> tuple[ClusterMember, ClusterMember]:
     """The machine matsu, which has met ume of the cluster `cluster_name`, and ume."""
     matsu, ume = member("matsu"), member("ume", cluster_name)
-    for each in (matsu, ume):
-        each.begin(NOW)
+    matsu.begin(NOW)
+    start(ume)
     received(matsu, "ume", published(ume.peers))
     return matsu, ume
+
+
+def start(one: ClusterMember) -> None:
+    """Bring up the first of its cluster, which has looked around by now."""
+    one.begin(later(-ALONE_S))
+    for after_s in (-ALONE_S, 0.0):
+        one.handle(Wake(Part.LEDGER), later(after_s))
+
+
+def later(after_s: float) -> Instant:
+    return Instant(NOW.steady_s + after_s, NOW.wall_s + after_s)
 
 
 def test_the_parts_hear_who_is_there():
@@ -148,3 +161,77 @@ def test_who_speaks_for_another_is_not_and_that_is_named(of, cluster):
 
 def test_who_is_not_known_yet_is_not_heard_and_did_nothing_wrong():
     assert hears("oni", "east", "east") == (False, [])
+
+
+def usage_of(cluster: str, used_s: float, rate: float = 1.0) -> bytes:
+    """The body of an entry with the usage of a cluster."""
+    row = BatchRow("lab", "ann", used_s, NOW.wall_s, 1, 1.0)
+    batch = batch_body(LedgerBatch(0, NOW.wall_s, (row,), rate))
+    return usage_body(ClusterUsage(cluster, b"", batch))
+
+
+def learned_of(cluster: str, *bodies: bytes) -> tuple[list[UsageLearned], list[Effect]]:
+    """What matsu learns of what ume of the cluster `east` publishes, and the effects."""
+    matsu, ume = met("east")
+    matsu.drain_events()
+    effects: list[Effect] = []
+    for number, body in enumerate(bodies):
+        ume.publish(EntryKind.USAGE, body, later(60.0 * (number + 1 - len(bodies))))
+        effects += received(matsu, "ume", published(ume.peers))
+    return of_kind(matsu.drain_events(), UsageLearned), effects
+
+
+def test_the_usage_of_another_cluster_counts_as_one():
+    [learned], effects = learned_of("east", usage_of("east", 50.0))
+    assert (learned.machine, [row.counter for row in learned.rows]) == ("east/", [50.0])
+    assert not of_kind(effects, PeerNoticed)
+
+
+def test_a_smaller_sum_of_a_cluster_is_no_news_and_no_offence():
+    learned, effects = learned_of("east", usage_of("east", 50.0), usage_of("east", 40.0))
+    assert len(learned) == 1
+    assert not of_kind(effects, PeerNoticed)
+
+
+@pytest.mark.parametrize(
+    ("lie", "code"),
+    [
+        (usage_of("east", 1e14), "use-beyond-size"),
+        (usage_of("east", 1.0, rate=1e6), "malformed-batch"),
+        (usage_body(ClusterUsage("east", b"", b"no batch")), "malformed-batch"),
+    ],
+)
+def test_usage_that_no_cluster_can_have_is_refused_and_named(lie, code):
+    learned, effects = learned_of("east", lie)
+    [notice] = of_kind(effects, PeerNoticed)
+    assert (learned, notice.code, notice.machine) == ([], code, "ume")
+
+
+def test_what_another_says_of_the_own_cluster_does_not_count():
+    learned, effects = learned_of("east", usage_of("lab", 50.0))
+    assert (learned, of_kind(effects, PeerNoticed)) == ([], [])
+
+
+def used(rows: Iterable[LedgerRow]) -> dict[str, float]:
+    return {str(row.account): DECAY.restored(row).at(NOW.wall_s) for row in rows}
+
+
+def test_the_sums_of_a_cluster_are_those_of_its_machines():
+    matsu, ume = met()
+    take = member("take", "east")
+    start(take)
+    first, second = (matsu, ume) if matsu.site.candidates()[0] == "matsu" else (ume, matsu)
+    batch = LedgerBatch(0, NOW.wall_s, tuple(map(BatchRow.of, EARLIER)), 1.0)
+    second.publish(EntryKind.LEDGER, batch_body(batch), NOW)
+    for one, other in ((first, second), (second, first), (first, take), (second, take)):
+        received(one, other.name, published(other.peers))
+    for each in (first, second):
+        each.handle(Wake(Part.LEDGER), later(LISTEN_S))
+        each.handle(Wake(Part.LEDGER), later(LISTEN_S + SETTLED_S))
+    assert not [entry for entry in second.peers.table if entry.kind is EntryKind.USAGE]
+    take.drain_events()
+    told = tuple(Carried(each.entry, 0.0) for each in published(first.peers))
+    received(take, first.name, told)
+    [learned] = of_kind(take.drain_events(), UsageLearned)
+    assert learned.machine == "lab/"
+    assert used(learned.rows) == pytest.approx(used(EARLIER))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from iriai.protocol.messages.candidates import BrokerCandidate, ranked
 from tests.endtoend.installation import STOP_WAIT_S
 from tests.endtoend.judge import Judge
 from tests.endtoend.network import Network, Networked
@@ -56,3 +57,25 @@ def test_what_fills_one_cluster_runs_in_the_other_whatever_becomes_of_its_broker
 def _ran_on(home: Networked, job: str, machine: str) -> int:
     with home.client() as client:
         return sum(row.machine == machine for row in client.show(job).attempts)
+
+
+def test_a_task_runs_on_a_machine_of_another_cluster_that_is_none_of_its_gateways(network):
+    network.add("ume", cpus=1, cluster="west")
+    names = ("kiku", "ran", "matsu", "sugi")
+    *first, last = ranked("east", map(BrokerCandidate, names))
+    for name in first:
+        network.add(name, cpus=1, cluster="east")
+    home = network.start().machines["ume"]
+    hidden = network.add(last, cpus=1, cluster="east")
+    hidden.join_with(network.token(home))
+    hidden.begin()
+    until(lambda: set(hidden.sees()) == {"ume", *first}, "all of the own cluster, and the other")
+
+    judge = Judge(home)
+    with home.client() as client:
+        job = client.submit(home.draft(*judge.command(0.5), array=((1, TASKS, 1),))).id
+    until(lambda: _ran_on(home, job, last), "work on the machine that is not known")
+    assert set(home.sees()) == set(first)
+    with home.client() as client:
+        client.wait([job])
+        judge.decide(client, [job])

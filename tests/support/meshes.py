@@ -29,12 +29,14 @@ class Meshed:
         self.is_outward_only = is_outward_only
         self.events: list[object] = []
         self.texts: list[tuple[str, object, bool]] = []
+        self.sought: list[str] = []
         self.book = AddressBook(self.name)
         self.passport = Credentials.of(*trusted, instance)
         listener = Listener(
             self.events.append,
             lambda sender, part, message: True,
             lambda *told: self.texts.append(told),
+            self.sought.append,
         )
         self.store: dict[str, bytes] = {}
         self.mesh = Mesh(

@@ -27,11 +27,19 @@ def relay_order(machine: str, members: Iterable[str]) -> list[str]:
 class AddressBook:
     """Addresses and relays for dialling, from the membership."""
 
-    def __init__(self, name: str, on_host: Mapping[str, str] | None = None) -> None:
-        """`name` is this machine's; `on_host` are addresses of machines within its host."""
+    def __init__(
+        self, name: str, on_host: Mapping[str, str] | None = None, *, cluster: str = ""
+    ) -> None:
+        """`name` is this machine's, `cluster` what its part of the site is called.
+
+        `on_host` are addresses of machines within its host.
+        """
         self._name = name
+        self._cluster = cluster
         self._on_host = on_host or {}
         self._members: dict[str, Member] = {}
+        self._elsewhere: dict[str, None] = {}
+        """The members that are of other clusters: their gateways, and those that were located."""
         self._hosts: frozenset[str] | None = None
         self._reached: dict[str, str] = {}
         """The address at which each was reached last."""
@@ -51,9 +59,12 @@ class AddressBook:
         self._hosts = None
         for member in members:
             self._members.pop(member.name, None)
+            self._elsewhere.pop(member.name, None)
             self._dead.pop(member.name, None)
             if member.is_present:
                 self._members[member.name] = member
+                if not self._is_of(member, self._cluster):
+                    self._elsewhere[member.name] = None
             elif member.state is MemberState.DEAD:
                 self._dead[member.name] = member
             else:
@@ -69,6 +80,15 @@ class AddressBook:
     def is_known(self, machine: str) -> bool:
         """Whether a machine is a member, or was one until it was seen as dead; it may come back."""
         return machine in self._members or machine in self._dead
+
+    def is_elsewhere(self, machine: str) -> bool:
+        """Whether a machine is of another cluster, as far as known: it may have moved since."""
+        is_own = machine in self._members and machine not in self._elsewhere
+        return bool(self._elsewhere) and not is_own
+
+    def may_reach(self, machine: str) -> bool:
+        """Whether a machine is known, or may be of another cluster that can be asked for it."""
+        return self.is_known(machine) or self.is_elsewhere(machine)
 
     def addresses(self, machine: str) -> tuple[str, ...]:
         """Return where a machine listens or listened, `host:port` each, the best first.
@@ -112,6 +132,17 @@ class AddressBook:
         return self._members.get(machine) or self._dead.get(machine)
 
     def relays(self, machine: str) -> list[str]:
-        """Return the members that can be dialled, in `relay_order` for this machine."""
-        dialled = [each.name for each in self._members.values() if not each.is_outward_only]
+        """Return the members of its cluster that can be dialled, in `relay_order` for it."""
+        member = self._find(machine)
+        cluster = member.cluster_called if member and member.incarnation else self._cluster
+        dialled = [
+            each.name
+            for each in self._members.values()
+            if not each.is_outward_only and self._is_of(each, cluster)
+        ]
         return relay_order(machine, dialled)
+
+    @staticmethod
+    def _is_of(member: Member, cluster: str) -> bool:
+        """Whether a member is of a cluster; of a stored seed that is not known yet."""
+        return not (cluster and member.incarnation) or member.cluster_called == cluster

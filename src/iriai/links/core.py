@@ -99,7 +99,7 @@ class LinkCore:
             peer = self.peers.get(machine)
             if peer is not None and peer.link is not None:
                 self._effects.append(effects.Transmit(peer.link, ours))
-            elif peer is not None or self._book.is_known(machine):
+            elif peer is not None or self._book.may_reach(machine):
                 peer = self._peer(machine, now)
                 peer.hold(ours, now.steady_s)
                 self._dial(peer, now)
@@ -230,6 +230,8 @@ class LinkCore:
             peer.problem = missed.message
         if peer.is_needed:
             self._retry_later(peer, now)
+            if self._book.is_elsewhere(peer.name):
+                self._effects.append(effects.Seek(peer.name))
         self._relay_settled(peer.name, now)
 
     def _retry_later(self, peer: PeerConnection, now: Instant) -> None:

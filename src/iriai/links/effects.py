@@ -22,6 +22,12 @@ class Dial(NamedTuple):
     """Empty: there is an address."""
 
 
+class Seek(NamedTuple):
+    """Find out where `machine` of another cluster is; membership does not know, or it moved."""
+
+    machine: str
+
+
 class AbortDial(NamedTuple):
     """End the running attempt to reach `machine`; its result is not awaited any more."""
 
@@ -74,5 +80,14 @@ class Report(NamedTuple):
 
 OnLink = Transmit | TransmitFrame | CloseLink
 LinkEffect = (
-    OnLink | Dial | AbortDial | TextsLost | PollIn | Report | CircuitOutput | LinkUp | LinkDown
+    OnLink
+    | Dial
+    | Seek
+    | AbortDial
+    | TextsLost
+    | PollIn
+    | Report
+    | CircuitOutput
+    | LinkUp
+    | LinkDown
 )

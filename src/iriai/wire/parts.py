@@ -11,7 +11,7 @@ from iriai.model.job import limits_problem
 from iriai.protocol.messages import gossip, rpc, scheduling, streams
 from iriai.protocol.messages.scheduling import Message
 
-PARTS_VERSION = 8
+PARTS_VERSION = 9
 """Raised with every change of the messages that an older machine would misread. Both ends of a link
 must have the same."""
 
@@ -59,6 +59,8 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Entries": gossip.Entries,
         "Outline": gossip.Outline,
         "Detail": gossip.Detail,
+        "Locate": gossip.Locate,
+        "Located": gossip.Located,
     },
     "succession": {
         "AskBroker": scheduling.AskBroker,

@@ -84,8 +84,10 @@ def test_machines_that_are_set_up_together_hold_what_all_published():
     trial = trial_of(replace(SHORT, cluster_machines=4))
     trial.world.run_until(1.0)
     machines = gossip_of(trial).peers.machines.values()
-    assert len({machine.peers.table.digest.checksum for machine in machines}) == 1
-    assert {len(machine.peers.members) for machine in machines} == {11}
+    assert len({machine.peers.table.digest.checksum for machine in machines}) == 3
+    assert len({machine.peers.table.site_digest.checksum for machine in machines}) == 1
+    assert {len(machine.peers.members) for machine in machines} == {3}
+    assert {len(machine.peers.gateways.others) for machine in machines} == {6}
     assert not any(machine.member.incidents.rows() for machine in machines)
 
 

@@ -46,7 +46,7 @@ from iriai.protocol.ledger import ledger
 from iriai.protocol.membership import doubts
 from iriai.protocol.messages import entries
 from iriai.protocol.messages.gossip import Doubt
-from iriai.protocol.messages.members import Member
+from iriai.protocol.messages.members import ClusterUsage, Gateway, Member
 from iriai.state import kept_drain, state_directory
 from iriai.state.backup import MANIFEST, Manifest
 from iriai.store import codec
@@ -106,7 +106,12 @@ def _text(text: str | None) -> bytes:
 
 
 def _of_the_directory() -> Iterator[Family]:
-    bodies = {"member": Member, "ledger": ledger.LedgerBatch}
+    bodies = {
+        "member": Member,
+        "ledger": ledger.LedgerBatch,
+        "gateway": Gateway,
+        "usage": ClusterUsage,
+    }
     assert set(bodies) <= set(entries.EntryKind), "bodies are called after the kind of their entry"
     yield family("directory-entries", {"entry": entries.Entry})
     yield family("directory-bodies", bodies)

@@ -91,6 +91,13 @@ class PeerCluster:
         self.broker = self.candidates[0] if self.candidates else ""
         self.last_summary_s = -inf
 
+    def address_next(self) -> None:
+        """Take the next candidate for its broker, in turn: the one that was is silent."""
+        is_candidate = self.broker in self.candidates
+        place = self.candidates.index(self.broker) + 1 if is_candidate else 0
+        self.broker = self.candidates[place % len(self.candidates)] if self.candidates else ""
+        self.last_summary_s = -inf
+
     def fits(self, need: Resources) -> int:
         """Return the number of tasks of that need that may find a place there."""
         return sum(room.fits(need) for room in self.capacities)
@@ -209,7 +216,7 @@ class PeerClusters:
         summary = Summary(self._machine, self.own, vacancies, largest, waiting)
         for other in due:
             if other.last_summary_s > -inf and other.last_contact_s + STALE_S <= now_s:
-                other.address_first()
+                other.address_next()
             other.last_summary_s = now_s
             other.knows_free, other.knows_waiting = bool(vacancies), waiting > 0
         return [Send(self.summary(other), Part.BROKER, summary) for other in due]

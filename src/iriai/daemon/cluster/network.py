@@ -36,6 +36,7 @@ from iriai.protocol.messages.effects import (
     Delivered,
     DocumentReceived,
     Effect,
+    LinkUp,
     MembersChanged,
     Part,
     PeerBlocked,
@@ -88,7 +89,8 @@ class ClusterNetwork:
         rng = Random(secrets.randbits(64))
         role = settings.role
         on_host = {cluster.front_end: role.front_address} if role.front else {}
-        self.book = AddressBook(identity.name, on_host)
+        called = settings.configuration.cluster.name or identity.cluster
+        self.book = AddressBook(identity.name, on_host, cluster=called)
         self.book.begin(seed_member(each, identity.cluster) for each in cluster.seeds)
         self._memory = ClusterMemory(
             cluster.files,
@@ -192,6 +194,9 @@ class ClusterNetwork:
 
     def _happened(self, event: MachineEvent) -> None:
         if not isinstance(event, Delivered):
+            if isinstance(event, LinkUp):
+                now = read_clocks("cluster")
+                self._perform(self.member.linked(event.machine, now), now)
             self._engine.event(event)
             self._engine.routes.tell(event)
         elif event.part is Part.INQUIRY:
@@ -204,6 +209,10 @@ class ClusterNetwork:
     def _handle(self, event: Delivered | Wake) -> None:
         now = read_clocks("cluster")
         self._perform(self.member.handle(event, now), now)
+
+    def _locate(self, machine: str) -> None:
+        now = read_clocks("cluster")
+        self._perform(self.member.locate(machine, now), now)
 
     def _note(self, notice: PeerNoticed) -> None:
         log.warning("incident with %s", self.member.incidents.note(notice))
@@ -276,6 +285,7 @@ class ClusterNetwork:
             self._happened,
             self._engine.machine.takes,
             lambda sender, told, forget: texts.receive(sender, told, forget=forget),
+            self._locate,
         )
         return Mesh(
             passport,

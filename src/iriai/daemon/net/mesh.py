@@ -51,6 +51,8 @@ class Listener(NamedTuple):
     """Whether a machine may send this message to a part of this machine."""
     texts: Callable[[str, Texts, bool], None]
     """Texts of a machine, and whether it relies on none that came before."""
+    locate: Callable[[str], None]
+    """Asks where a machine of another cluster is."""
 
 
 class Mesh(LinkOwner):
@@ -150,6 +152,8 @@ class Mesh(LinkOwner):
                 task = self._loop.create_task(self._dial(order))
                 self._dialling[order.machine] = task
                 task.add_done_callback(_raise)
+            case effects.Seek(machine):
+                self._listener.locate(machine)
             case effects.AbortDial(machine):
                 if dialling := self._dialling.pop(machine, None):
                     dialling.cancel()

@@ -29,6 +29,8 @@ SIGNATURES: Mapping[EntryKind, int] = {
     EntryKind.CONFIGURATION: 4,
     EntryKind.ROSTER: 8,
     EntryKind.EJECT: 4,
+    EntryKind.GATEWAY: 4,
+    EntryKind.USAGE: 4,
 }
 """Signatures checked for an entry of a kind, if more than one: those of a chain of certificates."""
 WRONG_KEPT_MAX = 4096

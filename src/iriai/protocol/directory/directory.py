@@ -3,7 +3,8 @@
 Demers et al.: Epidemic Algorithms for Replicated Database Maintenance (PODC 1987), section 1.3:
 what was learned lately is compared first, then one checksum of everything; only where that differs
 more is compared (here: by buckets). Input: messages of other directories, the alarm, what the table
-took. Output: messages. Which entries are good is the table's matter.
+took. Output: messages. Which entries are good is the table's matter. Within a cluster all entries
+are exchanged; between the gateways of clusters those that concern all.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import assert_never
 
 from iriai.config.sections import GossipSection
 from iriai.model.instant import Instant
-from iriai.protocol.directory.digest import BUCKETS
+from iriai.protocol.directory.digest import BUCKETS, Digest
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
 from iriai.protocol.directory.validation import read_member
@@ -23,6 +24,7 @@ from iriai.protocol.messages import gossip
 from iriai.protocol.messages.effects import Effect, Part, Send, WakeAt
 from iriai.protocol.messages.entries import (
     BY_OPERATORS,
+    SITE_WIDE,
     Carried,
     DigestRow,
     Entry,
@@ -53,6 +55,13 @@ or two, but for some of e^-3, which the next exchanges tell."""
 LOST_EACH = 30
 """Each so many periods the exchange is with a machine that was forgotten, if there is one: halves
 of a network that was parted for longer than a lifetime find each other again."""
+OTHERS_EACH = 30
+"""Periods between two exchanges of a gateway with one of another cluster, in turn."""
+STRANGERS_EACH = 10
+"""Periods between two exchanges of a gateway with one of its own cluster that it does not know as a
+member: machines that came up apart from each other are to become one cluster."""
+LOST_OTHERS_EACH = 10
+"""Each so many of these exchanges is with a gateway that was forgotten, if there is one."""
 OUTLINE_EACH = 4
 """Periods between two outlines: what changes meanwhile makes checksums differ for a moment."""
 RIDE_PART = 0.5
@@ -80,6 +89,15 @@ class Directory:
         """Present members of the cluster that accept connections."""
         self.lost: Sequence[str] = ()
         """Machines that were forgotten and did not leave; they may be back."""
+        self.near: Sequence[str] = ()
+        """The gateways of the own cluster."""
+        self.others: Sequence[str] = ()
+        """Gateways of other clusters that accept connections."""
+        self.lost_others: Sequence[str] = ()
+        """Gateways of other clusters that were forgotten."""
+        self._is_gateway = False
+        self._others_round = 0
+        """The round of the next exchange with another cluster."""
         self.rounds = 0
         """Exchanges started by this machine."""
         self._publisher = publisher
@@ -101,16 +119,32 @@ class Directory:
         self._alarm_s = inf
         self._effects: list[Effect] = []
 
+    @property
+    def is_gateway(self) -> bool:
+        """Whether this machine exchanges entries with other clusters."""
+        return self._is_gateway
+
+    @is_gateway.setter
+    def is_gateway(self, is_gateway: bool) -> None:
+        if is_gateway and not self._is_gateway:
+            self._others_round = 0  # they are to hear of it
+        self._is_gateway = is_gateway
+
     def handle(self, sender: str, message: gossip.ToDirectory | None, now: Instant) -> None:
         """Handle a message, or the alarm if it is None; `end_turn` returns the effects."""
         if message is None:
             self._alarm_s = inf
-        elif self._allowance.takes(sender, now.steady_s):
+        elif self.takes(sender, now):
             self._receive(sender, message, now)
-        else:
-            words = f"over {MESSAGES_A_PERIOD_MAX} messages a period to the directory; dropped"
-            self._incidents.note("flood", sender, words)
         self._poll_timers(now)
+
+    def takes(self, sender: str, now: Instant) -> bool:
+        """Return whether a machine may send one more message to the directory, and count it."""
+        if self._allowance.takes(sender, now.steady_s):
+            return True
+        words = f"over {MESSAGES_A_PERIOD_MAX} messages a period to the directory; dropped"
+        self._incidents.note("flood", sender, words)
+        return False
 
     def changed(
         self, came: Iterable[Entry], gone: Iterable[EntryKey], sender: str, now: Instant
@@ -125,52 +159,71 @@ class Directory:
             self._lately.pop(key, None)
         if urgent:
             others = [name for name in self._reachable if name != sender]
-            for name in some(others, URGENT_FANOUT, self._rng):
+            told = some(others, URGENT_FANOUT, self._rng)
+            for name in told:
                 self._send_entries(name, urgent, now)
+            site_wide = [key for key in urgent if key.kind in SITE_WIDE]
+            if self.is_gateway and site_wide:
+                others = [name for name in self.others if name != sender and name not in told]
+                for name in some(others, URGENT_FANOUT, self._rng):
+                    self._send_entries(name, site_wide, now)
 
     # --- an exchange -----------------------------------------------------------------------------
 
     def _receive(self, sender: str, message: gossip.ToDirectory, now: Instant) -> None:
         match message:
             case gossip.Offer():
-                self._answer_offer(sender, message)
+                self._receive_offer(sender, message, now)
             case gossip.Counteroffer():
                 self._answer_counteroffer(sender, message, now)
             case gossip.Wanted(rows):
                 self._send_entries(sender, [row.key for row in rows[:ROWS_A_MESSAGE_MAX]], now)
             case gossip.Entries(entries):
                 self._table.merge_all(entries, sender, now)
-            case gossip.Outline(checksums):
-                self._answer_outline(sender, checksums)
+            case gossip.Outline():
+                self._answer_outline(sender, message)
             case gossip.Detail():
                 self._answer_detail(sender, message, now)
+            case gossip.Locate() | gossip.Located():
+                pass  # not of entries that are held; see `cluster.locator`
             case _:
                 assert_never(message)
 
-    def _answer_offer(self, sender: str, offer: gossip.Offer) -> None:
-        digest = self._table.digest
-        wanted = self._wanted(offer.lately)
+    def _receive_offer(self, sender: str, offer: gossip.Offer, now: Instant) -> None:
+        own = self._publisher.member
+        if (offer.cluster_name or own.cluster) == own.cluster_called:
+            self._answer_offer(sender, offer, is_site=False)
+        elif offer.is_site:
+            self._answer_offer(sender, offer, is_site=True)
+        else:  # this machine was of that cluster once, or is said to be
+            departure = Carried(self._publisher.departure(offer.cluster_name), 0.0)
+            self._send(sender, gossip.Entries((departure,)))
+
+    def _answer_offer(self, sender: str, offer: gossip.Offer, *, is_site: bool) -> None:
+        digest = self._digest(is_site=is_site)
+        wanted = self._wanted(offer.lately, is_site=is_site)
         named = {row.key: row for row in offer.lately}
-        lately = [row for row in self._lately_rows() if _is_later(row, named)]
+        lately = [row for row in self._lately_rows(is_site=is_site) if _is_later(row, named)]
         if not (wanted or lately) and offer.checksum == digest.checksum:
             return  # both hold the same
         checksum = digest.checksum_with(wanted)
-        answer = gossip.Counteroffer(checksum, tuple(lately), tuple(wanted))
+        answer = gossip.Counteroffer(checksum, tuple(lately), tuple(wanted), is_site)
         self._send(sender, answer)
 
     def _answer_counteroffer(self, sender: str, message: gossip.Counteroffer, now: Instant) -> None:
         self._send_entries(sender, [row.key for row in message.wanted], now)
-        wanted = self._wanted(message.lately)
+        wanted = self._wanted(message.lately, is_site=message.is_site)
         if wanted:
             self._send(sender, gossip.Wanted(tuple(wanted)))
-        digest = self._table.digest
+        digest = self._digest(is_site=message.is_site)
         differs = digest.checksum_with(wanted) != message.checksum
         if differs and self._outline_due_s <= now.steady_s:
             self._outline_due_s = now.steady_s + OUTLINE_EACH * self._settings.period_s
-            self._send(sender, gossip.Outline(tuple(digest.outline)))
+            self._send(sender, gossip.Outline(tuple(digest.outline), message.is_site))
 
-    def _answer_outline(self, sender: str, checksums: Sequence[int]) -> None:
-        digest = self._table.digest
+    def _answer_outline(self, sender: str, outline: gossip.Outline) -> None:
+        checksums, is_site = outline.checksums, outline.is_site
+        digest = self._digest(is_site=is_site)
         if len(checksums) != BUCKETS:
             words = f"an outline of {len(checksums)} buckets; there are {BUCKETS}"
             self._incidents.note("malformed-outline", sender, words)
@@ -183,7 +236,7 @@ class Directory:
                 continue
             more = digest.rows(bucket)
             if buckets and len(rows) + len(more) > ROWS_A_MESSAGE_MAX:
-                self._send(sender, gossip.Detail(tuple(buckets), tuple(rows)))
+                self._send(sender, gossip.Detail(tuple(buckets), tuple(rows), is_site))
                 details += 1
                 buckets, rows = [], []
                 if details == DETAILS_MAX:
@@ -191,11 +244,11 @@ class Directory:
             buckets.append(bucket)
             rows += more
         if buckets:
-            self._send(sender, gossip.Detail(tuple(buckets), tuple(rows)))
+            self._send(sender, gossip.Detail(tuple(buckets), tuple(rows), is_site))
 
     def _answer_detail(self, sender: str, detail: gossip.Detail, now: Instant) -> None:
-        digest = self._table.digest
-        wanted = self._wanted(detail.rows)
+        digest = self._digest(is_site=detail.is_site)
+        wanted = self._wanted(detail.rows, is_site=detail.is_site)
         for start in range(0, len(wanted), ROWS_A_MESSAGE_MAX):
             self._send(sender, gossip.Wanted(tuple(wanted[start : start + ROWS_A_MESSAGE_MAX])))
         theirs = {row.key: row for row in detail.rows}
@@ -207,11 +260,16 @@ class Directory:
 
     # --- what is sent ----------------------------------------------------------------------------
 
-    def _wanted(self, rows: Iterable[DigestRow]) -> list[DigestRow]:
-        return [row for row in rows if self._table.is_new(row)]
+    def _digest(self, *, is_site: bool) -> Digest:
+        """Return the digest of all entries, or of those that concern all clusters."""
+        return self._table.site_digest if is_site else self._table.digest
 
-    def _lately_rows(self) -> list[DigestRow]:
-        digest = self._table.digest
+    def _wanted(self, rows: Iterable[DigestRow], *, is_site: bool) -> list[DigestRow]:
+        concern = (row for row in rows if not is_site or row.kind in SITE_WIDE)
+        return [row for row in concern if self._table.is_new(row)]
+
+    def _lately_rows(self, *, is_site: bool = False) -> list[DigestRow]:
+        digest = self._digest(is_site=is_site)
         newest_first = reversed(self._lately)
         rows = (digest.row(key) for key in newest_first)
         return [row for row in rows if row is not None][:ROWS_A_MESSAGE_MAX]
@@ -271,12 +329,35 @@ class Directory:
         is_search = bool(self.lost) and self.rounds % LOST_EACH == 0
         drawn = some(self.lost if is_search else self._reachable, 1, self._rng)
         for name in [beside] if beside and not is_search else drawn:
-            self._send(name, gossip.Offer(self._table.digest.checksum, tuple(self._lately_rows())))
+            # A seed may be of another cluster: it tells at least who the gateways of this one are.
+            is_seed = not self.partners and name not in (beside, *self.near, *self.lost)
+            self._offer(name, is_site=is_seed)
+        if self.is_gateway and self.rounds >= self._others_round:
+            self._others_round = self.rounds + OTHERS_EACH
+            self._offer_others()
+        if self.is_gateway and self.rounds % STRANGERS_EACH == 0:
+            strangers = [name for name in self.near if name not in self.partners]
+            for name in some(strangers, 1, self._rng):
+                self._offer(name)
         self._lately = {key: left - 1 for key, left in self._lately.items() if left > 1}
+
+    def _offer_others(self) -> None:
+        """Exchange what concerns all clusters with a gateway of another one."""
+        is_search = self.rounds // OTHERS_EACH % LOST_OTHERS_EACH == 0
+        found = self.lost_others if self.lost_others and is_search else self.others
+        for name in some(found or self.lost_others, 1, self._rng):
+            self._offer(name, is_site=True)
+
+    def _offer(self, machine: str, *, is_site: bool = False) -> None:
+        # A seed is told all of them: it may be of the own cluster.
+        rows = tuple(self._lately_rows(is_site=is_site and bool(self.partners)))
+        checksum = self._digest(is_site=is_site).checksum
+        cluster_name = self._publisher.member.cluster_name
+        self._send(machine, gossip.Offer(checksum, rows, cluster_name, is_site))
 
     @property
     def _reachable(self) -> Sequence[str]:
-        return self.partners or self._seeds
+        return self.partners or (*self.near, *self._seeds)
 
     @property
     def _gossip_periods(self) -> int:

@@ -1,7 +1,8 @@
 """The entry table of a machine: verified entries, the latest of each key, within their lifetime.
 
 Input: entries from others with their age, and this machine's own. Output: what changed, for those
-who exchange entries and those who read them (spec 006, section 1).
+who exchange entries and those who read them (spec 006, section 1). It holds what concerns its own
+cluster of the site, and of the others who their gateways are.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import NamedTuple
 from iriai.model.instant import Instant
 from iriai.protocol.directory.checks import SIGNATURES, Checks
 from iriai.protocol.directory.digest import Digest
-from iriai.protocol.directory.validation import complaint, read_member
+from iriai.protocol.directory.validation import certificate_in, complaint, read_gateway, read_member
+from iriai.protocol.messages.candidates import first_of
 from iriai.protocol.messages.entries import (
     BY_OPERATORS,
     OUTLIVES_ITS_MACHINE,
+    SITE_WIDE,
     Carried,
     DigestRow,
     Entry,
@@ -31,7 +34,13 @@ from iriai.protocol.messages.members import MemberState
 from iriai.protocol.misbehaviour import Incidents
 
 MACHINES_MAX = 2_000
-"""Four times the largest cluster, some 14 MB; the rest is a flood (spec 006, section 4)."""
+"""Of the own cluster: four times the largest, some 14 MB; the rest is a flood (spec 006, 4)."""
+CLUSTERS_MAX = 100
+"""Clusters of a site, with gateways here: 100 of 500 are 50,000 machines."""
+GATEWAYS_MAX = 8
+"""Of one cluster: three at a time, and some that were within the last hour. Some 2 kB each."""
+USAGES_MAX = 2 * CLUSTERS_MAX
+"""Entries with the usage of a cluster: of each its present first gateway, and an earlier one."""
 AHEAD_S_MAX = 86_400.0
 """How far an incarnation may be ahead of our wall clock: it begins as the seconds of its machine's,
 and is raised by less than one a second. A clock that is further off keeps a machine out; one that
@@ -70,19 +79,29 @@ class _Held(NamedTuple):
 class EntryTable:
     """The verified entries of a machine."""
 
-    def __init__(self, own: str, cluster: str, verifier: Verifier, notices: Incidents) -> None:
-        """`own` is the name of this machine, `cluster` that of its cluster."""
+    def __init__(
+        self, own: str, site: str, verifier: Verifier, notices: Incidents, *, cluster: str = ""
+    ) -> None:
+        """`own` is the name of this machine, `site` that of all that have its authority.
+
+        `cluster` is its part of the site; empty: called as the site.
+        """
         self.digest = Digest()
         """The digest of all entries."""
+        self.site_digest = Digest()
+        """The digest of those that concern all clusters."""
         self.checks = Checks()
         """Limits on signature checks, by sender."""
         self._own = own
-        self._cluster = cluster
+        self._site = site
+        self._cluster = cluster or site
         self._verifier = verifier
         self._incidents = notices
         self._held: dict[EntryKey, _Held] = {}
         self._machines: dict[str, int] = {}
-        """The number of entries of each machine."""
+        """The number of entries of each machine of the own cluster."""
+        self._gateways: dict[str, str] = {}
+        """The cluster of each gateway."""
         self._over: dict[EntryKey, tuple[DigestRow, float]] = {}
         """Expired entries, and until when each is remembered."""
         self._ends: list[tuple[float, EntryKey]] = []
@@ -122,7 +141,7 @@ class EntryTable:
         if code:
             return self._refuse(code, sender, words)
         entry = carried.entry
-        if entry.cluster != self._cluster:
+        if entry.cluster != (self._site if entry.kind in SITE_WIDE else self._cluster):
             return MergeResult.KNOWN  # it concerns nobody here
         row = entry.row
         self._incarnation_max = now.wall_s + AHEAD_S_MAX
@@ -132,11 +151,11 @@ class EntryTable:
             return MergeResult.KNOWN
         if entry.lifetime_s and carried.age_s >= entry.lifetime_s:
             return MergeResult.KNOWN
-        if not self._is_known_or_has_capacity(entry):
-            words = (
-                f"{MACHINES_MAX} machines are known, which is the limit; "
-                f"{entry.machine} is one more"
-            )
+        if entry.kind is EntryKind.GATEWAY and self._is_lesser_gateway(entry, now):
+            return MergeResult.KNOWN
+        words = self._excess(entry)
+        if words:
+            words += f", which is the limit; {entry.machine} is one more"
             return self._refuse("too-many-machines", sender, words)
         code, words = self._check(entry, sender, now)
         if code:
@@ -155,11 +174,15 @@ class EntryTable:
         if key == (self._own, EntryKind.CERTIFICATE):  # it verifies what we published earlier
             self._verifier.introduce(self._own, entry.body)
         held = _Held(entry, row, now.steady_s - age_s)
-        if key not in self._held:
-            self._machines[key.machine] = self._machines.get(key.machine, 0) + 1
-        self._held[key] = held
         self._over.pop(key, None)
         self.digest.put(row)
+        if key.kind in SITE_WIDE:
+            self.site_digest.put(row)
+        elif key not in self._held:
+            self._machines[key.machine] = self._machines.get(key.machine, 0) + 1
+        self._held[key] = held
+        if key.kind is EntryKind.GATEWAY:
+            self._put_gateway(key.machine, read_gateway(entry).member.cluster_called, now)
         self._end_at(held.over_s, key)
         self._changed[key] = entry
         if key.kind is EntryKind.MEMBER and read_member(entry).state is MemberState.LEFT:
@@ -213,8 +236,10 @@ class EntryTable:
         )
         self._held = dict(other._held)
         self._machines = dict(other._machines)
+        self._gateways = dict(other._gateways)
         self._ends = list(other._ends)
         self.digest = other.digest.copy()
+        self.site_digest = other.site_digest.copy()
 
     # --- judging ---------------------------------------------------------------------------------
 
@@ -240,8 +265,8 @@ class EntryTable:
         if entry.kind in BY_OPERATORS:
             words = verifier.check_document(entry)
             return ("forged-document", f"'{entry.kind}': {words}") if words else ("", "")
-        if entry.kind is EntryKind.CERTIFICATE:
-            words = verifier.introduce(entry.machine, entry.body)
+        if certificate := certificate_in(entry):
+            words = verifier.introduce(entry.machine, certificate)
             if words:
                 return "bad-certificate", f"of {entry.machine}: {words}"
         if not verifier.knows(entry.machine):
@@ -274,10 +299,45 @@ class EntryTable:
             words = f"two different entries of {entry.machine} have one version"
             self._incidents.note("two-machines-one-name", entry.machine, words)
 
-    def _is_known_or_has_capacity(self, entry: Entry) -> bool:
-        # An ejection is never turned away: whoever fills tables is who is to be ejected.
-        is_known = entry.machine in self._machines or entry.kind in BY_OPERATORS
-        return is_known or len(self._machines) < MACHINES_MAX
+    def _excess(self, entry: Entry) -> str:
+        """Return why there is no room for an entry of a new machine; empty: there is.
+
+        An ejection is never turned away: whoever fills tables is who is to be ejected.
+        """
+        if entry.kind in BY_OPERATORS:
+            return ""
+        if entry.kind is EntryKind.USAGE:
+            usages = sum(key.kind is EntryKind.USAGE for key in self._held)
+            is_full = entry.key not in self._held and usages >= USAGES_MAX
+            return f"the usage that {USAGES_MAX} gateways sum up is known" if is_full else ""
+        if entry.kind is not EntryKind.GATEWAY:
+            is_known = entry.machine in self._machines
+            is_full = not is_known and len(self._machines) >= MACHINES_MAX
+            return f"{MACHINES_MAX} machines are known" if is_full else ""
+        clusters = set(self._gateways.values())
+        is_known = read_gateway(entry).member.cluster_called in clusters
+        is_full = not is_known and len(clusters) >= CLUSTERS_MAX
+        return f"gateways of {CLUSTERS_MAX} clusters are known" if is_full else ""
+
+    def _is_lesser_gateway(self, entry: Entry, now: Instant) -> bool:
+        """Return whether a cluster has as many gateways already that come before this one.
+
+        All keep the same: the first of the rank among those that published themselves.
+        """
+        cluster = read_gateway(entry).member.cluster_called
+        if entry.machine in self._first_gateways(cluster, entry):
+            return False
+        self._remember(entry, now)
+        return True
+
+    def _first_gateways(self, cluster: str, more: Entry | None = None) -> list[str]:
+        """Return the gateways of a cluster that are kept, with one more among them."""
+        of_it = [name for name, its in self._gateways.items() if its == cluster]
+        entries = [self._held[EntryKey(name, EntryKind.GATEWAY)].entry for name in of_it]
+        members = {each.machine: read_gateway(each).member for each in entries}
+        if more is not None:
+            members[more.machine] = read_gateway(more).member
+        return first_of(cluster, members.values(), GATEWAYS_MAX)
 
     # --- dropping --------------------------------------------------------------------------------
 
@@ -289,14 +349,31 @@ class EntryTable:
 
     def _drop(self, key: EntryKey, now: Instant) -> None:
         held = self._held.pop(key)
-        self._machines[key.machine] -= 1
-        if not self._machines[key.machine]:
-            del self._machines[key.machine]
+        if key.kind in SITE_WIDE:
+            self.site_digest.drop(key)
+        else:
+            self._machines[key.machine] -= 1
+            if not self._machines[key.machine]:
+                del self._machines[key.machine]
+        if key.kind is EntryKind.GATEWAY:
+            del self._gateways[key.machine]
         self.digest.drop(key)
-        until_s = now.steady_s + held.entry.lifetime_s
-        self._over[key] = (held.row, until_s)
-        self._end_at(until_s, key)
+        self._remember(held.entry, now)
         self._changed[key] = None
+
+    def _remember(self, entry: Entry, now: Instant) -> None:
+        """Remember the stamp of an entry that is not held, so that it is not wanted again."""
+        until_s = now.steady_s + entry.lifetime_s
+        self._over[entry.key] = (entry.row, until_s)
+        self._end_at(until_s, entry.key)
+
+    def _put_gateway(self, machine: str, cluster: str, now: Instant) -> None:
+        """Note a new entry of a gateway; drop the last of its cluster if there are too many."""
+        self._gateways[machine] = cluster
+        kept = self._first_gateways(cluster)
+        for name, its in list(self._gateways.items()):
+            if its == cluster and name not in kept:
+                self._drop(EntryKey(name, EntryKind.GATEWAY), now)
 
     def _end_at(self, end_s: float, key: EntryKey) -> None:
         if end_s == inf:

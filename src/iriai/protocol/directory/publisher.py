@@ -15,9 +15,16 @@ import msgspec
 
 from iriai.model.instant import Instant
 from iriai.protocol.directory.entry_table import EntryTable
-from iriai.protocol.directory.validation import member_body, read_member
-from iriai.protocol.messages.entries import Entry, EntryKey, EntryKind, Signer, signed_content
-from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.directory.validation import gateway_body, member_body, read_member
+from iriai.protocol.messages.entries import (
+    SITE_WIDE,
+    Entry,
+    EntryKey,
+    EntryKind,
+    Signer,
+    signed_content,
+)
+from iriai.protocol.messages.members import Gateway, Member, MemberState
 from iriai.protocol.misbehaviour import Incidents
 
 _DAY_S = 86_400.0
@@ -40,6 +47,8 @@ PACES: Mapping[EntryKind, Pace] = {
     EntryKind.CERTIFICATE: Pace(60 * _DAY_S, 0.0),
     EntryKind.AD: Pace(1800.0, 5.0),
     EntryKind.LEDGER: Pace(60 * _DAY_S, 30.0),
+    EntryKind.GATEWAY: Pace(3600.0, 5.0),
+    EntryKind.USAGE: Pace(60 * _DAY_S, 30.0),
 }
 """A machine that is gone is forgotten after three to six hours; what it counted, when it hardly
 counts any more (60 days are some eight half-lives). Certificates are needed for as long."""
@@ -90,6 +99,12 @@ class Publisher:
         """The name of this machine."""
         return self.member.name
 
+    @property
+    def certificate(self) -> bytes:
+        """The certificate that this machine has published; empty: none."""
+        own = self._own.get(EntryKind.CERTIFICATE)
+        return own.body if own is not None else b""
+
     def publish(self, kind: EntryKind, body: bytes, now: Instant) -> None:
         """Publish a body at once or when its pace allows; do nothing if it is unchanged."""
         own = self._own.get(kind)
@@ -100,12 +115,33 @@ class Publisher:
             own.body = body
             own.is_due = True
         self._publish_if_due(kind, own, now)
+        gateway = self._own.get(EntryKind.GATEWAY)
+        if gateway is not None and kind is EntryKind.CERTIFICATE:  # which is in it
+            gateway.is_due = True
+            self._publish_if_due(EntryKind.GATEWAY, gateway, now)
 
     def announce(self, member: Member, now: Instant) -> None:
         """Publish `member`, the state of this machine."""
         self.member = member
         self.publish(EntryKind.MEMBER, b"", now)  # the body follows from the member and the stamp
-        self._publish(EntryKind.MEMBER, now)
+        for kind in (EntryKind.MEMBER, EntryKind.GATEWAY):
+            if kind in self._own:
+                self._publish(kind, now)
+
+    def withdraw(self, kind: EntryKind) -> None:
+        """Do not publish a kind again; the last entry of it expires."""
+        if self._own.pop(kind, None) is not None:
+            self._next_s = None
+
+    def departure(self, cluster_name: str) -> Entry:
+        """Return an entry that says that this machine is not of that cluster, any more."""
+        left = msgspec.structs.replace(
+            self.member,
+            state=MemberState.LEFT,
+            cluster_name=cluster_name,
+            incarnation=self.incarnation,
+        )
+        return self._signed(EntryKind.MEMBER, left.cluster_called, member_body(left))
 
     def refute(self, now: Instant) -> None:
         """Someone doubts this incarnation of us: we are here.
@@ -169,20 +205,27 @@ class Publisher:
         if kind is EntryKind.MEMBER:
             self.member = msgspec.structs.replace(self.member, incarnation=self.incarnation)
             own.body = member_body(self.member)
+        elif kind is EntryKind.GATEWAY:
+            member = msgspec.structs.replace(self.member, incarnation=self.incarnation)
+            own.body = gateway_body(Gateway(member, self.certificate))
+        concerned = self.member.cluster if kind in SITE_WIDE else self.member.cluster_called
+        self._table.put(self._signed(kind, concerned, own.body), now)
+
+    def _signed(self, kind: EntryKind, concerned: str, body: bytes) -> Entry:
+        """Return an entry with the next version; `concerned` is the cluster that it is for."""
         self._version += 1
-        lifetime_s = PACES[kind].lifetime_s
         draft = Entry(
             self.name,
             kind,
-            self.member.cluster,
+            concerned,
             self.incarnation,
             self._version,
-            lifetime_s,
-            own.body,
+            PACES[kind].lifetime_s,
+            body,
             b"",
         )
         signature = self._signer.sign(signed_content(draft))
-        self._table.put(msgspec.structs.replace(draft, signature=signature), now)
+        return msgspec.structs.replace(draft, signature=signature)
 
     def _is_of_another(self, entry: Entry) -> bool:
         if entry.kind is not EntryKind.MEMBER:
@@ -192,7 +235,7 @@ class Publisher:
     def leave(self, now: Instant) -> None:
         """Publish that this machine leaves; other machines then drop its other entries."""
         left = msgspec.structs.replace(self.member, state=MemberState.LEFT)
-        kept = (EntryKind.MEMBER, EntryKind.CERTIFICATE, EntryKind.LEDGER)
+        kept = (EntryKind.MEMBER, EntryKind.CERTIFICATE, EntryKind.LEDGER, EntryKind.GATEWAY)
         self._own = {kind: own for kind, own in self._own.items() if kind in kept}
         self._next_s = None
         self.announce(left, now)

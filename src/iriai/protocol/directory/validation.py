@@ -13,7 +13,7 @@ from iriai.model.address import ADDRESS_TEXT, ADDRESSES_MAX
 from iriai.model.bounds import decoded
 from iriai.model.ids import HOME_NAME
 from iriai.protocol.messages.entries import BY_OPERATORS, CLUSTER, Carried, Entry, EntryKind
-from iriai.protocol.messages.members import Member, MemberState
+from iriai.protocol.messages.members import ClusterUsage, Gateway, Member, MemberState
 
 BODY_BYTES_MAX: Mapping[EntryKind, int] = {
     EntryKind.MEMBER: 4 << 10,
@@ -24,6 +24,8 @@ BODY_BYTES_MAX: Mapping[EntryKind, int] = {
     EntryKind.ROSTER: 48 << 10,
     EntryKind.EJECT: 16 << 10,
     EntryKind.TRUST: 32 << 10,
+    EntryKind.GATEWAY: 12 << 10,
+    EntryKind.USAGE: 64 << 10,
 }
 """An ad's two expressions have at most 16 kB each, a batch some 2,000 accounts."""
 _OF_CLUSTER = frozenset({EntryKind.CONFIGURATION, EntryKind.ROSTER})
@@ -41,17 +43,48 @@ MEMBERS_READ_MAX = 4_096
 """Decoded bodies that are cached: twice a full table, since each is read several times."""
 
 _member_decoder = msgspec.msgpack.Decoder(Member)
-_encode_member = msgspec.msgpack.Encoder().encode
+_gateway_decoder = msgspec.msgpack.Decoder(Gateway)
+_usage_decoder = msgspec.msgpack.Decoder(ClusterUsage)
+_encode = msgspec.msgpack.Encoder().encode
 
 
 def member_body(member: Member) -> bytes:
     """Return the body of an entry of kind `member`."""
-    return _encode_member(member)
+    return _encode(member)
 
 
 def read_member(entry: Entry) -> Member:
     """Return the member in a validated entry of kind `member`."""
     return _read_member(entry.body)
+
+
+def gateway_body(gateway: Gateway) -> bytes:
+    """Return the body of an entry of kind `gateway`."""
+    return _encode(gateway)
+
+
+def read_gateway(entry: Entry) -> Gateway:
+    """Return the gateway in a validated entry of kind `gateway`."""
+    return decoded(_gateway_decoder, entry.body)
+
+
+def usage_body(usage: ClusterUsage) -> bytes:
+    """Return the body of an entry of kind `usage`."""
+    return _encode(usage)
+
+
+def read_usage(entry: Entry) -> ClusterUsage:
+    """Return the usage in a validated entry of kind `usage`."""
+    return decoded(_usage_decoder, entry.body)
+
+
+def certificate_in(entry: Entry) -> bytes:
+    """Return the certificate that a validated entry contains; empty if it has none."""
+    if entry.kind is EntryKind.GATEWAY:
+        return read_gateway(entry).certificate
+    if entry.kind is EntryKind.USAGE:
+        return read_usage(entry).certificate
+    return entry.body if entry.kind is EntryKind.CERTIFICATE else b""
 
 
 @lru_cache(maxsize=MEMBERS_READ_MAX)
@@ -65,14 +98,10 @@ def complaint(carried: Carried) -> tuple[str, str]:
     limit = BODY_BYTES_MAX[entry.kind]
     if len(entry.body) > limit:
         return "entry-too-large", f"{len(entry.body)} bytes; '{entry.kind}' has at most {limit}"
-    words = _malformed(entry) or (_malformed_member(entry) if _is_member(entry) else "")
+    words = _malformed(entry) or _malformed_body(entry)
     if not (math.isfinite(carried.age_s) and carried.age_s >= 0):
         words = f"an age of {carried.age_s} s"
     return ("malformed-entry", words) if words else ("", "")
-
-
-def _is_member(entry: Entry) -> bool:
-    return entry.kind is EntryKind.MEMBER
 
 
 def _malformed(entry: Entry) -> str:
@@ -94,12 +123,24 @@ def _malformed(entry: Entry) -> str:
     return ""
 
 
-def _malformed_member(entry: Entry) -> str:
+def _malformed_body(entry: Entry) -> str:
     try:
-        member = _read_member(entry.body)
+        if entry.kind is EntryKind.MEMBER:
+            member = _read_member(entry.body)
+            return _malformed_member(entry, member, member.cluster_called)
+        if entry.kind is EntryKind.GATEWAY:
+            member = read_gateway(entry).member
+            return _malformed_member(entry, member, member.cluster)
+        if entry.kind is EntryKind.USAGE and not HOME_NAME.fullmatch(read_usage(entry).cluster):
+            return f"'{read_usage(entry).cluster[:31]!r}' is not the name of a cluster"
     except msgspec.MsgspecError as error:
-        return f"no member can be read: {error}"
-    said = (member.name, member.cluster, member.incarnation)
+        return f"no '{entry.kind}' can be read: {error}"
+    return ""
+
+
+def _malformed_member(entry: Entry, member: Member, cluster: str) -> str:
+    """Return what is wrong with a member that concerns `cluster`."""
+    said = (member.name, cluster, member.incarnation)
     if said != (entry.machine, entry.cluster, entry.incarnation):
         return f"the entry of {entry.machine} has {said} in it"
     if member.state not in {MemberState.ALIVE, MemberState.LEFT}:

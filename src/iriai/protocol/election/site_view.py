@@ -26,6 +26,8 @@ class SiteView:
         self._peer_clusters: dict[str, ClusterPeer] = {}
         self._changed: dict[str, None] = {}
         """Clusters that must be ranked again."""
+        self.has_news = False
+        """Whether anything has changed since the last report."""
         self.update((own,))
 
     def update(self, members: Iterable[Member]) -> None:
@@ -36,22 +38,34 @@ class SiteView:
             before = self._cluster_of.pop(member.name, "")
             if before and before != cluster:
                 del self._peers[before][member.name]
-                self._changed[before] = None
+                self._note(before)
             if is_there:
                 self._cluster_of[member.name] = cluster
                 peers = self._peers.setdefault(cluster, {})
                 peer = BrokerCandidate.of(member)
                 if peers.get(member.name) != peer:
                     peers[member.name] = peer
-                    self._changed[cluster] = None
+                    self._note(cluster)
 
-    @property
-    def has_news(self) -> bool:
-        """Whether anything has changed since the last report."""
-        return bool(self._changed)
+    def candidates(self) -> tuple[str, ...]:
+        """Return the candidates for the broker of the own cluster, best first."""
+        self._rank()
+        own = self._peer_clusters.get(self._cluster)
+        return own.candidates if own is not None else ()
 
     def report(self) -> PeersChanged:
         """Return the event that brings the machine up to date."""
+        self.has_news = False
+        self._rank()
+        neighbours = tuple(self._peer_clusters[name] for name in sorted(self._peer_clusters))
+        return PeersChanged(tuple(self._peers[self._cluster].values()), neighbours)
+
+    def _note(self, cluster: str) -> None:
+        self._changed[cluster] = None
+        self.has_news = True
+
+    def _rank(self) -> None:
+        """Rank the clusters again whose members changed."""
         for cluster in self._changed:
             peers = self._peers[cluster]
             if peers:
@@ -60,5 +74,3 @@ class SiteView:
                 del self._peers[cluster]
                 self._peer_clusters.pop(cluster, None)
         self._changed.clear()
-        neighbours = tuple(self._peer_clusters[name] for name in sorted(self._peer_clusters))
-        return PeersChanged(tuple(self._peers[self._cluster].values()), neighbours)

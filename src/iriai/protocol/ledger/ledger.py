@@ -9,7 +9,7 @@ with, and machines whose clock is wrong.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -38,6 +38,8 @@ NAME_CHARACTERS_MAX = 64
 """The longest name of a group or user; Unix has 32."""
 COUNTER_S_MAX = 1e15
 """A thousand cpus for thirty thousand years: beyond it doubles no longer count seconds."""
+CLUSTER_RATE_MAX = 100_000.0
+"""Charged seconds that a cluster may say it can charge in one: 500 machines of 200 cpus."""
 LISTEN_S = 30.0
 """The time after the start before anything is published: some tens of exchanges."""
 FALL = 1e-9
@@ -107,25 +109,27 @@ class Taken:
     """Why not, or what is strange: `malformed-batch`, `rolled-back-counter`, `clock-wrong`,
     `use-beyond-size`, `too-many-accounts`."""
     words: str = ""
+    rate: float = 0.0
+    """What the machine can charge in a second, as the batch says."""
 
 
-def read_batch(body: bytes) -> LedgerBatch | Taken:
+def read_batch(body: bytes, rate_max: float = RATE_MAX) -> LedgerBatch | Taken:
     """Decode and check a batch; return `Taken` with a code if it is malformed."""
     try:
         batch = decoded(_decoder, body)
     except msgspec.MsgspecError as error:
         return Taken(code="malformed-batch", words=str(error))
-    words = _malformed(batch)
+    words = _malformed(batch, rate_max)
     return Taken(code="malformed-batch", words=words) if words else batch
 
 
-def _malformed(batch: LedgerBatch) -> str:
+def _malformed(batch: LedgerBatch, rate_max: float) -> str:
     if len(batch.rows) > ACCOUNTS_MAX:
         return f"{len(batch.rows)} accounts; at most {ACCOUNTS_MAX}"
     if not math.isfinite(batch.wall_s) or batch.incarnation < 0:
         return f"clock {batch.wall_s}, incarnation {batch.incarnation}"
-    if not 0.0 <= batch.rate <= RATE_MAX:
-        return f"it claims to charge {batch.rate:g} s in a second; the limit is {RATE_MAX:g}"
+    if not 0.0 <= batch.rate <= rate_max:
+        return f"it claims to charge {batch.rate:g} s in a second; the limit is {rate_max:g}"
     return next(filter(None, (malformed_row(row, batch.wall_s) for row in batch.rows)), "")
 
 
@@ -185,7 +189,29 @@ class Ledger:
 
     def merge_entry(self, machine: str, body: bytes, age_s: float, now: Instant) -> Taken:
         """Merge the body of an entry of kind `ledger` that was published `age_s` ago."""
-        batch = read_batch(body)
+        return self._merge(machine, machine, read_batch(body), age_s, now, RATE_MAX)
+
+    def merge_cluster(
+        self, cluster: str, gateway: str, body: bytes, age_s: float, now: Instant
+    ) -> Taken:
+        """Merge the usage of a whole cluster, as a gateway of it published it.
+
+        Each gateway has an allowance of its own: one that lies uses up its own.
+        """
+        batch = read_batch(body, CLUSTER_RATE_MAX)
+        sums, author = f"{cluster}/", f"{cluster}/{gateway}"
+        return self._merge(sums, author, batch, age_s, now, CLUSTER_RATE_MAX)
+
+    def _merge(
+        self,
+        machine: str,
+        author: str,
+        batch: LedgerBatch | Taken,
+        age_s: float,
+        now: Instant,
+        rate_max: float,
+    ) -> Taken:
+        """Merge the counters of `machine` as `author` sent them, if they can be right."""
         if isinstance(batch, Taken):
             return batch
         off_s = batch.wall_s + age_s - now.wall_s
@@ -193,11 +219,16 @@ class Ledger:
             words = f"its clock is {off_s:+.0f} s off ours; its usage is kept aside"
             return Taken(code="clock-wrong", words=words)
         rows = [row.row for row in batch.rows]
-        words = self._bounds.excess(machine, rows, batch.rate, now)
-        return Taken(code="use-beyond-size", words=words) if words else self.merge(machine, batch)
+        words = self._bounds.excess(author, rows, batch.rate, now, rate_max)
+        if words:
+            return Taken(code="use-beyond-size", words=words)
+        return self.merge(machine, batch, is_sum=machine != author)
 
-    def merge(self, machine: str, batch: LedgerBatch) -> Taken:
-        """Merge a batch: a higher incarnation replaces, within one the larger counter stays."""
+    def merge(self, machine: str, batch: LedgerBatch, *, is_sum: bool = False) -> Taken:
+        """Merge a batch: a higher incarnation replaces, within one the larger counter stays.
+
+        `is_sum`: of a cluster; a gateway that knows fewer of its machines tells less.
+        """
         known = self.machines.get(machine)
         if known is not None and batch.incarnation < known.incarnation:
             words = f"incarnation {batch.incarnation} after {known.incarnation}"
@@ -205,20 +236,24 @@ class Ledger:
         fell: list[str] = []
         if known is None or batch.incarnation > known.incarnation:
             known = self.machines[machine] = MachineCounters(batch.incarnation)
-        else:
+        elif not is_sum:
             fell = [str(row.account) for row in batch.rows if self._fell(known, row, batch.wall_s)]
         rows = [row for row in batch.rows if self._known.takes(machine, row.account)]
         later = tuple(row.row for row in rows if self._grew(known, row))
         if fell:
             words = f"the counters of {', '.join(fell[:3])} fell within an incarnation"
-            return Taken(later, "rolled-back-counter", words)
+            return Taken(later, "rolled-back-counter", words, batch.rate)
         if len(rows) < len(batch.rows):
             more = len(batch.rows) - len(rows)
             words = (
                 f"{ACCOUNTS_KEPT_MAX} accounts are counted, which is the limit; {more} more are not"
             )
-            return Taken(later, "too-many-accounts", words)
-        return Taken(later)
+            return Taken(later, "too-many-accounts", words, batch.rate)
+        return Taken(later, rate=batch.rate)
+
+    def forget_gateway(self, cluster: str, gateway: str) -> None:
+        """Forget a gateway that published the usage of its cluster."""
+        self._bounds.forget(f"{cluster}/{gateway}")
 
     def forget(self, machine: str) -> None:
         """Forget the counters of a machine, which are too old to count."""
@@ -241,6 +276,18 @@ class Ledger:
 def _is_beyond(one: Counter, other: Counter, wall_s: float) -> bool:
     """Return whether `one` exceeds `other` by more than rounding."""
     return one.beyond(other).at(wall_s) > FALL * one.at(wall_s)
+
+
+def within_limits(
+    rows: list[LedgerRow], fading: Decay, now: Instant, bytes_max: int = BATCH_BYTES_MAX
+) -> tuple[BatchRow, ...]:
+    """Return all rows, or those of the largest users if they are too many for a batch."""
+    room = bytes_max - sum(ROW_BYTES + BUCKET_BYTES * len(row.buckets) for row in rows)
+    if len(rows) > ACCOUNTS_MAX or room < 0:
+        rows = sorted(rows, key=lambda row: fading.restored(row).at(now.wall_s), reverse=True)
+        longest = max(ROW_BYTES + BUCKET_BYTES * len(row.buckets) for row in rows)
+        rows = rows[: min(ACCOUNTS_MAX, bytes_max // longest)]
+    return tuple(map(BatchRow.of, rows))
 
 
 class OwnCounters:
@@ -272,20 +319,8 @@ class OwnCounters:
             counter = self._fading.restored(row) if row else self._fading.counter()
             times = RunTimes(row.runs, row.run_s) if row else RunTimes()
             own[account] = counter.plus(lost).row(account, times)
-        kept = self._within_limits(own, now)
+        kept = within_limits(list(own.values()), self._fading, now)
         return LedgerBatch(self.incarnation, now.wall_s, kept, min(rate, RATE_MAX))
-
-    def _within_limits(
-        self, own: Mapping[Account, LedgerRow], now: Instant
-    ) -> tuple[BatchRow, ...]:
-        """Return all rows, or those of the largest users if they are too many."""
-        rows = list(own.values())
-        room = BATCH_BYTES_MAX - sum(ROW_BYTES + BUCKET_BYTES * len(r.buckets) for r in rows)
-        if len(rows) > ACCOUNTS_MAX or room < 0:
-            rows.sort(key=lambda row: self._fading.restored(row).at(now.wall_s), reverse=True)
-            longest = max(ROW_BYTES + BUCKET_BYTES * len(row.buckets) for row in rows)
-            rows = rows[: min(ACCOUNTS_MAX, BATCH_BYTES_MAX // longest)]
-        return tuple(map(BatchRow.of, rows))
 
     def echo(self, body: bytes) -> bool:
         """Merge a batch of this machine that others hold; return whether an incarnation began."""

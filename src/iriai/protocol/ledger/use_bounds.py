@@ -73,12 +73,19 @@ class UseBounds:
         self._counting_s = fading.counting_s
         self._machines: dict[str, _Machine] = {}
 
-    def excess(self, machine: str, rows: Iterable[LedgerRow], rate: float, now: Instant) -> str:
+    def excess(
+        self,
+        machine: str,
+        rows: Iterable[LedgerRow],
+        rate: float,
+        now: Instant,
+        rate_max: float = RATE_MAX,
+    ) -> str:
         """Why these rows cannot be what the machine counted; empty: they are taken for known.
 
-        `rate` is what it can charge in a second at most.
+        `rate` is what it can charge in a second at most, as it says itself: up to `rate_max`.
         """
-        rate = min(rate, RATE_MAX) * TOLERANCE
+        rate = min(rate, rate_max) * TOLERANCE
         known = self._refilled(machine, rate, now)
         later: dict[Account, Counter] = {}
         base_s = advance_s = 0.0

@@ -15,6 +15,7 @@ from iriai.protocol.directory.directory import Directory
 from iriai.protocol.directory.entry_table import EntryTable
 from iriai.protocol.directory.publisher import Publisher
 from iriai.protocol.membership.doubts import Doubts
+from iriai.protocol.membership.gateways import Gateways
 from iriai.protocol.membership.membership import Membership, MembershipSettings
 from iriai.protocol.messages.effects import (
     Delivered,
@@ -59,7 +60,10 @@ class ClusterCore:
         self.incidents = Incidents()
         self._partners: dict[str, None] = {}
         self._lost: dict[str, None] = {}
-        self.table = EntryTable(member.name, member.cluster, verifier, self.incidents)
+        self.gateways = Gateways(member)
+        self.table = EntryTable(
+            member.name, member.cluster, verifier, self.incidents, cluster=member.cluster_called
+        )
         self.publisher = Publisher(
             member, signer, self.table, self.incidents, incarnation=incarnation
         )
@@ -89,6 +93,15 @@ class ClusterCore:
     def members(self) -> Mapping[str, Member]:
         """The other machines of the cluster with the states that this one assigns to them."""
         return self.membership.members
+
+    def is_near(self, member: Member) -> bool:
+        """Return whether a machine is of the same cluster."""
+        return member.cluster_called == self.publisher.member.cluster_called
+
+    def is_known(self, member: Member) -> bool:
+        """Return whether membership tells of a machine, or told of it: not of a gateway alone."""
+        is_there = not member.is_present or self.membership.member(member.name) is not None
+        return self.is_near(member) and is_there
 
     def aged(self, entries: Iterable[Entry], now: Instant) -> list[Carried]:
         """Return entries with their age; 0 for those that are not held here."""
@@ -170,6 +183,7 @@ class ClusterCore:
             return []
         members = [entry for entry in came if entry.kind is EntryKind.MEMBER]
         effects = self.membership.entries_changed(members, now, is_old=True)
+        effects += self._follow_gateways(came, gone)
         return [*effects, EntriesChanged(tuple(came), tuple(gone))]
 
     def _with_table_changes(
@@ -188,6 +202,7 @@ class ClusterCore:
             effects += self.membership.entries_changed(members, now)
             self._lose(_members_of(gone))
             effects += self.membership.forgotten(_members_of(gone), now)
+            effects += self._follow_gateways(came, gone)
             self.directory.changed(came, gone, sender, now)
             effects.append(EntriesChanged(tuple(came), tuple(gone)))
         effects += self.directory.end_turn(now)
@@ -195,6 +210,26 @@ class ClusterCore:
         effects += self.table.checks.drain_blocked()
         self._follow_members(effects)
         return effects
+
+    def _follow_gateways(self, came: list[Entry], gone: list[EntryKey]) -> list[Effect]:
+        """Apply changes of gateways; they are told like members, though nobody probes them.
+
+        One of the own cluster is told while membership does not know it, so that it can be dialled.
+        """
+        known = self.membership.member
+        changed = [
+            each
+            for each in self.gateways.changed(came, gone)
+            if not self.is_near(each) or known(each.name) is None
+        ]
+        self.directory.near = tuple(self.gateways.near)
+        if not changed:
+            return []
+        self.directory.others = tuple(
+            name for name, each in self.gateways.others.items() if not each.is_outward_only
+        )
+        self.directory.lost_others = tuple(self.gateways.lost)
+        return [MembersChanged(tuple(changed))]
 
     def _lose(self, machines: Iterable[str]) -> None:
         """Remember forgotten machines that did not leave, to search for them."""
@@ -214,6 +249,8 @@ class ClusterCore:
         for effect in effects:
             if isinstance(effect, MembersChanged):
                 for member in effect.members:
+                    if not self.is_known(member):
+                        continue
                     if member.is_present and member.name in self._lost:
                         del self._lost[member.name]
                         self.directory.lost = tuple(self._lost)

@@ -86,6 +86,13 @@ def speakers(cluster: str, peers: tuple[BrokerCandidate, ...]) -> tuple[str, ...
     return reachable or ranked(cluster, (each._replace(is_outward_only=False) for each in peers))
 
 
+def first_of(cluster: str, members: Iterable[Member], most: int) -> list[str]:
+    """Return the first of a cluster's members by its rank, those that cannot be broker last."""
+    peers = [BrokerCandidate.of(each) for each in members]
+    able = speakers(cluster, tuple(peers))
+    return [*able, *sorted(each.name for each in peers if each.name not in able)][:most]
+
+
 def ranked(cluster: str, peers: Iterable[BrokerCandidate]) -> tuple[str, ...]:
     """The names of those that may be broker, best first.
 

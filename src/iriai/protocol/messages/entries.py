@@ -34,12 +34,19 @@ class EntryKind(StrEnum):
     """The ejection of the machine, signed by an operator."""
     TRUST = "trust"
     """The users for whom the machine's home speaks on others, signed by an operator."""
+    GATEWAY = "gateway"
+    """The machine for other clusters of the site, as one of the first of its own: a
+    `members.Gateway`."""
+    USAGE = "usage"
+    """The usage of its whole cluster, for other clusters: a `members.ClusterUsage`."""
 
 
 BY_OPERATORS = frozenset(
     {EntryKind.CONFIGURATION, EntryKind.ROSTER, EntryKind.EJECT, EntryKind.TRUST}
 )
 """Kinds that operators make; no machine owns them, and they have no lifetime."""
+SITE_WIDE = BY_OPERATORS | {EntryKind.GATEWAY, EntryKind.USAGE}
+"""Kinds that concern all clusters of a site; all others stay within the cluster of their owner."""
 
 
 class EntryKey(NamedTuple):
@@ -77,7 +84,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """The owner, or whom an operator's document is about; `CLUSTER` where that is all of it."""
     kind: EntryKind
     cluster: Name
-    """The cluster of the owner's authority."""
+    """Whom it concerns: the owner's cluster, or by the name of the site all of them."""
     incarnation: Count
     """Of the owner, raised by it when it finds that it forgot what it had published."""
     version: Count
@@ -146,7 +153,7 @@ class Verifier(Protocol):
         ...
 
 
-OUTLIVES_ITS_MACHINE = BY_OPERATORS | {EntryKind.MEMBER, EntryKind.CERTIFICATE, EntryKind.LEDGER}
+OUTLIVES_ITS_MACHINE = SITE_WIDE | {EntryKind.MEMBER, EntryKind.CERTIFICATE, EntryKind.LEDGER}
 """Kinds that are kept when their machine has left."""
 
 _CONTEXT = b"iriai entry 1\0"

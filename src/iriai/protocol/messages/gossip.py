@@ -74,17 +74,23 @@ class ProbeMissed(msgspec.Struct, frozen=True):
 # --- directory -----------------------------------------------------------------------------------
 
 
-class Offer(msgspec.Struct, frozen=True):
+class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
     """To one other each period: what I hold, in one number, and what I learned lately.
 
-    The receiver answers `Counteroffer`.
+    The receiver answers `Counteroffer`. Between clusters of a site only the entries that concern
+    all clusters are compared.
     """
 
     checksum: Bits
     lately: Annotated[tuple[DigestRow, ...], Many] = ()
+    cluster_name: Name = ""
+    """The sender's, as it names it itself (`members.Member`)."""
+    is_site: bool = False
+    """Whether it is of the entries that concern all clusters: the sender does not take the
+    receiver for a member of its own."""
 
 
-class Counteroffer(msgspec.Struct, frozen=True):
+class Counteroffer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to `Offer`.
 
     The receiver sends what is wanted and asks for what it lacks; where the rest differs too, it
@@ -96,6 +102,8 @@ class Counteroffer(msgspec.Struct, frozen=True):
     lately: Annotated[tuple[DigestRow, ...], Many] = ()
     """Rows that the sender learned lately and the receiver did not name."""
     wanted: Annotated[tuple[DigestRow, ...], Many] = ()
+    is_site: bool = False
+    """Whether it is of the entries that concern all clusters; so below."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -110,13 +118,14 @@ class Entries(msgspec.Struct, frozen=True):
     entries: Annotated[tuple[Carried, ...], Many]
 
 
-class Outline(msgspec.Struct, frozen=True):
+class Outline(msgspec.Struct, frozen=True, omit_defaults=True):
     """The sender's table as a checksum for each bucket of keys. Answered with `Detail`."""
 
     checksums: Annotated[tuple[Bits, ...], Many]
+    is_site: bool = False
 
 
-class Detail(msgspec.Struct, frozen=True):
+class Detail(msgspec.Struct, frozen=True, omit_defaults=True):
     """The rows in the buckets that differ, as many as a message takes.
 
     The receiver asks for what is later (`Wanted`), and sends what the other lacks (`Entries`).
@@ -125,8 +134,29 @@ class Detail(msgspec.Struct, frozen=True):
     buckets: Annotated[tuple[Count, ...], Many]
     """The buckets whose rows are given in full."""
     rows: Annotated[tuple[DigestRow, ...], Many]
+    is_site: bool = False
+
+
+# --- machines of other clusters ------------------------------------------------------------------
+
+
+class Locate(msgspec.Struct, frozen=True):
+    """To a gateway of another cluster, or to who named the machine: how is this one reached?
+
+    Whoever has its entry answers `Located`; nobody else says anything.
+    """
+
+    machine: Name
+
+
+class Located(msgspec.Struct, frozen=True):
+    """The answer to `Locate`; of itself each machine sends it over a new link between clusters."""
+
+    entries: Annotated[tuple[Carried, ...], Many]
+    """Of each machine the entries of kind `certificate` and `member`: the one that was asked for,
+    and its first relays where it accepts no connections."""
 
 
 ToMembership = Probe | ProbeFor | ProbeAnswer | ProbeMissed
-ToDirectory = Offer | Counteroffer | Wanted | Entries | Outline | Detail
+ToDirectory = Offer | Counteroffer | Wanted | Entries | Outline | Detail | Locate | Located
 PeerMessage = ToMembership | ToDirectory

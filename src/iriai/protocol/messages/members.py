@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from iriai.model.bounds import Count, Many, Name, Weight, Word
+from iriai.model.bounds import Count, Document, Many, Name, Weight, Word
 
 
 class MemberState(StrEnum):
@@ -55,3 +55,21 @@ class Member(msgspec.Struct, frozen=True):
     def is_present(self) -> bool:
         """Whether it is alive or suspect."""
         return self.state in {MemberState.ALIVE, MemberState.SUSPECT}
+
+
+class Gateway(msgspec.Struct, frozen=True):
+    """A machine as other clusters know it, with all that is needed to verify what it signs."""
+
+    member: Member
+    certificate: Document = b""
+    """Empty where machines have none."""
+
+
+class ClusterUsage(msgspec.Struct, frozen=True, array_like=True):
+    """What all machines of a cluster have counted together, as one of its gateways knows it."""
+
+    cluster: Name
+    certificate: Document
+    """Of the gateway: its usage is kept for longer than itself."""
+    batch: Document
+    """A `ledger.LedgerBatch` of the sums."""
