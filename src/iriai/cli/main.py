@@ -17,7 +17,7 @@ def main() -> None:
     _open_standard_streams()
     try:
         code = _run()
-    except KeyboardInterrupt:  # before there was anything to interrupt
+    except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     sys.stdout.flush()
     sys.stderr.flush()

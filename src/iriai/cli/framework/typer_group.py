@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_type_hints
@@ -100,12 +101,12 @@ def context_of(options: GlobalOptions, name: str, given: Sequence[str]) -> typer
 
 def exit_code_of(error: Exception, *, as_json: bool) -> int | None:
     """Report what Typer found wrong, and return its exit code; None for other errors."""
-    if isinstance(error, typer.Exit):
-        return error.exit_code
     if isinstance(error, typer.TyperException):
         complain(_usage_problem(error), as_json=as_json)
         return ExitCode.USAGE
-    if isinstance(error, typer.Abort | EOFError):  # a question was not answered
+    if isinstance(error, EOFError):
+        print(file=sys.stderr)  # the question is still in the line
+    if isinstance(error, typer.Abort | EOFError):  # it was not answered
         complain(Problem("interrupted", "interrupted: nothing was changed"), as_json=False)
         return 130
     return None
