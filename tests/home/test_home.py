@@ -104,6 +104,15 @@ def test_an_end_is_kept_with_its_result_and_acknowledged():
     assert home.home.outcomes[1][1:] == (1, 0)
 
 
+def test_the_end_of_a_short_task_tells_its_start():
+    home = LoneHome()
+    home.submit()
+    home.tell(match())
+    said = home.tell(end(attempt(1)))
+    assert changes(said) == [Ended(((0, 1, EndCause.COMPLETED, 0, None),))]
+    assert home.home.stats.begun == 1
+
+
 def test_an_end_that_is_repeated_is_only_acknowledged():
     home = LoneHome()
     home.submit()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iriai.jobs.story import StoryBuilder
 from iriai.model.alteration import Alteration
-from iriai.model.history import JobRecord
+from iriai.model.history import HistoryRow, JobRecord
 from iriai.model.job import Condition, Dependency
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
@@ -27,17 +27,28 @@ OK_3 = Dependency(Condition.OK, HOME, 3)
 ANY_4 = Dependency(Condition.ANY, HOME, 4)
 
 
-def told(*changes, cause=None, task=None, **asked) -> list[tuple]:
+def told(*changes, cause=None, task=None, history=(), **asked) -> list[tuple]:
     """What a job's story says, whose changes came ten seconds apart."""
     events = [JobEvent(1, n, 10.0 * n, change, f"ume:{n}") for n, change in enumerate(changes, 1)]
     ended_s = None if cause is None else 10.0 * len(changes)
     record = JobRecord(1, spec(**asked), 0.0, ended_s, cause, None)
-    rows = StoryBuilder(HOME, record, [], task).rows(events)
+    rows = StoryBuilder(HOME, record, history, task).rows(events)
     return [tuple(filter(None, (row.what, row.tasks, row.by, row.text))) for row in rows]
 
 
 def completed(*indices: int) -> Ended:
     return Ended(tuple((index, 1, EndCause.COMPLETED, 0, None) for index in indices))
+
+
+def ended_row(index: int, elapsed_s: float) -> HistoryRow:
+    """A completed attempt as the history has it, begun at 12 s."""
+    used = (0.0, 0, 0, 0)
+    return HistoryRow(
+        *(1, index, 1, HOME, EndCause.COMPLETED, 0, None),
+        *used,
+        *(12.0, 12.0 + elapsed_s, elapsed_s, 0.0, "", None),
+        *("lab", "ann", "ann", "job", 0.0),
+    )
 
 
 def test_a_job_from_its_submission_to_its_end():
@@ -50,6 +61,13 @@ def test_a_job_from_its_submission_to_its_end():
         ("ended", "0", "completed"),
         ("finished", "completed"),
     ]
+
+
+def test_the_start_of_a_short_task_is_told_by_its_end():
+    attempt = Attempted(((0, 1), (1, 1)), HOME)
+    short = ended_row(0, elapsed_s=0.01), ended_row(1, elapsed_s=0.0)
+    story = told(attempt, completed(0, 1), history=short, array=((0, 1, 1),), is_array=True)
+    assert story[3:] == [("started", "0"), ("ended", "0-1", "completed")]
 
 
 def test_the_wait_for_a_turn_begins_when_nothing_else_holds_it_back():

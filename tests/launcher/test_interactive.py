@@ -22,14 +22,15 @@ def started(lab: Lab, *command: str, **more: object) -> AttemptId:
 
 
 def test_what_a_task_prints_comes_through_two_pipes(lab: Lab):
-    attempt = started(lab, "sh", "-c", "echo said; echo wrong >&2")
+    attempt = started(lab, "sh", "-c", "echo said; echo wrong >&2; sleep 0.3")
     assert lab.link.told.index("StreamEnds") < lab.link.told.index("Spawned")
     assert lab.link.printed(attempt) == "said\n"
     assert lab.link.printed(attempt, "err") == "wrong\n"
 
 
 def test_a_task_opens_its_output_by_name(lab: Lab):
-    attempt = started(lab, "sh", "-c", "echo one > /dev/stderr; echo two > /dev/stdout")
+    command = "echo one > /dev/stderr; echo two > /dev/stdout"
+    attempt = lab.launch(lab.spec("sh", "-c", command, interaction=Interaction.STREAM))
     assert lab.link.printed(attempt, "err") == "one\n"
     assert lab.link.printed(attempt) == "two\n"
 

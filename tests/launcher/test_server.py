@@ -22,6 +22,7 @@ from iriai.model.problem import UsageProblem
 from iriai.model.state import EndCause
 from tests.launcher.conftest import IS_ROOT
 from tests.launcher.harness import (
+    Lab,
     Machine,
     Variant,
     attempt,
@@ -341,3 +342,17 @@ def test_one_job_that_cannot_be_read_costs_no_other_job_its_start(machine: Machi
         EndCause.COMPLETED,
     ]
     assert "time_limit_s" in link.exits[attempt(1)].message
+
+
+def test_a_task_that_ends_at_once_is_told_once(lab: Lab):
+    # Several, since a busy machine may take longer than START_TOLD_WITHIN_S for one of them.
+    ends = [lab.run("true") for _ in range(10)]
+    assert all(end.elapsed_s > 0.0 for end in ends)
+    assert len(lab.link.spawned) < len(ends)
+
+
+def test_a_task_that_goes_on_is_told_when_it_has_started(lab: Lab):
+    running = lab.launch(lab.spec("sleep", "0.5"))
+    assert lab.link.pid_of(running)
+    assert running not in lab.link.exits
+    assert lab.link.exit_of(running).cause is EndCause.COMPLETED

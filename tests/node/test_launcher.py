@@ -192,3 +192,12 @@ def test_many_failures_at_once_count_as_one():
         node.run(number)
     node.tell(*[exited(number, EndCause.REFUSED) for number in (1, 2, 3)])
     assert node.node._availability.back_off.until_s - node.now_s == FIRST_S
+
+
+def test_the_end_of_a_short_task_tells_its_start():
+    node = LoneNode()
+    node.run(1)
+    said = node.tell(exited(1, ran_s=0.01))
+    [told] = [message for message in said.home if type(message) is not Accepted]
+    assert only([told], End).result.elapsed_s == 0.01
+    assert node.node.ledger.rows() != ()

@@ -154,6 +154,11 @@ class Broker:
         }
         """Each returns whether a pass may come to something else now."""
 
+    @property
+    def has_queue(self) -> bool:
+        """Return whether a task waits here."""
+        return bool(self.state.queues.entries)
+
     def begin(self, peers: Iterable[BrokerCandidate], term: float, now: Instant) -> None:
         """Begin a term: `peers` are online, and will report what runs, is free and waits there."""
         self._is_idle = False

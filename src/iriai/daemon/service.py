@@ -115,7 +115,7 @@ class Service:
         front_end = cluster.front_end if cluster is not None else ""
         self._inquirer = BrokerRpc(engine, self._drain, front_end, is_member=cluster is not None)
         load_file = settings.configuration.machine.load_file
-        self._sensor = LoadSensor(load_file, now.steady_s, engine.event)
+        self._sensor = LoadSensor(load_file, now.steady_s, engine.report)
         self._history = JobHistory(settings.home, settings.paths.spool, store, engine.soon)
         self._addresses = OwnAddresses(settings)
         self._network = self._make_network()

@@ -87,14 +87,12 @@ class NodeSessions:
             return None
         return job
 
-    def reported(self, attempt: AttemptId, machine: str) -> JobState | None:
-        """Return the job of an attempt that a node reports; None: it is over and is stopped."""
-        job = self.current(attempt)
+    def reported(self, attempt: AttemptId, machine: str, job: JobState | None) -> None:
+        """Stop an attempt that a node reports if it was cancelled, or is over: it has no `job`."""
         if job is not None:
             self._stop_if_cancelled(attempt, job)
         elif attempt.home == self._home:
             self._send(machine, Stop(attempt, EndCause.LOST, 0.0))
-        return job
 
     # --- other machines --------------------------------------------------------------------------
 
@@ -123,8 +121,13 @@ class NodeSessions:
         """Renew the leases of a machine that asked; they count from now."""
         machine = renew.machine
         self.leases.answer(machine, now_s)
-        confirmed = tuple(a for a in renew.unconfirmed if self.reported(a, machine) is not None)
-        self._send(machine, Renewed(self._home, renew.asked_steady_s, confirmed))
+        confirmed = []
+        for attempt in renew.unconfirmed:
+            job = self.current(attempt)
+            self.reported(attempt, machine, job)
+            if job is not None:
+                confirmed.append(attempt)
+        self._send(machine, Renewed(self._home, renew.asked_steady_s, tuple(confirmed)))
 
     def check(self) -> None:
         """Raise if leases and attempts on other machines do not agree."""
@@ -219,9 +222,10 @@ class Attempts:
 
     def accepted(self, accepted: Accepted, _now: Instant) -> None:
         """Handle a granted claim; the start of the process is reported by `Begun`."""
-        if not self._may_report(accepted.machine, accepted.attempt):
+        job = self.nodes.current(accepted.attempt)
+        if not self._may_report(accepted.machine, accepted.attempt, job):
             return
-        job = self.nodes.reported(accepted.attempt, accepted.machine)
+        self.nodes.reported(accepted.attempt, accepted.machine, job)
         if job is not None and accepted.is_ahead:
             self._ahead[accepted.attempt] = accepted.machine
         else:  # it does not wait for a place, or no longer
@@ -230,16 +234,17 @@ class Attempts:
     def refused(self, refusal: Refusal, _now: Instant) -> None:
         """Queue the task again: the node refused its claim."""
         job = self.nodes.current(refusal.attempt)
-        if job is not None and self._may_report(refusal.reason.machine, refusal.attempt):
+        if job is not None and self._may_report(refusal.reason.machine, refusal.attempt, job):
             self.stats.refused(refusal.reason)
             refused = (EndCause.REFUSED, None, None)
             self._end(job, refusal.attempt, *refused, refusal=refusal.reason)
 
     def begun(self, begun: Begun, _now: Instant) -> None:
         """Note that the process of an attempt started."""
-        if not self._may_report(begun.machine, begun.attempt):
+        job = self.nodes.current(begun.attempt)
+        if not self._may_report(begun.machine, begun.attempt, job):
             return
-        job = self.nodes.reported(begun.attempt, begun.machine)
+        self.nodes.reported(begun.attempt, begun.machine, job)
         if job is None:
             return
         self._ahead.pop(begun.attempt, None)
@@ -254,19 +259,22 @@ class Attempts:
         """Handle the end of an attempt and its result."""
         result = end.result
         attempt = result.attempt
-        if not self._may_report(result.machine, attempt):
+        job = self.nodes.current(attempt)
+        if not self._may_report(result.machine, attempt, job):
             return
         self.nodes.acknowledge(attempt, result.machine)
-        job = self.nodes.current(attempt)
         if job is None:  # repeated, or of a replaced attempt: the first result stands
             return
+        if result.elapsed_s > 0.0 and job.tasks[attempt.index].state is TaskState.CLAIMED:
+            self.stats.begun += 1  # the end of a short task tells its start
         self._effects.append(Persist(result))
         self.stats.ended(result, job.spec)
         self._end(job, attempt, result.cause, result.exit_code, result.signal)
 
     def renew(self, renew: Renew, now: Instant) -> None:
         """Renew the leases of the attempts that a node has from this home."""
-        own = tuple(a for a in renew.unconfirmed if self._may_report(renew.machine, a))
+        current = self.nodes.current
+        own = tuple(a for a in renew.unconfirmed if self._may_report(renew.machine, a, current(a)))
         self.nodes.renew(replace(renew, unconfirmed=own), now.steady_s)
 
     def link_up(self, event: LinkUp, _now: Instant) -> None:
@@ -280,9 +288,11 @@ class Attempts:
             self._effects.append(Persist(lost_result(attempt, machine, job.spec, now.wall_s)))
             self._end(job, attempt, EndCause.LOST, None, None)
 
-    def _may_report(self, machine: str, attempt: AttemptId) -> bool:
-        """Return whether the machine may report on the attempt: it has it, or that is over."""
-        job = self.nodes.current(attempt)
+    def _may_report(self, machine: str, attempt: AttemptId, job: JobState | None) -> bool:
+        """Return whether the machine may report on the attempt: it has it, or that is over.
+
+        `job` is the attempt's if that is current.
+        """
         if job is None or job.tasks[attempt.index].machine == machine:
             return True
         given = job.tasks[attempt.index].machine

@@ -105,7 +105,7 @@ class EventLog:
 
     def _events(self, number: int, changes: list[Change], now: Instant) -> Iterator[Persist]:
         job = self._jobs.get(number) or self._finished[number]
-        for change in _merged(changes):
+        for change in _merged(changes) if len(changes) > 1 else changes:
             yield self._event(job, change, now)
         if job.sequence - self._folded_at.get(number, 0) >= EVENTS_MAX and not job.is_finished:
             yield self._event(job, job.folded(), now)
@@ -143,6 +143,10 @@ class Dependents:
         self._of: dict[int, dict[Dependency, dict[int, None]]] = {}
         self.due: deque[tuple[Dependency, EndCause, Iterator[int]]] = deque()
         """Ended targets, with the dependent jobs that are still to be notified."""
+
+    def __len__(self) -> int:
+        """Return how many jobs are depended on."""
+        return len(self._of)
 
     def __contains__(self, number: int) -> bool:
         """Return whether a job depends on this job, or on a task of it."""

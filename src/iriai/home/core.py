@@ -102,6 +102,11 @@ class Home:
         """Return the outcomes of recently finished jobs, by number."""
         return self._completion.outcomes
 
+    @property
+    def has_dependents(self) -> bool:
+        """Return whether a job waits for the end of another."""
+        return bool(self._completion.dependents)
+
     # --- requests of clients ---------------------------------------------------------------------
 
     def submit(
@@ -227,8 +232,20 @@ class Home:
 
     def handle(self, event: HomeEvent, now: Instant) -> list[Effect]:
         """Handle one message; return the effects that cannot wait for `end_turn`."""
+        self.take(event, now)
+        return self.drain_effects()
+
+    def take(self, event: HomeEvent, now: Instant) -> None:
+        """Handle one message; `drain_effects` returns the effects of several."""
         self._handlers[type(event)](event, now)
-        return self._drain_effects()
+
+    def drain_effects(self) -> list[Effect]:
+        """Return the effects since the last call."""
+        effects = self._effects.copy()
+        self._effects.clear()
+        if self._attempts.incidents.unreported:
+            effects += self._attempts.incidents.drain()
+        return effects
 
     def end_turn(self, now: Instant) -> list[Effect]:
         """After the events of one instant, send the requests that changed other than by matches."""
@@ -237,13 +254,13 @@ class Home:
         for message in self.requests.drain(now):
             self._effects.append(Send("", Part.BROKER, message))
         self._set_alarm(now)
-        return self._drain_effects()
+        return self.drain_effects()
 
     def record(self, now: Instant) -> list[Effect]:
         """Record the changes of a turn: one event for each job and sequence of equal changes."""
         self._effects.extend(self._log.drain(now))
         self._completion.notified = 0
-        return self._drain_effects()
+        return self.drain_effects()
 
     def explain(self, number: int) -> list[Reason]:
         """Return the reasons in the home itself that keep the job's waiting tasks from starting."""
@@ -256,7 +273,7 @@ class Home:
     def rejoin(self, now: Instant) -> list[Effect]:
         """After a restart: ask again for every attempt whose end is not known."""
         self._nodes.rejoin(now.steady_s)
-        return self._drain_effects()
+        return self.drain_effects()
 
     def resend_requests(self) -> None:
         """Send every request again: the broker is new, or can be reached again."""
@@ -325,10 +342,3 @@ class Home:
             self._log.restored(job.number, stored.events[0].sequence)
         self.jobs[job.number] = job
         self.requests.changed(job.number)
-
-    def _drain_effects(self) -> list[Effect]:
-        effects = self._effects.copy()
-        self._effects.clear()
-        if self._attempts.incidents.unreported:
-            effects += self._attempts.incidents.drain()
-        return effects

@@ -56,6 +56,8 @@ class StoryBuilder:
         self._record = record
         self._task = task
         self._attempts = {(row.task_index, row.attempt): row for row in history}
+        self._begun: set[tuple[int, int]] = set()
+        """Attempts whose start was told before their end."""
         self._open: dict[Dependency, None] = {}
         self._is_held = record.spec.held
         self._ready_s: float | None = None
@@ -69,6 +71,8 @@ class StoryBuilder:
             record.submitted_wall_s, "submitted", "", "", record.spec.user, self._submitted(), ""
         )
         for event in events:
+            if isinstance(event.change, Ended):
+                yield from self._starts_of_short(event.change, event.story)
             for what, tasks, machine, by, text in self._event_rows(event):
                 yield StoryRow(event.wall_s, what, _ranges(tasks), machine, by, text, event.story)
         if record.finished_wall_s is not None:
@@ -89,6 +93,7 @@ class StoryBuilder:
             case Attempted(tasks, machine):
                 yield from self._claimed([index for index, _ in tasks], machine, event.wall_s)
             case Started(tasks):
+                self._begun.update(tasks)
                 yield from self._started(tasks)
             case Ended():
                 yield from self._ended(change)
@@ -132,6 +137,19 @@ class StoryBuilder:
     def _started(self, tasks: Iterable[tuple[int, int]]) -> Iterator[_Row]:
         if named := self._mine(index for index, _ in tasks):
             yield _Row("started", named)
+
+    def _starts_of_short(self, change: Ended, story: str) -> Iterator[StoryRow]:
+        """Yield the start of tasks so short that only their ends are events."""
+        rows = [
+            row
+            for index, attempt, *_ in change.tasks
+            if (row := self._attempts.get((index, attempt))) is not None
+            and row.elapsed_s > 0.0
+            and (index, attempt) not in self._begun
+        ]
+        if named := self._mine(row.task_index for row in rows):
+            began_wall_s = min(row.started_wall_s for row in rows)
+            yield StoryRow(began_wall_s, "started", _ranges(named), "", "", "", story)
 
     def _ended(self, change: Ended) -> Iterator[_Row]:
         """Yield the ends of one turn; tasks with equal ends share a row."""

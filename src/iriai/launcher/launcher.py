@@ -53,7 +53,7 @@ from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask
 from iriai.launcher.tasks.tasks import ENDED, LauncherParts, Tasks
 from iriai.model.ids import AttemptId
-from iriai.model.state import EndCause
+from iriai.model.state import START_TOLD_WITHIN_S, EndCause
 from iriai.model.usage import Usage
 from iriai.system.clock import steady_s, wall_s
 
@@ -112,6 +112,10 @@ class Launcher:
         """When ends are journalled again after a failure."""
         self._sync_s: float | None = None
         """When the journal is synced; None: it has nothing unsynced."""
+        self._untold: dict[AttemptId, Alive] = {}
+        """Starts that the daemon has not heard of."""
+        self._tell_s: float | None = None
+        """When these are told; None: there is none."""
         self._started_again: list[Alive] = []
         self._ended_again: list[Exit] = []
         """The state of attempts that were ordered again."""
@@ -139,7 +143,8 @@ class Launcher:
 
     def next_s(self) -> float | None:
         """Return when the next turn is due on the steady clock if nothing happens before."""
-        moments = (self._timers.next_s(), self._sync_s, self._retry_s if self._ends else None)
+        retry_s = self._retry_s if self._ends else None
+        moments = (self._timers.next_s(), self._sync_s, self._tell_s, retry_s)
         return min((each for each in moments if each is not None), default=None)
 
     def attach(self, message: Attach) -> list[FromLauncher | Passed]:
@@ -220,17 +225,17 @@ class Launcher:
         self._run_timers()
         self._timers.drop_stale(len(self._tasks))
         ended = self._ended_again + self._after(self._write())
-        started = self._spawn()
+        started = self._told(self._spawn(), ended)
         self._sync()
         messages, self._replies = self._replies, []
         messages += self._tasks.streams.passed()
         if self._hooks.unfit:
             messages += self._unfit()
+        if started:
+            messages.append(Spawned(tuple(started)))
         if ended:
             messages.append(Exited(tuple(ended)))
             self._ended_again = []
-        if started:
-            messages.append(Spawned(tuple(started)))
         defective = self.defects.news()
         if defective is not None:
             messages.append(defective)
@@ -341,6 +346,23 @@ class Launcher:
             self._not_started(attempt, why)
         again, self._started_again = self._started_again, []
         return again + [alive for alive, _ in started] if started else again
+
+    def _told(self, started: list[Alive], ended: list[Exit]) -> list[Alive]:
+        """Return the starts that are told now; those of the ended are told by their ends."""
+        untold = self._untold
+        if started:
+            untold.update((each.attempt, each) for each in started)
+        if not untold:
+            return []
+        for end in ended:
+            untold.pop(end.attempt, None)
+        now_s = steady_s()
+        if self._tell_s is None:
+            self._tell_s = now_s + START_TOLD_WITHIN_S
+        if untold and now_s < self._tell_s:
+            return []
+        self._tell_s, self._untold = None, {}
+        return list(untold.values())
 
     def _not_started(self, attempt: AttemptId, why: NotStarted) -> None:
         now_s = wall_s()

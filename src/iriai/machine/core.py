@@ -174,6 +174,13 @@ class Machine:
         return self._broker is not None and not self.has_peer_clusters
 
     @property
+    def has_queue(self) -> bool:
+        """Return whether a task may wait for what the end of another one brings."""
+        if self._broker is None or (self._home is not None and self._home.has_dependents):
+            return True
+        return self._broker.has_queue
+
+    @property
     def rate(self) -> float:
         """Return the largest charge of its node (1/s); 0 without one."""
         return self._node.rate if self._node is not None else 0.0
@@ -241,7 +248,7 @@ class Machine:
             if event.part is _SUCCESSION:
                 self._woken(event, now)
             else:
-                self._route(self._dispatch(event.part, event, now))
+                self._dispatch(event.part, event, now)
         elif isinstance(event, _OF_OTHERS):
             self._others_changed(event, now)
         elif isinstance(event, UsageLearned):
@@ -251,7 +258,7 @@ class Machine:
         elif isinstance(event, MachineForgotten):
             self._forgotten(event.machine, now)
         else:
-            self._route(self.node.handle(event, now))
+            self.node.take(event, now)
 
     def _others_changed(self, event: LinkUp | LinkDown | PeersChanged, now: Instant) -> None:
         """Handle a change of a link or of the set of peers."""
@@ -265,7 +272,7 @@ class Machine:
                     self._broker.peers_changed(succession.cluster, self._peer_clusters)
             return
         for part in self.parts:
-            self._route(self._dispatch(part, event, now))
+            self._dispatch(part, event, now)
         if succession is not None:
             self._route(succession.handle(event, now))
             self._sync(now)
@@ -309,6 +316,7 @@ class Machine:
         if self._broker_at != self.name:
             self._resend(now)
         home, node, inbox = self._home, self._node, self._inbox
+        self._drain()
         for _ in range(ROUNDS_MAX):
             if inbox:
                 self._deliver(now)
@@ -397,7 +405,7 @@ class Machine:
         elif isinstance(message, _OF_BROKERS) and sender != self._broker_at:
             return  # it was the broker until now, or claims so
         else:
-            self._route(self._dispatch(part, message, now))
+            self._dispatch(part, message, now)
 
     def _is_of_peer_cluster(self, sender: str, message: Message) -> bool:
         """Return whether a machine of another cluster names the broker of its cluster."""
@@ -529,24 +537,35 @@ class Machine:
         )
 
     def _deliver(self, now: Instant) -> None:
+        """Pass messages to the parts of this machine until none answers any more."""
         inbox = self._inbox
         while inbox:
-            send = inbox.popleft()
-            self._route(self._dispatch(send.part, send.message, now))
+            while inbox:
+                send = inbox.popleft()
+                self._dispatch(send.part, send.message, now)
+            self._drain()
 
-    def _dispatch(self, part: Part, event: PartEvent, now: Instant) -> list[Effect]:
-        """Pass an event to a part of this machine."""
+    def _dispatch(self, part: Part, event: PartEvent, now: Instant) -> None:
+        """Pass an event to a part of this machine; `_drain` takes its effects."""
         if part is _NODE:
-            return self.node.handle(event, now)  # type: ignore[arg-type]
-        if part is _HOME:
-            return self.home.handle(event, now)  # type: ignore[arg-type]
-        if part is _BROKER:
-            if self._broker is None and self._election is not None:
-                return []  # it was for an earlier broker; the next one gets everything
-            return self.broker.handle(event, now)  # type: ignore[arg-type]
-        if part is _SUCCESSION:
-            return []  # what a broker acknowledges to its own machine
-        return self._lacks(part)
+            (self._node or self.node).take(event, now)  # type: ignore[arg-type]
+        elif part is _HOME:
+            (self._home or self.home).take(event, now)  # type: ignore[arg-type]
+        elif part is _BROKER:
+            if self._broker is not None:
+                self._broker.handle(event, now)  # type: ignore[arg-type]
+            elif self._election is None:
+                self._lacks(part)
+            # else it was for an earlier broker; the next one gets everything
+        elif part is not _SUCCESSION:  # which is what a broker acknowledges to its own machine
+            self._lacks(part)
+
+    def _drain(self) -> None:
+        """Take the effects of the parts; a broker has them at the end of the turn."""
+        if self._home is not None:
+            self._route(self._home.drain_effects())
+        if self._node is not None:
+            self._route(self._node.drain_effects())
 
     def _route(self, effects: list[Effect]) -> None:
         turn = self._turn

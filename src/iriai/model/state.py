@@ -32,6 +32,10 @@ class EndCause(StrEnum):
     REFUSED = "refused"
 
 
+START_TOLD_WITHIN_S = 0.02
+"""How long a launcher may keep a start to itself. A task that ends within this is told once, by its
+end: one message, turn and commit instead of two."""
+
 ATTEMPT_ONLY = (EndCause.EVICTED, EndCause.REFUSED)
 """Causes after which the task is queued again, whatever its restarts."""
 

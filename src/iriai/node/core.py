@@ -151,9 +151,18 @@ class Node:
 
     def handle(self, event: NodeEvent, now: Instant) -> list[Effect]:
         """Handle one event; return the effects that cannot wait for `end_turn`."""
+        self.take(event, now)
+        return self.drain_effects()
+
+    def take(self, event: NodeEvent, now: Instant) -> None:
+        """Handle one event; `drain_effects` returns the effects of several."""
         self._handlers[type(event)](event, now)
         self.is_idle = False
-        return self._drain_effects()
+
+    def drain_effects(self) -> list[Effect]:
+        """Return the effects since the last call."""
+        effects, self._effects = self._effects, []
+        return effects
 
     def end_turn(self, now: Instant) -> list[Effect]:
         """After the events of one instant, report free resources and counters to the broker."""
@@ -180,7 +189,7 @@ class Node:
         if self._report.is_due:
             self._send_offer(now)
         self._set_alarm(now)
-        return self._drain_effects()
+        return self.drain_effects()
 
     def drain(self, reason: str, by: str, now: Instant) -> None:
         """Start no more tasks until `resume`; running tasks go on."""
@@ -418,11 +427,14 @@ class Node:
             return
         if held.started_wall_s is not None:
             return
-        self._availability.back_off.succeeded()
-        held.started(event.started_wall_s, now)
-        self._meter.started(held)
+        self._note_start(held, event.started_wall_s, now)
         begun = Begun(event.attempt, self.settings.machine, event.started_wall_s)
         self._send_home(event.attempt, begun)
+
+    def _note_start(self, held: HeldClaim, started_wall_s: float, now: Instant) -> None:
+        self._availability.back_off.succeeded()
+        held.started(started_wall_s, now)
+        self._meter.started(held)
 
     def _exited(self, event: AttemptExited, now: Instant) -> None:
         held = self._claims.by_attempt.get(event.attempt)
@@ -459,6 +471,8 @@ class Node:
 
     def _end(self, held: HeldClaim, event: AttemptExited, now: Instant) -> End:
         claim = held.claim
+        if event.elapsed_s > 0.0 and held.started_wall_s is None:  # a short task, told once
+            self._note_start(held, event.started_wall_s, now)
         self._meter.read(held, event.elapsed_s, event.usage.cpu_s, now)
         # Lost attempts, and those that never started, do not show how long the next one takes.
         if event.cause is not EndCause.LOST and held.is_ordered:
@@ -577,7 +591,3 @@ class Node:
             now.steady_s,
         )
         self._effects.append(Send("", Part.BROKER, idle))
-
-    def _drain_effects(self) -> list[Effect]:
-        effects, self._effects = self._effects, []
-        return effects

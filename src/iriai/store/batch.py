@@ -33,8 +33,8 @@ from iriai.store.codec import drop_history, encode, encode_buckets
 Row = Sequence[object]
 """Values in the order of the parameters of a statement."""
 
-CHUNKS = (32, 16, 8, 4, 2, 1)
-"""Rows in one statement. Larger ones gain nothing measurable and cost memory, for each is kept
+ROWS_MAX = 32
+"""Rows in one statement. More gain nothing measurable and cost memory, for each statement is kept
 prepared; powers of two fill any number with few."""
 
 
@@ -57,13 +57,13 @@ class BulkStatement:
 
         Each prepared statement keeps the rows that it was given last; `one_by_one`: only one row.
         """
-        start = 0
-        for size in (1,) if one_by_one else CHUNKS:
-            while len(rows) - start >= size:
-                chunk = rows[start : start + size]
-                text = self._texts.get(size) or self._of_chunk(chunk)
-                cursor.execute(text, tuple(chain.from_iterable(chunk)))
-                start += size
+        start, left = 0, len(rows)
+        while left:
+            size = 1 if one_by_one else min(ROWS_MAX, 1 << left.bit_length() - 1)
+            chunk = rows[start : start + size]
+            text = self._texts.get(size) or self._of_chunk(chunk)
+            cursor.execute(text, tuple(chain.from_iterable(chunk)))
+            start, left = start + size, left - size
 
     def _of_chunk(self, chunk: Sequence[Row]) -> str:
         group = f"({', '.join('?' * len(chunk[0]))})"

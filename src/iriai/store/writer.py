@@ -60,8 +60,9 @@ class Writer:
         self._notify = notify
         self._report = report
         self._untidy = False
-        self._changed = threading.Condition()
-        # All below is guarded by the condition.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        # All below is guarded by the lock.
         self._queue: deque[_Pending] = deque()
         self._records = 0
         self._submitted = 0
@@ -88,7 +89,7 @@ class Writer:
         Raises:
             StoreFailure: the queue is full, or writing has ended for good; nothing was queued.
         """
-        with self._changed:
+        with self._lock:
             self._check_room(len(records))
             if records:
                 self._submitted += 1
@@ -104,7 +105,7 @@ class Writer:
         Raises:
             StoreFailure: it could not be written. Nobody was told that it is durable.
         """
-        with self._changed:
+        with self._lock:
             self._closing = True
             if self.failure is not None and self.failure.passing:
                 self.failure = None  # it is tried once more
@@ -143,7 +144,7 @@ class Writer:
 
     def _next_step(self) -> Callable[[], None] | None:
         """Wait for the next step; return None when the writer ends."""
-        with self._changed:
+        with self._lock:
             while not self._has_ended():
                 if self._is_due():
                     return self._write_group
@@ -175,7 +176,7 @@ class Writer:
         except StoreFailure as failure:
             self._fail(failure)
             return
-        with self._changed:
+        with self._lock:
             for _ in range(batches):
                 self._durable = self._queue.popleft().sequence
             self._records -= len(group)
@@ -192,7 +193,7 @@ class Writer:
         """Return the records and batches of the next commit, which stay queued."""
         group: list[Record] = []
         batches = 0
-        with self._changed:
+        with self._lock:
             for pending in self._queue:
                 if group and len(group) + len(pending.records) > GROUP_RECORDS_MAX:
                     break
@@ -201,7 +202,7 @@ class Writer:
         return group, batches
 
     def _fail(self, failure: StoreFailure) -> None:
-        with self._changed:
+        with self._lock:
             known = self.failure is not None and self.failure.code == failure.code
             self.failure = failure
             self._write_by_s = time.monotonic() + RETRY_S

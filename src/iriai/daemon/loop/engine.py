@@ -23,10 +23,12 @@ from iriai.model.problem import Problem
 from iriai.model.records import JobEvent
 from iriai.policy.service.allowances import HeldJobs
 from iriai.protocol.messages.effects import (
+    AttemptExited,
     Delivered,
     Effect,
     JobCompleted,
     LaunchAttempt,
+    LauncherEvent,
     Part,
     PeerNoticed,
     Send,
@@ -87,7 +89,7 @@ class FreedMemory:
 
 
 class TurnBatching:
-    """Delays turns that serve other machines, to batch them. Times are of a steady clock.
+    """Delays turns that nobody here waits for, to batch them. Times are of a steady clock.
 
     Each of several busy machines sends what happened there in a message of its own. A turn for each
     would be a pass, a commit and an answer for each. In a stream of news turns are therefore some
@@ -149,6 +151,8 @@ class Engine:
         self._launcher = launcher
         self._loop = asyncio.get_running_loop()
         self._home = home
+        self.clients_waiting = 0
+        """How many wait for the end of a task; counted by those who serve them."""
         self.now = read_clocks(f"{home}:0")
         """The moment of this turn, or of the last."""
         self._turns = 0
@@ -168,6 +172,21 @@ class Engine:
     def news(self, event: Delivered) -> None:
         """Handle a message of another machine; in a stream of them, one turn handles several."""
         self._events.append(event)
+        self._gather()
+
+    def report(self, event: LauncherEvent) -> None:
+        """Handle an event of the launcher.
+
+        An end that nobody waits for, in a stream of turns, may wait for what comes next.
+        """
+        self._events.append(event)
+        is_own = type(event) is AttemptExited and event.attempt.home == self._home
+        if is_own and not (self.clients_waiting or self.machine.has_queue):
+            self._gather()
+        else:
+            self._schedule()
+
+    def _gather(self) -> None:
         if self._is_scheduled or self._gathering is not None:
             return
         rest_s = self._pace.rest_s(self._loop.time())

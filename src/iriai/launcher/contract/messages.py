@@ -210,7 +210,7 @@ class VersionRefused(msgspec.Struct, frozen=True, array_like=True, tag=17):
 
 
 class Spawned(msgspec.Struct, frozen=True, array_like=True, tag=12):
-    """Launcher: these attempts run."""
+    """Launcher: these attempts run. Of a task that has ended by then `Exited` alone tells."""
 
     started: Annotated[tuple[Alive, ...], Many]
 

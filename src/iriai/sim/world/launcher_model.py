@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from math import inf
 
 from iriai.model.ids import AttemptId
-from iriai.model.state import EndCause
+from iriai.model.state import START_TOLD_WITHIN_S, EndCause
 from iriai.model.usage import Usage
 from iriai.protocol.messages.effects import (
     AttemptExited,
@@ -144,6 +144,8 @@ class LauncherModel:
         self._written_s = now_s
         self._plan(process)
         self.on_start(process)
+        if process.end_s < now_s + START_TOLD_WITHIN_S:
+            return []  # its end tells its start
         return [AttemptStarted(attempt, self._wall_s(now_s))]
 
     def _forget(self, attempt: AttemptId, now_s: float) -> None:

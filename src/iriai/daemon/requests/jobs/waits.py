@@ -62,6 +62,7 @@ class JobWaiters:
             await checkpoint()
         connection, leave = asked.connection, asked.abandon
         self._waits.enter(wait)
+        self._engine.clients_waiting += 1
         connection.on_close.append(leave)
         try:
             if not wait.open:
@@ -72,6 +73,7 @@ class JobWaiters:
                 await self._until_over(asked, wait, progress=progress)
         finally:
             self._waits.leave(wait)
+            self._engine.clients_waiting -= 1
             self._watched.pop(wait, None)
             self._news.pop(wait, None)
             if not connection.is_gone:
