@@ -196,9 +196,9 @@ class Installation:
                 if free.cpus == 0:
                     break
             idle = node.idle(free.cpus, began=tuple(began), whole=True)
-            self.broker.handle(idle, self.now)
+            self.broker.take(idle, self.now)
             rows = tuple(self.charge(node, running) for running in began)
-            self.broker.handle(Counted(node.name, rows, ()), self.now)
+            self.broker.take(Counted(node.name, rows, ()), self.now)
         self.broker.end_turn(self.now)
 
     def charge(self, node: Node, running: Running) -> LedgerRow:
@@ -222,7 +222,7 @@ class Installation:
     def _queue(self) -> None:
         wants = [self.want() for _ in range(self.ready)]
         for number, want in enumerate(wants):
-            self.broker.handle(want, self.now)
+            self.broker.take(want, self.now)
             if number % 1_000 == 0:
                 self.settle_down(self.turns())
         self.settle_down(self.turns())
@@ -232,7 +232,7 @@ class Installation:
         now = self.now
         effects = self.broker.end_turn(now)
         while effects and effects[-1] == WakeAt(Part.BROKER, now.steady_s):
-            self.broker.handle(Wake(Part.BROKER), now)
+            self.broker.take(Wake(Part.BROKER), now)
             effects[-1:] = self.broker.end_turn(now)
         return effects
 
@@ -240,7 +240,7 @@ class Installation:
         """What was matched runs, and what was queued is handed in again, until nothing starts."""
         while messages := self.answers(effects):
             for message in messages:
-                self.broker.handle(message, self.now)
+                self.broker.take(message, self.now)
             effects = self.turns()
 
     def answers(self, effects: list[Effect]) -> list[Idle | Want]:
@@ -275,8 +275,8 @@ class Installation:
         now, broker = self.now, self.broker
         gc.disable()  # for a turn, as the daemon does
         began, cpu_began = time.perf_counter(), time.thread_time()
-        broker.handle(counted, now)
-        broker.handle(idle, now)
+        broker.take(counted, now)
+        broker.take(idle, now)
         effects = self.turns()
         cpu_us = 1e6 * (time.thread_time() - cpu_began)
         took_us = 1e6 * (time.perf_counter() - began)
@@ -400,7 +400,7 @@ def measure_burst(machines: int, queued: int) -> dict[str, Figure]:
     installation = Installation(machines, queued, SEED, is_busy=False)
     broker, now = installation.broker, installation.now
     for node in installation.nodes:
-        broker.handle(node.idle(node.capacity.cpus, whole=True), now)
+        broker.take(node.idle(node.capacity.cpus, whole=True), now)
     turns_ms, starts = [], 0
     is_over = False
     while not is_over:
@@ -412,7 +412,7 @@ def measure_burst(machines: int, queued: int) -> dict[str, Figure]:
         turns_ms.append(1e3 * (time.thread_time() - began))
         starts += sum(1 for e in effects if isinstance(e, Send) and isinstance(e.message, Match))
         is_over = not effects or effects[-1] != WakeAt(Part.BROKER, now.steady_s)
-        broker.handle(Wake(Part.BROKER), now)
+        broker.take(Wake(Part.BROKER), now)
     return {
         "machines": machines,
         "queued": queued,

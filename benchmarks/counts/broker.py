@@ -29,13 +29,13 @@ def _pass() -> dict[str, float]:
         counted, idle = installation.an_end()
         now, broker = installation.now, installation.broker
         if number < WARM_UP_ENDS:
-            broker.handle(counted, now)
-            broker.handle(idle, now)
+            broker.take(counted, now)
+            broker.take(idle, now)
             effects = installation.turns()
         else:
             with counter.on("broker_pass"):
-                broker.handle(counted, now)
-                broker.handle(idle, now)
+                broker.take(counted, now)
+                broker.take(idle, now)
                 effects = installation.turns()
         installation.settle_down(effects)
     return _each(counter, ENDS)
@@ -54,7 +54,7 @@ def _burst() -> dict[str, float]:
     reports = [node.idle(node.capacity.cpus, whole=True) for node in installation.nodes]
     with counter.on("broker_burst_start"):
         for report in reports:
-            broker.handle(report, now)
+            broker.take(report, now)
         effects = installation.turns()
     starts = sum(1 for e in effects if isinstance(e, Send) and isinstance(e.message, Match))
     return _each(counter, starts)

@@ -1,7 +1,7 @@
 """The daemon: tasks of an array, and single submissions, with a launcher that answers by script.
 
 The whole service runs (event loop, cores, store, wire), with real sockets and a real database, in
-scripted time. The launcher lets each task run for one of its turns, 4 ms.
+scripted time. The launcher lets each task run for one of its turns, 4 ms; only its end is told.
 """
 
 from __future__ import annotations
@@ -167,7 +167,6 @@ class Launcher:
         self._encode = msgspec.msgpack.Encoder().encode
         self._ordered: list[Any] = []
         self._alive: list[Any] = []
-        self._pid = 2000
 
     def act(self) -> bool:
         """Take in what was ordered; return whether anything was answered."""
@@ -185,7 +184,7 @@ class Launcher:
         return bool(answers)
 
     def turn(self) -> None:
-        """End what runs, and start what was ordered."""
+        """End what runs, and start what was ordered; as such short tasks are told, once."""
         from iriai.model.state import EndCause
         from iriai.model.usage import Usage
 
@@ -195,15 +194,9 @@ class Launcher:
             usage = Usage(0.001, 1 << 20, 0, 0)
             began_s = now_s - GATHER_S
             fields = (EndCause.COMPLETED, 0, None, usage, began_s, now_s, GATHER_S)
-            exits = [contract.Exit(alive.attempt, *fields) for alive in self._alive]
+            exits = [contract.Exit(attempt, *fields) for attempt in self._alive]
             messages.append(contract.Exited(tuple(exits)))
-        self._alive = []
-        for attempt in self._ordered:
-            self._pid += 1
-            self._alive.append(contract.Alive(attempt, self._pid, now_s))
-        self._ordered = []
-        if self._alive:
-            messages.append(contract.Spawned(tuple(self._alive)))
+        self._alive, self._ordered = self._ordered, []
         self.peer.send([self._encode(message) for message in messages])
 
 

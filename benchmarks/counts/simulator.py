@@ -23,17 +23,17 @@ def measure(_: Path) -> dict[str, dict[str, float]]:
 
     handles = 0
 
-    def counting(handle: Callable[..., object]) -> Callable[..., object]:
+    def counting(take: Callable[..., object]) -> Callable[..., object]:
         def count(*arguments: object) -> object:
             nonlocal handles
             handles += 1
-            return handle(*arguments)
+            return take(*arguments)
 
         return count
 
     parts: tuple[Any, ...] = (Node, Home, Broker)
     for part in parts:
-        part.handle = counting(part.handle)
+        part.take = counting(part.take)
     run_to_the_end(large_world(MACHINES, JOBS // 5))  # what is kept on first use
     world = large_world(MACHINES, JOBS)
     handles = 0

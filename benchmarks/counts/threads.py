@@ -102,9 +102,13 @@ class ScriptedThread:
 
 
 class ScriptedCondition:
-    """As `threading.Condition`, for scripted threads: only one thread runs, so it locks nothing."""
+    """As `threading.Condition`, for scripted threads.
 
-    def __init__(self, _lock: object = None) -> None:
+    Only one thread runs, so it locks nothing; a lock that it was given is free while one waits.
+    """
+
+    def __init__(self, lock: threading.Lock | None = None) -> None:
+        self._lock = lock or threading.Lock()
         self._waiting: list[ScriptedThread] = []
 
     def __enter__(self) -> ScriptedCondition:
@@ -121,8 +125,13 @@ class ScriptedCondition:
         self._waiting.append(thread)
         thread.can_run = False
         thread.deadline_s = None if timeout is None else CLOCK.now_s + timeout
+        is_held = self._lock.locked()
+        if is_held:
+            self._lock.release()
         TURNS.yield_to_main()
         thread.baton.acquire()
+        if is_held:
+            self._lock.acquire()
         thread.deadline_s = None
         if thread in self._waiting:
             self._waiting.remove(thread)

@@ -66,7 +66,7 @@ class LoneBroker:
         now = instant(self.now_s)
         effects: list[Effect] = []
         for message in messages:
-            effects += self.broker.handle(message, now)
+            self.broker.take(message, now)
         effects += self.broker.end_turn(now)
         self.broker.check()
         return effects

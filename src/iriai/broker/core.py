@@ -171,12 +171,11 @@ class Broker:
         self._is_idle = False
         self.federation.peers_changed(cluster, peers)
 
-    def handle(self, event: BrokerEvent, now: Instant) -> list[Effect]:
+    def take(self, event: BrokerEvent, now: Instant) -> None:
         """Handle one message; decisions are made in `end_turn`."""
         self._is_idle = False
         if not isinstance(event, LinkUp) and self._handlers[type(event)](event, now):
             self._must_pass = True  # at LinkUp nothing is known: the machine will report whole
-        return []
 
     def end_turn(self, now: Instant) -> list[Effect]:
         """Run a policy pass, if anything changed, after the events of one instant."""

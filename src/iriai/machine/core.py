@@ -553,7 +553,7 @@ class Machine:
             (self._home or self.home).take(event, now)  # type: ignore[arg-type]
         elif part is _BROKER:
             if self._broker is not None:
-                self._broker.handle(event, now)  # type: ignore[arg-type]
+                self._broker.take(event, now)  # type: ignore[arg-type]
             elif self._election is None:
                 self._lacks(part)
             # else it was for an earlier broker; the next one gets everything

@@ -63,7 +63,7 @@ def turn(core: Broker, steady_s: float, *messages: object) -> list:
     Without messages one arrives that changes nothing: a broker that nothing reaches is idle.
     """
     for message in messages or (LinkUp("w0"),):
-        core.handle(message, at(steady_s))
+        core.take(message, at(steady_s))
     return [(e.machine, e.message) for e in core.end_turn(at(steady_s)) if isinstance(e, Send)]
 
 
@@ -226,7 +226,7 @@ def test_a_want_is_passed_on_with_all_that_it_says():
     [forward] = told(turn(core, 1.0, summary(3), said), Forward)
     assert forward.want == replace(said, front=0)
     there = broker(EAST)
-    there.handle(Forward("e0", 4, "east", 1, forward.want), at(1.0))
+    there.take(Forward("e0", 4, "east", 1, forward.want), at(1.0))
     taken = there.state.queues.entries[said.job].want
     assert [getattr(taken, name) for name in Want.__struct_fields__] == [
         getattr(forward.want, name) for name in Want.__struct_fields__

@@ -34,7 +34,9 @@ def exited(home: str) -> AttemptExited:
     return AttemptExited(attempt, EndCause.COMPLETED, 0, None, Usage(), 0.0, 0.1, 0.1, "")
 
 
-def is_held(event: object, *, turns: int, clients_waiting: int = 0, has_queue: bool = False) -> bool:
+def is_held(
+    event: object, *, turns: int, clients_waiting: int = 0, has_queue: bool = False
+) -> bool:
     """Whether `event` waits after so many turns in a row."""
 
     async def play() -> bool:
