@@ -16,7 +16,7 @@ from iriai.daemon.cluster.node_drain import NodeDrain
 from iriai.daemon.composition import make_machine
 from iriai.daemon.loop.culprits import Culprits
 from iriai.daemon.loop.engine import Engine, FreedMemory
-from iriai.daemon.loop.gc_tuning import keep_pauses_short
+from iriai.daemon.loop.gc_tuning import collect_nothing_yet, keep_pauses_short
 from iriai.daemon.loop.routes import CoreFailed, EpilogFailed, Routes
 from iriai.daemon.net.own_addresses import OwnAddresses
 from iriai.daemon.payloads.remote_payloads import RemotePayloads
@@ -65,6 +65,7 @@ log = logging.getLogger(__name__)
 
 def serve(settings: DaemonSettings) -> int:
     """Serve clients until someone wants the end; returns the exit code."""
+    collect_nothing_yet()
     store = Store.open(Path(settings.paths.database))
     try:
         return uvloop.run(_serve(settings, store))

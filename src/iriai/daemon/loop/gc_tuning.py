@@ -33,8 +33,18 @@ class _Pauses:
             gc.freeze()
 
 
+def collect_nothing_yet() -> None:
+    """Until `keep_pauses_short`; what is loaded meanwhile lives as long as the process.
+
+    Looking through it again and again was more than half of what the cores of a daemon need for
+    100,000 jobs that it finds in its store.
+    """
+    gc.disable()
+
+
 def keep_pauses_short() -> None:
     """For the rest of this process; what was loaded so far lives as long, and is set aside."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
