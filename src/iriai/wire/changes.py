@@ -1,4 +1,4 @@
-"""Requests that change jobs, and their answers; a part of `wire.requests`."""
+"""Requests that change jobs, and their answers; a part of `wire.envelopes`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Properties of each client request: its answer type, and the reach of an error.
 
 A request is a class that derives from `ClientRequest[ANSWER]`, or from `Query[ANSWER]` where it
-changes nothing; an answer derives from `ClientAnswer`. `wire.requests` collects all of them.
+changes nothing; an answer derives from `ClientAnswer`. `wire.envelopes` collects all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests of joining machines and of operators; part of `requests`.
+"""Requests of joining machines and of operators; part of `envelopes`.
 
 `AskAuthority`, `Join`, `RenewCertificate` and `Authenticate` come over TLS from someone who has
 shown no certificate; nothing else is answered there before `Authenticate`. See

@@ -1,4 +1,4 @@
-"""Requests about machines, and the request of a back end for a link; part of `requests`."""
+"""Requests about machines, and the request of a back end for a link; part of `envelopes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of a daemon about itself and its machine; part of `requests`."""
+"""Reports of a daemon about itself and its machine; part of `envelopes`."""
 
 from __future__ import annotations
 
