@@ -219,14 +219,15 @@ def _control_groups(root: str) -> Any:  # noqa: ANN401 - a `CgroupSupport`
 
 def measure(directory: Path) -> dict[str, dict[str, float]]:
     """Count what is done for a task: order, journal, start, end, report."""
-    scripted.settle()
+    uid = os.getuid() or scripted.UID
+    scripted.settle(uid=uid)
     from iriai.launcher import __main__ as program
     from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
     from iriai.launcher.settings import LauncherSettings
 
     counter = Counter()
     threads.script_threads(counter.watch_thread)
-    scripted.become_user(str(directory))
+    scripted.become_user(str(directory), uid)
     state, tmp = directory / "state", directory / "tmp"
     for folder in (state, tmp):
         folder.mkdir(mode=0o755)
@@ -237,7 +238,7 @@ def measure(directory: Path) -> dict[str, dict[str, float]]:
     setattr(select, "epoll", Poll)  # noqa: B010 - a checker takes it for a mistake
     path = str(directory / "launcher.sock")
     script = Poll.script = Script(counter, Processes(counter), path)
-    settings = LauncherSettings(str(state), path, scripted.UID, minimum_uid=0)
+    settings = LauncherSettings(str(state), path, uid, minimum_uid=0)
     with counter.on("launcher_task"), counter.paused():
         run(settings, lambda: None)
     counter.tell_functions()

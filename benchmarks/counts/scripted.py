@@ -19,8 +19,8 @@ from typing import Any
 BEGIN_STEADY_S = 50_000_000.0
 """Later than any machine has been up: a timer of the kernel for such a moment never comes."""
 BEGIN_WALL_S = 1_800_000_000.0
-UID = os.getuid() or 4242
-"""The one user; root becomes another, since what is done for root is more."""
+UID = 4242
+"""The one user's."""
 CPUS = 2
 USER = "ann"
 GROUP = "staff"
@@ -49,8 +49,8 @@ class ScriptedClock:
 CLOCK = ScriptedClock()
 
 
-def settle(*, whole: bool = True) -> None:
-    """Replace clocks and chance; with `whole` users and ids of processes too."""
+def settle(*, whole: bool = True, uid: int = UID) -> None:
+    """Replace clocks and chance; with `whole` users and ids of processes too, `uid` the user's."""
     gc.disable()
     gc.collect()
     random.seed(SEED)
@@ -74,15 +74,15 @@ def settle(*, whole: bool = True) -> None:
         (os, "urandom", chance.randbytes),
     ]
     if whole:
-        entry = pwd.struct_passwd((USER, "x", UID, UID, "", "/home/ann", "/bin/sh"))
-        members = grp.struct_group((GROUP, "x", UID, []))
+        entry = pwd.struct_passwd((USER, "x", uid, uid, "", "/home/ann", "/bin/sh"))
+        members = grp.struct_group((GROUP, "x", uid, []))
         collector = SimpleNamespace(enable=_nothing, collect=_nothing, freeze=_nothing)
         replaced += [
             (pwd, "getpwuid", lambda _: entry),
             (pwd, "getpwnam", lambda _: entry),
             (grp, "getgrgid", lambda _: members),
             (grp, "getgrnam", lambda _: members),
-            (os, "getgrouplist", lambda *_: [UID]),
+            (os, "getgrouplist", lambda *_: [uid]),
             (os, "getpid", lambda: 1000),
             (os, "cpu_count", lambda: CPUS),
             (os, "sched_getaffinity", lambda _: set(range(CPUS))),
@@ -92,13 +92,13 @@ def settle(*, whole: bool = True) -> None:
         setattr(module, name, function)
 
 
-def become_user(directory: str) -> None:
-    """Stop to be root, with `directory` as one's own."""
+def become_user(directory: str, uid: int) -> None:
+    """Stop to be root, for whom more is done, with `directory` as one's own."""
     if os.getuid() == 0:
-        os.chown(directory, UID, UID)
+        os.chown(directory, uid, uid)
         os.setgroups([])
-        os.setresgid(UID, UID, UID)
-        os.setresuid(UID, UID, UID)
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
 
 
 def _nothing(*_: object) -> None:

@@ -166,6 +166,33 @@ def test_a_count_is_too_high_by_more_than_three_in_a_hundred(stored):
     assert change.is_too_much
 
 
+def test_what_rose_is_said_with_what_to_do(guard, stored, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(stored, "FOLDER", tmp_path)
+    counts = {"pass": {"calls": 100.0}}
+    assert guard.compare(counts) == 0
+    assert "nothing was compared" in capsys.readouterr().out
+    assert guard.store(counts, "") == 0
+    assert guard.compare(counts) == 0
+    assert guard.compare({"pass": {"calls": 90.0}}) == 0
+    assert "Store what fell" in capsys.readouterr().out
+    worse = {"pass": {"calls": 105.0}}
+    for check in (guard.compare, lambda counts: guard.store(counts, "")):
+        assert check(worse) == 1
+        said = capsys.readouterr().err
+        assert "pass: calls rose from 100 to 105 (+5.0 %)" in said
+        assert "--functions" in said
+        assert "--why" in said
+    assert guard.compare(worse) == 1
+
+
+@pytest.fixture
+def guard(stored):
+    import guard
+
+    yield guard
+    del sys.modules["guard"]
+
+
 def test_a_reason_is_for_storing_and_another_iriai_has_to_be_there(tmp_path):
     assert "--why is the reason for --store" in run("--why", "x").stderr
     assert f"there is no iriai in {tmp_path}" in run("--source", tmp_path).stderr
