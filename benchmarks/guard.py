@@ -66,6 +66,8 @@ def measure(case: str, source: Path | None = None, functions: Path | None = None
     if done.returncode:
         raise SystemExit(f"the case '{case}' could not be measured; what it said stands above")
     counts: Counts = json.loads(done.stdout)
+    if nothing := [label for label, named in counts.items() if not named["calls"]]:
+        raise SystemExit(f"the case '{case}' was not counted: no call in {', '.join(nothing)}")
     return stored.rounded(counts)
 
 

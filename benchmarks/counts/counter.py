@@ -140,10 +140,10 @@ class Counter:
             tool, events = monitoring.PROFILER_ID, monitoring.events
             if monitoring.get_tool(tool) is None:
                 monitoring.use_tool_id(tool, "iriai-guard")
-                monitoring.register_callback(tool, events.PY_START, self._begun)
-                monitoring.register_callback(tool, events.PY_RESUME, self._begun)
-                monitoring.register_callback(tool, events.INSTRUCTION, self._instruction)
-                monitoring.register_callback(tool, events.CALL, self._called)
+            monitoring.register_callback(tool, events.PY_START, self._begun)
+            monitoring.register_callback(tool, events.PY_RESUME, self._begun)
+            monitoring.register_callback(tool, events.INSTRUCTION, self._instruction)
+            monitoring.register_callback(tool, events.CALL, self._called)
             monitoring.set_events(
                 tool, events.PY_START | events.PY_RESUME | events.INSTRUCTION | events.CALL
             )

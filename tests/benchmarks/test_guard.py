@@ -122,6 +122,32 @@ def stored(monkeypatch):
         del sys.modules[name]
 
 
+def leaf() -> int:
+    return os.getppid()
+
+
+def calls(times: int) -> None:
+    for _ in range(times):
+        leaf()
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_each_counter_counts_what_is_called_while_it_is_on(stored, times):
+    from counts.counter import Counter
+
+    counter = Counter()
+    calls(times)
+    with counter.on():
+        calls(times)
+        with counter.paused():
+            calls(times)
+    calls(times)
+    counts = counter.counts
+    assert counts["calls"] == 1 + times
+    assert counts["system_calls"] == times
+    assert counts["opcodes"] > 5 * times
+
+
 def test_what_fell_is_stored_and_what_rose_needs_a_reason(stored, tmp_path):
     path = tmp_path / "python-3.11.toml"
     first = {"pass": {"calls": 100.0, "opcodes": 2000.0}}
