@@ -13,6 +13,8 @@ from iriai.model.resources import Resources
 LACKING_MAX = 16
 """Needs that are known to fit nowhere. More: each machine that changes is compared with more of
 them; fewer: more searches in vain."""
+SORTED_PART = 8
+"""If more than this part of the machines of a kind has changed, it is faster to sort all of it."""
 
 
 class BlockMaximum:
@@ -116,8 +118,8 @@ class MachinePool:
         """By capacity; first ends in order."""
         self._ends: dict[str, float] = {}
         """The first end under which each machine is entered."""
-        self._stale_ends: dict[str, MachineView] = {}
-        """Machines whose first end may be another now; many starts end without a question."""
+        self._stale_ends: dict[Resources, dict[str, MachineView]] = {}
+        """Machines, by capacity, whose first end may be another now; few starts ask for ends."""
 
     def put(self, view: MachineView) -> None:
         """Add a machine that is new, or known again."""
@@ -145,7 +147,7 @@ class MachinePool:
     def changed(self, view: MachineView) -> None:
         """Update a machine whose free resources or availability changed."""
         self.open.place(view)
-        self._stale_ends[view.name] = view
+        self._stale_ends.setdefault(view.calendar.capacity, {})[view.name] = view
 
     def grew(self, view: MachineView) -> None:
         """Update a machine that may hold what it could not hold before."""
@@ -163,25 +165,29 @@ class MachinePool:
 
     def by_first_end(self, resources: Resources) -> Iterator[tuple[float, MachineView]]:
         """Yield machines that could ever hold `resources`, in the order of their first ends."""
-        self._enter_ends()
-        able = [ends for capacity, ends in self._kinds.items() if resources.fits_in(capacity)]
+        able = [self._enter_ends(each) for each in self._kinds if resources.fits_in(each)]
         for end_s, name in able[0] if len(able) == 1 else merge(*able):
             yield end_s, self.views[name]
 
-    def _enter_ends(self) -> None:
-        """Enter the machines that changed by their first ends."""
-        for name, view in self._stale_ends.items():
+    def _enter_ends(self, capacity: Resources) -> list[End]:
+        """Enter the machines of a kind that changed by their first ends; return all of the kind."""
+        ends, stale = self._kinds[capacity], self._stale_ends.pop(capacity, {})
+        if len(stale) > len(ends) / SORTED_PART:
+            ends[:] = sorted((self.views[name].calendar.first_end_s, name) for _, name in ends)
+            self._ends.update((name, end_s) for end_s, name in ends)
+            return ends
+        for name, view in stale.items():
             end_s, known_s = view.calendar.first_end_s, self._ends[name]
             if end_s != known_s:
-                ends = self._kinds[view.calendar.capacity]
                 del ends[bisect_left(ends, (known_s, name))]
                 insort(ends, (end_s, name))
                 self._ends[name] = end_s
-        self._stale_ends.clear()
+        return ends
 
     def check(self) -> None:
         """Raise if an index differs from the machines."""
-        self._enter_ends()
+        for capacity in self._kinds:
+            self._enter_ends(capacity)
         for view in self.views.values():
             view.check()
             assert (view.name in self.open.ranks) == view.is_open, f"whether {view.name} is open"
@@ -192,8 +198,8 @@ class MachinePool:
 
     def _leave_kind(self, view: MachineView) -> None:
         self.open.drop(view.name)
-        self._stale_ends.pop(view.name, None)
         capacity = view.calendar.capacity
+        self._stale_ends.get(capacity, {}).pop(view.name, None)
         ends = self._kinds[capacity]
         del ends[bisect_left(ends, (self._ends[view.name], view.name))]
         if not ends:

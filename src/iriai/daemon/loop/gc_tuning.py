@@ -15,9 +15,9 @@ import time
 PAUSE_MAX_S = 0.005
 """A collection that took longer is not made again of the same objects: half as long as a turn of a
 broker with its hands full."""
-THRESHOLDS = (700, 5, 2)
-"""As `gc.set_threshold` takes them. A full collection is due after some 12,000 objects more, a
-sixth of what is usual: so it is short even where hundreds of tasks start in a moment."""
+THRESHOLDS = (700, 4, 1)
+"""As `gc.set_threshold` takes them. A full collection is due after some 7,000 objects more, a
+tenth of what is usual: so it is short even where hundreds of tasks start in a moment."""
 
 
 class _Pauses:
