@@ -88,6 +88,11 @@ class EventLog:
         self._folded_at.pop(job.number, None)
         self._finished[job.number] = job
 
+    @property
+    def has_news(self) -> bool:
+        """Return whether `drain` would return something."""
+        return bool(self._changes or self._finished)
+
     def drain(self, now: Instant) -> list[Persist]:
         """Return the records of the turn: merged changes by job, then the jobs that finished."""
         records: list[Persist] = []

@@ -80,6 +80,8 @@ class Home:
         """Statistics of what machines do, beside what they report."""
         self._nodes = self._attempts.nodes
         self._alarm = Timer(Part.HOME)
+        self._is_alarm_due = True
+        """Whether leases or dependents may have changed."""
         self._handlers: dict[type, Callable[[Any, Instant], None]] = {
             Match: self._match,
             Promise: self._promise,
@@ -238,9 +240,12 @@ class Home:
     def take(self, event: HomeEvent, now: Instant) -> None:
         """Handle one message; `drain_effects` returns the effects of several."""
         self._handlers[type(event)](event, now)
+        self._is_alarm_due = True
 
     def drain_effects(self) -> list[Effect]:
         """Return the effects since the last call."""
+        if not (self._effects or self._attempts.incidents.unreported):
+            return []
         effects = self._effects.copy()
         self._effects.clear()
         if self._attempts.incidents.unreported:
@@ -251,14 +256,19 @@ class Home:
         """After the events of one instant, send the requests that changed other than by matches."""
         if self._completion.dependents.due:
             self._completion.notify_due()
-        for message in self.requests.drain(now):
-            self._effects.append(Send("", Part.BROKER, message))
-        self._set_alarm(now)
+            self._is_alarm_due = True
+        if self.requests.is_due:
+            for message in self.requests.drain(now):
+                self._effects.append(Send("", Part.BROKER, message))
+        if self._is_alarm_due:
+            self._is_alarm_due = False
+            self._set_alarm(now)
         return self.drain_effects()
 
     def record(self, now: Instant) -> list[Effect]:
         """Record the changes of a turn: one event for each job and sequence of equal changes."""
-        self._effects.extend(self._log.drain(now))
+        if self._log.has_news:
+            self._effects.extend(self._log.drain(now))
         self._completion.notified = 0
         return self.drain_effects()
 
@@ -273,6 +283,7 @@ class Home:
     def rejoin(self, now: Instant) -> list[Effect]:
         """After a restart: ask again for every attempt whose end is not known."""
         self._nodes.rejoin(now.steady_s)
+        self._is_alarm_due = True
         return self.drain_effects()
 
     def resend_requests(self) -> None:

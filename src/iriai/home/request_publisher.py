@@ -67,6 +67,11 @@ class RequestPublisher:
         self._due.update(dict.fromkeys(chosen))
         self._is_all = True
 
+    @property
+    def is_due(self) -> bool:
+        """Return whether there are messages to the broker."""
+        return bool(self._due or self._again or self._is_all)
+
     def drain(self, now: Instant) -> list[ToTell]:
         """Return the messages to the broker."""
         told: list[ToTell] = []

@@ -315,25 +315,25 @@ class Machine:
         self._now_s = now.steady_s
         if self._broker_at != self.name:
             self._resend(now)
-        home, node, inbox = self._home, self._node, self._inbox
         self._drain()
+        home, node, inbox = self._home, self._node, self._inbox
         for _ in range(ROUNDS_MAX):
             if inbox:
                 self._deliver(now)
-            if home is not None:
-                self._route(home.end_turn(now))
-            if node is not None:
-                self._route(node.end_turn(now))
+            if home is not None and (effects := home.end_turn(now)):
+                self._route(effects)
+            if node is not None and (effects := node.end_turn(now)):
+                self._route(effects)
             if inbox:
                 self._deliver(now)
-            if self._broker is not None:
-                self._route(self._broker.end_turn(now))
+            if self._broker is not None and (effects := self._broker.end_turn(now)):
+                self._route(effects)
             if not inbox and (node is None or node.is_idle):
                 break
         else:
             raise AssertionError("the parts of this machine do not come to rest")
-        if home is not None:
-            self._route(home.record(now))
+        if home is not None and (effects := home.record(now)):
+            self._route(effects)
         self._set_alarm()
         turn, self._turn = self._turn, Turn([], False, [])
         return turn
@@ -538,12 +538,14 @@ class Machine:
 
     def _deliver(self, now: Instant) -> None:
         """Pass messages to the parts of this machine until none answers any more."""
-        inbox = self._inbox
-        while inbox:
+        while inbox := self._inbox:
+            has_answers = False
             while inbox:
                 send = inbox.popleft()
+                has_answers |= send.part is not _BROKER
                 self._dispatch(send.part, send.message, now)
-            self._drain()
+            if has_answers:
+                self._drain()
 
     def _dispatch(self, part: Part, event: PartEvent, now: Instant) -> None:
         """Pass an event to a part of this machine; `_drain` takes its effects."""
@@ -554,18 +556,17 @@ class Machine:
         elif part is _BROKER:
             if self._broker is not None:
                 self._broker.take(event, now)  # type: ignore[arg-type]
-            elif self._election is None:
+            elif self._election is None:  # else it was for an earlier broker; the next gets all
                 self._lacks(part)
-            # else it was for an earlier broker; the next one gets everything
         elif part is not _SUCCESSION:  # which is what a broker acknowledges to its own machine
             self._lacks(part)
 
     def _drain(self) -> None:
         """Take the effects of the parts; a broker has them at the end of the turn."""
-        if self._home is not None:
-            self._route(self._home.drain_effects())
-        if self._node is not None:
-            self._route(self._node.drain_effects())
+        if self._home is not None and (effects := self._home.drain_effects()):
+            self._route(effects)
+        if self._node is not None and (effects := self._node.drain_effects()):
+            self._route(effects)
 
     def _route(self, effects: list[Effect]) -> None:
         turn = self._turn

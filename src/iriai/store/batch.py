@@ -212,21 +212,25 @@ _spec_of: Callable[[Row], bytes] = itemgetter(5)
 
 def write_batch(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
     """Execute `batch` within the transaction of `cursor`."""
-    _write_payloads(cursor, batch.payloads)
-    _PAYLOAD_USES.run(cursor, batch.payload_uses)
-    are_large = sum(map(len, map(_spec_of, batch.jobs))) > 16 * BOUND_BYTES_MAX
-    _JOBS.run(cursor, batch.jobs, one_by_one=are_large)
+    if batch.jobs:
+        _write_jobs(cursor, batch)
     _EVENTS.run(cursor, batch.events)
     if batch.snapshots:
         cursor.executemany(_DELETE_EARLIER_EVENTS, batch.snapshots)
     # Attempts first: marking a job finished counts those that succeeded.
-    _ATTEMPTS.run(cursor, batch.attempts)
-    _FINISHED.run(cursor, batch.finished)
-    _ALTERED.run(cursor, batch.altered)
-    _write_claims(cursor, batch.claims)
-    _LEDGER.run(cursor, list(batch.ledger.values()))
-    _META.run(cursor, list(batch.meta.items()))
-    _write_notices(cursor, batch.notices)
+    if batch.attempts:
+        _ATTEMPTS.run(cursor, batch.attempts)
+    if batch.finished:
+        _FINISHED.run(cursor, batch.finished)
+        _ALTERED.run(cursor, batch.altered)
+    if batch.claims:
+        _write_claims(cursor, batch.claims)
+    if batch.ledger:
+        _LEDGER.run(cursor, list(batch.ledger.values()))
+    if batch.meta:
+        _META.run(cursor, list(batch.meta.items()))
+    if batch.notices:
+        _write_notices(cursor, batch.notices)
     for record in batch.history:
         drop_history(cursor, record)
     match batch.drain:
@@ -234,6 +238,14 @@ def write_batch(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
             cursor.execute(_DRAIN, (reason, by, since_wall_s))
         case Resumed():
             cursor.execute(_DELETE_DRAIN)
+
+
+def _write_jobs(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
+    """Write jobs that were accepted, with their texts."""
+    _write_payloads(cursor, batch.payloads)
+    _PAYLOAD_USES.run(cursor, batch.payload_uses)
+    are_large = sum(map(len, map(_spec_of, batch.jobs))) > 16 * BOUND_BYTES_MAX
+    _JOBS.run(cursor, batch.jobs, one_by_one=are_large)
 
 
 def _write_payloads(cursor: sqlite3.Cursor, payloads: list[Row]) -> None:

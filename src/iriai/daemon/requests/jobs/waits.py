@@ -78,19 +78,18 @@ class JobWaiters:
             self._news.pop(wait, None)
             if not connection.is_gone:
                 connection.on_close.remove(leave)
-        await checkpoint()
         if progress:
             asked.notice(await self._progress(wait))
-        outcomes = []
-        for item in selected:
-            outcomes.append(self._find_outcome(item))
+        outcomes = [self._find_outcome(each) for each in selected[:1]]  # one is answered at once
+        for item in selected[1:]:
             await checkpoint()
+            outcomes.append(self._find_outcome(item))
         return Waited(tuple(outcomes))
 
     async def _until_over(self, asked: RequestContext, wait: OpenWait, *, progress: bool) -> None:
         """Wait for the end of what is open, and tell the progress meanwhile."""
         while wait.open:
-            news = self._news[wait] = Pending()
+            news = self._news[wait] = Pending(is_immediate=True)
             if progress:
                 self._watched[wait] = None
                 if not self._is_ticking:
