@@ -7,7 +7,7 @@ that could serve it; later draws only fill in beside it (docs/spec/003, section 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 from typing import Any, NamedTuple
 
@@ -337,8 +337,7 @@ class SchedulingPass:
 
     def _start_head(self, head: ReservedHead, entry: QueuedJob, view: MachineView) -> bool:
         """Start a head on its machine or one with newly free resources; return whether it did."""
-        places = [view, *self._fresh_for(head, entry.kind)]
-        for place in places:
+        for place in chain((view,), self._fresh_for(head, entry.kind)):
             if self._placement.has_capacity(place, entry.kind):
                 self._drop(head)
                 self._start(entry, place)
@@ -356,7 +355,7 @@ class SchedulingPass:
                 return
         if view.name in news and self._heads.plan(head, view, now_s):
             self._placement.grew(view)
-        for other in self._fresh_for(head, kind):
+        for other in list(self._fresh_for(head, kind)):
             slot = other.calendar.earliest(kept_for(kind, other), now_s)
             if slot is not None and slot.start_s < head.start_s - PROMISE_STEP_S:
                 self._move(head, view, other, kind)
@@ -370,8 +369,8 @@ class SchedulingPass:
         self._placement.shrank(new)
         self._given_up(old.name, kept)
 
-    def _fresh_for(self, head: ReservedHead, kind: TaskClass) -> list[MachineView]:
-        """Return machines with newly free resources that could hold the head, and have no other."""
+    def _fresh_for(self, head: ReservedHead, kind: TaskClass) -> Iterator[MachineView]:
+        """Yield machines with newly free resources that could hold the head, and have no other."""
         held = self._heads.by_machine
         able = (
             view
@@ -381,7 +380,7 @@ class SchedulingPass:
             and head.resources.fits_in(view.calendar.capacity)
             and could_hold(kind, view)
         )
-        return list(islice(able, FRESH_LOOKS_MAX))
+        return islice(able, FRESH_LOOKS_MAX)
 
     def _drop(self, head: ReservedHead) -> None:
         del self._heads.by_machine[head.machine]

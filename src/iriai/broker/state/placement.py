@@ -194,8 +194,8 @@ class Placement:
         """Return whether it could start there if no place were kept for another."""
         key = kind.key
         return (
-            view.is_open
-            and key.resources.fits_in(view.calendar.free)
+            key.resources.fits_in(view.calendar.free)  # first: mostly it does not
+            and view.is_open
             and not (key.exclusive and len(view.calendar))
             and key.tenant not in view.tenants
             and (not kind.is_choosy or kind.may_run_on(view.name))

@@ -222,6 +222,10 @@ class DecayedCounter:
     def _combined(
         self, other: DecayedCounter, combine: Callable[[float, float], float]
     ) -> DecayedCounter:
+        if self.epoch == other.epoch:  # mostly: an epoch is a half-life
+            counter = combine(self.counter, other.counter)
+            advance = combine(self.advance, other.advance)
+            return DecayedCounter(self.half_life_s, self.epoch, counter, advance)
         epoch = max(self.epoch, other.epoch)
         amounts = map(combine, self._in_epoch(epoch), other._in_epoch(epoch))
         return DecayedCounter(self.half_life_s, epoch, *amounts)

@@ -139,8 +139,9 @@ def malformed_row(row: BatchRow, wall_s: float) -> str:
         return f"a name of more than {NAME_CHARACTERS_MAX} characters"
     numbers = [row.counter, row.advance, row.run_s, float(row.runs), row.bucket_s]
     numbers += [amount for bucket in row.buckets for amount in bucket[1:]]
-    if not all(0.0 <= number <= COUNTER_S_MAX for number in numbers):
-        return f"{row.account}: an amount that is not from 0 to {COUNTER_S_MAX:g}"
+    for number in numbers:
+        if not 0.0 <= number <= COUNTER_S_MAX:
+            return f"{row.account}: an amount that is not from 0 to {COUNTER_S_MAX:g}"
     latest_wall_s = max((b.number * row.bucket_s for b in row.buckets), default=row.epoch_wall_s)
     if not 0.0 <= latest_wall_s <= wall_s + CLOCK_OFF_S_MAX:
         return f"{row.account}: usage in the future ({latest_wall_s:.0f})"

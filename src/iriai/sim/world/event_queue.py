@@ -49,8 +49,15 @@ class EventQueue:
 
     def run_until(self, until_s: float) -> None:
         """Run all entries up to a time, and set the clock to it unless it is infinite."""
-        while self.next_s <= until_s:
-            self.run_one()
+        entries, steps = self._entries, self._steps
+        while self.now_s <= until_s:
+            if steps and not (entries and entries[0][0] <= self.now_s):
+                steps.popleft()()
+            elif entries and entries[0][0] <= until_s:
+                self.now_s, _, _, action = heappop(entries)
+                action()
+            else:
+                break
         if until_s < inf:
             self.now_s = max(self.now_s, until_s)
 

@@ -294,9 +294,10 @@ class SimulatedMachine:
         if self.commits.next_s <= now_s:
             self.commits.step(now_s)
         if self.alarms:
-            for part in [part for part, due_s in self.alarms.items() if due_s <= now_s]:
-                del self.alarms[part]
-                self.inbox.append(Wake(part))
+            for part, due_s in tuple(self.alarms.items()):
+                if due_s <= now_s:
+                    del self.alarms[part]
+                    self.inbox.append(Wake(part))
         if self.inbox or self._has_requests:
             self.turn(now_s)
 

@@ -210,7 +210,8 @@ class Network:
     def send(self, sender: SimulatedMachine, send: Send) -> None:
         """Send a message of a part to another machine; without a link it is lost."""
         name = sender.plan.name
-        link = self._links.get(_pair(name, send.machine))
+        machine = send.machine
+        link = self._links.get((name, machine) if name < machine else (machine, name))
         if link is None or not link.is_open or not link.believes[name]:
             return
         self.sent += 1

@@ -166,11 +166,8 @@ class Commits:
         self._covers = 0
         """Up to where the commit under way goes."""
         self._done_s = self._begin_s = inf
-
-    @property
-    def next_s(self) -> float:
+        self.next_s = inf
         """The time of the next `step`."""
-        return self._begin_s if self._done_s == inf else self._done_s
 
     def write(self, records: Sequence[Record], is_urgent: bool, now_s: float) -> None:
         """Write the records of one turn."""
@@ -184,6 +181,7 @@ class Commits:
         self._begin_s = min(self._begin_s, now_s if is_urgent else now_s + PATIENT_WRITE_S)
         if self._done_s == inf and self._begin_s <= now_s:
             self._begin(now_s)
+        self._plan()
 
     def step(self, now_s: float) -> None:
         """End the commit that is due, and begin the next."""
@@ -194,6 +192,10 @@ class Commits:
             self.outbox.durable(self._durable)
         if self._done_s == inf and self._begin_s <= now_s:
             self._begin(now_s)
+        self._plan()
+
+    def _plan(self) -> None:
+        self.next_s = self._begin_s if self._done_s == inf else self._done_s
 
     def _begin(self, now_s: float) -> None:
         self._covers = self._written
