@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from iriai.broker.health.failure_attribution import FailureAttribution
 from iriai.broker.intake.sessions import Sessions
-from iriai.broker.pool.machine_view import NO_AD, MachineView
+from iriai.broker.pool.machine_view import NO_AD, MachineView, Matched
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
 from iriai.broker.scheduling.plan_policy import PlanDriver
 from iriai.broker.state.state import BrokerState, OtherClusters
@@ -22,6 +22,7 @@ from iriai.protocol.ledger.ledger import BatchRow, KnownAccounts, malformed_row
 from iriai.protocol.ledger.use_bounds import UseBounds, rate_of
 from iriai.protocol.messages.effects import Part, PeerNoticed, Send
 from iriai.protocol.messages.scheduling import (
+    Capability,
     Charging,
     Counted,
     Idle,
@@ -239,11 +240,13 @@ class NodeReports:
     def _took_claims(self, view: MachineView, idle: Idle, now: Instant) -> bool:
         """Take the claims that began, ended or were refused; return whether there may be room."""
         state = self._state
-        is_wider = self._spent(view, idle, now)
+        is_wider, places = self._spent(view, idle, now)
         for each in idle.turned_away:
             state.exclusions.add(idle.machine, each, now.steady_s)
         for running in idle.began:
-            self._running(view, running, now)
+            self._running(view, running, now, places)
+        for capability in places:
+            state.release(view, capability, was_granted=True)
         for attempt in idle.ended:
             self._failures.ended(view, idle, attempt, now.steady_s)
             is_wider |= state.release(view, attempt)
@@ -254,11 +257,17 @@ class NodeReports:
             self._waits(view, running, now)
         return is_wider
 
-    def _spent(self, view: MachineView, idle: Idle, now: Instant) -> bool:
-        """Close the matches of used capabilities; return whether any became no claim."""
-        granted = [running.capability for running in (*idle.began, *idle.waiting)]
+    def _spent(
+        self, view: MachineView, idle: Idle, now: Instant
+    ) -> tuple[bool, dict[Capability, Matched]]:
+        """Close the matches of used capabilities.
+
+        Return whether any became no claim, and those whose places are for claims that began.
+        """
+        granted = {running.capability for running in (*idle.began, *idle.waiting)}
         turned_away = dict.fromkeys(each.capability for each in idle.turned_away)
         is_wider = False
+        places: dict[Capability, Matched] = {}
         for capability in idle.spent:
             is_granted = capability in granted
             matched = self._pending.close(view, capability, is_granted=is_granted)
@@ -266,25 +275,41 @@ class NodeReports:
                 view.forget(capability)
             elif is_granted:
                 view.back_off.succeeded()
+                if matched.is_ahead:
+                    self._state.release(view, capability, was_granted=True)
+                else:
+                    places[capability] = matched
             elif capability in turned_away:  # of one user: no evidence against the machine
                 is_wider = True
             elif not matched.is_ahead:  # a late prefetch is refused, too
                 is_wider = True
                 if view.back_off.failed(now.steady_s):
                     self._failures.quarantine(view)
-        return is_wider
+        return is_wider, places
 
-    def _running(self, view: MachineView, running: Running, now: Instant) -> None:
+    def _running(
+        self,
+        view: MachineView,
+        running: Running,
+        now: Instant,
+        places: dict[Capability, Matched],
+    ) -> None:
+        """Take a claim that began; it gets the place of its match, if that is among `places`."""
         if running.attempt in view.calendar:
             return
+        state, now_s, key = self._state, now.steady_s, running.capability
         was_ahead = running.attempt in view.calendar.ahead
         if was_ahead or not self._is_elsewhere(running):
-            account = self._state.counts_for(running.account)
+            account = state.counts_for(running.account)
             if was_ahead:
-                self._state.end_ahead(view, running.attempt)  # it has its place now
-            self._state.began(view, running, account, now.steady_s)
-            self._prefetcher.began(view, running, account, now.steady_s)
-            self._failures.began(account, running.attempt, view.name, now.steady_s)
+                state.end_ahead(view, running.attempt)  # it has its place now
+            matched = None if key is None else places.pop(key, None)
+            if key is None or matched is None:
+                state.began(view, running, account, now_s)
+            else:
+                state.granted(view, key, matched.entry.want, running, account, now_s)
+            self._prefetcher.began(view, running, account, now_s)
+            self._failures.began(account, running.attempt, view.name, now_s)
 
     def _waits(self, view: MachineView, running: Running, now: Instant) -> None:
         is_known = running.attempt in view.calendar.ahead or self._is_elsewhere(running)

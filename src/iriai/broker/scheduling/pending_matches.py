@@ -260,13 +260,14 @@ class PendingMatches:
     ) -> Matched | None:
         """End a match, with any result; return it, or None if there was none.
 
-        The caller updates the pool.
+        The caller updates the pool. With `is_granted` the place stays: the claim gets it.
         """
         matched = view.matched.pop(capability, None)
         if matched is not None:
             if not view.matched:
                 del self._views[view.name]
-            self._state.release(view, capability, was_granted=is_granted)
+            if not is_granted:
+                self._state.release(view, capability)
         return matched
 
     def decline(self, decline: Decline, now: Instant) -> bool:

@@ -29,7 +29,7 @@ from iriai.policy.placement.calendar import AHEAD_WAIT_S, CpuLimit, within_runni
 from iriai.policy.placement.policy_api import PlanSource
 from iriai.protocol.messages.candidates import ClusterPeer
 from iriai.protocol.messages.effects import Effect
-from iriai.protocol.messages.scheduling import BetweenClusters, Running, Want
+from iriai.protocol.messages.scheduling import BetweenClusters, Capability, Running, Want
 
 TURN_WORK_MAX = 2_000
 """Work of the passes of one turn, in examined machines: some 10 ms, a hundred draws. Messages that
@@ -178,6 +178,28 @@ class BrokerState:
         """Add a claim that its machine granted."""
         view.calendar.add(running.attempt, running.resources, now_s, running.ends_in_s)
         self._count_running(view, running, account)
+
+    def granted(
+        self,
+        view: MachineView,
+        key: Capability,
+        want: Want,
+        running: Running,
+        account: Account,
+        now_s: float,
+    ) -> None:
+        """Let the claim that a machine granted for the match `key` have the place of that."""
+        if (
+            running.resources == view.calendar.held_by(key)
+            and (running.limit_s, running.urgency) == (want.limit_s, want.urgency)
+            and running.charge_so_far_s == 0.0
+            and self.usage.whose(key) == account
+        ):
+            view.calendar.pass_on(key, running.attempt, now_s, running.ends_in_s)
+            self.usage.pass_on(key, running.attempt)
+        else:
+            self.release(view, key, was_granted=True)
+            self.began(view, running, account, now_s)
 
     def _count_running(self, view: MachineView, running: Running, account: Account) -> None:
         self.usage.began(

@@ -137,6 +137,10 @@ class UsageAccounts:
         standing.running_cpus += resources.cpus
         standing.provisional_s += remaining_s
 
+    def pass_on(self, key: Hashable, to: Hashable) -> None:
+        """A match became a claim, which counts for as much."""
+        self._runs[to] = self._runs.pop(key)
+
     def charged(self, key: Hashable, charge_s: float) -> None:
         """Note the charge of a running task so far."""
         run = self._runs.get(key)

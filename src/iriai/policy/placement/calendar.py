@@ -126,6 +126,16 @@ class Calendar(Generic[Key]):
         self.free = self.free.plus(claim[0])
         return True
 
+    def held_by(self, key: Key) -> Resources:
+        """Return what a claim holds."""
+        return self._claims[key][0]
+
+    def pass_on(self, key: Key, to: Key, now_s: float, stay_s: float | None) -> None:
+        """Let `to` hold what `key` holds, from now and for `stay_s`."""
+        claim = self._claims.pop(key)
+        self._drop_end(claim)
+        self._claims[to] = self._claim(to, claim[0], now_s, stay_s)
+
     @property
     def ahead(self) -> Collection[Key]:
         """Return the claims that hold nothing yet."""
