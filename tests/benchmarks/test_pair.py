@@ -81,7 +81,7 @@ MEASURING_SPEED = {
     "throughput",
 }  # fmt: skip
 OTHERS = {
-    "abuse", "gossip_paper", "guard", "house", "limit", "live_cluster", "live_gossip",
+    "abuse", "gossip_paper", "guard", "house", "large_site", "limit", "live_cluster", "live_gossip",
     "live_shares", "pair", "paper_000",
 }  # fmt: skip
 

@@ -28,6 +28,7 @@ FIGURES = {
 LIVE_FIGURES = {
     "live_gossip.py": {"whole_s", "rest", "change", "match", "eject", "judged"},
     "live_cluster.py": {"whole_s", "rest", "blows", "counts", "judged"},
+    "large_site.py": {"small", "large", "more", "goals", "judged"},
     "abuse.py": {"honest_p99_ms", "honest_tasks_ratio", "memory_left_mb", "kinds"},
 }
 """Of real daemons in network namespaces, which root alone can make."""

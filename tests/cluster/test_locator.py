@@ -52,8 +52,8 @@ class Desk:
 
     def __init__(self) -> None:
         self.incidents = Incidents()
-        verifier = KeyedVerifier(SEED, needs_certificates=True)
-        self.locator = Locator(OWN, verifier, Checks(), self.incidents)
+        self.verifier = KeyedVerifier(SEED, needs_certificates=True)
+        self.locator = Locator(OWN, self.verifier, Checks(), self.incidents)
         self.gateways = Gateways(OWN)
         for name, cluster in (("w1", "west"), ("w2", "west"), ("n1", "north")):
             body = gateway_body(Gateway(described(name, cluster)))
@@ -143,3 +143,14 @@ def test_contacts_and_questions_are_bounded():
         desk.ask(f"q{number}", 0.0)
     assert desk.told("w1", contact("q0")) == [], "forgotten that it was asked for"
     assert desk.told("w1", contact("q1")) != []
+
+
+def test_for_the_name_of_a_newcomer_all_gateways_are_asked_and_its_key_is_learned():
+    desk = Desk()
+    effects = desk.locator.locate("ume", desk.gateways, at(0.0), is_everywhere=True)
+    assert [each.machine for each in effects] == ["w1", "w2", "n1"]
+    assert not desk.verifier.knows("ume")
+    assert desk.told("w1", contact("ume")[:1]) == [], "it has been away for long"
+    assert desk.verifier.knows("ume")
+    assert desk.told("w1", contact("kiku")[:1]) == []
+    assert not desk.verifier.knows("kiku"), "nobody asked"

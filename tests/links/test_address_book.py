@@ -36,3 +36,28 @@ def test_of_a_machine_that_left_nothing_is_remembered():
     book.update([ume(A, B, state=MemberState.LEFT)])
     book.update([ume(A, B)])
     assert book.addresses("ume") == (A, B)
+
+
+def of(name: str, cluster: str, **more) -> Member:
+    more = {"addresses": (f"{name}:1",), "cluster_name": cluster} | more
+    more = {"state": MemberState.ALIVE} | more
+    return Member(name, 1, cluster="lab", **more)
+
+
+def test_a_machine_is_reached_through_relays_of_its_own_cluster():
+    book = AddressBook("own", cluster="east")
+    west = of("w0", "west", is_outward_only=True)
+    book.update([of("e1", "east"), of("e2", "east"), of("w1", "west"), west])
+    assert set(book.relays("own")) == {"e1", "e2"}
+    assert book.relays("w0") == ["w1"]
+
+
+def test_who_is_not_known_may_be_of_another_cluster_if_there_is_one():
+    book = AddressBook("own", cluster="east")
+    book.update([of("e1", "east")])
+    assert not book.may_reach("oni")
+    book.update([of("w1", "west")])
+    assert book.may_reach("oni")
+    assert [book.is_elsewhere(name) for name in ("e1", "w1", "oni")] == [False, True, True]
+    book.update([of("w1", "west", state=MemberState.LEFT)])
+    assert not book.may_reach("oni")

@@ -8,13 +8,15 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from iriai.links.address_book import AddressBook
 from iriai.links.attempt import UNREACHED, NotReached
 from iriai.links.core import ON_HOST_PAUSE_S, LinkCore, OwnCard
-from iriai.links.effects import Dial, LinkEffect, PollIn
+from iriai.links.effects import Dial, LinkEffect, PollIn, Seek
 from iriai.model.instant import Instant
-from iriai.protocol.messages.effects import LinkUp
+from iriai.protocol.messages.effects import LinkUp, Part, Send
+from iriai.protocol.messages.gossip import Probe
 from iriai.protocol.messages.members import Member, MemberState
 from tests.sim.linking import LinkedMachine, LinkWorld
 
@@ -114,3 +116,17 @@ def test_a_front_end_that_restarts_again_and_again_is_dialled_within_seconds():
         now = Instant(now.steady_s + due_s[-1], 0.0)
         orders = core.poll(now)
     assert max(due_s) <= ON_HOST_PAUSE_S
+
+
+def test_a_machine_of_another_cluster_is_sought_and_messages_wait_for_it():
+    book = AddressBook("own", cluster="east")
+    core = LinkCore(OwnCard("own", "", ""), book, Random(1))
+    now, send = Instant(0.0, 0.0), Send("oni", Part.MEMBERSHIP, Probe(1))
+    assert core.send([send], now) == [], "in a site of one cluster nobody else can have it"
+    gateway = Member("w1", 1, MemberState.ALIVE, "lab", ("w1:1",), cluster_name="west")
+    book.update([gateway])
+    assert Seek("oni") in core.send([send], now)
+    book.update([replace(gateway, name="oni", addresses=("oni:1",))])
+    assert core.members_changed(["oni"], now) == [Dial("oni", "oni:1")]
+    orders = core.missed("oni", NotReached(UNREACHED, "it moved"), now)
+    assert Seek("oni") in orders

@@ -78,8 +78,13 @@ class Locator:
         if len(self._hints) > HINTS_MAX:
             self._hints.popitem(last=False)
 
-    def locate(self, machine: str, gateways: Gateways, now: Instant) -> list[Effect]:
-        """Ask where a machine is: who spoke of it, afterwards a gateway of each cluster."""
+    def locate(
+        self, machine: str, gateways: Gateways, now: Instant, *, is_everywhere: bool = False
+    ) -> list[Effect]:
+        """Ask where a machine is: who spoke of it, afterwards a gateway of each cluster.
+
+        `is_everywhere`: ask all gateways, since an answer is not awaited for long.
+        """
         asked_s, times = self._asked.get(machine, (-ASK_S, 0))
         if now.steady_s - asked_s < ASK_S:
             return []
@@ -88,7 +93,9 @@ class Locator:
         if len(self._asked) > ASKED_MAX:
             self._asked.popitem(last=False)
         hint = self._hints.get(machine)
-        if hint is not None and not times:
+        if is_everywhere:
+            told = list(gateways.others)
+        elif hint is not None and not times:
             told = [hint]
         else:
             of_each = (gateways.of(cluster) for cluster in gateways.clusters)
@@ -102,8 +109,6 @@ class Locator:
         entries: list[Carried] = []
         for name in (machine, *relays[:RELAYS_TOLD]):
             of_one = [table.carried(EntryKey(name, kind), now) for kind in _OF_CONTACT]
-            if of_one[-1] is None and name == machine:
-                return []
             entries += [each for each in of_one if each is not None]
         return [Send(asker, Part.DIRECTORY, Located(tuple(entries)))] if entries else []
 
@@ -122,6 +127,8 @@ class Locator:
                 self._incidents.note(code, sender, words)
             elif entry.kind is EntryKind.CERTIFICATE:
                 certificates[entry.machine] = entry.body
+                if self._is_asked(entry.machine, now):  # its name is taken, even if it is away
+                    self._introduce(entry.machine, entry.body, sender, now)
             elif entry.kind is EntryKind.MEMBER:
                 is_asked |= self._is_asked(entry.machine, now)
                 is_expected = is_asked or entry.machine == sender
@@ -131,6 +138,14 @@ class Locator:
         return news
 
     # --- within ----------------------------------------------------------------------------------
+
+    def _introduce(self, machine: str, certificate: bytes, sender: str, now: Instant) -> None:
+        """Learn the key of a machine that was asked for."""
+        checks = self._checks
+        if checks.is_blocked(sender, now.steady_s):
+            return
+        if checks.may_check(sender, now.steady_s, SIGNATURES - 1):
+            self._verifier.introduce(machine, certificate)
 
     def _is_asked(self, machine: str, now: Instant) -> bool:
         asked = self._asked.get(machine)

@@ -204,11 +204,12 @@ class ClusterMember:
             self._events.append(event)
         return list(self._incidents.drain())
 
-    def locate(self, machine: str, now: Instant) -> list[Effect]:
+    def locate(self, machine: str, now: Instant, *, is_everywhere: bool = False) -> list[Effect]:
         """Ask other clusters where a machine is that is none of this one's."""
         if machine in self.peers.members:
             return []
-        return self._locator.locate(machine, self.peers.gateways, now)
+        gateways = self.peers.gateways
+        return self._locator.locate(machine, gateways, now, is_everywhere=is_everywhere)
 
     def linked(self, machine: str, now: Instant) -> list[Effect]:
         """Tell a machine of another cluster, with which there is a new link, where this one is."""

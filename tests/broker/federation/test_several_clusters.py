@@ -324,3 +324,17 @@ def test_a_broker_whose_cluster_is_alone_takes_no_task_of_another_and_answers_no
     assert turn(alone, 1.0, summary(4), forward, Returned("e0", 1, 1, None)) == []
     assert not alone.state.queues.entries
     assert not alone.federation.corrected("e0", "e1")
+
+
+def test_of_a_cluster_that_stays_silent_one_candidate_is_told_after_the_other():
+    """Nobody probes machines of other clusters: the first that was told of may be dead."""
+    core = broker(EAST)
+    told_s = [0.0]
+    addressed = [to for to, message in turn(core, 0.0) if isinstance(message, Summary)]
+    while len(addressed) < 12:
+        told_s.append(told_s[-1] + 30.0)
+        sends = turn(core, told_s[-1])
+        addressed += [to for to, message in sends if isinstance(message, Summary)]
+        assert len(addressed) == len(told_s)
+    assert addressed[0] == "e0"
+    assert set(addressed) == {"e0", "e1"}

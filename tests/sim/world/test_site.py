@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from iriai.cluster.member import ForParts
+from iriai.model.ids import Account
+from iriai.model.records import LedgerRow
 from iriai.protocol.directory.entry_table import GATEWAYS_MAX, EntryTable
 from iriai.protocol.messages.candidates import CANDIDATES_MAX
-from iriai.protocol.messages.effects import Part, Send
+from iriai.protocol.messages.effects import Part, Send, UsageLearned
 from iriai.protocol.messages.entries import SITE_WIDE, EntryKind
 from iriai.protocol.messages.gossip import Locate
 from iriai.protocol.messages.members import MemberState
+from iriai.sim.world.clock import WALL_S
 from iriai.sim.world.keyed_signatures import signed_document
-from tests.sim.peer_world import PeerWorld, Ways
+from iriai.sim.world.peer_machines import DECAY
+from tests.sim.peer_world import PeerWorld, WatchedPeer, Ways
 
 CLUSTERS = ("east", "north", "west")
 EACH = 6
@@ -164,3 +169,25 @@ def test_a_machine_of_another_cluster_is_found(knows):
     world.run_until(world.now_s + 2.0)
     assert [each.name for each in home.changes if each.name == knows]
     assert knows not in home.peers.members
+
+
+def test_what_one_cluster_has_counted_the_others_learn():
+    world = site()
+    rows = tuple(LedgerRow(Account("lab", name), 50.0, WALL_S, 1, 10.0) for name in ("ann", "bob"))
+    learned: dict[str, dict[Account, float]] = {}
+
+    def hear(machine: WatchedPeer, event: ForParts) -> None:
+        if isinstance(event, UsageLearned) and event.machine == "west/":
+            its = learned.setdefault(machine.name, {})
+            its |= {row.account: DECAY.restored(row).at(WALL_S) for row in event.rows}
+
+    world.on_event = hear
+    for name in names("west"):
+        world.machines[name].member._counters = lambda: rows
+    others = [name for cluster in ("east", "north") for name in names(cluster)]
+    expected = {row.account: pytest.approx(50.0 * EACH, rel=0.01) for row in rows}
+    assert world.run_until_true(
+        lambda: all(learned.get(name) == expected for name in others), 3_600.0
+    )
+    assert not learned.keys() & set(names("west"))
+    assert not any(each.notices for each in world.up())

@@ -142,6 +142,13 @@ class ClusterNetwork:
             entry = document_entry(identity.cluster, kind, raw, identity.authority)
             self._perform(self.member.submit(entry, now), now)
 
+    def seek(self, machine: str) -> bool:
+        """Ask all other clusters of the site for a machine; return whether there are any."""
+        now = read_clocks("cluster")
+        asked = self.member.locate(machine, now, is_everywhere=True)
+        self._perform(asked, now)
+        return bool(asked)
+
     def leave(self) -> None:
         """Announce that this machine leaves."""
         now = read_clocks("cluster")

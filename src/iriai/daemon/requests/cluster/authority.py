@@ -73,6 +73,7 @@ class ClusterAuthority:
             of_users,
             self._known_members,
             self.addresses,
+            self._seek,
         )
         if self.network is not None:  # newcomers and users elsewhere connect where members do
             from iriai.daemon.net.acceptor import AnonymousArrived
@@ -80,6 +81,9 @@ class ClusterAuthority:
             serve = self.unauthenticated.serve
             self._engine.routes.take(AnonymousArrived, lambda arrived: serve(*arrived))
         self._poll(state)
+
+    def _seek(self, machine: str) -> bool:
+        return self.network is not None and self.network.seek(machine)
 
     def close(self) -> None:
         """Stop checking the certificate."""

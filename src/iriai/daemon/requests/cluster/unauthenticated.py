@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.pending import Pending
 from iriai.daemon.net.own_addresses import OwnAddresses
 from iriai.daemon.server.connections import (
     Clients,
@@ -55,6 +56,8 @@ MISTAKES_MAX = 5
 FRAME_BYTES_MAX = 16 << 20
 """Of a request that a person asks from elsewhere: a script and an environment are far smaller."""
 
+SOUGHT_S = 1.0
+"""How long other clusters have to say that a newcomer's name is one of theirs."""
 RATE_OF_SOURCE = Rate(per_s=10.0, burst=300.0)
 """Requests of strangers at one address: each takes up to a millisecond of checking signatures, and
 a laboratory that joins at once asks three times for each machine."""
@@ -73,11 +76,15 @@ class UnauthenticatedClients:
         handlers: Handlers,
         members: Callable[[], tuple[Seed, ...]],
         addresses: OwnAddresses,
+        seek: Callable[[str], bool] = lambda _name: False,
     ) -> None:
         """`handlers` are those of requests that a user may send from another machine.
 
-        `members` returns some members and their addresses, this machine first.
+        `members` returns some members and their addresses, this machine first. `seek` asks other
+        clusters of the site for a machine, and returns whether there are any: whose certificate
+        comes back is known then.
         """
+        self._seek = seek
         self._settings = settings
         self._engine = engine
         self._cluster = cluster
@@ -143,6 +150,12 @@ class UnauthenticatedClients:
         self._check_rate(address)
         cluster = self._cluster
         try:
+            now_s = self._engine.now.wall_s
+            cluster.tokens.check(TokenKind.JOIN, body.token_id, body.secret, now_s, body.name)
+            if self._seek(body.name):
+                answered: Pending[None] = Pending()
+                asyncio.get_running_loop().call_later(SOUGHT_S, answered.resolve, None)
+                await answered
             admitted = cluster.require_registrar().join(
                 body.token_id, body.secret, body.name, body.request, body.wall_s
             )
