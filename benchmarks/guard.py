@@ -82,6 +82,9 @@ def show_functions(label: str, cases: list[str], source: Path | None) -> int:
     """Print the functions that cost most in one row of the counts."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "functions")
+        file.touch()
+        for path in (Path(folder), file):
+            path.chmod(0o777)  # a case may become another user
         for case in cases:
             measure(case, source, file)
         rows = [line.split("\t") for line in file.read_text().splitlines()]

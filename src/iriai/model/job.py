@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 
@@ -244,15 +245,16 @@ def expand_pattern(pattern: str, attempt: AttemptId) -> str:
     """
     if "%" not in pattern:
         return pattern
-    values = {
-        "j": f"{attempt.home}-{attempt.number}",
-        "t": str(attempt.index),
-        "r": "0",
-        "a": str(attempt.attempt),
-        "h": attempt.home,
-        "n": str(attempt.number),
-    }
-    result = pattern.replace("%%", "\0")  # which no file name contains
-    for letter, value in values.items():
-        result = result.replace("%" + letter, value)
-    return result.replace("\0", "%")
+    return _PLACES.sub(lambda found: _PARTS[found[1]](attempt), pattern)
+
+
+_PLACES = re.compile("%([jtrahn%])")
+_PARTS: dict[str, Callable[[AttemptId], str]] = {
+    "j": lambda attempt: f"{attempt.home}-{attempt.number}",
+    "t": lambda attempt: str(attempt.index),
+    "r": lambda _: "0",
+    "a": lambda attempt: str(attempt.attempt),
+    "h": lambda attempt: attempt.home,
+    "n": lambda attempt: str(attempt.number),
+    "%": lambda _: "%",
+}

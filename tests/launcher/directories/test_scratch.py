@@ -185,7 +185,7 @@ def test_only_so_many_directories_are_kept(tmp_path: Path, monkeypatch):
     scratch = scratch_in(tmp_path)
     taken = [scratch.acquire(os.geteuid(), os.getegid()) for _ in range(5)]
     for each in taken:
-        scratch.give_back(each)
+        scratch.give_back(each, 0.0)
     kept = [each for each in taken if Path(each.path).exists()]
     assert len(kept) == 2
     scratch.close(10)

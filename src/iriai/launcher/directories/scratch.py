@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from iriai.launcher.directories.removal import Removal, move, remove
+from iriai.launcher.directories.stamp import Stamp
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +47,7 @@ class ScratchSpace(NamedTuple):
     fd: int
     """Open, since a mount may hide the name."""
     uid: int
-    changed_ns: int
-    """When the system last changed it: each later change of it or in it sets a later time."""
+    stamp: Stamp
 
 
 class ScratchRoot:
@@ -129,8 +129,7 @@ class Scratch:
         fd = os.open(name, _DIRECTORY, dir_fd=place.fd)
         if self._is_root:
             os.fchown(fd, uid, gid)
-        changed_ns = os.fstat(fd).st_ctime_ns
-        return ScratchSpace(f"{place.path}/{name}", place, name, fd, uid, changed_ns)
+        return ScratchSpace(f"{place.path}/{name}", place, name, fd, uid, Stamp(fd))
 
     @property
     def place(self) -> ScratchRoot:
@@ -155,10 +154,13 @@ class Scratch:
         """Run a long action in the thread that removes directories; it may raise OSError."""
         self._removal.call(action)
 
-    def give_back(self, directory: ScratchSpace) -> None:
-        """Pool or remove the directory of a task that is over, with no process left."""
+    def give_back(self, directory: ScratchSpace, begun_s: float) -> None:
+        """Pool or remove the directory of a task that is over, with no process left.
+
+        It began at `begun_s` on the steady clock.
+        """
         is_wanted = directory.place is self._place and self._idle_count < IDLE_MAX
-        if is_wanted and _is_untouched(directory):
+        if is_wanted and directory.stamp.is_untouched(begun_s):
             self._idle.setdefault(directory.uid, []).append(directory)
             self._idle_count += 1
         else:
@@ -278,13 +280,3 @@ def _make(place: ScratchRoot, fd: int) -> str:
         with suppress(FileExistsError):  # of an earlier launcher, and could not be removed
             os.mkdir(name, 0o700, dir_fd=fd)
             return name
-
-
-def _is_untouched(directory: ScratchSpace) -> bool:
-    """Return whether it is unchanged: nothing was ever made in it, nor changed about it.
-
-    The clock of these stamps is coarse, so the mode and the content are checked too.
-    """
-    found = os.fstat(directory.fd)
-    is_same = found.st_ctime_ns == directory.changed_ns
-    return is_same and stat.S_IMODE(found.st_mode) == 0o700 and not os.listdir(directory.fd)

@@ -210,7 +210,10 @@ class StartQueue:
 
     def spawn_some(self) -> list[tuple[Alive, int]]:
         """Spawn the next few; return them, each with the start time of its process."""
-        started = []
+        started: list[tuple[Alive, int]] = []
+        if not self._pending:
+            return started
+        self._parts.namespaces.follow_mounts()
         for attempt in list(self._pending)[:SPAWNS_A_TURN]:
             pending = self._pending.pop(attempt)
             if attempt in self._prepared:

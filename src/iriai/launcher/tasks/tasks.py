@@ -121,7 +121,7 @@ class Tasks:
         except NoDirectory:
             self._drop(payload)
             if scratch is not None:
-                self._parts.scratch.give_back(scratch)
+                self._parts.scratch.give_back(scratch, steady_s())
             raise
         task = RunningTask(order.attempt, prepared.spec, container, payload, scratch, namespace)
         task.started_s, task.started_wall_s = steady_s(), wall_s()
@@ -137,7 +137,8 @@ class Tasks:
             self.streams.close(order.attempt)
             raise
         finally:
-            ends.close()
+            if ends is not NO_ENDS:
+                ends.close()
         container.hold(task.pid, login.uid, mark)
         self._by_attempt[task.attempt] = task
         self._by_pid[task.pid] = self._by_session[task.pid] = task
@@ -264,9 +265,9 @@ class Tasks:
         """Release what it used; no process of it is left."""
         if task.payload is not NO_PAYLOAD:
             self._drop(task.payload)
-        self._parts.scratch.give_back(task.scratch)
+        self._parts.scratch.give_back(task.scratch, task.started_s)
         if task.namespace is not None:
-            self._parts.namespaces.give_back(task.namespace, task.started_wall_s)
+            self._parts.namespaces.give_back(task.namespace, task.started_s)
 
     def _drain_failures(self, reaped: list[RunningTask]) -> None:
         failures = {

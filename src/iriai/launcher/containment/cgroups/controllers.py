@@ -26,11 +26,13 @@ def read_number(fd: int) -> int:
 
 def read_field(fd: int, field: bytes) -> int:
     """Return the number after `field` in an open file of `name number` lines; 0 if missing."""
-    for line in os.pread(fd, _TEXT_BYTES, 0).splitlines():
-        name, _, number = line.partition(b" ")
-        if name == field:
-            return int(number)
-    return 0
+    return field_in(os.pread(fd, _TEXT_BYTES, 0), field)
+
+
+def field_in(text: bytes, field: bytes) -> int:
+    """Return the number after `field` in `name number` lines; 0 if missing."""
+    _, _, behind = (b"\n" + text).partition(b"\n" + field + b" ")
+    return int(behind.partition(b"\n")[0] or 0)
 
 
 def write_file(directory: str, name: str, text: str) -> None:
@@ -121,7 +123,8 @@ class Memory:
             raise
         self._limit_bytes = 0
         self._base_bytes = read_number(self._peak_fd)
-        self._base_kills = read_field(self._events_fd, b"oom_kill")
+        self._events = os.pread(self._events_fd, _TEXT_BYTES, 0)
+        """As they were at the last `reset`."""
 
     def set_limit(self, limit_bytes: int) -> None:
         """Limit the group, swap included; 0 is no limit. Raises OSError if the kernel refuses."""
@@ -141,14 +144,14 @@ class Memory:
 
     def kills(self) -> int:
         """Return how many processes the kernel killed for lack of memory since the `reset`."""
-        return read_field(self._events_fd, b"oom_kill") - self._base_kills
+        return read_field(self._events_fd, b"oom_kill") - field_in(self._events, b"oom_kill")
 
     def reset(self) -> bool:
         """Count from now on; return False if the last task left more cached than may stay."""
         os.write(self._peak_fd, b"0")
         self._base_bytes = read_number(self._peak_fd)
         if self._limit_bytes:
-            self._base_kills = read_field(self._events_fd, b"oom_kill")
+            self._events = os.pread(self._events_fd, _TEXT_BYTES, 0)
             if self.alarm_fd >= 0:
                 with suppress(BlockingIOError):
                     os.eventfd_read(self.alarm_fd)

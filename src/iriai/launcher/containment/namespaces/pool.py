@@ -27,14 +27,12 @@ from iriai.launcher.containment.namespaces.visible import (
 )
 from iriai.launcher.contract.messages import Enforcement
 from iriai.launcher.directories.scratch import NoDirectory, Scratch, ScratchRoot
+from iriai.launcher.directories.stamp import Stamp
 
 log = logging.getLogger(__name__)
 
 IDLE_MAX = 256
 """Namespaces kept for later tasks; the one that was idle longest is dropped first."""
-STAMP_S = 2.5
-"""The coarsest clock by which a file system stamps changes has steps of two seconds: a task that
-began so long after a stamp cannot have changed anything without changing the stamp."""
 
 _Key = tuple[int, Visible]
 
@@ -51,17 +49,11 @@ class Namespace:
         self.private = private
         """The private /tmp in the launcher's own directory."""
         self.era = era
-        self._contents = [frozenset(os.listdir(fd)) for fd in self._directories]
-        self._stamps = [os.fstat(fd).st_ctime_ns for fd in self._directories]
+        self._stamps = [Stamp(fd) for fd in self._directories]
 
     def is_untouched(self, begun_s: float) -> bool:
-        """Return whether a task that began at `begun_s` changed nothing in it."""
-        for fd, stamp in zip(self._directories, self._stamps, strict=True):
-            if os.fstat(fd).st_ctime_ns != stamp:
-                return False
-        if begun_s - max(self._stamps, default=0) / 1e9 > STAMP_S:
-            return True
-        return self._contents == [frozenset(os.listdir(fd)) for fd in self._directories]
+        """Return whether a task changed nothing; it began at `begun_s` on the steady clock."""
+        return all(stamp.is_untouched(begun_s) for stamp in self._stamps)
 
     def close(self) -> None:
         """Close its descriptors; the kernel removes its mounts."""
@@ -99,12 +91,15 @@ class Namespaces:
             return Enforcement("private-tmp", "not private", refusal)
         return Enforcement("private-tmp", "mount namespaces", f"{TMP} and {SHM} of each task")
 
+    def follow_mounts(self) -> None:
+        """Use no namespace again that lacks mounts of the machine; call it before `acquire`."""
+        if self._watch is not None and self._watch.poll(0):
+            self._rebuild()
+
     def acquire(self, uid: int, visible: Visible) -> Namespace | None:
         """Return a namespace for a task; None if it uses the machine's. Raises `NoDirectory`."""
         if not self._is_used or visible == EVERYTHING:
             return None
-        if self._watch is not None and self._watch.poll(0):
-            self._rebuild()  # existing namespaces do not have the new mounts
         key = (uid, visible)
         idle = self._idle.get(key)
         if idle:
@@ -113,7 +108,7 @@ class Namespaces:
         return self._new(key)
 
     def give_back(self, namespace: Namespace, begun_s: float) -> None:
-        """Take back the namespace of a task that began at `begun_s` (since 1970) and is over."""
+        """Take back the namespace of a task that is over and began at `begun_s`, as there."""
         if namespace.era != self._era or not namespace.is_untouched(begun_s):
             self._drop(namespace)
             return
