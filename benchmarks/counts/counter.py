@@ -97,10 +97,6 @@ class Counter:
         was_on, self._is_on = self._is_on, is_on
         return was_on
 
-    def begin(self) -> None:
-        """Go on to count, within `on` and `paused`."""
-        self._is_on = True
-
     def _call(self, code: CodeType) -> None:
         self.calls += 1
         if self._of_function is not None:

@@ -136,7 +136,7 @@ class Script:
         with self.counter.paused():
             self._step()
         if self.before and not self.after:
-            self.counter.begin()
+            self.counter.enter(is_on=True)
 
     def _step(self) -> None:
         if self._peer is None:

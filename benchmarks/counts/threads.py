@@ -26,8 +26,14 @@ class Turns:
 
     def next_s(self) -> float | None:
         """Return when the first thread wakes that waits for a moment."""
-        moments = [each.wakes_s for each in self._threads if each.wakes_s is not None]
+        moments = [each.deadline_s for each in self._threads if each.deadline_s is not None]
         return min(moments, default=None)
+
+    def wake_due(self) -> None:
+        """Let those threads run from the next `run` on whose moment has come."""
+        for each in self._threads:
+            if each.deadline_s is not None and each.deadline_s <= CLOCK.now_s:
+                each.can_run = True
 
     def run(self) -> bool:
         """Run each thread that can run until it waits; return whether any could."""
@@ -38,7 +44,7 @@ class Turns:
             if not self._main.acquire(timeout=PATIENCE_S):
                 raise RuntimeError(
                     f"the thread {thread.name} waits for something that no script gives it: "
-                    "have it wait at a threading.Condition, or add to benchmarks/counts/scripted.py"
+                    "have it wait at a threading.Condition, or script that in counts/threads.py"
                 )
             self.current = None
         self._threads = [each for each in self._threads if not each.is_over]
@@ -66,13 +72,9 @@ class ScriptedThread:
         self.can_run = True
         self.is_over = False
         self.deadline_s: float | None = None
+        """When it wakes at the latest; None: it waits for no moment."""
         self._target = target
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    @property
-    def wakes_s(self) -> float | None:
-        """When it wakes at the latest; None: it is not waiting for a moment."""
-        return self.deadline_s
 
     def start(self) -> None:
         """Run from its first turn on."""
@@ -154,13 +156,6 @@ class ScriptedCondition:
     def notify_all(self) -> None:
         """Wake all."""
         self.notify(len(self._waiting))
-
-
-def wake_due() -> None:
-    """Let those threads run whose moment has come."""
-    for thread in TURNS._threads:  # noqa: SLF001 - of this file
-        if thread.deadline_s is not None and thread.deadline_s <= CLOCK.now_s:
-            thread.can_run = True
 
 
 class _Threading:

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 from counts.scripted import CLOCK
-from counts.threads import TURNS, wake_due
+from counts.threads import TURNS
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         end_s = CLOCK.now_s + seconds
         while (next_s := self.next_s()) is not None and next_s <= end_s:
             CLOCK.now_s = max(CLOCK.now_s, next_s)
-            wake_due()
+            TURNS.wake_due()
             self.run_until_idle()
         CLOCK.now_s = end_s
 
