@@ -9,6 +9,8 @@ import gc
 import os
 import sys
 
+import iriai
+
 EXIT_INTERRUPTED = 128 + 2
 
 
@@ -29,28 +31,12 @@ def _run() -> int:
     # meanwhile, and taking everything apart at the end, were a third of its CPU time
     # (docs/adr/0030-command-line.md).
     gc.disable()
-    _load_msgspec()
+    iriai.load_msgspec()
     from iriai.cli.framework.program import run_arguments
 
     gc.freeze()
     gc.enable()
     return run_arguments(sys.argv[1:])
-
-
-def _load_msgspec() -> None:
-    """Load msgspec without `typing_extensions`, which brings `inspect` and its like.
-
-    It is content with `typing`. Whoever loads the other later gets it as it is. Together they take
-    nearly as long as Python's own start.
-    """
-    is_spared = "typing_extensions" not in sys.modules
-    if is_spared:
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # as if not installed
-    try:
-        import msgspec  # noqa: F401
-    finally:
-        if is_spared:
-            del sys.modules["typing_extensions"]
 
 
 def _open_standard_streams() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -169,6 +168,8 @@ class _Reader:
         what = f"there is no key {path}.{name}" if path else f"there is no section [{name}]"
         if where := MOVED.get(_joined(path, name)):
             return BadConfiguration(f"{self._where}: {what}", f"remove it: {where}")
+        from difflib import get_close_matches  # which a correct configuration does not need
+
         close = get_close_matches(name, known, 1)
         return BadConfiguration(
             f"{self._where}: {what}",

@@ -6,7 +6,6 @@ error and into DIR/daemon.end, and the exit code is the problem's. Anything else
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import socket
@@ -30,7 +29,7 @@ from iriai.host.hardware import capacity, measure
 from iriai.launcher.system.log_file import set_up_logging
 from iriai.model.address import parse_address
 from iriai.model.paths import StatePaths
-from iriai.model.problem import Problem
+from iriai.model.problem import Problem, UsageProblem
 from iriai.plugins.orders import with_usual
 from iriai.reports.settings import settings_table
 from iriai.state.configuration import (
@@ -57,21 +56,32 @@ from iriai.system.standard_descriptors import keep_standard_descriptors
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
 
+USAGE = "usage: python -m iriai.daemon --state DIR"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the daemon until it is to end; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m iriai.daemon", description=__doc__)
-    parser.add_argument("--state", required=True, help="the state directory")
-    parser.add_argument("--supervisor-pid", help="given by supervisors of earlier versions")
-    options = parser.parse_args(arguments)
     keep_standard_descriptors()
-    paths = absolute_paths(options.state)
     try:
-        settings = _settle(paths)
+        directory = _state_in(sys.argv[1:] if arguments is None else arguments)
+        settings = _settle(absolute_paths(directory))
     except Problem as problem:
         _complain(problem)
         return problem.exit_code
     return _serve(settings)
+
+
+def _state_in(words: Sequence[str]) -> str:
+    """Return the state directory in `--name value` pairs; raise `UsageProblem`.
+
+    Not by argparse, which would stay in memory. Supervisors of earlier versions give their pid too.
+    """
+    options = dict(zip(words[::2], words[1::2], strict=False))
+    if len(words) % 2 or not options.keys() <= {"--state", "--supervisor-pid"}:
+        raise UsageProblem("bad-option", f"'{' '.join(words)}' is not understood", USAGE)
+    if not options.get("--state"):
+        raise UsageProblem("bad-option", "--state is needed", USAGE)
+    return options["--state"]
 
 
 def _settle(paths: StatePaths) -> DaemonSettings:

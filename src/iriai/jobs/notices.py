@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from email.message import EmailMessage
-
 import msgspec
 
 from iriai.model.batch_variables import NoticeVariable
@@ -72,6 +70,8 @@ def _causes(finished: FinishedJob) -> list[str]:
 
 def message(name: str, address: str, finished: FinishedJob) -> bytes:
     """Return the mail about a finished job."""
+    from email.message import EmailMessage  # 30 modules, and few ask for mail
+
     spec, outcome = finished.record.spec, finished.outcome
     state = str(finished.record.cause or outcome.cause)
     lines = [

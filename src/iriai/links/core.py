@@ -16,6 +16,7 @@ from iriai.links import effects
 from iriai.links.address_book import AddressBook
 from iriai.links.attempt import UNREACHED, Attempt, NotReached
 from iriai.links.circuits import CircuitEnd, Circuits
+from iriai.links.limits import LINKS_MAX
 from iriai.links.peer_connection import HELD_S, PeerConnection
 from iriai.links.session import LinkSession
 from iriai.links.violations import Violations
@@ -29,8 +30,6 @@ from iriai.wire.machines import LinkRow
 HANDSHAKE_S = 10.0
 """From the connection until both ends have agreed what it is for. A slow line and a busy machine
 take a second; longer, and a flood of connections that say nothing holds more of them."""
-LINKS_MAX = 600
-"""More than a cluster of 500 needs, below the usual limit of 1,024 descriptors of a process."""
 RELAYS_KEPT = 2
 """Links that an outward-only machine keeps open: if one breaks, it is still reached."""
 RELAYS_TRIED = 8

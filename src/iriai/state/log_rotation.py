@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from pathlib import Path
 
 from iriai.model.paths import StatePaths
 
@@ -41,10 +40,10 @@ class LogRotation:
         """Rotate the logs that exceed the limit, and create those that are missing."""
         bytes_max, files = self._limits()
         for part in PARTS:
-            path = Path(self._paths.log_of(part))
+            path = self._paths.log_of(part)
             with suppress(OSError):  # a full disk has no room for a rename either
                 try:
-                    if path.stat().st_size <= bytes_max:
+                    if os.stat(path).st_size <= bytes_max:
                         continue
                 except FileNotFoundError:
                     self._make(part)
@@ -55,7 +54,8 @@ class LogRotation:
     def _limits(self) -> tuple[int, int]:
         """Return the configured limits; the defaults if they cannot be read."""
         try:
-            settings = json.loads(Path(f"{self._paths.directory}/machine.json").read_text())
+            with open(f"{self._paths.directory}/machine.json", "rb") as file:
+                settings = json.load(file)
             return int(settings["log_bytes_max"]), int(settings["log_files"])
         except (OSError, ValueError, KeyError, TypeError):
             return LOG_BYTES_MAX, LOG_FILES
@@ -70,24 +70,25 @@ class LogRotation:
             os.close(fd)
 
 
-def shift(path: Path, files: int) -> None:
+def shift(path: str, files: int) -> None:
     """Rename `path` to `path.1`, that to `path.2`, and so on; keep `files` of them.
 
     Raises OSError; then at most files beyond `files` are lost.
     """
     beyond = files + 1
-    while _numbered(path, beyond).exists():  # more were kept with an earlier configuration
+    while os.path.exists(_numbered(path, beyond)):  # more were kept with an earlier configuration
         beyond += 1
     for number in range(max(files, 1), beyond):
-        _numbered(path, number).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(_numbered(path, number))
     for number in range(files - 1, 0, -1):
         with suppress(FileNotFoundError):
-            _numbered(path, number).rename(_numbered(path, number + 1))
+            os.rename(_numbered(path, number), _numbered(path, number + 1))
     if files:
-        path.rename(_numbered(path, 1))
+        os.rename(path, _numbered(path, 1))
     else:
-        path.unlink()
+        os.unlink(path)
 
 
-def _numbered(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.name}.{number}")
+def _numbered(path: str, number: int) -> str:
+    return f"{path}.{number}"

@@ -12,7 +12,6 @@ import os
 import signal
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from iriai.model.paths import StatePaths
@@ -73,19 +72,19 @@ class OutageRecord:
         document = outage._asdict() | {"supervisor": owner_text().decode().strip()}
         del document["supervisor_pid"]
         with suppress(OSError):
-            write_whole(Path(self._paths.outage), json.dumps(document).encode() + b"\n", mode=_MODE)
+            write_whole(self._paths.outage, json.dumps(document).encode() + b"\n", mode=_MODE)
 
     def over(self) -> None:
         """Remove the record: a daemon serves, or its end was requested."""
         self._outage, self.is_open = None, False
         with suppress(OSError):
-            Path(self._paths.outage).unlink()
+            os.unlink(self._paths.outage)
 
 
 def read_outage(paths: StatePaths) -> Outage | None:
     """Return the record; None if there is none, it is torn, or of a user who is not trusted."""
     try:
-        content = read_trusted(Path(paths.outage), BYTES_MAX)
+        content = read_trusted(paths.outage, BYTES_MAX)
         fields = json.loads(content or b"")
         code = fields["exit_code"]
         return Outage(

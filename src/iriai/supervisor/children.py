@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from contextlib import suppress
 
 from iriai.model.paths import StatePaths
 from iriai.system.exit_report import ExitReport, has_started, open_ending, read_ending
@@ -18,7 +18,7 @@ _LINE_LENGTH_MAX = 300
 def last_line_in(log: str) -> str:
     """Return the last line of a log that is not blank; empty if there is none, or no access."""
     try:
-        with Path(log).open("rb") as file:
+        with open(log, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS_BYTES))
             lines = file.read(_LAST_WORDS_BYTES).decode(errors="replace").split("\n")
     except OSError:
@@ -101,12 +101,13 @@ class LauncherChild(Child):
 
     def __init__(self, command: list[str], paths: StatePaths) -> None:
         super().__init__("launcher", command, paths)
-        self._socket = Path(paths.launcher_socket)
+        self._socket = paths.launcher_socket
 
     def clear_marks(self) -> None:
         """Remove the socket of an earlier process."""
-        self._socket.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(self._socket)
 
     def left_a_mark(self) -> bool:
         """Return whether its socket exists, which only an end on purpose removes."""
-        return self._socket.exists()
+        return os.path.exists(self._socket)

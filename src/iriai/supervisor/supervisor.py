@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from iriai.model.paths import StatePaths
@@ -104,7 +103,7 @@ class Supervisor:
         try:
             self._log(part.find_or_start(now_s))
         except OSError as error:
-            if not Path(self._plan.paths.directory).is_dir():
+            if not os.path.isdir(self._plan.paths.directory):
                 self._report = ending_of(_directory_gone(self._plan.paths))
                 return
             line = f"{part.name} cannot be started: {error}; next try in {DELAY_MAX_S:.0f} s"
@@ -236,7 +235,7 @@ class Supervisor:
         """Append `line` to the log; with `on_terminal`, write it to a terminal too."""
         stamped = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line_of(line)}\n"
         # With a full log or a closed terminal the line is lost.
-        with suppress(OSError), Path(self._plan.paths.log_of("supervisor")).open("a") as log:
+        with suppress(OSError), open(self._plan.paths.log_of("supervisor"), "a") as log:
             log.write(stamped)
         if on_terminal and self._plan.foreground:
             with suppress(OSError):
@@ -299,7 +298,8 @@ def supervise(plan: Plan) -> int:
     if report.exit_code != ExitCode.DONE:
         sys.stderr.write(f"iriai: {report.problem()}\n")
     if lock_holder(paths.lock("daemon")) is None:
-        Path(paths.daemon_socket).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(paths.daemon_socket)
     os.close(lock)
     return report.exit_code
 

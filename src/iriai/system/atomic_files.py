@@ -7,9 +7,12 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from iriai.model.problem import Refused
+
+if TYPE_CHECKING:  # a supervisor and a launcher do not load it
+    from pathlib import Path
 
 PRIVATE_FILE_MODE = 0o600
 PRIVATE_DIRECTORY_MODE = 0o700
@@ -44,7 +47,7 @@ def read_file(path: Path) -> bytes:
     return content
 
 
-def read_trusted(path: Path, bytes_max: int) -> bytes | None:
+def read_trusted(path: str | Path, bytes_max: int) -> bytes | None:
     """Return the content of a file that nobody but root and the caller can have written.
 
     Returns None if there is no such file. Raises OSError where another user could have written it,
@@ -61,7 +64,7 @@ def read_trusted(path: Path, bytes_max: int) -> bytes | None:
     return content
 
 
-def open_trusted(path: Path, flags: int) -> int:
+def open_trusted(path: str | Path, flags: int) -> int:
     """Open a regular file that nobody but root and the caller can have written.
 
     Raises OSError where that is not so, and where it cannot be opened.
@@ -91,19 +94,19 @@ def replace_file(path: Path, content: bytes, owner: Owner | None = None) -> None
 
 
 def write_whole(
-    path: Path, content: bytes, owner: Owner | None = None, mode: int = PRIVATE_FILE_MODE
+    path: str | Path, content: bytes, owner: Owner | None = None, mode: int = PRIVATE_FILE_MODE
 ) -> None:
     """Replace the content of `path`, durably and atomically.
 
     Raises OSError; then the old content stays.
     """
-    fresh = path.with_name(path.name + FRESH)
+    fresh = f"{path}{FRESH}"
     _write(fresh, content, owner, mode)
-    fresh.replace(path)
-    sync_directory(path.parent)
+    os.replace(fresh, path)
+    sync_directory(os.path.dirname(path) or ".")
 
 
-def sync_directory(path: Path) -> None:
+def sync_directory(path: str | Path) -> None:
     """Sync the names in a directory to the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -148,7 +151,9 @@ def whole_directory(
         raise
 
 
-def _write(path: Path, content: bytes, owner: Owner | None, mode: int = PRIVATE_FILE_MODE) -> None:
+def _write(
+    path: str | Path, content: bytes, owner: Owner | None, mode: int = PRIVATE_FILE_MODE
+) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, PRIVATE_FILE_MODE), "wb") as file:
         file.write(content)

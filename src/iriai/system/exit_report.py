@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from iriai.model.problem import Problem, problem_from
@@ -75,15 +74,20 @@ def _overwrite(descriptor: int, text: bytes, offset: int, length: int) -> None:
 def has_started(path: str) -> bool:
     """Return whether the process recorded that it began its work."""
     try:
-        return Path(path).read_bytes()[_LENGTH:] == _STARTED
+        return _content(path)[_LENGTH:] == _STARTED
     except OSError:
         return False
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def read_ending(path: str) -> ExitReport | None:
     """Return the report of a process; None if it left none, or the file was torn."""
     try:
-        content = Path(path).read_bytes()
+        content = _content(path)
     except OSError:
         return None
     return _ending(content)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 
 from iriai.config.limits import LimitsSection
-from iriai.links.core import LINKS_MAX
+from iriai.links.limits import LINKS_MAX
 
 OWN_MAX = 200
 """Database, logs, launcher, listeners, and unauthenticated connections."""

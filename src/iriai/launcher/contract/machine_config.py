@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 
 import msgspec
 
@@ -92,4 +91,4 @@ def read_machine_file(directory_fd: int) -> MachineSettings:
 
 def write_machine_file(directory: str, settings: MachineSettings) -> None:
     """Write `settings` for the launcher, atomically. Raises OSError."""
-    write_whole(Path(directory, NAME), msgspec.json.encode(settings) + b"\n")
+    write_whole(f"{directory}/{NAME}", msgspec.json.encode(settings) + b"\n")

@@ -9,7 +9,6 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from enum import StrEnum
-from pathlib import Path
 from typing import NamedTuple
 
 from iriai.launcher.contract.machine_config import MachineSettings
@@ -53,7 +52,7 @@ def find_cards(configured: Iterable[str] = (), root: str = "/") -> tuple[Card, .
     `configured` lists the paths of each card's nodes instead, separated by spaces. Below `root` lie
     the files of the drivers.
     """
-    found = [*_nvidia_cards(Path(root)), *_amd_cards(Path(root))]
+    found = [*_nvidia_cards(root), *_amd_cards(root)]
     given = [Card(Vendor.OTHER, _nodes_of(text)) for text in configured]
     if not given:
         return tuple(found[:_CARDS_MAX])
@@ -84,45 +83,52 @@ def _nodes_of(text: str) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def _nvidia_cards(root: Path) -> Iterable[Card]:
-    try:
-        places = sorted((root / "proc/driver/nvidia/gpus").iterdir())
-    except OSError:
-        return
-    for number, place in enumerate(places):
+def _nvidia_cards(root: str) -> Iterable[Card]:
+    place = f"{root}/proc/driver/nvidia/gpus"
+    for number, address in enumerate(_names_in(place)):
         fields: dict[str, str] = {}
         with suppress(OSError):
-            lines = (place / "information").read_text(errors="replace").splitlines()
+            lines = _text_of(f"{place}/{address}/information").splitlines()
             fields = {name: value.strip() for name, _, value in (x.partition(":") for x in lines)}
         minor = fields.get("Device Minor", "")
         uuid = fields.get("GPU UUID", "")
         node = _NVIDIA_MAJOR, int(minor) if minor.isdecimal() else number
-        nodes = node, *_drm_nodes(root / "sys/bus/pci/devices" / place.name.lower())
+        nodes = node, *_drm_nodes(f"{root}/sys/bus/pci/devices/{address.lower()}")
         # Until the card was woken for the first time it says GPU-????????-...
         yield Card(Vendor.NVIDIA, nodes, "" if "?" in uuid else uuid)
 
 
-def _amd_cards(root: Path) -> Iterable[Card]:
-    try:
-        places = sorted((root / "sys/bus/pci/devices").iterdir())
-    except OSError:
-        return
-    for place in places:
+def _amd_cards(root: str) -> Iterable[Card]:
+    place = f"{root}/sys/bus/pci/devices"
+    for address in _names_in(place):
         with suppress(OSError):
-            if (place / "vendor").read_text().strip() != _AMD_VENDOR:
+            if _text_of(f"{place}/{address}/vendor").strip() != _AMD_VENDOR:
                 continue
-            nodes = tuple(_drm_nodes(place))
+            nodes = tuple(_drm_nodes(f"{place}/{address}"))
             if nodes:
                 yield Card(Vendor.AMD, nodes)
 
 
-def _drm_nodes(place: Path) -> Iterable[Node]:
+def _drm_nodes(place: str) -> Iterable[Node]:
     """Yield the nodes of one card in the graphics interface: `card0` and `renderD128`."""
-    with suppress(OSError):
-        for each in sorted((place / "drm").iterdir()):
-            with suppress(OSError, ValueError):
-                major, minor = map(int, (each / "dev").read_text().split(":"))
-                yield major, minor
+    for name in _names_in(f"{place}/drm"):
+        with suppress(OSError, ValueError):
+            major, minor = map(int, _text_of(f"{place}/drm/{name}/dev").split(":"))
+            yield major, minor
+
+
+def _names_in(place: str) -> list[str]:
+    """Return what is in a directory, sorted; nothing where it cannot be read."""
+    try:
+        return sorted(os.listdir(place))
+    except OSError:
+        return []
+
+
+def _text_of(path: str) -> str:
+    """Return the content of a driver's file. Raises OSError."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
 
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,8 @@ import re
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from iriai.launcher.contract.machine_config import EPILOG, PROLOG, MachineSettings
 from iriai.launcher.contract.messages import HookFailed, StartOrder
@@ -41,8 +42,7 @@ OnEnd = Callable[[str], None]
 """Called with what was wrong; empty where nothing was."""
 
 
-@dataclass(slots=True, eq=False)
-class Hook:
+class Hook(msgspec.Struct, eq=False):
     """A prolog or epilog that runs."""
 
     kind: str

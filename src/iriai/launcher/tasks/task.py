@@ -6,8 +6,9 @@ import math
 import os
 import resource
 import signal
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from iriai.launcher.containment.container import Containment, Limits, Use
 from iriai.launcher.containment.namespaces.pool import Namespace
@@ -105,8 +106,7 @@ _NEAR_LIMIT_BYTES = 1 << 20
 """A peak this close to the limit may have been cut off by it."""
 
 
-@dataclass(slots=True, eq=False)
-class RunningTask:
+class RunningTask(msgspec.Struct, eq=False):
     """A task between its spawn and the end of its last process."""
 
     attempt: AttemptId

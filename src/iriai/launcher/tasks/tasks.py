@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from iriai.launcher.containment.container import Containment, Containments
 from iriai.launcher.containment.namespaces.pool import Namespaces
@@ -63,8 +63,7 @@ LOOK_AGAIN_S = 0.05
 """Between two attempts to kill what is left of a task; usually the first is enough."""
 
 
-@dataclass(frozen=True, slots=True)
-class LauncherParts:
+class LauncherParts(NamedTuple):
     """What tasks are started, watched and ended with; made once."""
 
     spawner: Spawner

@@ -7,8 +7,9 @@ import os
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import cast
+
+import msgspec
 
 from iriai.launcher.containment.cgroups.controllers import (
     CpuAccount,
@@ -26,8 +27,7 @@ from iriai.launcher.containment.container import Containment, Limits, Use
 from iriai.system.procfs import sum_of
 
 
-@dataclass
-class TaskGroup(Containment):
+class TaskGroup(Containment, msgspec.Struct):
     """One group, in each hierarchy that is used; None stands for a missing controller."""
 
     number: int
