@@ -157,6 +157,7 @@ class Launcher:
         except BadMachineFile as bad:
             raise MessageProblem(str(bad)) from bad
         self._epilogs.recover()
+        self._admission.forget()
         self._admission.users.require_at_least(message.run_minimum_uid)
         # An end is not reported before it is journalled; until then its task counts as running.
         unwritten = (Alive(end.attempt, 0, end.started_wall_s) for end in self._ends.values())
@@ -313,19 +314,20 @@ class Launcher:
 
     def _is_known(self, attempt: AttemptId) -> bool:
         """Return whether `attempt` was ordered before; if so, report its state again."""
-        task = self._tasks.get(attempt)
-        if task is not None:
-            self._started_again.append(task.alive)
+        known = self._known
+        if attempt in known.intents:
+            task = self._tasks.get(attempt)
+            if task is not None:
+                self._started_again.append(task.alive)
         elif attempt in self._epilogs:
             return True
-        elif attempt in self._known.exits:
-            self._ended_again.append(self._known.exits[attempt])
-        elif attempt in self._known.forgotten:
+        elif attempt in known.exits:
+            self._ended_again.append(known.exits[attempt])
+        elif attempt in known.forgotten:
             text = "this attempt ended here earlier, and its end was acknowledged"
             self._not_started(attempt, NotStarted(EndCause.REFUSED, text))
         else:
-            is_intended = attempt in self._known.intents
-            return is_intended or attempt in self._starting or attempt in self._ends
+            return attempt in self._starting or attempt in self._ends
         return True
 
     def _terminate(self, attempt: AttemptId, reason: LimitExceeded, grace_s: float) -> None:

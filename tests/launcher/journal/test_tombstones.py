@@ -24,7 +24,7 @@ attempts = st.builds(
 def test_spans_hold_what_was_added_and_nothing_else(added: list[int]):
     spans = IntervalSet()
     for number in added:
-        spans.add(number)
+        spans.add(number, number)
     assert [number for number in range(-1, 62) if number in spans] == sorted(set(added))
 
 
@@ -32,7 +32,7 @@ def test_spans_hold_what_was_added_and_nothing_else(added: list[int]):
 def test_spans_are_ascending_and_apart(added: list[int]):
     spans = IntervalSet()
     for number in added:
-        spans.add(number)
+        spans.add(number, number)
     flat = [number for span in spans.spans() for number in span]
     assert flat == sorted(flat)
     pairs = spans.spans()
@@ -43,7 +43,7 @@ def test_spans_are_ascending_and_apart(added: list[int]):
 def test_closing_gaps_keeps_everything_and_so_many_spans(added: list[int], keep: int):
     spans = IntervalSet()
     for number in added:
-        spans.add(number)
+        spans.add(number, number)
     before = len(spans)
     spans.close_gaps(keep)
     assert len(spans) == min(before, keep)
@@ -60,7 +60,7 @@ def test_the_narrowest_gaps_are_closed_first():
 def test_exactly_what_was_forgotten_is_known(added: list[AttemptId], others: list[AttemptId]):
     forgotten = Tombstones()
     for each in added:
-        forgotten.add(each)
+        forgotten.add([each])
     assert all((each in forgotten) == (each in added) for each in added + others)
     again = Tombstones(forgotten.lines())
     assert all((each in again) == (each in added) for each in added + others)
@@ -69,9 +69,9 @@ def test_exactly_what_was_forgotten_is_known(added: list[AttemptId], others: lis
 def test_jobs_and_arrays_that_end_take_no_more_room():
     forgotten = Tombstones()
     for number in range(500):
-        forgotten.add(AttemptId("ume", number, 0, 1))
+        forgotten.add([AttemptId("ume", number, 0, 1)])
     for index in range(500):
-        forgotten.add(AttemptId("ume", 500, index, 1))
+        forgotten.add([AttemptId("ume", 500, index, 1)])
     assert sum(len(spans) for _, spans in forgotten.lines()) == 2
 
 
@@ -80,7 +80,7 @@ def test_with_little_room_more_counts_as_over_and_nothing_less(monkeypatch: pyte
     forgotten = Tombstones()
     added = [AttemptId("ume", 3 * number, number % 4, 1 + number % 2) for number in range(100)]
     for each in added:
-        forgotten.add(each)
+        forgotten.add([each])
         assert sum(len(spans) for _, spans in forgotten.lines()) <= 10
     assert all(each in forgotten for each in added)
     assert AttemptId("ume", 1000, 0, 1) not in forgotten

@@ -92,6 +92,7 @@ class TaskUsers:
 
 MARK = "IRIAI_MARK"
 """`LAUNCHER/ATTEMPT`: by it a later launcher finds what an earlier one left running."""
+_MARK = b":" + MARK.encode()
 PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KEPT_BYTES_MAX = 8 << 20
 """Size of cached environments in memory: a thousand of the usual ones."""
@@ -178,6 +179,6 @@ def environment_of(
     result[b":IRIAI_JOB_ID"] = b"%b-%d" % (home.encode(), number)
     result[b":IRIAI_TASK_ID"] = b"%d" % index
     result[b":IRIAI_ATTEMPT"] = b"%d" % tries
-    result[b":" + MARK.encode()] = mark.encode()
+    result[_MARK] = mark.encode()
     result[b":TMPDIR"] = os.fsencode(tmp)
     return result

@@ -139,10 +139,11 @@ class JournalState:
                     self.intents.pop(exit_.attempt, None)
                     self.started.pop(exit_.attempt, None)
             case Dropped():
-                for attempt in record.attempts:
+                for attempt in record.attempts if self.owed else ():
                     self.owed.pop(attempt, None)
-                    if self.exits.pop(attempt, None) is not None:
-                        self.forgotten.add(attempt)
+                self.forgotten.add(
+                    [each for each in record.attempts if self.exits.pop(each, None) is not None]
+                )
             case Owed():
                 self.owed[record.attempt] = record
             case EpilogsDone():

@@ -12,8 +12,8 @@ attempt number and nothing else. So the bound costs a repeated attempt, never a 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 
 from iriai.model.ids import AttemptId
 
@@ -46,23 +46,15 @@ class IntervalSet:
         """Return first and last number of each span."""
         return tuple(zip(self._firsts, self._lasts, strict=True))
 
-    def add(self, number: int) -> None:
-        """Add `number`."""
-        position = bisect_right(self._firsts, number)
-        if position and number <= self._lasts[position - 1]:
-            return
-        follows = position > 0 and self._lasts[position - 1] == number - 1
-        precedes = position < len(self._firsts) and self._firsts[position] == number + 1
-        if follows and precedes:
-            self._lasts[position - 1] = self._lasts.pop(position)
-            del self._firsts[position]
-        elif follows:
-            self._lasts[position - 1] = number
-        elif precedes:
-            self._firsts[position] = number
-        else:
-            self._firsts.insert(position, number)
-            self._lasts.insert(position, number)
+    def add(self, first: int, last: int) -> None:
+        """Add all numbers from `first` to `last`."""
+        begin = bisect_left(self._lasts, first - 1)
+        end = bisect_right(self._firsts, last + 1)
+        if begin < end:  # spans that it overlaps or touches
+            first = min(first, self._firsts[begin])
+            last = max(last, self._lasts[end - 1])
+        self._firsts[begin:end] = [first]
+        self._lasts[begin:end] = [last]
 
     def close_gaps(self, keep: int) -> None:
         """Close the narrowest gaps until `keep` spans are left (at least 1)."""
@@ -89,16 +81,18 @@ class Tombstones:
         spans = self._lines.get(line)
         return spans is not None and point in spans
 
-    def add(self, attempt: AttemptId) -> None:
-        """Remember that `attempt` is over."""
-        line, point = _place(attempt)
-        spans = self._lines.get(line)
-        if spans is None:
-            spans = self._lines[line] = IntervalSet()
-        before = len(spans)
-        spans.add(point)
-        self._count += len(spans) - before
-        if self._count > SPANS_MAX:
+    def add(self, attempts: Iterable[AttemptId]) -> None:
+        """Remember that `attempts` are over."""
+        points: dict[Line, list[int]] = {}
+        for line, point in map(_place, attempts):
+            points.setdefault(line, []).append(point)
+        for line, found in points.items():
+            spans = self._lines.setdefault(line, IntervalSet())
+            before = len(spans)
+            for first, last in _runs(found):
+                spans.add(first, last)
+            self._count += len(spans) - before
+        while self._count > SPANS_MAX:
             self._coarsen()
 
     def lines(self) -> tuple[tuple[Line, tuple[tuple[int, int], ...]], ...]:
@@ -110,6 +104,18 @@ class Tombstones:
         before = len(largest)
         largest.close_gaps(before // 2)
         self._count -= before - len(largest)
+
+
+def _runs(points: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield first and last of the numbers that follow each other."""
+    points.sort()
+    first = last = points[0]
+    for point in points:
+        if point > last + 1:
+            yield first, last
+            first = point
+        last = point
+    yield first, last
 
 
 def _place(attempt: AttemptId) -> tuple[Line, int]:

@@ -26,7 +26,7 @@ from iriai.launcher.environment.batch_variables import add_batch_variables, pack
 from iriai.launcher.environment.environment import environment_of
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.spawn.payloads import PayloadFiles
-from iriai.launcher.spawn.streams import TaskEnds
+from iriai.launcher.spawn.streams import NO_ENDS, TaskEnds
 from iriai.launcher.system.syscalls import PrivilegedThread
 from iriai.model.batch_variables import BatchSystem, NoticeVariable
 from iriai.model.ids import AttemptId
@@ -226,7 +226,9 @@ class Spawner:
         Appends those that were opened for it to `opened`.
         """
         dup = os.POSIX_SPAWN_DUP2
-        redirects = [(dup, fd, target) for target, fd in enumerate(ends) if fd >= 0]
+        redirects: list[tuple[int, int, int]] = []
+        if ends is not NO_ENDS:
+            redirects += [(dup, fd, target) for target, fd in enumerate(ends) if fd >= 0]
         if payload.stdin:
             opened.append(self._payloads.open(payload.stdin))
             redirects.insert(0, (dup, opened[-1], 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import msgspec
 
@@ -83,6 +84,19 @@ class NotStarted(Exception):
         return EXIT_NOT_RUN if self.cause is EndCause.FAILED else None
 
 
+DECISION_KEPT_S = 1.0
+"""How long the tasks of a template may start after one look at it."""
+
+
+class _Decision(NamedTuple):
+    """That the tasks of a template may start."""
+
+    about: tuple[Template, str]
+    """With their home."""
+    until_s: float
+    prepared: Prepared
+
+
 class Authorizer:
     """Decides whose tasks are run, independently of the daemon."""
 
@@ -90,9 +104,24 @@ class Authorizer:
         self.users = users
         self._spawner = spawner
         self._environments = SharedEnvironments()
+        self._last: _Decision | None = None
+        """The tasks of an array come in many orders, one after the other."""
+
+    def forget(self) -> None:
+        """Decide anew what was decided before: the machine's configuration has been read again."""
+        self._last = None
 
     def prepare(self, template: Template, home: str, now_s: float) -> Prepared | NotStarted:
         """Return the common part of the tasks of `template`, or why none of them is started."""
+        last = self._last
+        if last is not None and now_s < last.until_s and (template, home) == last.about:
+            return last.prepared
+        prepared = self._prepared(template, home, now_s)
+        if isinstance(prepared, Prepared):
+            self._last = _Decision((template, home), now_s + DECISION_KEPT_S, prepared)
+        return prepared
+
+    def _prepared(self, template: Template, home: str, now_s: float) -> Prepared | NotStarted:
         spec = template.spec
         try:
             login = self.users.login(home, spec.user, now_s)

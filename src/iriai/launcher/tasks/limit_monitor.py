@@ -99,8 +99,9 @@ class LimitMonitor:
                 task,
                 lambda now_s: self._tasks.end(task, time_limit(spec), spec.kill_grace_s, now_s),
             )
-        if spec.resources.memory_bytes or spec.cpu_limit_s is not None or spec.process_limit:
+        if spec.cpu_limit_s is not None or is_polled(spec, task.container):
             self._plan_sample(task, task.started_s, 0.0)
+        if spec.resources.memory_bytes:
             self._expect_alarm(task.container)
 
     def alarm(self, fd: int) -> None:

@@ -19,9 +19,8 @@ def open_file(directory: str, name: str, flags: int = os.O_RDONLY) -> int:
 
 
 def read_number(fd: int) -> int:
-    """Return the number that an open file contains now; `max` is -1."""
-    text = os.pread(fd, _NUMBER_BYTES, 0)
-    return -1 if text.startswith(b"max") else int(text)
+    """Return the number that an open file contains now."""
+    return int(os.pread(fd, _NUMBER_BYTES, 0))
 
 
 def read_field(fd: int, field: bytes) -> int:

@@ -45,6 +45,8 @@ class TaskGroup(Containment, msgspec.Struct):
     """None where no GPUs are known."""
     has_kill: bool = False
     """Whether the first directory has `cgroup.kill`."""
+    _limits: Limits | None = None
+    """Those that all controllers have; None: that is not known."""
 
     @property
     def limits_memory(self) -> bool:
@@ -63,6 +65,9 @@ class TaskGroup(Containment, msgspec.Struct):
 
     def prepare(self, limits: Limits) -> None:
         """Set the limits of the next task. Raises OSError where the kernel refuses one."""
+        if limits == self._limits:
+            return
+        self._limits = None
         if self.shares:
             self.shares.set_cpus(limits.cpus)
         if self.memory:
@@ -71,6 +76,7 @@ class TaskGroup(Containment, msgspec.Struct):
             self.count.set_limit(limits.processes)
         if self.devices:
             self.devices.allow(limits.gpu_ids)
+        self._limits = limits
 
     def processes(self) -> list[int]:
         """Return the live processes of the task, without zombies."""
@@ -86,6 +92,7 @@ class TaskGroup(Containment, msgspec.Struct):
             write_file(self.directories[0], "cgroup.kill", "1")
             return
         if self.count:
+            self._limits = None
             self.count.set_limit(-1)
         for pid in self.processes():
             with suppress(ProcessLookupError):
