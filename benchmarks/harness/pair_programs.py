@@ -74,6 +74,7 @@ PROGRAMS: dict[str, tuple[Program, ...]] = {
                     "queued_100k_extra_mb",
                     "accepted_per_s",
                     "jobs_listing_100k_s",
+                    "jobs_page_100k_s",
                     "restart_100k_s",
                 )
             },

@@ -22,6 +22,7 @@ FIGURES = {
         "queued_100k_extra_mb",
         "restart_100k_s",
         "jobs_listing_100k_s",
+        "jobs_page_100k_s",
     },
     "simulation.py": {"figures", "full_handles_per_s", "seeds_per_minute", "peers"},
 }
