@@ -100,3 +100,36 @@ def loaded(text):
 def test_what_a_paper_alone_needs_is_loaded_where_it_is_configured_and_nowhere_else():
     assert not loaded("") & set(PAPERS)
     assert loaded(f'{PAPER}\nwindow_s = "30d"') >= set(PAPERS)
+
+
+PLUG_INS = """
+import sys
+import iriai.daemon.service
+from iriai.plugins.orders import plug_in_orders
+print(*plug_in_orders(), "importlib.metadata" in sys.modules, "email" in sys.modules)
+"""
+
+
+def plug_ins(place):
+    environment = {"PYTHONPATH": str(place)}
+    words = [sys.executable, "-c", PLUG_INS]
+    return subprocess.run(words, capture_output=True, check=True, env=environment).stdout.split()
+
+
+@pytest.mark.parametrize("suffix", ["dist-info", "egg-info"])
+def test_orders_of_installed_packages_are_found(tmp_path, suffix):
+    about = tmp_path / f"lab-1.{suffix}"
+    about.mkdir()
+    (tmp_path / "lab.py").write_text("class First: pass\n")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: lab\nVersion: 1\n")
+    (about / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: lab\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[iriai.orders]\nfirst = lab:First\n")
+    assert plug_ins(tmp_path) == [b"first", b"True", b"True"]
+
+
+def test_a_daemon_loads_nothing_to_find_that_there_are_none(tmp_path):
+    (tmp_path / "other-1.dist-info").mkdir()
+    (tmp_path / "other-1.dist-info" / "entry_points.txt").write_text("[console_scripts]\na = b:c\n")
+    (tmp_path / "empty-1.dist-info").mkdir()
+    (tmp_path / "empty-1.dist-info" / "entry_points.txt").mkdir()
+    assert plug_ins(tmp_path) == [b"False", b"False"]

@@ -7,7 +7,9 @@ that is asked for is loaded.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -27,9 +29,31 @@ BUILT_IN = tuple(sorted({each.stem for each in Path(orders.__path__[0]).glob("[!
 @cache
 def plug_in_orders() -> dict[str, OrderFactory]:
     """Return the order of each installed plug-in by name, as of the first call."""
-    from importlib.metadata import entry_points  # slow to import; a simulation needs none
+    if not _is_any_declared():
+        return {}
+    from importlib.metadata import entry_points
 
     return {entry.name: entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def _is_any_declared() -> bool:
+    """Return whether an installed package may bring an order.
+
+    Most machines have none, and whether it is so is found without importlib.metadata, which takes
+    2 MB and stays. Packages inside an archive are left to that.
+    """
+    for place in map(Path, sys.path):
+        if place.is_file():
+            return True
+        declared = (
+            *place.glob("*-info/entry_points.txt"),
+            *place.glob("EGG-INFO/entry_points.txt"),
+        )
+        for each in declared:
+            with suppress(OSError):
+                if ENTRY_POINT_GROUP in each.read_text(errors="replace"):
+                    return True
+    return False
 
 
 def order_named(
