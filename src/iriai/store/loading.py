@@ -52,8 +52,10 @@ _SHARED = (
     "working_directory",
     "resources",
     "array",
+    "window",
     "after",
     "time_limit_s",
+    "lease_s",
     "environment",
     "script",
     "stdin",
@@ -88,10 +90,12 @@ def _ledger_row(row: Sequence[Any]) -> LedgerRow:
 
 def _load_jobs(connection: sqlite3.Connection) -> list[StoredJob]:
     pool: dict[object, object] = {}
-    jobs = [
-        StoredJob(number, _share(decode_spec(blob), pool), submitted_wall_s, [])
-        for number, blob, submitted_wall_s in connection.execute(_JOBS)
-    ]
+    jobs: list[StoredJob] = []
+    last: bytes | None = None
+    for number, blob, submitted_wall_s in connection.execute(_JOBS):
+        if blob != last:  # a loop submits many that are equal
+            spec, last = _share(decode_spec(blob), pool), blob
+        jobs.append(StoredJob(number, spec, submitted_wall_s, []))
     by_number = {job.number: job for job in jobs}
     for number, sequence, wall_s, change, story in connection.execute(_EVENTS):
         event = JobEvent(number, sequence, wall_s, decode_change(change), story)

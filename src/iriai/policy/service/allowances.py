@@ -180,6 +180,7 @@ class ConnectionLimits:
 class _Held(NamedTuple):
     user: str
     account: str
+    """Empty where accounts have no limits of their own."""
     size_bytes: int
 
 
@@ -227,7 +228,8 @@ class HeldJobs:
 
     def add(self, number: int, user: str, account: Account, size_bytes: int) -> None:
         """Count an accepted job of `user` for `account`."""
-        held = self._held[number] = _Held(user, str(account), size_bytes + JOB_BYTES)
+        holder = str(account) if self.is_by_account else ""
+        held = self._held[number] = _Held(user, holder, size_bytes + JOB_BYTES)
         for allowance, holder, amount in self._counts(held):
             allowance.add(holder, amount)
 
