@@ -23,6 +23,8 @@ from counts.virtual_loop import VirtualLoop
 HOME = "ume"
 CPUS = 16
 GATHER_S = 0.004
+LOAD = "0.50 0.50 0.50 1/100 1000\n"
+"""The machine's own would be another in each run."""
 PROTOCOL_VERSION = 2
 ANSWER = 1
 """The first element of an answer."""
@@ -74,6 +76,7 @@ class Scene:
 
     async def _begin(self, directory: Path) -> None:
         from iriai.config.reader import Configuration
+        from iriai.config.sections import MachineSection
         from iriai.daemon.service import Service
         from iriai.daemon.startup.settings import DaemonSettings, ServiceMode
         from iriai.host.hardware import MachineFacts
@@ -90,9 +93,11 @@ class Scene:
         listener.bind(paths.daemon_socket)
         listener.listen()
         memory_bytes = 64 << 30
+        load_file = str(directory / "loadavg")
+        Path(load_file).write_text(LOAD)
         settings = DaemonSettings(
             paths=paths,
-            configuration=Configuration(),
+            configuration=Configuration(machine=MachineSection(load_file=load_file)),
             facts=MachineFacts(CPUS, memory_bytes, 0, HOME, "boot"),
             capacity=Resources(CPUS, memory_bytes),
             mode=ServiceMode.SYSTEM,
