@@ -191,12 +191,11 @@ class SyntheticSite:
 
     def _usage_rate(self) -> float:
         clusters = self.plan.clusters
-        body = len(self.usage_body(0.0))
+        body = len(self.usage_body(0.0, time.time()))
         return (clusters - 1) / cluster_usage.pace_s(body, clusters)
 
-    def usage_body(self, more_s: float) -> bytes:
+    def usage_body(self, more_s: float, wall_s: float) -> bytes:
         """The sums of a cluster, after it counted so much more for each account."""
-        wall_s = time.time()
         rows = [
             LedgerRow(Account("lab", f"u{n}"), 1000.0 + more_s, wall_s - 3600.0, 70, 16_789.0)
             for n in range(ACCOUNTS)
@@ -246,7 +245,9 @@ class SyntheticMachine:
     # --- what it publishes -----------------------------------------------------------------------
 
     def publish_all(self, now: Instant) -> None:
-        """Publish everything, as after a start."""
+        """Publish everything, at a moment of its own: the machine has been there for long."""
+        ago_s = self._site.rng.random() * PACES[EntryKind.GATEWAY].lifetime_s * REFRESH
+        now = Instant(now.steady_s - ago_s, now.wall_s - ago_s)
         site, der = self._site, self._identity.certificate.der
         site.trust.learn(der)
         self._publisher.publish(EntryKind.CERTIFICATE, der, now)
@@ -270,10 +271,10 @@ class SyntheticMachine:
             publisher.publish(kind, b"", now)
         elif kind is EntryKind.LEDGER:
             publisher.withdraw(kind)
-            publisher.publish(kind, self._batch(), now)
+            publisher.publish(kind, self._batch(now.wall_s), now)
         else:
             publisher.withdraw(kind)
-            batch = self._site.usage_body(self._more_s)
+            batch = self._site.usage_body(self._more_s, now.wall_s)
             usage = ClusterUsage(self.member.cluster_called, publisher.certificate, batch)
             publisher.publish(kind, usage_body(usage), now)
         self._tell(now)
@@ -286,8 +287,8 @@ class SyntheticMachine:
                 self._site.table.put(entry, now)
                 self._site.publishes(entry.key, now)
 
-    def _batch(self) -> bytes:
-        first, wall_s = int(self.name.rpartition("m")[2]), time.time()
+    def _batch(self, wall_s: float) -> bytes:
+        first = int(self.name.rpartition("m")[2])
         rows = [
             LedgerRow(
                 Account("lab", f"u{(first + n) % ACCOUNTS}"),

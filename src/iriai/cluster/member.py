@@ -334,6 +334,7 @@ class ClusterMember:
                 relays = relay_order(message.machine, reachable)
             return self._locator.answer(sender, message.machine, relays, self.peers.table, now)
         found = self._locator.located(sender, message, now)
+        self._events += [MachineForgotten(each.name) for each in found if not each.is_present]
         effects: list[Effect] = [MembersChanged(tuple(found))] if found else []
         return [*effects, *self._incidents.drain()]
 

@@ -37,6 +37,11 @@ LOST_MAX = 64
 enough, and the last to go are the likeliest to be there."""
 
 
+NEWS_S = 60.0
+"""The age up to which an entry is news of the membership: probes bring it to all within seconds. A
+newcomer learns hundreds of older ones at once, which the others have; it told them for minutes."""
+
+
 class ClusterCore:
     """Membership and directory of one machine."""
 
@@ -198,8 +203,12 @@ class ClusterCore:
             came, gone = self.table.drain_changes()
             if not (came or gone):
                 break
-            members = [entry for entry in came if entry.kind is EntryKind.MEMBER]
-            effects += self.membership.entries_changed(members, now)
+            carried = self.aged((each for each in came if each.kind is EntryKind.MEMBER), now)
+            fresh = [each.entry for each in carried if each.age_s <= NEWS_S]
+            effects += self.membership.entries_changed(fresh, now)
+            if len(fresh) < len(carried):
+                old = [each.entry for each in carried if each.age_s > NEWS_S]
+                effects += self.membership.entries_changed(old, now, is_old=True)
             self._lose(_members_of(gone))
             effects += self.membership.forgotten(_members_of(gone), now)
             effects += self._follow_gateways(came, gone)
