@@ -126,7 +126,7 @@ def _assemble(
     watch = LimitMonitor(tasks, timers, server.call_when_readable)
     admission = Authorizer(TaskUsers(settings.minimum_uid, settings.daemon_uid), spawner)
     leases = LeaseTimers(tasks, timers)
-    starting = StartQueue(parts, admission, tasks, watch, leases, epilogs)
+    starting = StartQueue(parts, tasks, watch, leases, epilogs)
     rows = enforcement(choice, helper)
 
     def configure() -> tuple[Enforcement, ...]:

@@ -257,7 +257,8 @@ class Launcher:
         if not (ends or self._epilogs):
             return ends
         reported = self._epilogs.after(ends)
-        done = tuple(end.attempt for end in reported if end.attempt in self._known.owed)
+        owed = self._known.owed
+        done = tuple(end.attempt for end in reported if end.attempt in owed) if owed else ()
         if done:
             self._note(EpilogsDone(done))
         return reported

@@ -67,6 +67,16 @@ def test_what_ends_a_task_raises(broken: Broken, function: str, cause: EndCause)
     assert "internal error 1 of this launcher" in told(machine)
 
 
+@pytest.mark.parametrize("step", ["ready", "start"])
+def test_what_starts_a_task_raises_for_one_of_several(broken: Broken, step: str):
+    machine = broken(f"iriai.launcher.spawn.spawn:Spawner.{step}", first=2, last=2)
+    link = machine.attach()
+    launch(link, machine.spec("true"), *(attempt(1, index) for index in (1, 2, 3)), stdin=b"text")
+    causes = [link.exit_of(attempt(1, index)).cause for index in (1, 2, 3)]
+    assert causes == [EndCause.COMPLETED, EndCause.FAILED, EndCause.COMPLETED]
+    assert "internal error 1 of this launcher, starting ume-1.2" in told(machine)
+
+
 def test_what_signals_a_task_raises_once(broken: Broken):
     """The task is ended all the same, for the reason that it was to be."""
     machine = broken("iriai.launcher.tasks.tasks:_signal_main", last=1)

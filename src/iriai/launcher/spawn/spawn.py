@@ -106,6 +106,24 @@ def helper_is_compiled(helper: tuple[str, ...]) -> bool:
     return len(helper) == 1
 
 
+class ReadyHelper(NamedTuple):
+    """A helper that has not been started yet."""
+
+    arguments: list[str]
+    environment: dict[bytes, bytes]
+    redirects: list[tuple[int, int, int]]
+    """Which descriptors become which, as actions of `posix_spawn`."""
+    stdin_fd: int
+    """Opened for it, and closed with it; -1: none."""
+    is_limited: bool
+    """Whether its task gains no rights."""
+
+    def close(self) -> None:
+        """Close what was opened for it."""
+        if self.stdin_fd >= 0:
+            os.close(self.stdin_fd)
+
+
 class Spawner:
     """Starts tasks."""
 
@@ -164,7 +182,7 @@ class Spawner:
         """Return the value of the mark that every process of `attempt` begins with."""
         return f"{self._launcher_mark}/{attempt}"
 
-    def start(
+    def ready(
         self,
         task: Prepared,
         order: StartOrder,
@@ -174,13 +192,13 @@ class Spawner:
         scratch: ScratchSpace,
         namespace_fd: int,
         ends: TaskEnds,
-    ) -> int:
-        """Start the helper that becomes the task; return its pid.
+    ) -> ReadyHelper:
+        """Return the helper that becomes the task, ready to be started.
 
         `mark` is from `mark_of`, `joins` are the options by which it enters its container.
         `scratch` is the task's private directory, `namespace_fd` its mount namespace, -1 if there
-        is none; `ends` are its streams, which the caller closes. Raises OSError or ValueError if
-        the system refuses the arguments; nothing was started then.
+        is none; `ends` are its streams, which the caller closes once it has started. Raises OSError
+        or ValueError.
         """
         environment = environment_of(order, task.environment, mark, scratch.path)
         environment[b":IRIAI_STATE"] = self._state
@@ -193,46 +211,44 @@ class Spawner:
                 write_node_file(scratch.fd, task.spec.resources.cpus, task.login.uid)
         if task.notice:
             environment.update(packed(task.notice))
-        opened: list[int] = []
-        try:
-            redirects = self._descriptors(payload, ends, opened)
-            arguments = [*self._helper, *task.options, *joins]
-            if not redirects or redirects[0][2] != 0:
-                arguments.append("i=/dev/null")
-            if task.spec.interaction is Interaction.BATCH:
-                for letter, pattern in (("o", task.spec.output), ("e", task.spec.error)):
-                    if pattern:
-                        arguments.append(f"{letter}={expand_pattern(pattern, order.attempt)}")
-            if namespace_fd >= 0:
-                redirects.append((os.POSIX_SPAWN_DUP2, namespace_fd, self._namespace_fd))
-                arguments.append(f"m={self._namespace_fd}")
-            arguments.append("--")
-            if payload.script:
-                arguments.append(self._payloads.path(payload.script))
-            arguments += task.command
-            spawn = partial(
-                os.posix_spawn, arguments[0], arguments, environment, file_actions=redirects
-            )
-            return spawn() if LIMITED in task.options else self._unbounded.call(spawn)
-        finally:
-            for fd in opened:
-                os.close(fd)
-
-    def _descriptors(
-        self, payload: Payload, ends: TaskEnds, opened: list[int]
-    ) -> list[tuple[int, int, int]]:
-        """Return which descriptors become 0, 1 and 2, as actions of `posix_spawn`.
-
-        Appends those that were opened for it to `opened`.
-        """
         dup = os.POSIX_SPAWN_DUP2
         redirects: list[tuple[int, int, int]] = []
         if ends is not NO_ENDS:
             redirects += [(dup, fd, target) for target, fd in enumerate(ends) if fd >= 0]
+        arguments = [*self._helper, *task.options, *joins]
+        if not payload.stdin and (not redirects or redirects[0][2] != 0):
+            arguments.append("i=/dev/null")
+        if task.spec.interaction is Interaction.BATCH:
+            for letter, pattern in (("o", task.spec.output), ("e", task.spec.error)):
+                if pattern:
+                    arguments.append(f"{letter}={expand_pattern(pattern, order.attempt)}")
+        if namespace_fd >= 0:
+            redirects.append((dup, namespace_fd, self._namespace_fd))
+            arguments.append(f"m={self._namespace_fd}")
+        arguments.append("--")
+        if payload.script:
+            arguments.append(self._payloads.path(payload.script))
+        arguments += task.command
+        stdin_fd = -1
         if payload.stdin:
-            opened.append(self._payloads.open(payload.stdin))
-            redirects.insert(0, (dup, opened[-1], 0))
-        return redirects
+            stdin_fd = self._payloads.open(payload.stdin)
+            redirects.insert(0, (dup, stdin_fd, 0))
+        return ReadyHelper(arguments, environment, redirects, stdin_fd, LIMITED in task.options)
+
+    def start(self, ready: ReadyHelper) -> int:
+        """Start a helper; return its pid.
+
+        Raises OSError or ValueError if the system refuses the arguments; nothing was started then.
+        """
+        arguments, environment, redirects, stdin_fd, is_limited = ready
+        spawn = partial(
+            os.posix_spawn, arguments[0], arguments, environment, file_actions=redirects
+        )
+        try:
+            return spawn() if is_limited else self._unbounded.call(spawn)
+        finally:
+            if stdin_fd >= 0:
+                os.close(stdin_fd)
 
 
 def _raise_file_limit() -> tuple[str, ...]:

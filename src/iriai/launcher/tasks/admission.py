@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from iriai.launcher.containment.namespaces.visible import visible_for
-from iriai.launcher.contract.messages import EXIT_NOT_RUN, StartOrder, Template
+from iriai.launcher.contract.messages import EXIT_NOT_RUN, Template
 from iriai.launcher.environment.environment import (
     BadEnvironment,
     SharedEnvironments,
@@ -122,6 +122,8 @@ class Authorizer:
         return prepared
 
     def _prepared(self, template: Template, home: str, now_s: float) -> Prepared | NotStarted:
+        if not HOME_NAME.fullmatch(home):
+            return NotStarted(EndCause.FAILED, "the attempt's home has no valid name")
         spec = template.spec
         try:
             login = self.users.login(home, spec.user, now_s)
@@ -158,8 +160,3 @@ class Authorizer:
             visible_for(spec, login),
             kernel_limits(spec),
         )
-
-    def check(self, order: StartOrder) -> None:
-        """Raise `NotStarted` if this one attempt cannot be started."""
-        if not HOME_NAME.fullmatch(order.attempt.home):
-            raise NotStarted(EndCause.FAILED, "the attempt's home has no valid name")

@@ -15,10 +15,10 @@ from iriai.launcher.hooks.hooks import Hooks, cleaned, hook_environment, unclean
 from iriai.launcher.journal.journal import Intent, JournalState, Owed
 from iriai.launcher.spawn.spawn import Prepared
 from iriai.launcher.system.crash_points import crash_point
-from iriai.launcher.tasks.admission import Authorizer, NotStarted
+from iriai.launcher.tasks.admission import NotStarted
 from iriai.launcher.tasks.limit_monitor import OVER, LeaseTimers, LimitMonitor
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask
-from iriai.launcher.tasks.tasks import ENDED, LauncherParts, Tasks
+from iriai.launcher.tasks.tasks import ENDED, LauncherParts, ReadyTask, Tasks
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.system.clock import steady_s
@@ -98,7 +98,7 @@ class Epilogs:
 
     def after(self, ends: list[Exit]) -> list[Exit]:
         """Begin the epilogs of `ends`; return ends without an epilog, or after it."""
-        free = [end for end in ends if not self._after(end)]
+        free = [end for end in ends if not self._after(end)] if self._due else ends
         done, self._done = self._done, []
         return free + done
 
@@ -143,14 +143,12 @@ class StartQueue:
     def __init__(
         self,
         parts: LauncherParts,
-        admission: Authorizer,
         tasks: Tasks,
         watch: LimitMonitor,
         leases: LeaseTimers,
         epilogs: Epilogs,
     ) -> None:
         self._parts = parts
-        self._admission = admission
         self._tasks = tasks
         self._watch = watch
         self._leases = leases
@@ -185,7 +183,6 @@ class StartQueue:
         """
         if isinstance(prepared, NotStarted):
             raise prepared
-        self._admission.check(order)
         if order.gpu_ids:
             order = self._with_cards(order)
         container = self._acquire(order)
@@ -214,6 +211,7 @@ class StartQueue:
         if not self._pending:
             return started
         self._parts.namespaces.follow_mounts()
+        ready: list[tuple[_Pending, ReadyTask]] = []
         for attempt in list(self._pending)[:SPAWNS_A_TURN]:
             pending = self._pending.pop(attempt)
             if attempt in self._prepared:
@@ -221,18 +219,26 @@ class StartQueue:
             elif self._parts.hooks.wants(PROLOG, attempt):
                 self._begin_prolog(pending)
                 continue
-            task = self._spawn(pending)
-            if task is None:
-                self._drop(pending)
-                continue
-            try:
-                self._watch.begin(task)
-                self._leases.begin(task, pending.order)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
-                self._end_unwatched(task, error)
-            started.append((task.alive, pending.container.started_ticks))
-            crash_point("after-spawn")
+            task = self._ready(pending)
+            if task is not None:
+                ready.append((pending, task))
+        # One after the other: a process that starts takes the processor's caches, and what was
+        # done in between for the next one would begin without them.
+        running = [(pending, self._start(pending, each)) for pending, each in ready]
+        for pending, begun in running:
+            if begun is not None:
+                try:
+                    self._watch.begin(begun)
+                    self._leases.begin(begun, pending.order)
+                except Exception as error:  # noqa: BLE001 - it costs this attempt alone
+                    self._end_unwatched(begun, error)
+                started.append((begun.alive, pending.container.started_ticks))
         return started
+
+    def _end_unwatched(self, task: RunningTask, error: Exception) -> None:
+        """End `task`, which runs although its limits cannot be enforced."""
+        words = self._parts.defects.record(f"watching {task.attempt}", error, ENDED)
+        self._tasks.end(task, LimitExceeded(EndCause.FAILED, words), 0.0, steady_s())
 
     def _begin_prolog(self, pending: _Pending) -> None:
         order, prepared, _ = pending
@@ -259,11 +265,6 @@ class StartQueue:
         self._drop(pending)
         self.failed.append((attempt, NotStarted(EndCause.REFUSED, problem)))
 
-    def _end_unwatched(self, task: RunningTask, error: Exception) -> None:
-        """End `task`, which runs although its limits cannot be enforced."""
-        words = self._parts.defects.record(f"watching {task.attempt}", error, ENDED)
-        self._tasks.end(task, LimitExceeded(EndCause.FAILED, words), 0.0, steady_s())
-
     def _drop(self, pending: _Pending) -> None:
         self._parts.containers.release(pending.container)
         self._parts.gpus.release(pending.order.attempt)
@@ -282,23 +283,43 @@ class StartQueue:
             self._parts.gpus.release(order.attempt)
             raise NotStarted(EndCause.REFUSED, f"no control group: {error.strerror}") from error
 
-    def _spawn(self, pending: _Pending) -> RunningTask | None:
+    def _ready(self, pending: _Pending) -> ReadyTask | None:
+        """Return the task with everything but a process; None: it cannot be started."""
         order, prepared, container = pending
-        if not self._leases.may_start(order, steady_s()):
-            self.failed.append((order.attempt, NotStarted(*OVER)))
-            return None
         try:
             limits = prepared.limits
             if order.gpu_ids:
                 limits = limits._replace(gpu_ids=order.gpu_ids)
             container.prepare(limits)
-            return self._tasks.start(prepared, order, container)
-        except NoDirectory as error:
-            self.failed.append((order.attempt, NotStarted(EndCause.REFUSED, str(error))))
-            return None
-        except (OSError, ValueError) as error:
-            text = f"the task could not be started: {getattr(error, 'strerror', None) or error}"
+            return self._tasks.ready(prepared, order, container)
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
-            text = self._parts.defects.record(f"starting {order.attempt}", error)
-        self.failed.append((order.attempt, NotStarted(EndCause.FAILED, text)))
-        return None
+            self._not_started(pending, error)
+            return None
+
+    def _start(self, pending: _Pending, ready: ReadyTask) -> RunningTask | None:
+        """Start a task; None: it cannot be started."""
+        now_s = steady_s()
+        if not self._leases.may_start(pending.order, now_s):
+            self._tasks.drop(ready)
+            self._drop(pending)
+            self.failed.append((pending.order.attempt, NotStarted(*OVER)))
+            return None
+        try:
+            task = self._tasks.start(ready, now_s)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
+            self._not_started(pending, error)
+            return None
+        crash_point("after-spawn")
+        return task
+
+    def _not_started(self, pending: _Pending, error: Exception) -> None:
+        """Give up an attempt that could not be started."""
+        attempt, cause = pending.order.attempt, EndCause.FAILED
+        if isinstance(error, NoDirectory):
+            cause, text = EndCause.REFUSED, str(error)
+        elif isinstance(error, OSError | ValueError):
+            text = f"the task could not be started: {getattr(error, 'strerror', None) or error}"
+        else:
+            text = self._parts.defects.record(f"starting {attempt}", error)
+        self._drop(pending)
+        self.failed.append((attempt, NotStarted(cause, text)))

@@ -15,8 +15,15 @@ from iriai.launcher.directories.scratch import NoDirectory, Scratch
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks.hooks import Hooks
 from iriai.launcher.spawn.payloads import PayloadFiles
-from iriai.launcher.spawn.spawn import NO_PAYLOAD, Payload, Prepared, Spawner, read_failures
-from iriai.launcher.spawn.streams import NO_ENDS, Streams
+from iriai.launcher.spawn.spawn import (
+    NO_PAYLOAD,
+    Payload,
+    Prepared,
+    ReadyHelper,
+    Spawner,
+    read_failures,
+)
+from iriai.launcher.spawn.streams import NO_ENDS, Streams, TaskEnds
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask
 from iriai.model.ids import AttemptId
@@ -77,6 +84,16 @@ class LauncherParts(NamedTuple):
     defects: Defects
 
 
+class ReadyTask(NamedTuple):
+    """A task that has everything but a process."""
+
+    task: RunningTask
+    helper: ReadyHelper
+    ends: TaskEnds
+    uid: int
+    mark: str
+
+
 class Tasks:
     """All tasks that have a process."""
 
@@ -107,8 +124,8 @@ class Tasks:
         ends, self._ends = self._ends, []
         return ends
 
-    def start(self, prepared: Prepared, order: StartOrder, container: Containment) -> RunningTask:
-        """Spawn `order`.
+    def ready(self, prepared: Prepared, order: StartOrder, container: Containment) -> ReadyTask:
+        """Return the task of `order`, which `start` or `drop` has to follow.
 
         Raises OSError or ValueError if that is impossible, `NoDirectory` if it is at present.
         """
@@ -123,22 +140,42 @@ class Tasks:
                 self._parts.scratch.give_back(scratch, steady_s())
             raise
         task = RunningTask(order.attempt, prepared.spec, container, payload, scratch, namespace)
-        task.started_s, task.started_wall_s = steady_s(), wall_s()
         mark, ends = self._parts.spawner.mark_of(order.attempt), NO_ENDS
         try:
             ends = self.streams.make(order.attempt, prepared.spec, login)
             namespace_fd = -1 if namespace is None else namespace.fd
-            task.pid = self._parts.spawner.start(
+            helper = self._parts.spawner.ready(
                 prepared, order, mark, container.joins, payload, scratch, namespace_fd, ends
             )
         except Exception:
-            self._give_back(task)
-            self.streams.close(order.attempt)
+            self._abandon(task, ends)
             raise
-        finally:
-            if ends is not NO_ENDS:
-                ends.close()
-        container.hold(task.pid, login.uid, mark)
+        return ReadyTask(task, helper, ends, login.uid, mark)
+
+    def drop(self, ready: ReadyTask) -> None:
+        """Give up a task without starting it."""
+        ready.helper.close()
+        self._abandon(ready.task, ready.ends)
+
+    def _abandon(self, task: RunningTask, ends: TaskEnds) -> None:
+        """Release what a task has that was not started."""
+        self._give_back(task)
+        ends.close()
+        self.streams.close(task.attempt)
+
+    def start(self, ready: ReadyTask, now_s: float) -> RunningTask:
+        """Start a task. Raises OSError or ValueError if that is impossible."""
+        task, helper, ends, uid, mark = ready
+        task.started_s, task.started_wall_s = now_s, wall_s()
+        try:
+            pid = self._parts.spawner.start(helper)
+        except Exception:
+            self._abandon(task, ends)
+            raise
+        if ends is not NO_ENDS:
+            ends.close()
+        task.pid = pid
+        task.container.hold(pid, uid, mark)
         self._by_attempt[task.attempt] = task
         self._by_pid[task.pid] = self._by_session[task.pid] = task
         return task
