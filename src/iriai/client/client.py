@@ -149,7 +149,8 @@ class Client:
         """Return the jobs that `request` selects; by default the user's unfinished jobs."""
         listed = self.ask(request or Jobs())
         read = msgspec.msgpack.Decoder(JobRow).decode
-        return [_estimated(read(row), listed.estimates) for row in listed.rows]
+        rows, estimates = [read(row) for row in listed.rows], listed.estimates
+        return [_estimated(row, estimates) if row.id in estimates else row for row in rows]
 
     def show(self, name: str) -> JobDetail:
         """Return all details of the job or task `name`."""

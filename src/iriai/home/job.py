@@ -121,6 +121,9 @@ class _Folded(msgspec.Struct, array_like=True):
     """(task index, place in `former`) of each of those."""
 
 
+_NO_TASKS: dict[int, ActiveTask] = {}
+_NO_COUNTS: dict[EndCause, int] = {}
+"""Of all jobs that only wait: two dictionaries for each were a tenth of what a job takes."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode_folded = msgspec.msgpack.Decoder(_Folded).decode
 
@@ -139,11 +142,12 @@ class JobState:
     """The dependencies that are not met yet."""
     altered: bool = False
     """True if `spec` is no longer the one that was submitted."""
-    tasks: dict[int, ActiveTask] = field(default_factory=dict)
-    """Tasks that run or wait again, by index."""
+    tasks: dict[int, ActiveTask] = field(init=False)
+    """Tasks that run or wait again, by index; changed by the job alone."""
     waiting: int = field(init=False)
     """The number of tasks that could start, or would if the job were not held."""
-    counts: dict[EndCause, int] = field(default_factory=dict)
+    counts: dict[EndCause, int] = field(init=False)
+    """Tasks that have ended, by cause; changed by the job alone."""
     worst: TaskEnd | None = None
     promised_wall_s: float | None = None
     promised_machine: str = ""
@@ -158,6 +162,7 @@ class JobState:
     def __post_init__(self) -> None:
         self.held = self.spec.held
         self.open_after = self.spec.after
+        self.tasks, self.counts = _NO_TASKS, _NO_COUNTS
         self.waiting = task_count(self.spec.array)
         self._next_index = self.spec.array[0][0]
 
@@ -248,7 +253,7 @@ class JobState:
             task = self.tasks[index]
             task.attempt, task.state, task.machine, task.spec = attempt, state, machine, None
         else:
-            self.tasks[index] = ActiveTask(attempt, state, machine)
+            self._add(index, ActiveTask(attempt, state, machine))
             self._advance()
         self.waiting -= 1
         self.promised_wall_s = None
@@ -400,6 +405,8 @@ class JobState:
     def check(self) -> None:
         """Raise if the counts do not add up to the job's tasks (invariant (c) of one job)."""
         ended = sum(self.counts.values())
+        assert not _NO_TASKS, "all waiting jobs share it"
+        assert not _NO_COUNTS, "all waiting jobs share it"
         assert self.waiting >= 0
         assert self.waiting + self.active + ended == self.total, f"job {self.number}: tasks lost"
 
@@ -479,7 +486,14 @@ class JobState:
             raise IllegalTransition(f"attempt {attempt} of a task whose current is {task.attempt}")
         return task
 
+    def _add(self, index: int, task: ActiveTask) -> None:
+        if not self.tasks:
+            self.tasks = {}
+        self.tasks[index] = task
+
     def _count(self, outcome: TaskEnd, tasks: int) -> None:
+        if not self.counts:
+            self.counts = {}
         self.counts[outcome.cause] = self.counts.get(outcome.cause, 0) + tasks
         if self.worst is None or outcome.badness > self.worst.badness:
             self.worst = outcome
@@ -487,11 +501,10 @@ class JobState:
     def _unfold(self, folded: _Folded) -> None:
         if self._handed_out:
             raise IllegalTransition("a snapshot is the first event that is replayed")
-        for cause, count in folded.counts.items():
-            self.counts[cause] = count
-            self.waiting -= count
+        self.counts = folded.counts or _NO_COUNTS
+        self.waiting -= sum(self.counts.values())
         for index, attempt, state, machine, lost, stopping in folded.tasks:
-            self.tasks[index] = ActiveTask(attempt, state, machine, lost, stopping)
+            self._add(index, ActiveTask(attempt, state, machine, lost, stopping))
         for index, place in folded.former_of:
             self.tasks[index].spec = folded.former[place]
         if folded.spec is not None:
