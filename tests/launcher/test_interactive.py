@@ -9,8 +9,8 @@ import pytest
 
 from iriai.launcher.contract.messages import Discard, EndInput, Terminate
 from iriai.model.ids import AttemptId
+from iriai.model.job import Interaction
 from iriai.model.state import EndCause
-from iriai.model.submission import Interaction
 from tests.launcher.harness import Lab
 
 
@@ -22,15 +22,14 @@ def started(lab: Lab, *command: str, **more: object) -> AttemptId:
 
 
 def test_what_a_task_prints_comes_through_two_pipes(lab: Lab):
-    attempt = started(lab, "sh", "-c", "echo said; echo wrong >&2; sleep 0.3")
+    attempt = started(lab, "sh", "-c", "echo said; echo wrong >&2")
     assert lab.link.told.index("StreamEnds") < lab.link.told.index("Spawned")
     assert lab.link.printed(attempt) == "said\n"
     assert lab.link.printed(attempt, "err") == "wrong\n"
 
 
 def test_a_task_opens_its_output_by_name(lab: Lab):
-    command = "echo one > /dev/stderr; echo two > /dev/stdout"
-    attempt = lab.launch(lab.spec("sh", "-c", command, interaction=Interaction.STREAM))
+    attempt = started(lab, "sh", "-c", "echo one > /dev/stderr; echo two > /dev/stdout")
     assert lab.link.printed(attempt, "err") == "one\n"
     assert lab.link.printed(attempt) == "two\n"
 

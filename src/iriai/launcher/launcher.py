@@ -53,12 +53,14 @@ from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask
 from iriai.launcher.tasks.tasks import ENDED, LauncherParts, Tasks
 from iriai.model.ids import AttemptId
-from iriai.model.state import START_TOLD_WITHIN_S, EndCause
+from iriai.model.state import START_TOLD_IN_CROWD_S, START_TOLD_WITHIN_S, EndCause
 from iriai.model.usage import Usage
 from iriai.system.clock import steady_s, wall_s
 
 log = logging.getLogger(__name__)
 
+CROWD_PER_CPU = 4
+"""With more tasks than this for each processor, no processor idles until the next one starts."""
 SHUT_DOWN_GRACE_S = 5.0
 """The longest grace between SIGTERM and SIGKILL when the launcher ends."""
 RETRY_S = 1.0
@@ -108,14 +110,13 @@ class Launcher:
         """Not journalled yet; each of them is starting too, unless it was given up since."""
         self._ends: dict[AttemptId, Exit] = {}
         """Not journalled yet."""
+        self._crowd = CROWD_PER_CPU * len(os.sched_getaffinity(0))
         self._retry_s = 0.0
         """When ends are journalled again after a failure."""
         self._sync_s: float | None = None
         """When the journal is synced; None: it has nothing unsynced."""
-        self._untold: dict[AttemptId, Alive] = {}
-        """Starts that the daemon has not heard of."""
-        self._tell_s: float | None = None
-        """When these are told; None: there is none."""
+        self._untold: dict[AttemptId, tuple[float, Alive]] = {}
+        """Starts that the daemon has not heard of, and when each is told, in this order."""
         self._started_again: list[Alive] = []
         self._ended_again: list[Exit] = []
         """The state of attempts that were ordered again."""
@@ -130,9 +131,9 @@ class Launcher:
         return self._starting.has_work or (bool(self._ends) and steady_s() >= self._retry_s)
 
     @property
-    def tasks_alive(self) -> int:
-        """How many tasks have a live process."""
-        return len(self._tasks)
+    def is_crowded(self) -> bool:
+        """Whether so many tasks run that none of them waits for another moment."""
+        return len(self._tasks) > self._crowd
 
     @property
     def is_finished(self) -> bool:
@@ -144,7 +145,8 @@ class Launcher:
     def next_s(self) -> float | None:
         """Return when the next turn is due on the steady clock if nothing happens before."""
         retry_s = self._retry_s if self._ends else None
-        moments = (self._timers.next_s(), self._sync_s, self._tell_s, retry_s)
+        tell_s = next(iter(self._untold.values()))[0] if self._untold else None
+        moments = (self._timers.next_s(), self._sync_s, tell_s, retry_s)
         return min((each for each in moments if each is not None), default=None)
 
     def attach(self, message: Attach) -> list[FromLauncher | Passed]:
@@ -353,19 +355,24 @@ class Launcher:
     def _told(self, started: list[Alive], ended: list[Exit]) -> list[Alive]:
         """Return the starts that are told now; those of the ended are told by their ends."""
         untold = self._untold
-        if started:
-            untold.update((each.attempt, each) for each in started)
-        if not untold:
+        if not (started or untold):
             return []
         for end in ended:
             untold.pop(end.attempt, None)
-        now_s = steady_s()
-        if self._tell_s is None:
-            self._tell_s = now_s + START_TOLD_WITHIN_S
-        if untold and now_s < self._tell_s:
-            return []
-        self._tell_s, self._untold = None, {}
-        return list(untold.values())
+        now_s, told = steady_s(), list[Alive]()
+        for due_s, alive in untold.values():
+            if due_s > now_s:
+                break
+            told.append(alive)
+        for alive in told:
+            del untold[alive.attempt]
+        tell_s = now_s + (START_TOLD_IN_CROWD_S if self.is_crowded else START_TOLD_WITHIN_S)
+        for alive in started:
+            if alive.attempt in self._tasks.streams:  # somebody looks at what it prints
+                told.append(alive)
+            else:
+                untold[alive.attempt] = (tell_s, alive)
+        return told
 
     def _not_started(self, attempt: AttemptId, why: NotStarted) -> None:
         now_s = wall_s()

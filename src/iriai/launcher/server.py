@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 
 PATH_BYTES_MAX = 107
 """Of a Unix socket's address."""
-CROWD_PER_CPU = 4
-"""With more tasks than this for each processor, no processor idles until the next one starts."""
 GATHER_S = 0.004
 """With many tasks, events within this time are one turn: one write of the journal, one message, and
 one turn and commit of the daemon serve several tasks. With a longer time, short tasks would run
@@ -84,7 +82,6 @@ class Server:
         self._is_attached = False
         self._launcher: Launcher
         """Set by `serve`; nothing is handled before."""
-        self._crowd = CROWD_PER_CPU * len(os.sched_getaffinity(0))
         self._reported_s = 0.0
         self._signals, write_end = socket.socketpair()
         self._signals.setblocking(False)
@@ -127,7 +124,7 @@ class Server:
 
     def _gather(self, launcher: Launcher) -> None:
         """With many tasks, wait a little since the last turn, so that more arrives."""
-        if launcher.tasks_alive <= self._crowd:
+        if not launcher.is_crowded:
             return
         rest_s = self._reported_s + GATHER_S - steady_s()
         if rest_s > 0:

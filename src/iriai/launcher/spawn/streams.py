@@ -53,6 +53,9 @@ class Streams:
         self._kept: dict[AttemptId, dict[StreamKind, int]] = {}
         self._new: list[AttemptId] = []
 
+    def __contains__(self, attempt: AttemptId) -> bool:
+        return attempt in self._kept
+
     def make(self, attempt: AttemptId, spec: JobSpec, login: Login) -> TaskEnds:
         """Make the streams of an attempt; return the task's ends, which the caller closes.
 

@@ -13,6 +13,7 @@ from math import inf
 
 from iriai.model.ids import AttemptId
 from iriai.model.state import START_TOLD_WITHIN_S, EndCause
+from iriai.model.submission import Interaction
 from iriai.model.usage import Usage
 from iriai.protocol.messages.effects import (
     AttemptExited,
@@ -144,7 +145,8 @@ class LauncherModel:
         self._written_s = now_s
         self._plan(process)
         self.on_start(process)
-        if process.end_s < now_s + START_TOLD_WITHIN_S:
+        is_watched = spec.interaction is not Interaction.BATCH
+        if process.end_s < now_s + START_TOLD_WITHIN_S and not is_watched:
             return []  # its end tells its start
         return [AttemptStarted(attempt, self._wall_s(now_s))]
 
