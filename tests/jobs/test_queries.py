@@ -1,16 +1,21 @@
-"""What `iriai show` says of tasks that have been given away and have not started."""
+"""What `iriai show` says of tasks that have not started, and `iriai jobs` of very many."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 
+import msgspec
+import pytest
+
 from iriai.home.core import Home
-from iriai.jobs.queries import JobQueries
+from iriai.jobs.queries import ROWS_AT_ONCE, JobQueries
 from iriai.machine.core import Machine
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.job import JobSpec
 from iriai.protocol.messages.effects import Delivered, Part
 from iriai.protocol.messages.scheduling import Accepted, Begun, Capability, Match
+from iriai.wire.requests import Jobs
 from tests.support.told import instant
 
 SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/")
@@ -50,3 +55,30 @@ def test_one_that_has_its_place_is_not():
     scene = Scene()
     scene.tell(Accepted(ATTEMPT, "b1"))
     assert scene.message() == ""
+
+
+@pytest.mark.parametrize("jobs", [0, 1, ROWS_AT_ONCE, 2 * ROWS_AT_ONCE + 1])
+def test_a_listing_has_each_job_once(jobs: int):
+    assert [each for rows in listing(home_with(jobs)) for each in rows] == list(range(1, jobs + 1))
+
+
+def test_a_listing_misses_none_while_others_end():
+    home = home_with(2 * ROWS_AT_ONCE)
+    rows = listing(home)
+    first = next(rows)
+    del home.jobs[1], home.jobs[ROWS_AT_ONCE]
+    later = [each for some in rows for each in some]
+    assert first + later == list(range(1, 2 * ROWS_AT_ONCE + 1))
+
+
+def home_with(jobs: int) -> Home:
+    home = Home("ume", 1, ())
+    for _ in range(jobs):
+        home.submit(SPEC, (), instant(0.0))
+    return home
+
+
+def listing(home: Home) -> Iterator[list[int]]:
+    """Yield the numbers of the jobs in each part of a listing."""
+    for rows in JobQueries(home, SimpleNamespace(), "/spool").listing(Jobs(), "ann"):
+        yield [int(msgspec.msgpack.decode(row)[0].partition("-")[2]) for row in rows]

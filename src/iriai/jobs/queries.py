@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import islice
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -101,8 +104,15 @@ class JobQueries:
 
     def listing(self, request: Jobs, user: str) -> Iterator[list[bytes]]:
         """Yield encoded rows of unfinished jobs that `user` asked for, some at a time."""
-        home, jobs = self._home.name, tuple(self._home.jobs.values())
-        for first in range(0, len(jobs), ROWS_AT_ONCE):
+        home, known = self._home.name, self._home.jobs
+        some = tuple(islice(known.values(), ROWS_AT_ONCE))
+        yield [encoded_row(home, job) for job in some if is_listed(request, job, user)]
+        if len(some) < ROWS_AT_ONCE:
+            return
+        # They are in the order of their numbers. For a page of them the others are not looked at.
+        jobs = tuple(known.values())
+        begin = bisect_right(jobs, some[-1].number, key=attrgetter("number"))
+        for first in range(begin, len(jobs), ROWS_AT_ONCE):
             some = jobs[first : first + ROWS_AT_ONCE]
             yield [encoded_row(home, job) for job in some if is_listed(request, job, user)]
 
