@@ -133,3 +133,7 @@ def test_a_daemon_loads_nothing_to_find_that_there_are_none(tmp_path):
     (tmp_path / "empty-1.dist-info").mkdir()
     (tmp_path / "empty-1.dist-info" / "entry_points.txt").mkdir()
     assert plug_ins(tmp_path) == [b"False", b"False"]
+
+
+def test_a_place_that_cannot_be_read_brings_none():
+    assert plug_ins(f"/{'x' * 300}") == [b"False", b"False"]

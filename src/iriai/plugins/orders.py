@@ -43,16 +43,19 @@ def _is_any_declared() -> bool:
     2 MB and stays. Packages inside an archive are left to that.
     """
     for place in map(Path, sys.path):
-        if place.is_file():
-            return True
-        declared = (
-            *place.glob("*-info/entry_points.txt"),
-            *place.glob("EGG-INFO/entry_points.txt"),
-        )
-        for each in declared:
-            with suppress(OSError):
-                if ENTRY_POINT_GROUP in each.read_text(errors="replace"):
-                    return True
+        with suppress(OSError):  # a place that cannot be read brings nothing
+            if place.is_file():
+                return True
+            if any(map(_declares_orders, place.glob("*-info/entry_points.txt"))):
+                return True
+            if any(map(_declares_orders, place.glob("EGG-INFO/entry_points.txt"))):
+                return True
+    return False
+
+
+def _declares_orders(entry_points: Path) -> bool:
+    with suppress(OSError):
+        return ENTRY_POINT_GROUP in entry_points.read_text(errors="replace")
     return False
 
 
