@@ -133,7 +133,7 @@ def test_the_first_interruption_asks_and_the_second_cancels(shell: Shell):
     asked = process.stderr.readline().decode()
     assert "press Ctrl-C again to cancel" in asked
     job = asked.split("cancel ")[1].split(";")[0]
-    assert shell.state(job) == "running"
+    until(lambda: shell.state(job) == "running", "the news of its start")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=WAIT_S)
     assert process.returncode == 130
@@ -147,7 +147,7 @@ def test_a_job_goes_on_when_the_one_who_watches_is_killed(shell: Shell):
     process.kill()
     process.communicate()
     [row] = shell.document("jobs", "--name", "alone")["rows"]
-    assert row["state"] == "running"
+    until(lambda: shell.state(row["id"]) == "running", "the news of its start")
     assert shell("cancel", "name:alone").returncode == 0
     assert shell("wait", row["id"]).returncode == 130
 

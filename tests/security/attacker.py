@@ -136,7 +136,7 @@ def working(installation: Installation) -> Iterator[Working]:
         job = client.submit(installation.draft(PYTHON, "-c", HONEST, output="working")).id
         until(lambda: output.exists() and output.read_text().endswith("\n"), "Ann's task")
         yield Working(job, int(output.read_text()))
-        assert client.show(job).row.state == "running"
+        until(lambda: client.show(job).row.state == "running", "the news of its start")
         (installation.work / "go").touch()
         assert client.wait([job])[0].cause == "completed"
     assert output.read_text().splitlines()[1:] == ["to its end"]
