@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from random import Random
+from types import FrameType
 
 import msgspec
 import pytest
@@ -57,6 +60,24 @@ def own_certificate(certificate: bytes) -> bytes:
 def usage(machine: str, cluster: str = "west") -> Entry:
     certificate = KeyedSigner(SEED, machine).certificate
     return signed(machine, EntryKind.USAGE, usage_body(ClusterUsage(cluster, certificate, b"")))
+
+
+def lines_run(work: Callable[[], object]) -> int:
+    """How many lines of Python `work` takes, those of generators again for each element."""
+    lines = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> object:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return lines
 
 
 class Desk:
@@ -162,6 +183,46 @@ def test_usage_of_so_many_gateways_is_known_and_no_more_is_taken():
         assert desk.take(usage(f"w{number}")) is MergeResult.NEW
     assert desk.take(usage("more")) is MergeResult.REFUSED
     assert desk.codes == ["too-many-machines"]
+
+
+def test_an_unsigned_gateway_is_not_remembered_in_place_of_the_true_one():
+    desk = Desk()
+    for number in range(3 * GATEWAYS_MAX):
+        assert desk.take(gateway(f"w{number}", by="kiku", steadiness=0.0)) is MergeResult.REFUSED
+        desk.take(gateway(f"w{number}", steadiness=1.0))
+    names = [f"w{number}" for number in range(3 * GATEWAYS_MAX)]
+    assert desk.gateways() == set(ranked("west", map(BrokerCandidate, names))[:GATEWAYS_MAX])
+    worse = next(name for name in names if name not in desk.gateways())
+    later = msgspec.structs.replace(gateway(worse, by="kiku", steadiness=0.0), version=2)
+    assert desk.take(later) is MergeResult.REFUSED
+    assert desk.table.is_new(later.row), "the true one of this version may still come"
+
+
+def test_a_gateway_that_moves_to_another_cluster_leaves_its_place():
+    desk = Desk()
+    for number in range(CLUSTERS_MAX):
+        desk.take(gateway(f"w{number}", f"c{number}"))
+    draft = msgspec.structs.replace(gateway("w0", "c1"), version=2)
+    signature = KeyedSigner(SEED, "w0").sign(signed_content(draft))
+    assert desk.take(msgspec.structs.replace(draft, signature=signature)) is MergeResult.NEW
+    assert desk.take(gateway("more", "more")) is MergeResult.NEW, "c0 has no gateway any more"
+
+
+@pytest.mark.parametrize("made", [usage, gateway])
+def test_a_forged_entry_costs_the_same_however_many_are_held(made):
+    costs = []
+    for held in (10, 500):
+        desk = Desk()
+        for number in range(held):
+            desk.table.put(member(f"e{number}", "east"), NOW)
+        for number in range(CLUSTERS_MAX if held > CLUSTERS_MAX else 1):
+            desk.take(gateway(f"w{number}", f"c{number}"))
+            desk.take(usage(f"w{number}"))
+        forged = made("w0", "c0")
+        forged = msgspec.structs.replace(forged, version=2)  # another's signature
+        costs.append(lines_run(lambda desk=desk, forged=forged: desk.take(forged)))
+        assert "forged-entry" in desk.codes
+    assert costs[0] == costs[1]
 
 
 def test_gateways_take_no_place_of_a_machine_of_the_own_cluster():

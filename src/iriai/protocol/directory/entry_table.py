@@ -30,7 +30,7 @@ from iriai.protocol.messages.entries import (
     Verifier,
     signed_content,
 )
-from iriai.protocol.messages.members import MemberState
+from iriai.protocol.messages.members import Member, MemberState
 from iriai.protocol.misbehaviour import Incidents
 
 MACHINES_MAX = 2_000
@@ -100,8 +100,9 @@ class EntryTable:
         self._held: dict[EntryKey, _Held] = {}
         self._machines: dict[str, int] = {}
         """The number of entries of each machine of the own cluster."""
-        self._gateways: dict[str, str] = {}
-        """The cluster of each gateway."""
+        self._gateways: dict[str, dict[str, Member]] = {}
+        """The gateways of each cluster, by machine."""
+        self._usages = 0
         self._over: dict[EntryKey, tuple[DigestRow, float]] = {}
         """Expired entries, and until when each is remembered."""
         self._ends: list[tuple[float, EntryKey]] = []
@@ -151,8 +152,6 @@ class EntryTable:
             return MergeResult.KNOWN
         if entry.lifetime_s and carried.age_s >= entry.lifetime_s:
             return MergeResult.KNOWN
-        if entry.kind is EntryKind.GATEWAY and self._is_lesser_gateway(entry, now):
-            return MergeResult.KNOWN
         words = self._excess(entry)
         if words:
             words += f", which is the limit; {entry.machine} is one more"
@@ -165,6 +164,9 @@ class EntryTable:
             self._echoes.append(entry)
             if entry.key in self._held:
                 return MergeResult.KNOWN  # only we replace what we published; and we will
+        if entry.kind is EntryKind.GATEWAY and self._is_lesser_gateway(entry):
+            self._remember(entry, now)
+            return MergeResult.KNOWN
         self.put(entry, now, carried.age_s)
         return MergeResult.NEW
 
@@ -173,16 +175,20 @@ class EntryTable:
         key, row = entry.key, entry.row
         if key == (self._own, EntryKind.CERTIFICATE):  # it verifies what we published earlier
             self._verifier.introduce(self._own, entry.body)
-        held = _Held(entry, row, now.steady_s - age_s)
+        held, before = _Held(entry, row, now.steady_s - age_s), self._held.get(key)
         self._over.pop(key, None)
         self.digest.put(row)
         if key.kind in SITE_WIDE:
             self.site_digest.put(row)
-        elif key not in self._held:
+        elif before is None:
             self._machines[key.machine] = self._machines.get(key.machine, 0) + 1
         self._held[key] = held
-        if key.kind is EntryKind.GATEWAY:
-            self._put_gateway(key.machine, read_gateway(entry).member.cluster_called, now)
+        if key.kind is EntryKind.USAGE:
+            self._usages += before is None
+        elif key.kind is EntryKind.GATEWAY:
+            if before is not None:
+                self._remove_gateway(before.entry)
+            self._put_gateway(read_gateway(entry).member, now)
         self._end_at(held.over_s, key)
         self._changed[key] = entry
         if key.kind is EntryKind.MEMBER and read_member(entry).state is MemberState.LEFT:
@@ -236,7 +242,8 @@ class EntryTable:
         )
         self._held = dict(other._held)
         self._machines = dict(other._machines)
-        self._gateways = dict(other._gateways)
+        self._gateways = {cluster: dict(its) for cluster, its in other._gateways.items()}
+        self._usages = other._usages
         self._ends = list(other._ends)
         self.digest = other.digest.copy()
         self.site_digest = other.site_digest.copy()
@@ -307,37 +314,24 @@ class EntryTable:
         if entry.kind in BY_OPERATORS:
             return ""
         if entry.kind is EntryKind.USAGE:
-            usages = sum(key.kind is EntryKind.USAGE for key in self._held)
-            is_full = entry.key not in self._held and usages >= USAGES_MAX
+            is_full = entry.key not in self._held and self._usages >= USAGES_MAX
             return f"the usage that {USAGES_MAX} gateways sum up is known" if is_full else ""
         if entry.kind is not EntryKind.GATEWAY:
             is_known = entry.machine in self._machines
             is_full = not is_known and len(self._machines) >= MACHINES_MAX
             return f"{MACHINES_MAX} machines are known" if is_full else ""
-        clusters = set(self._gateways.values())
-        is_known = read_gateway(entry).member.cluster_called in clusters
-        is_full = not is_known and len(clusters) >= CLUSTERS_MAX
+        is_known = read_gateway(entry).member.cluster_called in self._gateways
+        is_full = not is_known and len(self._gateways) >= CLUSTERS_MAX
         return f"gateways of {CLUSTERS_MAX} clusters are known" if is_full else ""
 
-    def _is_lesser_gateway(self, entry: Entry, now: Instant) -> bool:
+    def _is_lesser_gateway(self, entry: Entry) -> bool:
         """Return whether a cluster has as many gateways already that come before this one.
 
         All keep the same: the first of the rank among those that published themselves.
         """
-        cluster = read_gateway(entry).member.cluster_called
-        if entry.machine in self._first_gateways(cluster, entry):
-            return False
-        self._remember(entry, now)
-        return True
-
-    def _first_gateways(self, cluster: str, more: Entry | None = None) -> list[str]:
-        """Return the gateways of a cluster that are kept, with one more among them."""
-        of_it = [name for name, its in self._gateways.items() if its == cluster]
-        entries = [self._held[EntryKey(name, EntryKind.GATEWAY)].entry for name in of_it]
-        members = {each.machine: read_gateway(each).member for each in entries}
-        if more is not None:
-            members[more.machine] = read_gateway(more).member
-        return first_of(cluster, members.values(), GATEWAYS_MAX)
+        member = read_gateway(entry).member
+        its = self._gateways.get(member.cluster_called, {}) | {entry.machine: member}
+        return entry.machine not in first_of(member.cluster_called, its.values(), GATEWAYS_MAX)
 
     # --- dropping --------------------------------------------------------------------------------
 
@@ -355,8 +349,10 @@ class EntryTable:
             self._machines[key.machine] -= 1
             if not self._machines[key.machine]:
                 del self._machines[key.machine]
-        if key.kind is EntryKind.GATEWAY:
-            del self._gateways[key.machine]
+        if key.kind is EntryKind.USAGE:
+            self._usages -= 1
+        elif key.kind is EntryKind.GATEWAY:
+            self._remove_gateway(held.entry)
         self.digest.drop(key)
         self._remember(held.entry, now)
         self._changed[key] = None
@@ -367,13 +363,19 @@ class EntryTable:
         self._over[entry.key] = (entry.row, until_s)
         self._end_at(until_s, entry.key)
 
-    def _put_gateway(self, machine: str, cluster: str, now: Instant) -> None:
+    def _put_gateway(self, member: Member, now: Instant) -> None:
         """Note a new entry of a gateway; drop the last of its cluster if there are too many."""
-        self._gateways[machine] = cluster
-        kept = self._first_gateways(cluster)
-        for name, its in list(self._gateways.items()):
-            if its == cluster and name not in kept:
-                self._drop(EntryKey(name, EntryKind.GATEWAY), now)
+        its = self._gateways.setdefault(member.cluster_called, {})
+        its[member.name] = member
+        kept = first_of(member.cluster_called, its.values(), GATEWAYS_MAX)
+        for name in [each for each in its if each not in kept]:
+            self._drop(EntryKey(name, EntryKind.GATEWAY), now)
+
+    def _remove_gateway(self, entry: Entry) -> None:
+        cluster = read_gateway(entry).member.cluster_called
+        del self._gateways[cluster][entry.machine]
+        if not self._gateways[cluster]:
+            del self._gateways[cluster]
 
     def _end_at(self, end_s: float, key: EntryKey) -> None:
         if end_s == inf:
