@@ -18,10 +18,8 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any
 
 from harness import peers
 from harness.options import Options, read_options
@@ -93,27 +91,11 @@ def _bare_heap_s(jobs: list[tuple[float, float]]) -> float:
 
 def count_handles(machines: int, jobs: int) -> dict[str, object]:
     """A large world once, with all counted that its parts are told."""
-    from harness.large_world import large_world, run_to_the_end
+    from harness.large_world import counted_handles, large_world, run_to_the_end
 
-    from iriai.broker.core import Broker
-    from iriai.home.core import Home
-    from iriai.node.core import Node
-
-    handles = 0
-
-    def counting(take: Callable[..., object]) -> Callable[..., object]:
-        def count(*arguments: object) -> object:
-            nonlocal handles
-            handles += 1
-            return take(*arguments)
-
-        return count
-
-    parts: tuple[Any, ...] = (Node, Home, Broker)
-    for part in parts:
-        part.take = counting(part.take)
+    handles = counted_handles()
     run_to_the_end(large_world(machines, jobs))
-    return {"handles": handles}
+    return {"handles": handles()}
 
 
 def measure_full(machines: int, jobs: int) -> dict[str, object]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from counts import scripted
 from counts.counter import Counter
@@ -25,32 +23,16 @@ def measure(_: Path) -> dict[str, dict[str, float]]:
 
 def _handle() -> dict[str, float]:
     """Count everything that moves, for each message that a part gets."""
-    from harness.large_world import large_world, run_to_the_end
+    from harness.large_world import counted_handles, large_world, run_to_the_end
 
-    from iriai.broker.core import Broker
-    from iriai.home.core import Home
-    from iriai.node.core import Node
-
-    handles = 0
-
-    def counting(take: Callable[..., object]) -> Callable[..., object]:
-        def count(*arguments: object) -> object:
-            nonlocal handles
-            handles += 1
-            return take(*arguments)
-
-        return count
-
-    parts: tuple[Any, ...] = (Node, Home, Broker)
-    for part in parts:
-        part.take = counting(part.take)
+    handles = counted_handles()
     run_to_the_end(large_world(MACHINES, JOBS // 5))  # what is kept on first use
     world = large_world(MACHINES, JOBS)
-    handles = 0
+    before = handles()
     counter = Counter()
     with counter.on("simulated_handle"):
         run_to_the_end(world)
-    return _each(counter, handles)
+    return _each(counter, handles() - before)
 
 
 def _replayed(policy: str) -> dict[str, float]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
+from iriai.broker.core import Broker
 from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection
+from iriai.home.core import Home
 from iriai.model.ids import Account
 from iriai.model.resources import Resources
+from iriai.node.core import Node
 from iriai.protocol.messages.effects import Part
 from iriai.sim.world.machine_model import MachinePlan
 from iriai.sim.world.network import NetworkPlan
@@ -51,3 +56,21 @@ def run_to_the_end(world: World) -> None:
     front = world.machines[FRONT]
     while world.now_s < BEGIN_S or front.core.home.jobs or len(world.accepted) == 0:
         world.run_until(world.now_s + 10.0)
+
+
+def counted_handles() -> Callable[[], int]:
+    """Count from now on what the parts of all machines are told; return how to read the count."""
+    handles = 0
+
+    def counting(take: Callable[..., object]) -> Callable[..., object]:
+        def count(*arguments: object) -> object:
+            nonlocal handles
+            handles += 1
+            return take(*arguments)
+
+        return count
+
+    parts: tuple[Any, ...] = (Node, Home, Broker)
+    for part in parts:
+        part.take = counting(part.take)
+    return lambda: handles

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from random import Random
 
 import pytest
 from experiments.gossip_membership import EARLIER
@@ -11,7 +10,6 @@ from experiments.gossip_membership import EARLIER
 from iriai.cluster.member import ALONE_S, SETTLED_S, ClusterMember, ForParts
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
-from iriai.policy.accounting.decay import Decay
 from iriai.protocol.directory.entry_slices import SLICE
 from iriai.protocol.directory.validation import usage_body
 from iriai.protocol.ledger.ledger import LISTEN_S, BatchRow, LedgerBatch, batch_body
@@ -29,25 +27,10 @@ from iriai.protocol.messages.effects import (
 )
 from iriai.protocol.messages.entries import Carried, EntryKind
 from iriai.protocol.messages.gossip import Entries
-from iriai.protocol.messages.members import ClusterUsage, Member, MemberState
+from iriai.protocol.messages.members import ClusterUsage
 from iriai.protocol.messages.scheduling import Summary
-from iriai.sim.world.keyed_signatures import KeyedSigner, KeyedVerifier, signed_document
-
-NOW = Instant(100.0, 1_800_000_000.0)
-DECAY = Decay(604_800.0)
-
-
-def member(name: str, cluster_name: str = "") -> ClusterMember:
-    own = Member(name, 1, MemberState.ALIVE, "lab", (f"{name}:1",), cluster_name=cluster_name)
-    return ClusterMember(
-        own,
-        NOW,
-        incarnation=1,
-        signer=KeyedSigner(1, name),
-        verifier=KeyedVerifier(1),
-        rng=Random(1),
-        decay=DECAY,
-    )
+from iriai.sim.world.keyed_signatures import signed_document
+from tests.cluster.machines import DECAY, NOW, member
 
 
 def published(peers: ClusterCore) -> tuple[Carried, ...]:
