@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -358,3 +359,25 @@ def test_a_task_that_goes_on_is_told_when_it_has_started(lab: Lab):
     assert lab.link.pid_of(running)
     assert running not in lab.link.exits
     assert lab.link.exit_of(running).cause is EndCause.COMPLETED
+
+
+def blocked_signals(status: str) -> int:
+    """The set of blocked signals in a status file of /proc."""
+    (line,) = [each for each in status.splitlines() if each.startswith("SigBlk:")]
+    return int(line.split()[1], 16)
+
+
+def test_an_end_interrupts_none_of_its_threads_and_no_task_begins_with_signals_blocked(
+    plain_machine: Machine,
+):
+    machine = plain_machine.start()
+    link = machine.attach()
+    # What it leaves behind is removed by a thread.
+    launch(link, machine.spec("sh", "-c", 'mkdir "$TMPDIR/d"; cat /proc/$$/status'), FIRST)
+    assert link.exit_of(FIRST).cause is EndCause.COMPLETED
+    assert blocked_signals(machine.output()) == 0
+    wanted = 1 << signal.SIGCHLD - 1
+    threads = list(Path(f"/proc/{machine.process.pid}/task").iterdir())
+    assert len(threads) > 1
+    for each in threads:
+        assert blocked_signals((each / "status").read_text()) & wanted

@@ -77,13 +77,13 @@ def _log_in(words: list[str]) -> str:
 
 def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     become_subreaper()
+    server = Server(settings.daemon_uid)
     state = StateDirectory(settings.state, settings.daemon_uid)
     journal = Journal(state.private_fd)
     choice = choose(f"iriai-{state.name}", settings.isolation)
     recover(journal, boot_id(), choice.parents, state.name)
     scratch = Scratch(state.private_path, state.private_fd, state.name)
     scratch.clean()
-    server = Server(settings.daemon_uid)
     namespaces = Namespaces(scratch, state.path)
     launcher = _assemble(settings, state, journal, choice, server, scratch, namespaces, follow)
     listening = listen(settings.socket, settings.daemon_uid)

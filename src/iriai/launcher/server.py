@@ -20,7 +20,7 @@ from iriai.launcher.contract.messages import (
     VersionRefused,
 )
 from iriai.launcher.launcher import Launcher, MessageProblem
-from iriai.launcher.system.syscalls import BootTimer
+from iriai.launcher.system.syscalls import BlockedSignals, BootTimer
 from iriai.system.clock import steady_s
 from iriai.system.passwd_cache import peer_of
 
@@ -74,6 +74,7 @@ class Server:
     """Connects the launcher to the outside."""
 
     def __init__(self, daemon_uid: int) -> None:
+        """No other thread may have been started yet (see `BlockedSignals`)."""
         self._allowed_uids = (0, daemon_uid)
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[], None]] = {}
@@ -83,15 +84,9 @@ class Server:
         self._launcher: Launcher
         """Set by `serve`; nothing is handled before."""
         self._reported_s = 0.0
-        self._signals, write_end = socket.socketpair()
-        self._signals.setblocking(False)
-        write_end.setblocking(False)
-        self._signals_in = write_end
-        signal.set_wakeup_fd(write_end.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda _number, _frame: None)
+        self._signals = BlockedSignals(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a terminal that tasks outlive
-        self.call_when_readable(self._signals.fileno(), self._handle_signals)
+        self.call_when_readable(self._signals.fd, self._handle_signals)
         self.call_when_readable(self._timer.fd, self._timer.acknowledge)
 
     def serve(self, launcher: Launcher, listening: socket.socket) -> None:
@@ -203,7 +198,7 @@ class Server:
             raise PeerProblem("the first message was not Attach")
 
     def _handle_signals(self) -> None:
-        numbers = self._signals.recv(4096)
+        numbers = self._signals.read()
         self._launcher.children_ended = True
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:
             self._launcher.shut_down()

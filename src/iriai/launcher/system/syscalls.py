@@ -1,10 +1,12 @@
-"""System calls that Python's library lacks: subreaper, timers that count sleep."""
+"""System calls that Python's library lacks: subreaper, timers that count sleep, signals to read."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
+import signal
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -48,6 +50,9 @@ _UMOUNT_NOFOLLOW = 8
 _CLONE_NEWNS = 0x20000
 _PR_CAPBSET_DROP = 24
 _CAPABILITIES = 64
+_SIGNAL_SET_BYTES = 128
+_SIGNAL_INFO_BYTES = 128
+"""Of struct signalfd_siginfo, which begins with the signal's number in four bytes."""
 _CAPABILITY_VERSION_3 = 0x20080522
 _MS_NOSUID = 2
 _MS_NODEV = 4
@@ -176,3 +181,27 @@ class BootTimer:
             os.read(self.fd, 8)
         except BlockingIOError:
             return
+
+
+class BlockedSignals:
+    """Signals of this process that are read from a descriptor and interrupt nothing.
+
+    To be made before any other thread is started: those inherit that the signals are blocked. One
+    that did not would be interrupted by each end of a task, and compete for Python's lock.
+    """
+
+    def __init__(self, *numbers: signal.Signals) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+        wanted = ctypes.create_string_buffer(_SIGNAL_SET_BYTES)
+        _libc.sigemptyset(wanted)
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)  # the parent may have ignored it
+            _libc.sigaddset(wanted, number)
+        created = _libc.signalfd(-1, wanted, os.O_NONBLOCK | os.O_CLOEXEC)
+        self.fd = _check(created, "signalfd")
+
+    def read(self) -> list[int]:
+        """Return the numbers of those that came since the last call; the descriptor is readable."""
+        content = os.read(self.fd, 16 * _SIGNAL_INFO_BYTES)
+        begins = range(0, len(content), _SIGNAL_INFO_BYTES)
+        return [int.from_bytes(content[each : each + 4], sys.byteorder) for each in begins]
