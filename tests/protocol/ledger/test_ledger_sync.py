@@ -10,6 +10,7 @@ from iriai.protocol.ledger.ledger import LISTEN_S
 from iriai.protocol.ledger.ledger_sync import PUBLISH_S, SITE_PUBLISHES_S, LedgerSync
 from iriai.protocol.messages.effects import UsageForgotten
 from iriai.protocol.messages.entries import Carried, Entry, EntryKind
+from iriai.protocol.messages.members import ClusterUsage
 from tests.protocol.ledger_use import use_of
 
 FADING = Decay(604_800.0)
@@ -90,3 +91,21 @@ def test_what_is_over_its_lifetime_is_forgotten_but_for_what_is_counted_here():
     assert news.forgotten("m1") == [UsageForgotten("m1")]
     assert use_of(news.ledger, WALL_S).get(ANN, 0.0) == 0.0
     assert news.forgotten("m2") == []
+
+
+def test_a_gateway_that_names_ever_more_clusters_takes_the_room_of_one():
+    news, batch = LedgerSync("m2", FADING, (), at(0.0), cluster="west"), published(5.0)
+    for number in range(50):
+        usage = ClusterUsage(f"c{number}", b"", batch)
+        told = news.usage_learned(usage, "liar", 0.0, at(LISTEN_S))
+    assert told[0] == UsageForgotten("c48/")
+    assert told[1].machine == "c49/"
+    assert list(news.ledger.machines) == ["c49/"]
+
+
+def test_what_another_gateway_says_of_a_cluster_stays_when_one_speaks_for_another():
+    news, batch = LedgerSync("m2", FADING, (), at(0.0), cluster="west"), published(5.0)
+    for gateway in ("g1", "g2"):
+        news.usage_learned(ClusterUsage("east", b"", batch), gateway, 0.0, at(LISTEN_S))
+    news.usage_learned(ClusterUsage("north", b"", batch), "g1", 0.0, at(LISTEN_S))
+    assert list(news.ledger.machines) == ["east/", "north/"]

@@ -197,10 +197,10 @@ class Ledger:
     ) -> Taken:
         """Merge the usage of a whole cluster, as a gateway of it published it.
 
-        Each gateway has an allowance of its own: one that lies uses up its own.
+        Each gateway has one allowance, whatever it speaks for: one that lies uses up its own.
         """
         batch = read_batch(body, CLUSTER_RATE_MAX)
-        sums, author = f"{cluster}/", f"{cluster}/{gateway}"
+        sums, author = f"{cluster}/", f"/{gateway}"
         return self._merge(sums, author, batch, age_s, now, CLUSTER_RATE_MAX)
 
     def _merge(
@@ -252,9 +252,9 @@ class Ledger:
             return Taken(later, "too-many-accounts", words, batch.rate)
         return Taken(later, rate=batch.rate)
 
-    def forget_gateway(self, cluster: str, gateway: str) -> None:
+    def forget_gateway(self, gateway: str) -> None:
         """Forget a gateway that published the usage of its cluster."""
-        self._bounds.forget(f"{cluster}/{gateway}")
+        self._bounds.forget(f"/{gateway}")
 
     def forget(self, machine: str) -> None:
         """Forget the counters of a machine, which are too old to count."""

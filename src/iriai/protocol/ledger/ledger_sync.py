@@ -91,24 +91,30 @@ class LedgerSync:
 
     def usage_learned(
         self, usage: ClusterUsage, gateway: str, age_s: float, now: Instant
-    ) -> list[UsageLearned]:
-        """Merge the usage of another cluster; its own a machine knows better."""
+    ) -> list[UsageLearned | UsageForgotten]:
+        """Merge the usage of another cluster; its own a machine knows better.
+
+        A gateway speaks for one cluster at a time: what it said of another before is forgotten.
+        """
         cluster = usage.cluster
+        gone = self._drop_sums(gateway) if self._gateways.get(gateway) != cluster else []
         if cluster == self._cluster:
-            return []
+            return [*gone]
         self._gateways[gateway] = cluster
         taken = self.ledger.merge_cluster(cluster, gateway, usage.batch, age_s, now)
         if taken.code:
             self._incidents.note(taken.code, gateway, f"the usage of {cluster}: {taken.words}")
-        return [UsageLearned(f"{cluster}/", taken.rows)] if taken.rows else []
+        return [*gone, *([UsageLearned(f"{cluster}/", taken.rows)] if taken.rows else [])]
 
     def usage_gone(self, gateway: str) -> list[UsageForgotten]:
         """Forget what a gateway published of its cluster, and which the directory has dropped."""
+        self.ledger.forget_gateway(gateway)
+        return self._drop_sums(gateway)
+
+    def _drop_sums(self, gateway: str) -> list[UsageForgotten]:
+        """Forget the sums that a gateway published, unless another speaks for the same cluster."""
         cluster = self._gateways.pop(gateway, None)
-        if cluster is None:
-            return []
-        self.ledger.forget_gateway(cluster, gateway)
-        if cluster in self._gateways.values():
+        if cluster is None or cluster in self._gateways.values():
             return []
         self.ledger.forget(f"{cluster}/")
         return [UsageForgotten(f"{cluster}/")]
