@@ -96,6 +96,34 @@ def test_a_place_that_is_free_by_now_is_taken_at_once():
     assert launched(said) == [attempt(2)]
 
 
+def test_who_comes_for_a_place_that_was_taken_by_what_would_have_waited_waits_in_its_stead():
+    # Else each such meeting on the way would be a refusal, which counts against the machine.
+    node = busy()
+    ahead = node.ahead[0]
+    node.tell(exited(1))
+    free = node.capabilities[0]
+    node.tell(Run(attempt(2), spec(), ahead, None))
+    said = node.tell(Run(attempt(3), spec(), free, None))
+    assert said.home == [Accepted(attempt(3), "ume", is_ahead=True)]
+    assert [each.attempt for each in node.idle.waiting] == [attempt(3)]
+    assert launched(node.tell(exited(2))) == [attempt(3)]
+
+
+def test_a_place_offered_after_that_lets_nothing_wait():
+    node = busy(2)
+    ahead = node.ahead[0]
+    node.tell(exited(1))
+    node.tell(Run(attempt(2), spec(cpus=2), ahead, None))
+    node.tell(exited(2))
+    for number, capability in enumerate(node.capabilities, 3):
+        node.tell(Run(attempt(number), spec(), capability, None))
+        node.tell(exited(number))
+    taken, spare = node.capabilities
+    node.tell(Run(attempt(5), spec(cpus=2), taken, None))
+    [refusal] = node.tell(Run(attempt(6), spec(), spare, None)).home
+    assert isinstance(refusal, Refusal)
+
+
 def test_a_capability_for_a_free_place_lets_nothing_wait():
     node = LoneNode(2)
     spare = node.capabilities[1]

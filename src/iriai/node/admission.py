@@ -133,10 +133,14 @@ class Admission:
         reason = self._availability.reason()
         if reason is None:
             reason = self._lacks(run.spec)
+            offered = self._report.capabilities
             if reason is None:
-                granted = granted._replace(is_ahead=False)  # its resources are free by now
-            elif granted.is_ahead:
+                if granted.is_ahead:  # its resources are free by now
+                    offered.overtake()
+                    granted = granted._replace(is_ahead=False)
+            elif granted.is_ahead or (run.capability and offered.is_overtaken(run.capability)):
                 reason = self._lacks_behind(run.spec)
+                granted = granted._replace(is_ahead=True)
         reason = reason or self._agreement.lacks(run.spec, wall_s)
         return granted if reason is None else reason
 

@@ -182,6 +182,7 @@ class Capabilities:
         self._outstanding: dict[int, Capability] = {}
         self._minted_s: dict[int, float] = {}
         self._next_slot = 0
+        self._overtaken_below = 0
 
     def __len__(self) -> int:
         return len(self._outstanding)
@@ -208,6 +209,17 @@ class Capabilities:
             return None
         del self._outstanding[capability.slot]
         return self._minted_s.pop(capability.slot)
+
+    def overtake(self) -> None:
+        """Note that a claim that might have waited took a free place, meant for one of these.
+
+        The claim for that, which is under way, may then wait in its stead.
+        """
+        self._overtaken_below = self._next_slot
+
+    def is_overtaken(self, capability: Capability) -> bool:
+        """Return whether a claim that might have waited took the place it was minted for."""
+        return capability.slot < self._overtaken_below
 
     def void(self) -> tuple[Capability, ...]:
         """Invalidate all outstanding capabilities and return them."""
