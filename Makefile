@@ -63,7 +63,7 @@ docs: docs-environment
 	$(BIN)/python -m scripts.documentation
 
 bench: bench-environment
-	@set -e; for file in $(filter-out benchmarks/pair.py benchmarks/guard.py,$(wildcard benchmarks/$(NAME).py)); do echo "== $$file" >&2; \
+	@set -e; for file in $(filter-out benchmarks/pair.py benchmarks/guard.py benchmarks/flame_graphs.py,$(wildcard benchmarks/$(NAME).py)); do echo "== $$file" >&2; \
 		if [ -z "$(KEEP)" ]; then $(BIN)/python "$$file"; else $(BIN)/python "$$file" | $(BIN)/python -m scripts.performance_page --keep "$$(basename "$$file" .py)"; fi; done
 
 bench-guard: test-environment
