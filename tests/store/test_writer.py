@@ -23,10 +23,13 @@ class Gate:
         self.commits = []
         self.failures = []
         self.checkpoints = 0
+        self.tidied = threading.Semaphore(0)
+        self.waits = []
         self.arrived = threading.Semaphore(0)
         self.open = threading.Semaphore(0)
 
-    def write(self, records):
+    def write(self, records, *, waits=True):
+        self.waits.append(waits)
         self.arrived.release()
         assert self.open.acquire(timeout=TIMEOUT_S)
         if self.failures:
@@ -35,6 +38,7 @@ class Gate:
 
     def checkpoint(self):
         self.checkpoints += 1
+        self.tidied.release()
 
     def let(self, commits=1):
         self.open.release(commits)
@@ -118,6 +122,46 @@ def test_a_lazy_batch_rides_with_the_next_urgent_one(gated, gate, heard, monkeyp
     gate.let()
     heard.await_durable(2)
     assert gate.commits == [[Incarnated(1), Incarnated(2)]]
+
+
+def test_short_commits_are_made_at_once_for_who_may_wait(gated, gate, heard):
+    gate.let(2)
+    assert gated.submit(number(1), urgent=False, may_wait=True) == 1
+    assert gated.durable == 0
+    assert gated.submit(number(2), may_wait=True) == gated.durable == 2
+    assert gated.submit(number(3), may_wait=True) == gated.durable == 3
+    assert gate.commits == [[Incarnated(1), Incarnated(2)], number(3)]
+    assert gate.waits == [False, False]
+    assert heard.durable == []
+
+
+def test_nobody_waits_for_a_slow_disk_or_for_many_records(gated, gate, heard, monkeypatch):
+    gate.let(3)
+    gated.submit(number(1) * (writer.HERE_RECORDS_MAX + 1), may_wait=True)
+    heard.await_durable(1)
+    monkeypatch.setattr(writer, "HERE_S", -1.0)
+    gated.submit(number(2), may_wait=True)
+    heard.await_durable(2)
+    assert gate.waits == [True, True]
+
+
+def test_what_could_not_be_written_at_once_is_tried_by_the_thread(gated, gate, heard):
+    gate.failures.append(NO_SPACE)
+    gate.let(2)
+    gated.submit(number(1), may_wait=True)
+    heard.await_durable(1)
+    assert gate.waits == [False, True]
+    assert heard.failures == []
+
+
+def test_after_many_such_commits_the_log_is_checkpointed(gated, gate, heard, monkeypatch):
+    monkeypatch.setattr(writer, "HERE_COMMITS_MAX", 3)
+    monkeypatch.setattr(writer, "TIDY_AFTER_S", 3600.0)
+    gate.let(3)
+    for n in (1, 2, 3):
+        gated.submit(number(n), may_wait=True)
+    assert gated.durable == 3
+    assert gate.tidied.acquire(timeout=TIMEOUT_S)
 
 
 def test_a_lazy_batch_goes_alone_when_none_comes(gated, gate, heard, monkeypatch):

@@ -122,6 +122,11 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def busy_timeout(seconds: float) -> str:
+    """Return the statement that sets how long to wait for a lock of another program."""
+    return f"PRAGMA busy_timeout={round(1000 * seconds)}"
+
+
 def prepare_for_writing(connection: sqlite3.Connection) -> None:
     """Put the database into the mode in which a commit is one append and one sync."""
     connection.execute("PRAGMA journal_mode=WAL")

@@ -15,7 +15,7 @@ from iriai.model.snapshot import StoredState
 from iriai.store import loading, schema, sqlite
 from iriai.store.batch import WriteSet, write_batch
 from iriai.store.reading import Reader
-from iriai.store.sqlite import damaged, translated
+from iriai.store.sqlite import BUSY_TIMEOUT_S, damaged, translated
 from iriai.system.atomic_files import sync_directory
 from iriai.system.passwd_cache import user_words
 
@@ -146,6 +146,8 @@ class Store(Reader):
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         super().__init__(path)
         self._connection = connection
+        self._waits = True
+        """Whether a write waits for a lock that another program holds."""
 
     @classmethod
     def open(cls, path: Path, create: bool = True) -> Store:
@@ -162,15 +164,20 @@ class Store(Reader):
         with translated(self.path):
             return loading.load(self._connection)
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[Record], *, waits: bool = True) -> None:
         """Keep `records`: all of them are durable on return, none where it raises.
 
+        `waits` for a moment if another program has locked the database.
+
         Raises:
-            StoreFailure: the disk is full or does not work.
+            StoreFailure: the disk is full or does not work, or the database is locked.
         """
         batch = WriteSet(records)
         cursor = self._connection.cursor()
         try:
+            if waits is not self._waits:
+                self._waits = waits
+                cursor.execute(sqlite.busy_timeout(BUSY_TIMEOUT_S if waits else 0.0))
             cursor.execute("BEGIN IMMEDIATE")
             write_batch(cursor, batch)
             cursor.execute("COMMIT")

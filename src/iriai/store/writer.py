@@ -1,7 +1,9 @@
-"""The one writer: a thread that makes batches durable, as many at a time as have gathered.
+"""The one writer: makes batches durable, as many at a time as have gathered.
 
 While one commit waits for the disk further batches queue up, and the next commit takes them all
-(group commit). So a busy machine pays for one sync what an idle one pays for a single batch.
+(group commit). So a busy machine pays for one sync what an idle one pays for a single batch. That
+needs a thread. Where commits are short, a small one is made in the thread of the caller: handing it
+to another and hearing of it again takes as long.
 """
 
 from __future__ import annotations
@@ -29,6 +31,16 @@ GROUP_RECORDS_MAX = 4096
 the first of a long queue is reported durable to some tens of milliseconds."""
 QUEUE_RECORDS_MAX = 500_000
 """Records that wait for a disk that does not take them: some hundred megabytes."""
+HERE_S = 0.001
+"""Commits that take no longer, on average, are made in the caller's thread: it waits for the disk
+meanwhile, which nobody notices."""
+HERE_WEIGHT = 0.1
+"""Of the last commit in that average."""
+HERE_RECORDS_MAX = 64
+"""Records of such a commit: more are worth a thread."""
+HERE_COMMITS_MAX = 500
+"""Such commits before the other thread checkpoints the log: SQLite would do so at 32 MB, within a
+commit."""
 SWITCH_INTERVAL_S = 0.0005
 """A commit asks for Python's lock some ten times. A busy thread gives it up only after the switch
 interval, by default 5 ms, which would make each commit take 50."""
@@ -47,7 +59,7 @@ def _ignore(failure: StoreFailure | None) -> None:
 
 
 class Writer:
-    """Takes batches from one thread and makes them durable, in order, in another.
+    """Takes batches from one thread and makes them durable, in order, there or in another.
 
     `notify` is called in the writer's thread after each commit with the highest sequence number
     that is durable now. `report` is called there when writing begins to fail and, with None, when
@@ -59,7 +71,6 @@ class Writer:
         self._store = store
         self._notify = notify
         self._report = report
-        self._untidy = False
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         # All below is guarded by the lock.
@@ -72,6 +83,14 @@ class Writer:
         self.failure: StoreFailure | None = None
         """Why nothing can be written at present; None if it can."""
         self._closing = False
+        self._is_busy = False
+        """Whether the writer's thread uses the store."""
+        self._commit_s = 0.0
+        """What a commit takes, on average."""
+        self._commits_here = 0
+        """In the caller's thread, since the log was checkpointed."""
+        self._tidy_at_s: float | None = None
+        """When the log is checkpointed, if nothing is written until then; None: it is empty."""
         sys.setswitchinterval(min(SWITCH_INTERVAL_S, sys.getswitchinterval()))
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
@@ -81,10 +100,13 @@ class Writer:
         """The highest sequence number up to which all batches are durable."""
         return self._durable
 
-    def submit(self, records: Sequence[Record], urgent: bool = True) -> int:
+    def submit(
+        self, records: Sequence[Record], urgent: bool = True, *, may_wait: bool = False
+    ) -> int:
         """Queue a batch: all of it becomes durable, or none.
 
-        Returns its sequence number. An empty batch has the number of the one before it.
+        Returns its sequence number. An empty batch has the number of the one before it. With
+        `may_wait` an urgent batch may be `durable` on return, without a call of `notify`.
 
         Raises:
             StoreFailure: the queue is full, or writing has ended for good; nothing was queued.
@@ -95,7 +117,7 @@ class Writer:
                 self._submitted += 1
                 self._records += len(records)
                 self._queue.append(_Pending(self._submitted, records))
-            if self._queue:
+            if self._queue and not (urgent and may_wait and self._write_here()):
                 self._hurry(0.0 if urgent else LAZY_S)
             return self._submitted
 
@@ -125,6 +147,43 @@ class Writer:
                 passing=True,
             )
 
+    def _write_here(self) -> bool:
+        """Write what is queued now, in the caller's thread; return False if that must not be.
+
+        The caller holds the lock.
+        """
+        began_s = time.monotonic()
+        is_here = (
+            self._commit_s <= HERE_S
+            and self._records <= HERE_RECORDS_MAX
+            and not (self._is_busy or self._closing or self.failure is not None)
+            and (self._write_by_s is None or self._write_by_s > began_s)
+        )
+        if not is_here:
+            return False
+        try:
+            self._store.write([r for each in self._queue for r in each.records], waits=False)
+        except StoreFailure:
+            return False  # the other thread tries again, waits, and reports what it finds
+        self._commits_here += 1
+        self._written(len(self._queue), began_s)
+        return True
+
+    def _written(self, batches: int, began_s: float) -> None:
+        """Note that the first batches of the queue are durable. The caller holds the lock."""
+        for _ in range(batches):
+            done = self._queue.popleft()
+            self._records -= len(done.records)
+        self._durable = done.sequence
+        if not self._queue:
+            self._write_by_s = None
+        over_s = time.monotonic()
+        self._commit_s += HERE_WEIGHT * (over_s - began_s - self._commit_s)
+        is_first, is_long = self._tidy_at_s is None, self._commits_here >= HERE_COMMITS_MAX
+        self._tidy_at_s = over_s + (0.0 if is_long else TIDY_AFTER_S)
+        if is_first or is_long:
+            self._changed.notify()
+
     def _hurry(self, within_s: float) -> None:
         if self.failure is not None:
             return  # the next attempt has its time
@@ -145,12 +204,13 @@ class Writer:
     def _next_step(self) -> Callable[[], None] | None:
         """Wait for the next step; return None when the writer ends."""
         with self._lock:
+            self._is_busy = False
             while not self._has_ended():
-                if self._is_due():
-                    return self._write_group
-                woken = self._changed.wait(self._pause_s())
-                if not woken and self._write_by_s is None:
-                    return self._tidy
+                step = self._due_step()
+                if step is not None:
+                    self._is_busy = True
+                    return step
+                self._changed.wait(self._pause_s())
             return None
 
     def _has_ended(self) -> bool:
@@ -158,31 +218,29 @@ class Writer:
             return True
         return self._closing and (not self._queue or self.failure is not None)
 
-    def _is_due(self) -> bool:
-        if self._write_by_s is None:
-            return False
-        return self._closing or time.monotonic() >= self._write_by_s
+    def _due_step(self) -> Callable[[], None] | None:
+        """Return what must be done now, if anything."""
+        now_s = time.monotonic()
+        if self._write_by_s is not None:
+            return self._write_group if self._closing or now_s >= self._write_by_s else None
+        is_idle = self._tidy_at_s is not None and now_s >= self._tidy_at_s
+        return self._tidy if is_idle else None
 
     def _pause_s(self) -> float | None:
         """Return the time until the next step is due; None if none is."""
-        if self._write_by_s is not None:
-            return max(0.0, self._write_by_s - time.monotonic())
-        return TIDY_AFTER_S if self._untidy else None
+        due_s = self._tidy_at_s if self._write_by_s is None else self._write_by_s
+        return None if due_s is None else max(0.0, due_s - time.monotonic())
 
     def _write_group(self) -> None:
         group, batches = self._gather()
+        began_s = time.monotonic()
         try:
             self._store.write(group)
         except StoreFailure as failure:
             self._fail(failure)
             return
         with self._lock:
-            for _ in range(batches):
-                self._durable = self._queue.popleft().sequence
-            self._records -= len(group)
-            if not self._queue:
-                self._write_by_s = None
-            self._untidy = True
+            self._written(batches, began_s)
             recovered = self.failure is not None
             self.failure = None
         if recovered:
@@ -210,9 +268,10 @@ class Writer:
             self._report(failure)
 
     def _tidy(self) -> None:
-        self._untidy = False
+        self._tidy_at_s, self._commits_here = None, 0
         try:
-            self._untidy = self._store.checkpoint()
+            if self._store.checkpoint():
+                self._tidy_at_s = time.monotonic() + TIDY_AFTER_S
         except StoreFailure as failure:
             if not failure.passing:
                 self._fail(failure)

@@ -1,7 +1,8 @@
 """The turns of one machine: events in, one decision, one write, then effects out.
 
-Everything that arrives within one round of the event loop is one turn. The writer commits in its
-own thread; turns go on meanwhile, and their writes are gathered into the next commit.
+Everything that arrives within one round of the event loop is one turn. While tasks
+queue the writer commits in its own thread: turns go on meanwhile, and their writes are gathered
+into the next commit. Otherwise it commits at once.
 """
 
 from __future__ import annotations
@@ -282,9 +283,14 @@ class Engine:
     def _finish(self, turn: Turn, now: Instant) -> None:
         if turn.records:
             crash_point("before-commit")
-            sequence = self._writer.submit(turn.records, urgent=turn.is_urgent)
+            # With a queue others go on meanwhile; without one whoever asked waits for this alone.
+            sequence = self._writer.submit(
+                turn.records, urgent=turn.is_urgent, may_wait=not self.machine.has_queue
+            )
             if turn.is_urgent:
                 self.outbox.close_gate(sequence)
+            if self._writer.durable >= sequence:
+                self.durable(sequence)
         orders: list[Effect] = []
         for effect in turn.outward:
             if type(effect) is WakeAt:
