@@ -15,7 +15,7 @@ from iriai.protocol.messages.effects import (
 )
 from iriai.protocol.messages.scheduling import Refusal
 from tests.node.lone_node import LoneNode
-from tests.support.told import NOTHING_TOLD, WALL_S, attempt, instant
+from tests.support.told import NOTHING_TOLD, WALL_S, attempt, instant, only
 
 
 def drained(**changes) -> LoneNode:
@@ -26,8 +26,8 @@ def drained(**changes) -> LoneNode:
 
 
 def refusal_rule(node: LoneNode, number: int = 9) -> Rule | None:
-    [answer] = node.run(number).home
-    return answer.reason.rule if isinstance(answer, Refusal) else None
+    answers = node.run(number).home
+    return only(answers, Refusal).reason.rule if answers else None
 
 
 # --- drain ---------------------------------------------------------------------------------------

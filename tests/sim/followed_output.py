@@ -13,7 +13,8 @@ from math import inf
 from typing import NamedTuple
 
 from iriai.home.output_copies import CopyKey, OutputCopies
-from iriai.machine.core import Machine, Turn
+from iriai.machine.core import Machine
+from iriai.machine.outbox import Turn
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import OUTPUTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from iriai.machine.core import Turn
+from iriai.machine.outbox import Turn
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.protocol.messages.effects import Send

@@ -9,7 +9,8 @@ from random import Random
 from iriai.config.reader import Configuration
 from iriai.home.job import JobState
 from iriai.machine.checks import check_stored
-from iriai.machine.core import Machine, Turn
+from iriai.machine.core import Machine
+from iriai.machine.outbox import Turn
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec

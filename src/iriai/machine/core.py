@@ -10,25 +10,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from math import inf
 from typing import NoReturn
 
 from iriai.broker.core import Broker
 from iriai.home.core import Home
 from iriai.machine.checks import check_attempts, check_reasons, check_views
+from iriai.machine.outbox import Turn
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import Refused
 from iriai.model.reason import Reason
-from iriai.model.records import LedgerRow, Record
+from iriai.model.records import LedgerRow
 from iriai.node.core import Node
 from iriai.protocol.delivery.authorization import is_authorized
 from iriai.protocol.delivery.retransmission import Retransmission
 from iriai.protocol.election.election import Election
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
 from iriai.protocol.messages.effects import (
+    AttemptExited,
     Delivered,
     Effect,
     LauncherEvent,
@@ -93,16 +94,6 @@ PUT_OFF_S = 1.0
 wake-up costs more than rearming."""
 
 
-@dataclass(slots=True)
-class Turn:
-    """The effects of one turn."""
-
-    records: list[Record] = field(default_factory=list)
-    is_urgent: bool = False
-    """True if something outward waits for the records."""
-    outward: list[Effect] = field(default_factory=list)
-
-
 class Machine:
     """Node, home and broker of one machine, or some of them."""
 
@@ -144,9 +135,9 @@ class Machine:
         self._now_s = 0.0
         self._alarm_s: float | None = None
         self._beat_s: float | None = None
-        """The next alarm of the election."""
+        """The election's next."""
         self._inbox: deque[Send] = deque()
-        self._turn = Turn()
+        self._turn = Turn([], False, [])
 
     @property
     def node(self) -> Node:
@@ -242,7 +233,9 @@ class Machine:
     def handle(self, event: MachineEvent, now: Instant) -> None:
         """Handle one event; `end_turn` ends the turn."""
         self._now_s = now.steady_s
-        if isinstance(event, Delivered):
+        if type(event) is AttemptExited:  # the most frequent
+            self.node.take(event, now)
+        elif isinstance(event, Delivered):
             self._delivered(event, now)
         elif isinstance(event, Wake):
             if event.part is _SUCCESSION:
@@ -538,14 +531,18 @@ class Machine:
 
     def _deliver(self, now: Instant) -> None:
         """Pass messages to the parts of this machine until none answers any more."""
-        while inbox := self._inbox:
-            has_answers = False
+        inbox, home, node = self._inbox, self._home, self._node
+        while inbox:
             while inbox:
                 send = inbox.popleft()
-                has_answers |= send.part is not _BROKER
-                self._dispatch(send.part, send.message, now)
-            if has_answers:
-                self._drain()
+                part = send.part
+                if part is _HOME and home is not None:
+                    home.take(send.message, now)  # type: ignore[arg-type]
+                elif part is _NODE and node is not None:
+                    node.take(send.message, now)  # type: ignore[arg-type]
+                else:
+                    self._dispatch(part, send.message, now)
+            self._drain()
 
     def _dispatch(self, part: Part, event: PartEvent, now: Instant) -> None:
         """Pass an event to a part of this machine; `_drain` takes its effects."""
@@ -569,9 +566,11 @@ class Machine:
             self._route(effects)
 
     def _route(self, effects: list[Effect]) -> None:
-        turn = self._turn
+        turn, inbox, name = self._turn, self._inbox, self.name
         for effect in effects:
-            if type(effect) is Send:
+            if type(effect) is Send and effect.machine == name:
+                inbox.append(effect)
+            elif type(effect) is Send:
                 self._post(effect)
             elif type(effect) is Persist:
                 turn.records.append(effect.record)

@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+
+from iriai.model.records import Record
+from iriai.protocol.messages.effects import Effect
+
+
+@dataclass(slots=True)
+class Turn:
+    """The effects of one turn."""
+
+    records: list[Record]
+    is_urgent: bool
+    """True if something outward waits for the records."""
+    outward: list[Effect]
+
 
 Action = Callable[[], None]
 

@@ -177,10 +177,9 @@ class Admission:
         )
 
     def _short_of(self, needed: Resources, there: Resources, where: str) -> Reason | None:
-        lacking = needed.lacking_in(there)
-        if not lacking:
+        if needed.fits_in(there):
             return None
-        resource, amount, had = lacking[0]
+        resource, amount, had = needed.lacking_in(there)[0]
         return Reason(
             Rule.MACHINE_BUSY,
             describe_amount(resource, amount),

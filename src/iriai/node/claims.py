@@ -282,12 +282,14 @@ class Claims:
         """Release the resources of an attempt that is over."""
         if self.waiting.pop(claim.attempt, None) is None:
             self.calendar.remove(claim.attempt)
-        self.leases.remove(claim.attempt)
-        gpus = self.calendar.capacity.gpus
-        # A machine that came back with fewer gpus has no use for the others.
-        self._free_gpu_ids = sorted(
-            [*self._free_gpu_ids, *(gpu for gpu in claim.gpu_ids if gpu < gpus)]
-        )
+        if claim.lease_s is not None:
+            self.leases.remove(claim.attempt)
+        if claim.gpu_ids:
+            gpus = self.calendar.capacity.gpus
+            # A machine that came back with fewer gpus has no use for the others.
+            self._free_gpu_ids = sorted(
+                [*self._free_gpu_ids, *(gpu for gpu in claim.gpu_ids if gpu < gpus)]
+            )
 
     def drop(self, attempt: AttemptId) -> None:
         """Forget an attempt."""

@@ -295,7 +295,8 @@ class Node:
             self._report.began(run.attempt)
         self._effects.append(Persist(ClaimStored(held.claim)))
         self._launch(held, now)
-        self._resend(held)
+        if run.lease_s is not None or granted.is_ahead:  # a home beside it hears of refusals alone
+            self._resend(held)
 
     def unavailable(self) -> Reason | None:
         """Return why nothing can be started here now; None: it can."""

@@ -32,15 +32,29 @@ class UsageCounters:
         self._counters: dict[Account, Counter] = {}
         self._times: dict[Account, RunTimes] = {}
         self._changed: dict[Account, None] = {}
+        self._charges: dict[Account, tuple[float, float]] = {}
+        """Charges of one moment that are not in the counters yet, and what of them is urgency."""
+        self._charged_wall_s = 0.0
+        """That moment."""
         for row in rows:
             self._counters[row.account] = fading.restored(row)
             self._times[row.account] = RunTimes(row.runs, row.run_s)
 
     def add(self, account: Account, charge_s: float, wall_s: float, advance_s: float = 0.0) -> None:
         """Count a charge made now, of which urgency is `advance_s`."""
-        counter = self._counters.get(account) or self._fading.counter()
-        self._counters[account] = counter.charged(charge_s, advance_s, wall_s)
+        if wall_s != self._charged_wall_s:
+            self._settle()
+            self._charged_wall_s = wall_s
+        known_s, known_advance_s = self._charges.get(account, (0.0, 0.0))
+        self._charges[account] = (known_s + charge_s, known_advance_s + advance_s)
         self._changed[account] = None
+
+    def _settle(self) -> None:
+        """Add the charges so far to the counters: those of tasks that ended together, once."""
+        for account, charged in self._charges.items():
+            counter = self._counters.get(account) or self._fading.counter()
+            self._counters[account] = counter.charged(*charged, self._charged_wall_s)
+        self._charges.clear()
 
     def ran(self, account: Account, elapsed_s: float, limit_s: float | None = None) -> None:
         """Count an ended run, and the limit it had, towards the account's mean."""
@@ -49,12 +63,14 @@ class UsageCounters:
 
     def rows(self) -> tuple[LedgerRow, ...]:
         """Return the rows of all accounts."""
+        self._settle()
         return tuple(self._row(account) for account in self._counters)
 
     def drain_changed(self) -> tuple[LedgerRow, ...]:
         """Return the rows that changed since the last call."""
         if not self._changed:
             return ()
+        self._settle()
         rows = tuple(self._row(account) for account in self._changed if account in self._counters)
         self._changed.clear()
         return rows
@@ -134,6 +150,9 @@ class Meter:
         held.quiet_mark_s = so_far_s
         if stretch_s <= 0.0:
             return 1.0 if self._offpeak.is_offpeak(now.steady_s) else 0.0
+        if quiet_s <= 0.0:
+            held.factors = with_stretch(held.factors, 1.0, stretch_s)
+            return 0.0
         parts = [(1.0, stretch_s - quiet_s), (self._rule.offpeak_factor, quiet_s)]
         if held.factors and held.factors[-1][0] != 1.0:
             parts.reverse()  # the factor that continued comes before the one that began

@@ -9,7 +9,7 @@ import pytest
 
 from iriai.daemon.loop.engine import STREAM_TURNS, Engine
 from iriai.daemon.loop.routes import Routes
-from iriai.machine.core import Turn
+from iriai.machine.outbox import Turn
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
@@ -26,7 +26,7 @@ class RestingMachine:
         """Do nothing."""
 
     def end_turn(self, _now: object) -> Turn:
-        return Turn()
+        return Turn([], False, [])
 
 
 def exited(home: str) -> AttemptExited:

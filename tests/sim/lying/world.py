@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from iriai.machine.core import Turn
+from iriai.machine.outbox import Turn
 from iriai.model.ids import AttemptId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources

@@ -135,6 +135,9 @@ class FailureAttribution:
 
     def ended(self, view: MachineView, idle: Idle, attempt: AttemptId, now_s: float) -> None:
         """Note that a task ended, as `idle` reports; call it before the claim is released."""
+        has_troubles = self._accounts or self._reliability.has_losses
+        if not (has_troubles or idle.failed or idle.lost or len(self._state.machines) > 1):
+            return  # nothing to compare with, and nothing to make up for
         account = self._state.usage.whose(attempt)
         if account is None:
             return

@@ -141,6 +141,11 @@ class AccountReliability:
         self._did_well: dict[Account, str] = {}
         """The machine on which an account's task last succeeded."""
 
+    @property
+    def has_losses(self) -> bool:
+        """Return whether a task of some account was lost at once, and none succeeded since."""
+        return bool(self._lost_on)
+
     def is_evidence(self, account: Account, machine: str) -> bool:
         """Note a task lost at once; return whether that is evidence against the machine."""
         machines = self._lost_on.setdefault(account, {})

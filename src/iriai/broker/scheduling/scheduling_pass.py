@@ -74,6 +74,8 @@ class SchedulingPass:
         """Accounts that may start a task; None: not computed since resources became free."""
         self._decisions: list[Decision] = []
         self._drawing: IncrementalDraw | None = None
+        self._sole: ContenderState | None = None
+        """The only account that may start a task: it need not be drawn; None: there are others."""
         self._redraws = self._misses = 0
         self._has_begun = False
         self._stop_at: float = inf
@@ -145,13 +147,13 @@ class SchedulingPass:
             drawing = self._contest()
             if drawing is None:
                 break
-            account = drawing.draw(self._decision_rng)
-            seat = seats[account]
-            entry = self._next_of(seat.queue) if self._may_start(seat.queue) else None
+            seat = self._sole or seats[drawing.draw(self._decision_rng)]
+            may_start = self._sole is not None or self._may_start(seat.queue)
+            entry = self._next_of(seat.queue) if may_start else None
             if entry is None or not self._may_run_more(entry):
                 self._misses += 1
                 self._leave_out(seat, entry)
-                drawing.leave(account)
+                drawing.leave(seat.account)
             elif self._contends_with(seat, entry) or self._redraws == REDRAWS_MAX:
                 self._redraws = 0
                 self._start_or_keep(entry)
@@ -169,6 +171,8 @@ class SchedulingPass:
             candidates, self._misses = self._candidates(), 0
             if not candidates:
                 return None
+            pool = self._pool
+            self._sole = pool[0] if pool is not None and len(pool) == 1 else None
             groups = self._contention.groups
             drawing = self._drawing = self._order.drawing_weighed(candidates, groups)
         return drawing
@@ -183,6 +187,8 @@ class SchedulingPass:
         was_within = seat.is_within
         if not seat.entry.count:  # it started, so `refresh` computes the contender again
             seat.entry = self._state.queues.entry_of(first)
+        if self._sole is not None:
+            return  # it is computed again before others contend
         for account in draws.refresh():
             if account.group in draws.groups:
                 drawing.regroup(draws.groups[account.group])
@@ -197,7 +203,7 @@ class SchedulingPass:
         If its chances are smaller with this task, it stands with the ratio of the chances as
         probability.
         """
-        if entry is seat.entry:
+        if entry is seat.entry or self._sole is not None:
             return True
         ratio = self._contention.renew(seat, entry)
         return ratio >= 1.0 or self._decision_rng.random() < ratio

@@ -17,8 +17,8 @@ from typing import Protocol, TypeVar
 from iriai.daemon.loop.pending import Pending
 from iriai.daemon.loop.routes import CoreFailed, JobStored, NotificationDue, Outgoing, Routes
 from iriai.launcher.system.crash_points import crash_point
-from iriai.machine.core import Machine, MachineEvent, Turn
-from iriai.machine.outbox import Outbox
+from iriai.machine.core import Machine, MachineEvent
+from iriai.machine.outbox import Outbox, Turn
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem
 from iriai.model.records import JobEvent

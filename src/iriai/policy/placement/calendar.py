@@ -133,8 +133,13 @@ class Calendar(Generic[Key]):
     def pass_on(self, key: Key, to: Key, now_s: float, stay_s: float | None) -> None:
         """Let `to` hold what `key` holds, from now and for `stay_s`."""
         claim = self._claims.pop(key)
+        resources, end_s, sequence = claim
+        if end_s == now_s + (OPEN_END_S if stay_s is None else stay_s):
+            self._ends[bisect_left(self._ends, claim[1:])] = (end_s, sequence, to, resources)
+            self._claims[to] = claim
+            return
         self._drop_end(claim)
-        self._claims[to] = self._claim(to, claim[0], now_s, stay_s)
+        self._claims[to] = self._claim(to, resources, now_s, stay_s)
 
     @property
     def ahead(self) -> Collection[Key]:

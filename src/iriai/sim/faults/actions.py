@@ -8,7 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace as with_fields
 
-from iriai.machine.core import Turn
+from iriai.machine.outbox import Turn
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec

@@ -11,7 +11,8 @@ from functools import partial
 
 from iriai.machine.checks import check_stored
 from iriai.machine.cluster_checks import check_cluster
-from iriai.machine.core import Machine, Turn
+from iriai.machine.core import Machine
+from iriai.machine.outbox import Turn
 from iriai.model.home_trust import refusal_of
 from iriai.model.ids import Account, AttemptId, JobId, TaskId
 from iriai.model.instant import Instant

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from iriai.machine.core import MachineEvent, Turn
+from iriai.machine.core import MachineEvent
+from iriai.machine.outbox import Turn
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
