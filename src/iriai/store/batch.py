@@ -58,6 +58,9 @@ class BulkStatement:
         Each prepared statement keeps the rows that it was given last; `one_by_one`: only one row.
         """
         start, left = 0, len(rows)
+        if left == 1:
+            cursor.execute(self._texts.get(1) or self._of_chunk(rows), rows[0])
+            return
         while left:
             size = 1 if one_by_one else min(ROWS_MAX, 1 << left.bit_length() - 1)
             chunk = rows[start : start + size]
@@ -214,7 +217,8 @@ def write_batch(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
     """Execute `batch` within the transaction of `cursor`."""
     if batch.jobs:
         _write_jobs(cursor, batch)
-    _EVENTS.run(cursor, batch.events)
+    if batch.events:
+        _EVENTS.run(cursor, batch.events)
     if batch.snapshots:
         cursor.executemany(_DELETE_EARLIER_EVENTS, batch.snapshots)
     # Attempts first: marking a job finished counts those that succeeded.
@@ -222,7 +226,8 @@ def write_batch(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
         _ATTEMPTS.run(cursor, batch.attempts)
     if batch.finished:
         _FINISHED.run(cursor, batch.finished)
-        _ALTERED.run(cursor, batch.altered)
+        if batch.altered:
+            _ALTERED.run(cursor, batch.altered)
     if batch.claims:
         _write_claims(cursor, batch.claims)
     if batch.ledger:
@@ -242,7 +247,8 @@ def write_batch(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
 
 def _write_jobs(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
     """Write jobs that were accepted, with their texts."""
-    _write_payloads(cursor, batch.payloads)
+    if batch.payloads:
+        _write_payloads(cursor, batch.payloads)
     _PAYLOAD_USES.run(cursor, batch.payload_uses)
     are_large = sum(map(len, map(_spec_of, batch.jobs))) > 16 * BOUND_BYTES_MAX
     _JOBS.run(cursor, batch.jobs, one_by_one=are_large)
@@ -264,6 +270,7 @@ def _write_notices(cursor: sqlite3.Cursor, notices: dict[int, bool]) -> None:
 
 def _write_claims(cursor: sqlite3.Cursor, claims: dict[str, bytes | None]) -> None:
     kept: Sequence[Row] = [item for item in claims.items() if item[1] is not None]
-    _CLAIMS.run(cursor, kept)
+    if kept:
+        _CLAIMS.run(cursor, kept)
     if len(kept) < len(claims):
         _DROPPED.run(cursor, [(attempt,) for attempt, claim in claims.items() if claim is None])

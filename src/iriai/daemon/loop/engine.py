@@ -12,7 +12,7 @@ import ctypes
 import gc
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from iriai.daemon.loop.pending import Pending
 from iriai.daemon.loop.routes import CoreFailed, JobStored, NotificationDue, Outgoing, Routes
@@ -130,7 +130,21 @@ class LauncherOrders(Protocol):
 
 ROUTED = frozenset({JobCompleted, PeerNoticed, WhyAnswered})
 """Effects that others of this daemon take."""
-NOT_FOR_LAUNCHER = ROUTED | {Send}
+
+
+class Leaving(NamedTuple):
+    """What leaves the cores at the end of a turn."""
+
+    sends: list[Send]
+    """Messages to other machines."""
+    orders: list[Effect]
+    """Of the launcher."""
+    news: list[Effect]
+    """What others of this daemon take."""
+    answers: list[Callable[[], None]]
+    """To requests."""
+    changed: dict[int, None]
+    """Jobs with an event."""
 
 
 class Engine:
@@ -291,35 +305,37 @@ class Engine:
                 self.outbox.close_gate(sequence)
             if self._writer.durable >= sequence:
                 self.durable(sequence)
-        orders: list[Effect] = []
+        leaving = Leaving([], [], [], self._answers, {})
         for effect in turn.outward:
             if type(effect) is WakeAt:
                 self._set_alarm(effect, now)
+            elif type(effect) is Send:
+                leaving.sends.append(effect)
+            elif type(effect) in ROUTED:
+                leaving.news.append(effect)
             else:
-                orders.append(effect)
-        answers = self._answers
-        changed = {r.number: None for r in turn.records if type(r) is JobEvent}
-        if orders or answers or changed:
-            self.outbox.send(lambda: self._leave(orders, answers, changed))
+                leaving.orders.append(effect)
+        for record in turn.records:
+            if type(record) is JobEvent:
+                leaving.changed[record.number] = None
+        if any(leaving):
+            self.outbox.send(partial(self._leave, leaving))
 
-    def _leave(
-        self, effects: list[Effect], answers: list[Callable[[], None]], changed: dict[int, None]
-    ) -> None:
+    def _leave(self, leaving: Leaving) -> None:
         """Perform the effects of a turn, whose records are durable."""
         tell = self.routes.tell
-        if sends := [e for e in effects if type(e) is Send]:
-            tell(Outgoing(sends))
-        if orders := [e for e in effects if type(e) not in NOT_FOR_LAUNCHER]:
-            self._launcher.perform(orders)
-        if any(type(e) is LaunchAttempt for e in effects):
-            crash_point("after-launch-sent")
-        for answer in answers:
+        if leaving.sends:
+            tell(Outgoing(leaving.sends))
+        if leaving.orders:
+            self._launcher.perform(leaving.orders)
+            if any(type(each) is LaunchAttempt for each in leaving.orders):
+                crash_point("after-launch-sent")
+        for answer in leaving.answers:
             answer()
-        for number in changed:
+        for number in leaving.changed:
             tell(JobStored(number))
-        for effect in effects:
-            if type(effect) in ROUTED:
-                tell(effect)
+        for effect in leaving.news:
+            tell(effect)
             if type(effect) is JobCompleted and effect.has_notice:
                 tell(NotificationDue(effect.number))
 
