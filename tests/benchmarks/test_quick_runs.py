@@ -29,6 +29,7 @@ FIGURES = {
 LIVE_FIGURES = {
     "live_gossip.py": {"whole_s", "rest", "change", "match", "eject", "judged"},
     "live_cluster.py": {"whole_s", "rest", "blows", "counts", "judged"},
+    "live_throughput.py": {"cluster_8_per_s", "alone_per_s", "cluster_8_of_alone"},
     "large_site.py": {"small", "large", "more", "goals", "judged"},
     "abuse.py": {"honest_p99_ms", "honest_tasks_ratio", "memory_left_mb", "kinds"},
 }
