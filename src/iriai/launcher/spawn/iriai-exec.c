@@ -23,6 +23,9 @@
  *   k=                 both outputs stay as they are
  *   t=                 descriptor 0 becomes the controlling terminal
  *
+ * As `iriai-exec s=FD` it waits instead: each message on that socket is one task, which it starts as
+ * its own sibling, a child of the launcher (see serve).
+ *
  * Environment: entries that begin with ':' are the task's, without the colon; all others are
  * dropped. So a variable that a dynamic loader would act upon (LD_PRELOAD) has no effect here,
  * where the user's word is not yet to be trusted.
@@ -37,6 +40,8 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "system-calls.h"
 
@@ -47,8 +52,12 @@ enum { KEEP_CAPABILITIES = 8, CAPABILITY_VERSION_3 = 0x20080522, MOUNT_NAMESPACE
 enum { TO_ENTER = 1 << 18 | 1 << 21, NONE = 0 }; /* CAP_SYS_CHROOT, CAP_SYS_ADMIN */
 enum { SET_CONTROLLING_TERMINAL = 0x540E, ORDINARY_SCHEDULING = 0, JOIN_SESSION_KEYRING = 1 };
 enum { FIRST_OTHER = 3, LAST_POSSIBLE = 0x7FFFFFFF, CLOSE_ON_EXEC = 4 };
+enum { CHILD_OF_PARENT = 0x8000, REQUEST_BYTES_MAX = 1 << 16 };
 #ifndef __NR_close_range
 #define __NR_close_range 436 /* on every architecture; older headers do not name it */
+#endif
+#ifndef __NR_clone3
+#define __NR_clone3 435
 #endif
 
 struct kernel_limit {
@@ -133,13 +142,17 @@ static uint64_t number(const char **text, char separator)
     return value;
 }
 
-/* Every signal at its default, none blocked. Refused for KILL and STOP, which is no matter. */
+/* Every signal at its default. Refused for KILL and STOP, which is no matter. */
 static void reset_signals(void)
 {
     uint64_t nothing[4] = {0}; /* as struct sigaction: the default handler, no flags, no mask */
     for (long each = 1; each <= SIGNALS; each++)
         call(__NR_rt_sigaction, each, (long)nothing, 0, (long)sizeof(uint64_t));
-    call(__NR_rt_sigprocmask, SET_MASK, (long)nothing, 0, (long)sizeof(uint64_t));
+}
+
+static void block_signals(uint64_t mask)
+{
+    call(__NR_rt_sigprocmask, SET_MASK, (long)&mask, 0, (long)sizeof mask);
 }
 
 static void join(const char *path)
@@ -441,14 +454,15 @@ static void close_others_on_exec(void)
     call(__NR_close_range, report_fd + 1, LAST_POSSIBLE, 0);
 }
 
-int main(int count, char **options, char **entries)
+static __attribute__((noreturn)) void become_task(int count, char **options, char **entries,
+                                                  int namespace)
 {
     struct settings settings = {.namespace = -1};
     call(__NR_prctl, PARENT_DEATH_SIGNAL, SIGNAL_KILL); /* until the user changes */
+    block_signals(NONE);
     int end = read_options(count, options, &settings);
-    int priority = 0;
-    call(__NR_sched_setscheduler, 0, ORDINARY_SCHEDULING, (long)&priority);
-    reset_signals();
+    if (namespace >= 0)
+        settings.namespace = namespace;
     check(call(__NR_setsid), STAGE_SESSION);
     for (int at = 1; at < end; at++)
         if (options[at][0] == 'g')
@@ -471,4 +485,87 @@ int main(int count, char **options, char **entries)
     int is_path = *find(arguments[0], '/') == '/';
     fail(STAGE_EXEC, is_path ? execute(arguments[0], arguments, environment)
                              : search(arguments, environment));
+}
+
+/* One message: a number of words, these, and the entries of the environment, each with its 0. */
+static struct {
+    int32_t count;
+    char text[REQUEST_BYTES_MAX];
+} request;
+static char *words[REQUEST_BYTES_MAX + 2];
+
+/*
+ * Receive a message; returns its size without the number in front. *passed is the descriptor that
+ * came with it, -1 for none. Ends this process where there are no more, or one is no message.
+ */
+static long receive(long fd, int *passed)
+{
+    struct iovec part = {&request, sizeof request - 1};
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } beside;
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1,
+                             .msg_control = &beside, .msg_controllen = sizeof beside};
+    long size = call(__NR_recvmsg, fd, (long)&message, MSG_CMSG_CLOEXEC);
+    if (size <= (long)sizeof request.count || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+        call(__NR_exit_group, size ? EXIT_NOT_RUN : 0);
+    *passed = message.msg_controllen >= CMSG_LEN(sizeof(int)) ? *(int *)CMSG_DATA(&beside.header)
+                                                              : -1;
+    return size - (long)sizeof request.count;
+}
+
+/* Find the words in the first `size` bytes of the text; the entries stand behind a NULL. */
+static void find_words(long size)
+{
+    char *text = request.text, *end = request.text + size;
+    long place = 0;
+    *end = 0;
+    while (text < end) {
+        if (place == request.count)
+            words[place++] = NULL;
+        words[place++] = text;
+        text = (char *)find(text, 0) + 1;
+    }
+    if (request.count < 1 || place < request.count)
+        call(__NR_exit_group, EXIT_NOT_RUN);
+    words[place] = words[place + (place == request.count)] = NULL;
+}
+
+/*
+ * Start a task for each message, and answer with its process id or a negative error number. This
+ * process is small and has four descriptors, so a copy of it is made in half the time that it takes
+ * to start this program; and by CLONE_PARENT the copy is a child of the launcher, who alone waits
+ * for it. It ends with the launcher. Nothing that a user sends is acted upon here.
+ */
+static __attribute__((noreturn)) void serve(long fd)
+{
+    /* As struct clone_args: of eight numbers the flags alone; the exit signal is this process's. */
+    uint64_t copy[8] = {CHILD_OF_PARENT};
+    block_signals(~(uint64_t)0);
+    check(call(__NR_setsid), STAGE_SESSION);
+    for (;;) {
+        int namespace;
+        find_words(receive(fd, &namespace));
+        int32_t pid = (int32_t)call(__NR_clone3, (long)copy, (long)sizeof copy);
+        if (!pid) {
+            call(__NR_close, fd);
+            become_task(request.count, words, words + request.count + 1, namespace);
+        }
+        if (namespace >= 0)
+            call(__NR_close, namespace);
+        call(__NR_write, fd, (long)&pid, (long)sizeof pid);
+    }
+}
+
+int main(int count, char **options, char **entries)
+{
+    int priority = 0;
+    call(__NR_prctl, PARENT_DEATH_SIGNAL, SIGNAL_KILL);
+    call(__NR_sched_setscheduler, 0, ORDINARY_SCHEDULING, (long)&priority);
+    reset_signals();
+    const char *socket = count == 2 ? behind(options[1], "s=") : NULL;
+    if (socket)
+        serve((long)number(&socket, 0));
+    become_task(count, options, entries, -1);
 }

@@ -1,7 +1,8 @@
 """Starts one task: builds the input of iriai-exec, or of the helper in Python.
 
-The launcher never forks. It starts the helper by `posix_spawn`, which costs the same however large
-the launcher is; what has to happen between fork and exec happens in the helper.
+The launcher never forks. A helper that waits starts tasks (`TaskStarter`), or a helper is started
+by `posix_spawn`, which costs the same however large the launcher is; what has to happen between
+fork and exec happens in the helper.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from iriai.launcher.environment.environment import environment_of
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.streams import NO_ENDS, TaskEnds
+from iriai.launcher.spawn.task_starter import TaskStarter
 from iriai.launcher.system.syscalls import PrivilegedThread
 from iriai.model.batch_variables import BatchSystem, NoticeVariable
 from iriai.model.ids import AttemptId
@@ -113,10 +115,14 @@ class ReadyHelper(NamedTuple):
     environment: dict[bytes, bytes]
     redirects: list[tuple[int, int, int]]
     """Which descriptors become which, as actions of `posix_spawn`."""
+    namespace_fd: int
+    """The task's mount namespace; -1: none."""
     stdin_fd: int
     """Opened for it, and closed with it; -1: none."""
     is_limited: bool
     """Whether its task gains no rights."""
+    is_grouped: bool
+    """Whether its task enters control groups."""
 
     def close(self) -> None:
         """Close what was opened for it."""
@@ -144,6 +150,7 @@ class Spawner:
         self._state = os.fsencode(state_path)
         self._gpus = gpus
         self._helper = helper
+        self._starter = TaskStarter(helper[0]) if helper_is_compiled(helper) else None
         self._payloads = payloads
         self._launcher_mark = launcher_mark
         self._is_root = os.geteuid() == 0
@@ -223,7 +230,6 @@ class Spawner:
                 if pattern:
                     arguments.append(f"{letter}={expand_pattern(pattern, order.attempt)}")
         if namespace_fd >= 0:
-            redirects.append((dup, namespace_fd, self._namespace_fd))
             arguments.append(f"m={self._namespace_fd}")
         arguments.append("--")
         if payload.script:
@@ -233,14 +239,23 @@ class Spawner:
         if payload.stdin:
             stdin_fd = self._payloads.open(payload.stdin)
             redirects.insert(0, (dup, stdin_fd, 0))
-        return ReadyHelper(arguments, environment, redirects, stdin_fd, LIMITED in task.options)
+        is_limited = LIMITED in task.options
+        return ReadyHelper(
+            arguments, environment, redirects, namespace_fd, stdin_fd, is_limited, bool(joins)
+        )
 
     def start(self, ready: ReadyHelper) -> int:
         """Start a helper; return its pid.
 
         Raises OSError or ValueError if the system refuses the arguments; nothing was started then.
         """
-        arguments, environment, redirects, stdin_fd, is_limited = ready
+        arguments, environment, redirects, namespace_fd, stdin_fd, is_limited, is_grouped = ready
+        if self._starter and is_limited and is_grouped and not redirects:
+            pid = self._starter.start(arguments, environment, namespace_fd)
+            if pid is not None:
+                return pid
+        if namespace_fd >= 0:
+            redirects.append((os.POSIX_SPAWN_DUP2, namespace_fd, self._namespace_fd))
         spawn = partial(
             os.posix_spawn, arguments[0], arguments, environment, file_actions=redirects
         )
