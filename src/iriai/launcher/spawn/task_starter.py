@@ -34,6 +34,7 @@ class TaskStarter:
         self._program = program
         self._socket: socket.socket | None = None
         self._is_refused = False
+        self._has_answered = False
 
     def start(
         self, arguments: Sequence[str], environment: Mapping[bytes, bytes], namespace_fd: int
@@ -55,11 +56,13 @@ class TaskStarter:
             connection = self._socket or self._begin()
             connection.sendmsg([request], beside)
             answer = connection.recv(_NUMBER.size)
-        except OSError:  # it cannot begin now, or ended without reading; the next gets another
+        except OSError:  # it cannot begin, or ended without reading; the next gets another
+            self._is_refused = not self._has_answered  # it would never do better
             self.close()
             return None
         if len(answer) != _NUMBER.size:
             raise StarterLost("the helper that starts tasks ended while it started one")
+        self._has_answered = True
         (pid,) = _NUMBER.unpack(answer)
         if pid in (-errno.ENOSYS, -errno.EINVAL):  # an older kernel, or a container's filter
             self._is_refused = True

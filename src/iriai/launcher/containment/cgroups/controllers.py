@@ -81,15 +81,16 @@ class CpuAccount:
     def __init__(self, directory: str, version: int) -> None:
         self._version = version
         self._fd = open_file(directory, "cpuacct.usage" if version == 1 else "cpu.stat")
-        self._base_s = self._total_s()
+        self._base_s = self._seen_s = self._total_s()
 
     def cpu_s(self) -> float:
         """Return the seconds used since the last `reset`."""
-        return self._total_s() - self._base_s
+        self._seen_s = self._total_s()
+        return self._seen_s - self._base_s
 
     def reset(self) -> None:
-        """Count from now on."""
-        self._base_s = self._total_s()
+        """Count from what was last read: a task is over, and its end was reported with that."""
+        self._base_s = self._seen_s
 
     def close(self) -> None:
         """Close the open file."""
@@ -217,12 +218,16 @@ class Pids:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._count_fd = open_file(directory, "pids.current")
+        self._events_fd = -1
+        """Opened with the first limit."""
         self._limit = 0
         self._base_refusals = 0
 
     def set_limit(self, processes: int) -> None:
         """Limit the group; 0 is no limit, -1 lets nobody fork."""
         if processes != self._limit:
+            if self._events_fd < 0:
+                self._events_fd = open_file(self._directory, "pids.events")
             text = "max" if not processes else str(max(processes, 0))
             write_file(self._directory, "pids.max", text)
             self._limit = processes
@@ -241,12 +246,10 @@ class Pids:
             self._base_refusals = self._refusals_ever()
 
     def close(self) -> None:
-        """Close the open file."""
+        """Close the open files."""
         os.close(self._count_fd)
+        if self._events_fd >= 0:
+            os.close(self._events_fd)
 
     def _refusals_ever(self) -> int:
-        fd = open_file(self._directory, "pids.events")
-        try:
-            return read_field(fd, b"max")
-        finally:
-            os.close(fd)
+        return read_field(self._events_fd, b"max") if self._events_fd >= 0 else 0
