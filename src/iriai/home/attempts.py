@@ -70,8 +70,9 @@ class NodeSessions:
                 self._stop_if_cancelled(self._attempt(job, index, task), job)
 
     def ended(self, attempt: AttemptId, machine: str) -> None:
-        """End the lease of the current attempt of a task."""
-        self.leases.end(machine, attempt)
+        """End the lease of the current attempt of a task, if it has one."""
+        if machine != self._home:
+            self.leases.end(machine, attempt)
 
     def acknowledge(self, attempt: AttemptId, machine: str) -> None:
         """Acknowledge a reported end; the end is stored before this leaves."""
@@ -215,6 +216,8 @@ class Attempts:
 
     def is_bound(self, match: Match) -> bool:
         """Return whether a match came before, and its claim is still in progress."""
+        if match.machine == self._home:  # within a machine no message comes twice
+            return False
         bound = self._requests.bound_to(match.machine, match.capability)
         return bound is not None and self.nodes.current(bound) is not None
 

@@ -63,14 +63,14 @@ class OwnUse:
     def on_event(self, event: LauncherEvent) -> None:
         """Handle a report of the launcher."""
         match event:
+            case AttemptExited():  # the most frequent
+                self._count(event.attempt, event.usage.cpu_s)
+                self._seen_s.pop(event.attempt, None)
             case LauncherAttached(alive):
                 self._seen_s = dict.fromkeys(attempt for attempt, _ in alive)
             case AttemptsSampled(samples):
                 for attempt, usage in samples:
                     self._count(attempt, usage.cpu_s)
-            case AttemptExited():
-                self._count(event.attempt, event.usage.cpu_s)
-                self._seen_s.pop(event.attempt, None)
             case _:
                 pass
 

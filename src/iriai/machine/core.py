@@ -574,7 +574,7 @@ class Machine:
                 self._post(effect)
             elif type(effect) is Persist:
                 turn.records.append(effect.record)
-                turn.is_urgent |= effect.urgent
+                turn.is_urgent = turn.is_urgent or effect.urgent
             elif type(effect) is WakeAt and effect.part is _SUCCESSION:
                 self._beat_s = effect.steady_s
             else:

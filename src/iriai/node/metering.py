@@ -58,7 +58,7 @@ class UsageCounters:
 
     def ran(self, account: Account, elapsed_s: float, limit_s: float | None = None) -> None:
         """Count an ended run, and the limit it had, towards the account's mean."""
-        self._times[account] = self._times.get(account, RunTimes()).with_run(elapsed_s, limit_s)
+        self._times[account] = self._times.get(account, NO_RUNS).with_run(elapsed_s, limit_s)
         self._changed[account] = None
 
     def rows(self) -> tuple[LedgerRow, ...]:

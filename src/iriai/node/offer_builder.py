@@ -337,7 +337,7 @@ class OfferBuilder:
         runs = min(AHEAD_MAX, settings.capacity.cpus - free.cpus) - len(waiting)
         ahead = self.ahead.mint(max(0, runs), self.version, now_s)
         whose = live if self.is_whole else self._began
-        described = [running(attempt) for attempt in whose if attempt not in waiting]
+        began = [running(attempt) for attempt in whose if attempt not in waiting]
         waits = waiting if self.is_whole else [each for each in self._waiting if each in waiting]
         idle = Idle(
             settings.machine,
@@ -346,7 +346,7 @@ class OfferBuilder:
             settings.capacity,
             self.capabilities.outstanding() if self.is_whole else minted,
             tuple(self._spent),
-            tuple(each for each in described if each is not None),
+            tuple(filter(None, began)),
             tuple(self._ended),
             self.is_whole,
             unavailable,
@@ -361,7 +361,7 @@ class OfferBuilder:
             self._load.keyboard_idle_s,
             tuple(self._turned_away),
             self.ahead.outstanding() if self.is_whole else ahead,
-            tuple(each for each in map(running, waits) if each is not None),
+            tuple(filter(None, map(running, waits))),
             tuple(self._failed),
             self.rules,
         )

@@ -31,7 +31,7 @@ GROUP_RECORDS_MAX = 4096
 the first of a long queue is reported durable to some tens of milliseconds."""
 QUEUE_RECORDS_MAX = 500_000
 """Records that wait for a disk that does not take them: some hundred megabytes."""
-HERE_S = 0.001
+HERE_S = 0.004
 """Commits that take no longer, on average, are made in the caller's thread: it waits for the disk
 meanwhile, which nobody notices."""
 HERE_WEIGHT = 0.1
