@@ -6,10 +6,11 @@
     python benchmarks/guard.py --functions array_task    the functions that cost most there
     python benchmarks/guard.py --source OTHER/src        the iriai of another directory
 
-A task of an array and a single submission through the daemon, a task in the launcher, a pass of the
-broker, a message in the simulator, the start of commands: calls of Python functions, opcodes, SQL
-statements, commits, messages, bytes, system calls, imported modules. All of it with a scripted
-clock and scripted arrivals, so that it is the same on a busy machine. Nothing is timed.
+A task of an array and a single submission through the daemon, a task through front end and back
+end, a task in the launcher, a pass of the broker, a message in the simulator, the start of
+commands: calls of Python functions, opcodes, SQL statements, commits, messages, bytes, system
+calls, imported modules. All of it with a scripted clock and scripted arrivals, so that it is the
+same on a busy machine. Nothing is timed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from counts import stored
 from counts.counter import FUNCTIONS
 from counts.stored import Change, Counts
 
-CASES = ("commands", "daemon", "simulator", "broker", "launcher")
+CASES = ("commands", "daemon", "simulator", "back_end", "broker", "launcher")
 """Modules of `counts`, those that take longest first; each is measured in a process of its own."""
 ENVIRONMENT = {"HOME": "/", "LANG": "C.UTF-8", "PATH": os.environ["PATH"], "PYTHONHASHSEED": "0"}
 PLACE = "/tmp"
