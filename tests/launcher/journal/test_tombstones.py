@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.launcher.journal import tombstones as forgotten_module
-from iriai.launcher.journal.tombstones import IntervalSet, Tombstones
+from iriai.launcher.journal.tombstones import TRIES_APART_MAX, IntervalSet, Tombstones
 from iriai.model.ids import AttemptId
 
 numbers = st.lists(st.integers(0, 60))
@@ -85,3 +85,20 @@ def test_with_little_room_more_counts_as_over_and_nothing_less(monkeypatch: pyte
     assert all(each in forgotten for each in added)
     assert AttemptId("ume", 1000, 0, 1) not in forgotten
     assert AttemptId("matsu", 3, 0, 1) not in forgotten
+
+
+def test_attempts_of_ever_higher_numbers_end_and_take_little_room():
+    forgotten = Tombstones()
+    for tries in range(1, 3 * TRIES_APART_MAX):
+        forgotten.add([AttemptId("ume", 1, 0, tries)])
+    assert len(forgotten.lines()) == TRIES_APART_MAX
+    assert AttemptId("ume", 1, 0, 2 * TRIES_APART_MAX) in forgotten
+    assert AttemptId("ume", 2, 0, 2 * TRIES_APART_MAX) not in forgotten
+
+
+def test_more_lines_than_spans_may_be_are_each_one_span(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(forgotten_module, "SPANS_MAX", 10)
+    forgotten = Tombstones()
+    for number in range(40):
+        forgotten.add([AttemptId(f"home{number}", 1, 0, 1), AttemptId(f"home{number}", 9, 0, 1)])
+    assert all(len(spans) == 1 for _, spans in forgotten.lines())

@@ -7,7 +7,8 @@ own lines, since a task's second attempt says nothing about others' first.
 
 Spans are bounded: beyond `SPANS_MAX` the narrowest gaps between them are closed. What lay in a gap
 then counts as over although it never ran here; its Launch is answered `refused`, which uses up that
-attempt number and nothing else. So the bound costs a repeated attempt, never a second run.
+attempt number and nothing else. So the bound costs a repeated attempt, never a second run. So does
+that of lines: attempts of high numbers, `TRIES_APART_MAX` and above, share those of their home.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from iriai.model.ids import AttemptId
 
 SPANS_MAX = 20_000
 """About 3 MB; single jobs and arrays that end in order need a handful."""
+TRIES_APART_MAX = 1_000
+"""Attempt numbers of one home that have lines of their own: no honest task is repeated so often."""
 _INDEX_SPAN = 1 << 30
 
 Line = tuple[str, int, bool]
@@ -92,7 +95,7 @@ class Tombstones:
             for first, last in _runs(found):
                 spans.add(first, last)
             self._count += len(spans) - before
-        while self._count > SPANS_MAX:
+        while self._count > max(SPANS_MAX, len(self._lines)):  # each line has one at least
             self._coarsen()
 
     def lines(self) -> tuple[tuple[Line, tuple[tuple[int, int], ...]], ...]:
@@ -120,6 +123,7 @@ def _runs(points: list[int]) -> Iterator[tuple[int, int]]:
 
 def _place(attempt: AttemptId) -> tuple[Line, int]:
     home, number, index, tries = attempt
+    tries = min(tries, TRIES_APART_MAX)
     if index == 0:
         return (home, tries, False), number
     return (home, tries, True), number * _INDEX_SPAN + index
