@@ -9,7 +9,7 @@ one, and writes the page; it has to say of which commit and on what machine it i
 the figures are in benchmarks/results/page.md. There `{{NAME.KEY.KEY|FORMAT}}` is a figure of
 benchmarks/results/NAME.json, a `*` as key the range over all, and `/` divides two figures;
 `{{table NAME}}` stands for a table: of the goals that were missed, of causes, of counts that rose,
-of the result files.
+of what came in for clusters and was paid by everybody, of the result files.
 """
 
 from __future__ import annotations
@@ -148,6 +148,26 @@ def causes(entries: list[dict[str, Any]]) -> str:
     return _rows(["commit", "what cost", "before", "after"], rows, "None so far.")
 
 
+def calls(entries: list[dict[str, Any]]) -> str:
+    """Return the table of calls of Python functions by commit."""
+    parts = ("array_daemon", "array_launcher", "single_daemon", "single_launcher")
+    rows = [
+        [each["commit"][:_SHOWN], each["what"], *(f"{each[part]:,g}" for part in parts)]
+        for each in entries
+    ]
+    head = ["commit", "", "a task of an array: daemon", "launcher", "single: daemon", "launcher"]
+    return _rows(head, rows, "None so far.")
+
+
+def losses(entries: list[dict[str, Any]]) -> str:
+    """Return the table of what came in and was paid by everybody, and what became of it."""
+    rows = [
+        [each["commit"], each["what"], each["before"], each["after"], each["since"]]
+        for each in entries
+    ]
+    return _rows(["commit", "what came in", "before", "after", "since"], rows, "None so far.")
+
+
 def rises(entries: list[dict[str, Any]]) -> str:
     """Return the table of stored counts that rose, and why."""
     rows = [
@@ -189,6 +209,8 @@ def page(folder: Path = RESULTS, rises_file: Path = RISES) -> str:
     tables = {
         "missed": missed_goals(results, _entries(folder / "goals.toml", "goal")),
         "causes": causes(_entries(folder / "causes.toml", "cause")),
+        "calls": calls(_entries(folder / "losses.toml", "calls")),
+        "losses": losses(_entries(folder / "losses.toml", "loss")),
         "rises": rises(_entries(rises_file, "rise")),
         "sources": sources(results),
     }

@@ -82,9 +82,28 @@ at_most = 2
 def test_causes_rises_and_sources_are_tables(results):
     cause = f'[[cause]]\ncommit = "{COMMIT}"\nwhat = "w"\nbefore = "2 ms"\nafter = "1 ms"\n'
     rise = '[[rise]]\npython = "3.11"\ncount = "c.n"\nbefore = 1\nafter = 2\nwhy = "y"\n'
-    words = "{{table causes}}\n{{table rises}}\n{{table sources}}"
-    page = written(results, words, causes=cause, rises=rise)
+    loss = f"""[[calls]]
+commit = "{COMMIT}"
+what = "begun"
+array_daemon = 231
+array_launcher = 100
+single_daemon = 1500
+single_launcher = 118
+
+[[loss]]
+commit = "01234567"
+what = "leases"
+before = "2 calls"
+after = "3"
+since = "needed"
+"""
+    words = "".join(
+        f"{{{{table {name}}}}}\n" for name in ("causes", "calls", "losses", "rises", "sources")
+    )
+    page = written(results, words, causes=cause, rises=rise, losses=loss)
     assert "| 01234567 | w | 2 ms | 1 ms |" in page
+    assert "| 01234567 | begun | 231 | 100 | 1,500 | 118 |" in page
+    assert "| 01234567 | leases | 2 calls | 3 | needed |" in page
     assert "| c.n | 3.11 | 1 | 2 | y |" in page
     assert "| `throughput.py` | 01234567 | 2 | 6.18.1 | 3.11.7 |  | 5 |  |" in page
 
