@@ -195,7 +195,7 @@ class ClusterMember:
             return self._receive_entries(now)
         if event.part is Part.LEDGER:
             return self._publish_counters(now)
-        if isinstance(event, Delivered) and isinstance(event.message, Locate | Located):
+        if isinstance(event, Delivered) and isinstance(event.message, (Locate, Located)):
             return self._receive_location(event.sender, event.message, now)
         if isinstance(event, Wake) or event.part in OF_CLUSTER:
             return self._apply(self.peers.handle(event, now), now)

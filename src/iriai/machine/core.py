@@ -227,7 +227,8 @@ class Machine:
         """Return whether `sender` may send `message` to a part of this machine."""
         if part in _OF_ALL:
             return True
-        is_there = part in _OF_ITS_OWN or part in self.parts
+        core = {_NODE: self._node, _HOME: self._home}.get(part)
+        is_there = core is not None or part in _OF_ITS_OWN
         return is_there and is_authorized(sender, self.name, message)
 
     def handle(self, event: MachineEvent, now: Instant) -> None:

@@ -12,31 +12,39 @@ from iriai.protocol.messages.rpc import Inform
 from iriai.protocol.messages.streams import AskOutput, Input, InputTaken, Output
 
 _ANSWERS = (ProbeAnswer, ProbeMissed, said.BrokerIs, said.Heard, Inform)
+# Tuples: a union would be made anew for each message.
+_TO_TASKS = (said.Run, said.Stop, said.Acknowledge, AskOutput, Input)
+_CLAIMS = (said.Accepted, said.Begun)
+_STREAMS = (Output, InputTaken)
+_REPORTS = (said.Renew, said.Idle, said.Counted, said.Wants)
+_REQUESTS = (said.Want, said.Withdraw, said.Decline, said.Explain)
+_PROSPECTS = (said.Promise, said.Explained)
+_BETWEEN_CLUSTERS = (said.Summary, said.Forward, said.Returned)
 
 
 def is_authorized(sender: str, receiver: str, message: said.Message) -> bool:
     """Return whether the machine `sender` may send `message` to the machine `receiver`."""
-    if isinstance(message, said.Run | said.Stop | said.Acknowledge | AskOutput | Input):
+    if isinstance(message, _TO_TASKS):
         return message.attempt.home == sender
-    if isinstance(message, said.Accepted | said.Begun):
+    if isinstance(message, _CLAIMS):
         return message.machine == sender and message.attempt.home == receiver
     if isinstance(message, said.Refusal):
         return message.reason.machine == sender and message.attempt.home == receiver
-    if isinstance(message, Output | InputTaken):
+    if isinstance(message, _STREAMS):
         return message.attempt.home == receiver
     if isinstance(message, said.End):
         return message.result.machine == sender and message.attempt.home == receiver
     if isinstance(message, said.Renewed):
         return message.home == sender
-    if isinstance(message, said.Renew | said.Idle | said.Counted | said.Wants):
+    if isinstance(message, _REPORTS):
         return message.machine == sender
-    if isinstance(message, said.Want | said.Withdraw | said.Decline | said.Explain):
+    if isinstance(message, _REQUESTS):
         return message.job.home == sender
     if isinstance(message, said.Match):
         return message.job.home == receiver and message.broker in ("", sender)
-    if isinstance(message, said.Promise | said.Explained):
+    if isinstance(message, _PROSPECTS):
         return message.job.home == receiver
-    if isinstance(message, said.Summary | said.Forward | said.Returned):
+    if isinstance(message, _BETWEEN_CLUSTERS):
         return message.broker == sender
     return True
 
