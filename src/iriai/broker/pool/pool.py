@@ -193,6 +193,7 @@ class MachinePool:
             assert (view.name in self.open.ranks) == view.is_open, f"whether {view.name} is open"
             assert self._ends[view.name] == view.calendar.first_end_s, f"first end of {view.name}"
         assert sum(map(len, self._kinds.values())) == len(self.views)
+        assert self._stale_ends.keys() <= self._kinds.keys(), "ends of machines that are gone"
         cpus = sum(view.calendar.capacity.cpus for view in self.views.values())
         assert self.total_cpus == cpus, f"{self.total_cpus} cpus counted, {cpus} there"
 
@@ -204,4 +205,5 @@ class MachinePool:
         del ends[bisect_left(ends, (self._ends[view.name], view.name))]
         if not ends:
             del self._kinds[capacity]
+            self._stale_ends.pop(capacity, None)
         self.total_cpus -= capacity.cpus
