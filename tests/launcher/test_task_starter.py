@@ -101,13 +101,30 @@ def test_empty_words_and_values_stay(plain_machine: Machine):
 )
 def test_what_is_no_word_is_refused(arguments: list[str], environment: dict[bytes, bytes]):
     with pytest.raises(ValueError, match=r"null byte|illegal"):
-        TaskStarter(HELPER).start(arguments, environment, -1)
+        TaskStarter(HELPER).ask(arguments, environment, -1)
 
 
 def test_one_that_ends_before_it_reads_has_started_nothing():
-    assert TaskStarter("/bin/false").start(["true"], {}, -1) is None
+    starter = TaskStarter("/bin/false")
+    assert not starter.ask(["true"], {}, -1) or starter.answer() is None
+    assert not starter.ask(["true"], {}, -1)
     os.wait()
-    assert TaskStarter("/nonexistent").start(["true"], {}, -1) is None
+    assert not TaskStarter("/nonexistent").ask(["true"], {}, -1)
+
+
+def test_answers_come_in_the_order_of_requests():
+    starter = TaskStarter(HELPER)
+    pids = []
+    for count in (1, 1, 20):
+        commands = [[HELPER, "k=", "--", "sh", "-c", f"exit {each}"] for each in range(count)]
+        assert all(starter.ask(each, {b":PATH": b"/bin"}, -1) for each in commands)
+        pids = [starter.answer() for _ in commands]
+        assert len(pids) == count
+        for status, pid in enumerate(pids):
+            assert pid is not None
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == status
+    starter.close()
+    os.wait()
 
 
 def test_one_that_ends_between_request_and_answer_ends_the_launcher(tmp_path: Path):
@@ -116,8 +133,9 @@ def test_one_that_ends_between_request_and_answer_ends_the_launcher(tmp_path: Pa
         f"#!{sys.executable} -IS\nimport os, sys\nos.read(int(sys.argv[1][2:]), 9)\n"
     )
     program.chmod(0o755)
-    helper = TaskStarter(str(program))
+    starter = TaskStarter(str(program))
+    assert starter.ask(["true"], {}, -1)
     with pytest.raises(StarterLost):
-        helper.start(["true"], {}, -1)
-    helper.close()
+        starter.answer()
+    starter.close()
     os.wait()

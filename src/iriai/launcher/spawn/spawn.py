@@ -244,16 +244,23 @@ class Spawner:
             arguments, environment, redirects, namespace_fd, stdin_fd, is_limited, bool(joins)
         )
 
-    def start(self, ready: ReadyHelper) -> int:
-        """Start a helper; return its pid.
+    def ask(self, ready: ReadyHelper) -> bool:
+        """Ask the helper that waits for a task; False: `start` does everything.
+
+        `start` has to follow for each, in this order. Raises ValueError as `start` does.
+        """
+        if not (self._starter and ready.is_limited and ready.is_grouped) or ready.redirects:
+            return False
+        return self._starter.ask(ready.arguments, ready.environment, ready.namespace_fd)
+
+    def start(self, ready: ReadyHelper, *, asked: bool) -> int:
+        """Start a helper, or see that one was; return its pid. `asked` is the answer of `ask`.
 
         Raises OSError or ValueError if the system refuses the arguments; nothing was started then.
         """
-        arguments, environment, redirects, namespace_fd, stdin_fd, is_limited, is_grouped = ready
-        if self._starter and is_limited and is_grouped and not redirects:
-            pid = self._starter.start(arguments, environment, namespace_fd)
-            if pid is not None:
-                return pid
+        if asked and self._starter and (pid := self._starter.answer()) is not None:
+            return pid
+        arguments, environment, redirects, namespace_fd, stdin_fd, is_limited, _ = ready
         if namespace_fd >= 0:
             redirects.append((os.POSIX_SPAWN_DUP2, namespace_fd, self._namespace_fd))
         spawn = partial(

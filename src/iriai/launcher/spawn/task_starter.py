@@ -33,35 +33,55 @@ class TaskStarter:
     def __init__(self, program: str) -> None:
         self._program = program
         self._socket: socket.socket | None = None
-        self._is_refused = False
+        self._asked = 0
+        """Requests without an answer."""
         self._has_answered = False
+        self._is_refused = False
 
-    def start(
+    def ask(
         self, arguments: Sequence[str], environment: Mapping[bytes, bytes], namespace_fd: int
-    ) -> int | None:
-        """Start a task and return its process id; None: a helper has to be started for it.
+    ) -> bool:
+        """Ask it to start a task; return False if a helper has to be started for that.
 
-        `arguments` and `environment` are those of a helper, `namespace_fd` is the task's mount
-        namespace, -1 if it has none. Raises OSError where the kernel refuses another process,
-        ValueError for what is no argument or variable.
+        Several may be asked for; then `answer` tells of each, in this order. `arguments` and
+        `environment` are those of a helper, `namespace_fd` is the task's mount namespace, -1 if it
+        has none. Raises ValueError for what is no argument or variable.
         """
-        if self._is_refused:
-            return None
+        if self._is_refused or (self._asked and not self._has_answered):
+            return False
         request = _request(arguments, environment)
         if len(request) >= REQUEST_BYTES_MAX:
-            return None
+            return False
         passed = array.array("i", () if namespace_fd < 0 else (namespace_fd,))
         beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)] if passed else []
         try:
             connection = self._socket or self._begin()
             connection.sendmsg([request], beside)
-            answer = connection.recv(_NUMBER.size)
-        except OSError:  # it cannot begin, or ended without reading; the next gets another
-            self._is_refused = not self._has_answered  # it would never do better
-            self.close()
-            return None
+        except OSError:  # it cannot begin, or has ended
+            if not self._asked:
+                self._give_up()
+            return False
+        self._asked += 1
+        return True
+
+    def answer(self) -> int | None:
+        """Return the process id of the next task; None: a helper has to be started for it.
+
+        Raises OSError where the kernel refuses another process.
+        """
+        if self._socket is None:
+            raise RuntimeError("it was asked for nothing")
+        try:
+            answer = self._socket.recv(_NUMBER.size)
+        except ConnectionResetError:  # it ended without reading the last request
+            if self._asked > 1:
+                answer = b""
+            else:
+                self._give_up()
+                return None
         if len(answer) != _NUMBER.size:
-            raise StarterLost("the helper that starts tasks ended while it started one")
+            raise StarterLost("the helper that starts tasks ended while it started some")
+        self._asked -= 1
         self._has_answered = True
         (pid,) = _NUMBER.unpack(answer)
         if pid in (-errno.ENOSYS, -errno.EINVAL):  # an older kernel, or a container's filter
@@ -71,6 +91,12 @@ class TaskStarter:
         if pid < 0:
             raise OSError(-pid, os.strerror(-pid))
         return int(pid)
+
+    def _give_up(self) -> None:
+        """Let the next task have another one, unless none has ever answered."""
+        self._is_refused = not self._has_answered
+        self._asked = 0
+        self.close()
 
     def close(self) -> None:
         """Let it end."""

@@ -225,7 +225,12 @@ class StartQueue:
                 ready.append((pending, task))
         # One after the other: a process that starts takes the processor's caches, and what was
         # done in between for the next one would begin without them.
-        running = [(pending, self._start(pending, each)) for pending, each in ready]
+        asked = [(*each, self._ask(*each)) for each in ready]
+        running = [
+            (pending, self._start(pending, each, asked=is_asked))
+            for pending, each, is_asked in asked
+            if is_asked is not None
+        ]
         for pending, begun in running:
             if begun is not None:
                 try:
@@ -297,8 +302,8 @@ class StartQueue:
             self._not_started(pending, error)
             return None
 
-    def _start(self, pending: _Pending, ready: ReadyTask) -> RunningTask | None:
-        """Start a task; None: it cannot be started."""
+    def _ask(self, pending: _Pending, ready: ReadyTask) -> bool | None:
+        """Ask for a task; None: it cannot be started."""
         now_s = steady_s()
         if not self._leases.may_start(pending.order, now_s):
             self._tasks.drop(ready)
@@ -306,7 +311,15 @@ class StartQueue:
             self.failed.append((pending.order.attempt, NotStarted(*OVER)))
             return None
         try:
-            task = self._tasks.start(ready, now_s)
+            return self._tasks.ask(ready, now_s)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
+            self._not_started(pending, error)
+            return None
+
+    def _start(self, pending: _Pending, ready: ReadyTask, *, asked: bool) -> RunningTask | None:
+        """Start a task; None: it cannot be started."""
+        try:
+            task = self._tasks.start(ready, asked=asked)
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
             self._not_started(pending, error)
             return None

@@ -163,12 +163,20 @@ class Tasks:
         ends.close()
         self.streams.close(task.attempt)
 
-    def start(self, ready: ReadyTask, now_s: float) -> RunningTask:
-        """Start a task. Raises OSError or ValueError if that is impossible."""
-        task, helper, ends, uid, mark = ready
-        task.started_s, task.started_wall_s = now_s, wall_s()
+    def ask(self, ready: ReadyTask, now_s: float) -> bool:
+        """Ask for a task; `start` has to follow, with this answer. Raises as `start` does."""
+        ready.task.started_s, ready.task.started_wall_s = now_s, wall_s()
         try:
-            pid = self._parts.spawner.start(helper)
+            return self._parts.spawner.ask(ready.helper)
+        except Exception:
+            self.drop(ready)
+            raise
+
+    def start(self, ready: ReadyTask, *, asked: bool) -> RunningTask:
+        """Start a task, after `ask`. Raises OSError or ValueError if that is impossible."""
+        task, helper, ends, uid, mark = ready
+        try:
+            pid = self._parts.spawner.start(helper, asked=asked)
         except Exception:
             self._abandon(task, ends)
             raise
