@@ -81,8 +81,8 @@ MEASURING_SPEED = {
     "throughput",
 }  # fmt: skip
 OTHERS = {
-    "abuse", "gossip_paper", "guard", "house", "large_site", "limit", "live_cluster", "live_gossip",
-    "live_shares", "pair", "paper_000",
+    "abuse", "flame_graphs", "gossip_paper", "guard", "house", "large_site", "limit",
+    "live_cluster", "live_gossip", "live_shares", "live_throughput", "pair", "paper_000",
 }  # fmt: skip
 
 

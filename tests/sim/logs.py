@@ -28,6 +28,20 @@ def coincidental(seed: int, *, perfect: bool = False) -> Log:
     return Log(f"seed {seed}", processors, jobs)
 
 
+def parallel(seed: int) -> tuple[Log, dict[str, int]]:
+    """Such a log with two ranks or more in each job, and machines with their cpus for it."""
+    log, rng = coincidental(seed, perfect=seed % 5 == 0), Random(seed)
+    count, each = rng.randint(2, 6), rng.randint(1, 4)
+    more = rng.randint(0, count - 1)
+    cpus = count * each + more
+    jobs = [
+        job._replace(width=cpus if rng.random() < 0.15 else rng.randint(2, cpus))
+        for job in log.jobs
+    ]
+    machines = {f"machine-{number}": each + (number < more) for number in range(count)}
+    return Log(log.name, cpus, jobs), machines
+
+
 def as_numbers(log: Log):
     """The log as the naive scheduler takes it."""
     return [(j.number, j.submit_s, j.run_s, j.width, j.estimate_s) for j in log.jobs]

@@ -89,6 +89,13 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
         cpus, memory_bytes = self.cpus - other.cpus, self.memory_bytes - other.memory_bytes
         return Resources(cpus, memory_bytes, self.gpus - other.gpus, self.named)
 
+    def times(self, count: int) -> Resources:
+        """Return `count` times as much of everything."""
+        if count == 1:
+            return self
+        named = tuple((name, count * amount) for name, amount in self.named)
+        return Resources(count * self.cpus, count * self.memory_bytes, count * self.gpus, named)
+
     def _combined(self, other: Resources, sign: int) -> Resources:
         amounts = dict(self.named)
         for name, amount in other.named:

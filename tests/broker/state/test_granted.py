@@ -50,7 +50,9 @@ class Scene:
         self.view.capabilities.append(MATCH)
         self.state.add_machine(self.view)
         self.state.put(WANT, NOW.steady_s)
-        [(_, _, key)] = SchedulingPass(self.state, DecisionRng(Random(1)), NOW).run().decisions
+        [(_, ((_, _, key),))] = (
+            SchedulingPass(self.state, DecisionRng(Random(1)), NOW).run().decisions
+        )
         assert key == MATCH
         self.released = 0
         release = self.state.release

@@ -8,7 +8,8 @@ from iriai.sim.workload.log import with_starts
 from iriai.sim.workload.metrics import measure
 from iriai.sim.workload.replay import replay
 from iriai.sim.workload.settings import POLICIES, ReplaySettings
-from tests.sim.logs import as_numbers, coincidental, published_starts, real
+from tests.sim import naive_machines
+from tests.sim.logs import as_numbers, coincidental, parallel, published_starts, real
 from tests.sim.naive import schedule
 
 pytestmark = pytest.mark.long
@@ -31,6 +32,15 @@ def test_a_naive_scheduler_starts_every_job_at_the_same_time(policy):
         assert starts(log, policy, is_checked=seed % 10 == 0) == naive, f"seed {seed}"
 
 
+@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+def test_a_naive_scheduler_of_many_machines_starts_every_job_at_the_same_time(policy):
+    for seed in range(GENERATED):
+        log, machines = parallel(seed)
+        naive = naive_machines.schedule(as_numbers(log), machines, policy)
+        settings = {"machines": len(machines), "is_checked": seed % 10 == 0}
+        assert starts(log, policy, **settings) == naive, f"seed {seed}"
+
+
 @pytest.mark.logs
 @pytest.mark.parametrize(
     ("policy", "perfect", "name"),
@@ -43,6 +53,20 @@ def test_a_naive_scheduler_starts_every_job_at_the_same_time(policy):
 def test_a_year_of_a_real_machine_goes_as_other_simulators_say(policy, perfect, name):
     log = real("KTH-SP2", perfect_estimates=perfect)
     assert starts(log, policy) == published_starts(name)
+
+
+@pytest.mark.logs
+@pytest.mark.parametrize(
+    ("policy", "perfect", "name"),
+    [
+        ("easy", False, "KTH-SP2.easy"),
+        pytest.param("fcfs", False, "KTH-SP2.fcfs", marks=pytest.mark.soak),
+        pytest.param("easy", True, "KTH-SP2.easy-perf", marks=pytest.mark.soak),
+    ],
+)
+def test_that_year_goes_alike_on_a_hundred_machines_of_one_processor(policy, perfect, name):
+    log = real("KTH-SP2", perfect_estimates=perfect)
+    assert starts(log, policy, machines=100) == published_starts(name)
 
 
 @pytest.mark.logs

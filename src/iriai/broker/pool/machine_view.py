@@ -208,6 +208,8 @@ class MachineView:
 
     name: str
     capacity: InitVar[Resources]
+    pool: str = ""
+    """The name of its pool: machines alike (docs/spec/011, section 3)."""
     mints: bool = True
     """False where claims need no capability, since no messages are exchanged."""
     calendar: Calendar[ClaimKey] = field(init=False)
@@ -310,10 +312,12 @@ class MachineView:
             ),
         )
 
-    def match(self, entry: QueuedJob, now_s: float, key: int) -> ClaimKey:
-        """Claim resources for a task of `entry`; under `key` where no capabilities are in use."""
+    def match(self, entry: QueuedJob, ranks: int, now_s: float, key: int) -> ClaimKey:
+        """Claim resources for ranks of a task; under `key` where no capabilities are in use."""
         kind = entry.kind.key
         resources = self.calendar.capacity if kind.exclusive else kind.resources
+        if ranks > 1 and not kind.exclusive:
+            resources = resources.times(ranks)
         if not self.mints:
             self.calendar.add(key, resources, now_s, kind.stay_s)
             return key

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from heapq import merge
 
 from iriai.broker.pool.machine_view import MachineView, Rank
+from iriai.broker.pool.pool_rooms import PoolRooms
 from iriai.broker.queue.indices import BlockedSortedList
 from iriai.model.resources import Resources
 
@@ -120,6 +121,14 @@ class MachinePool:
         """The first end under which each machine is entered."""
         self._stale_ends: dict[Resources, dict[str, MachineView]] = {}
         """Machines, by capacity, whose first end may be another now; few starts ask for ends."""
+        self._rooms: PoolRooms | None = None
+
+    @property
+    def rooms(self) -> PoolRooms:
+        """Return what has room for ranks; kept from the first question on."""
+        if self._rooms is None:
+            self._rooms = PoolRooms(self.views)
+        return self._rooms
 
     def put(self, view: MachineView) -> None:
         """Add a machine that is new, or known again."""
@@ -139,6 +148,8 @@ class MachinePool:
         del self.views[view.name], self._ends[view.name]
         self.fresh.pop(view.name, None)
         self.news.pop(view.name, None)
+        if self._rooms is not None:
+            self._rooms.dropped(view)
 
     def capacities(self) -> list[Resources]:
         """Return each capacity that some machine has, once."""
@@ -148,6 +159,8 @@ class MachinePool:
         """Update a machine whose free resources or availability changed."""
         self.open.place(view)
         self._stale_ends.setdefault(view.calendar.capacity, {})[view.name] = view
+        if self._rooms is not None:
+            self._rooms.changed(view)
 
     def grew(self, view: MachineView) -> None:
         """Update a machine that may hold what it could not hold before."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iriai.broker.queue.indices import BlockedSortedList, Mask
 from iriai.model.ids import Account, JobId
+from iriai.model.ranks import ONE, RankShape
 from iriai.model.resources import Resources
 from iriai.protocol.messages.scheduling import Want
 
@@ -56,6 +57,10 @@ class TaskClassKey(NamedTuple):
     """The requirements between it and machines beside room; None: there are none."""
     bounds: Eligibility | None = None
     """The machines on which it may not run, whatever they have free; None: it may on all."""
+    shape: RankShape = ONE
+    """Of each task: `resources` are of one rank."""
+    across_pools: bool = False
+    """Whether the ranks of a task may be in several pools."""
     is_guest: bool = False
     """True if another cluster's broker forwarded it: no place is kept for it."""
 
@@ -67,6 +72,10 @@ class TaskClass:
     key: TaskClassKey
     position: int
     """Of its shape, in the index of shapes."""
+    total: Resources
+    """What a task takes with the least number of ranks."""
+    is_wide: bool = False
+    """Whether its tasks may take several machines."""
     demand: Demand | None = None
     """The machines that match; None: all."""
     lines: list[SubQueue] = field(default_factory=list)

@@ -149,6 +149,8 @@ SPARE_SHAPES_MAX = 1024
 """Shapes without waiting tasks that keep their bits: requests repeat, and a known shape costs less
 than a new one. More: longer masks."""
 
+SEVERAL = 1
+"""The bin `together` of a kind whose tasks may take several machines: more than a machine has."""
 ROOMS_MAX = 4096
 """Different rooms whose shapes are remembered. Most machines of a busy site have one of a few
 hundred."""
@@ -166,7 +168,8 @@ class SizeBins(NamedTuple):
     stay: int
     together: int
     """Of a kind: 0 where it runs alone on its machine, else -1. Of a room: 0 where nothing runs
-    there, else -1. So a kind fits where each of its bins is at most the room's."""
+    there, else -1. `SEVERAL` of a kind whose tasks may take several machines, and of a pool. So a
+    kind fits where each of its bins is at most the room's."""
 
 
 def bin_of(amount: int) -> int:
@@ -225,6 +228,11 @@ class ShapeIndex:
         self._users[position] -= 1
         if not self._users[position]:
             self._spare[position] = None
+
+    @property
+    def wide(self) -> Mask:
+        """Return the shapes of kinds that may take several machines."""
+        return self._masks[-1].get(SEVERAL, 0)
 
     def fitting_in(self, free: Resources, together: int) -> Mask:
         """Return the shapes that may fit where so much is free, however long they stay."""

@@ -23,6 +23,7 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.calendar import OPEN_END_S
+from iriai.policy.placement.pool_plan import PoolHead
 from iriai.protocol.messages.scheduling import Want
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _on_machine(
     else:
         before = state.placement.head_before(view, kind)
         if before is not None:
-            reasons.append(_behind_head(before, now))
+            reasons.append(_behind_head(before, view, now))
     return reasons or [ahead or _starting(view)]
 
 
@@ -251,16 +252,16 @@ def _reserved(head: ReservedHead, now: Instant) -> Reason:
     return Reason(Rule.RESERVED, "its resources to become free", _start(head, now), head.machine)
 
 
-def _behind_head(head: ReservedHead, now: Instant) -> Reason:
+def _behind_head(head: ReservedHead | PoolHead, view: MachineView, now: Instant) -> Reason:
     return Reason(
         Rule.RESERVED_HEAD_AHEAD,
         "to end before the reserved head starts, or resources that it leaves",
         f"{head.job}: {_start(head, now)}",
-        head.machine,
+        view.name,
     )
 
 
-def _start(head: ReservedHead, now: Instant) -> str:
+def _start(head: ReservedHead | PoolHead, now: Instant) -> str:
     in_s = head.start_s - now.steady_s
     if in_s > OPEN_END_S / 2:
         return "it starts when tasks without a time limit have ended"

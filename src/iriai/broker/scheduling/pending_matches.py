@@ -16,7 +16,7 @@ from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass, is
 from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.queue_order import behind
-from iriai.broker.state.state import BrokerState, OtherClusters
+from iriai.broker.state.state import BrokerState, MatchedSeat, OtherClusters
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
@@ -123,7 +123,8 @@ class Prefetcher:
         if not self._is_short(entry.want.account, entry.want.limit_s):
             return None
         decision_rng.decided()
-        return Decision(entry, place.view, state.start_ahead(entry, place.view, now_s))
+        key = state.start_ahead(entry, place.view, now_s)
+        return Decision(entry, (MatchedSeat(place.view, 1, key),))
 
     def _is_short(self, account: Account, limit_s: float | None) -> bool:
         if limit_s is not None and limit_s <= SHORT_S:
@@ -243,7 +244,7 @@ class PendingMatches:
     def announce(self, outcome: PassResult) -> list[Effect]:
         """Return the messages to homes after a pass, whose matches are pending from now on."""
         effects: list[Effect] = []
-        for entry, view, key in outcome.decisions:
+        for entry, ((view, _, key),) in outcome.decisions:
             assert isinstance(key, Capability)
             self._views[view.name] = view
             self._is_told_away |= entry.want.job.home != self._machine

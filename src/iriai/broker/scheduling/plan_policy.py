@@ -13,7 +13,7 @@ from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.queue_order import in_order
-from iriai.broker.state.reserved_heads import could_hold, kept_for
+from iriai.broker.state.reserved_heads import could_hold, has_capacity, kept_for
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
@@ -29,6 +29,7 @@ from iriai.policy.placement.policy_api import (
     WaitingJob,
     anywhere,
 )
+from iriai.policy.placement.seats import Seat
 from iriai.policy.policy_error import PolicyError
 from iriai.protocol.messages.scheduling import Promise
 
@@ -124,16 +125,16 @@ class PlanDriver:
             return f"there is no machine {start.machine!r:.60}"
         if not could_hold(entry.kind, view):
             return f"{_name(start.job)} and {view.name} do not match: see iriai why {start.job}"
-        if not state.placement.has_capacity(view, entry.kind):
+        if not has_capacity(view, entry.kind):
             needed = _amount(kept_for(entry.kind, view))
             return f"{_name(start.job)} needs {needed}; {view.name} has {_amount(_free(view))} free"
         cap = state.running_cap(entry)
         if not cap.allowed:
             return f"{_name(start.job)}: {cap.reason()}"
-        key = state.start(entry, view, now.steady_s)
+        seats = state.start(entry, (Seat(view.name, 1),), now.steady_s)
         state.pool.changed(view)
         self.promised.pop(start.job, None)
-        outcome.decisions.append(Decision(entry, view, key))
+        outcome.decisions.append(Decision(entry, seats))
         return ""
 
     def _promise(self, promise: PlannedStart, now: Instant, outcome: PassResult) -> str:

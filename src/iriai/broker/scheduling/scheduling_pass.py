@@ -11,16 +11,23 @@ from itertools import chain, islice
 from math import inf
 from typing import Any, NamedTuple
 
-from iriai.broker.pool.machine_view import ClaimKey, MachineView
+from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.queue.entries import BEHIND_ALL, Queue, QueuedJob, SubQueue, TaskClass
 from iriai.broker.state.contention import ContenderState, DecisionRng
-from iriai.broker.state.reserved_heads import PROMISE_STEP_S, could_hold, kept_for
-from iriai.broker.state.state import BrokerState
+from iriai.broker.state.reserved_heads import (
+    PROMISE_STEP_S,
+    could_hold,
+    has_capacity,
+    kept_for,
+)
+from iriai.broker.state.state import BrokerState, MatchedSeat
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.policy.draw.order import IncrementalDraw
 from iriai.policy.placement.backfill import ReservedHead
+from iriai.policy.placement.pool_plan import PoolHead
+from iriai.policy.placement.seats import Seat, Seats
 from iriai.protocol.messages.scheduling import Promise
 
 FRESH_LOOKS_MAX = 16
@@ -37,12 +44,11 @@ MISSES_MAX = 3
 
 
 class Decision(NamedTuple):
-    """The start of a task on a machine; its claim is in the machine's calendar already."""
+    """The start of a task; its claims are in the machines' calendars already."""
 
     entry: QueuedJob
-    view: MachineView
-    key: ClaimKey
-    """The key of the claim."""
+    seats: tuple[MatchedSeat, ...]
+    """In the order of their ranks."""
 
 
 class PassResult(NamedTuple):
@@ -322,6 +328,46 @@ class SchedulingPass:
         for head in list(self._heads.by_machine.values()):
             if self._heads.by_machine.get(head.machine) is head:
                 self._place_head(head)
+        for parallel in list(self._heads.by_job.values()):
+            if self._heads.by_job.get(parallel.job) is parallel:
+                self._place_parallel(parallel)
+
+    def _place_parallel(self, head: PoolHead) -> None:
+        """Start a parallel head that can start; plan it again if machines of its pool changed."""
+        state, now_s = self._state, self._now.steady_s
+        del self._heads.by_job[head.job]
+        entry = state.queues.entries.get(head.job)
+        if entry is None or not (entry.kind.is_possible and self._may_run_more(entry)):
+            self._give_up_pool(head)
+            return
+        seats = self._placement.place(entry.kind)
+        if seats is not None:
+            self._give_up_pool(head)
+            self._start(entry, seats)
+            return
+        key = entry.kind.key
+        is_same = (key.resources, key.shape) == (head.need, head.shape)
+        if is_same and not any(head.is_in(view.pool) for view in state.pool.news.values()):
+            self._heads.by_job[head.job] = head
+            return
+        pools = state.pool.rooms.pools(is_across=head.is_across)
+        pool = next((each for each in pools if head.is_across or each.name == head.pool), None)
+        planned = None if pool is None else self._heads.plan_in(pool, entry, now_s)
+        if planned is None:
+            self._give_up_pool(head)
+            return
+        planned.told_start_s = head.told_start_s
+        self._heads.by_job[head.job] = planned
+        self._heads.promise_pool(planned, now_s)
+        self._placement.replanned(planned)
+
+    def _give_up_pool(self, head: PoolHead) -> None:
+        """Free the places that a parallel head kept; it is not among the heads any more."""
+        self._heads.changes += 1
+        self._out.clear()
+        self._pool = None
+        for view in self._state.pool.rooms.machines_of(head.pool, is_across=head.is_across):
+            self._placement.grew(view)
 
     def _place_head(self, head: ReservedHead) -> None:
         state = self._state
@@ -344,9 +390,9 @@ class SchedulingPass:
     def _start_head(self, head: ReservedHead, entry: QueuedJob, view: MachineView) -> bool:
         """Start a head on its machine or one with newly free resources; return whether it did."""
         for place in chain((view,), self._fresh_for(head, entry.kind)):
-            if self._placement.has_capacity(place, entry.kind):
+            if has_capacity(place, entry.kind):
                 self._drop(head)
-                self._start(entry, place)
+                self._start(entry, (Seat(place.name, 1),))
                 return True
         return False
 
@@ -408,24 +454,34 @@ class SchedulingPass:
     # --- decisions -------------------------------------------------------------------------------
 
     def _start_or_keep(self, entry: QueuedJob) -> None:
-        view = self._placement.place(entry.kind)
-        if view is not None:
-            self._start(entry, view)
+        seats = self._placement.place(entry.kind)
+        if seats is not None:
+            self._start(entry, seats)
+            return
+        if entry.kind.is_wide:
+            head = self._heads.reserve_pool(entry, self._now.steady_s)
+            if head is not None:
+                self._decision_rng.decided()
+                self._placement.replanned(head)
             return
         reserved = self._heads.reserve(entry, self._now.steady_s)
         if reserved is not None:
             self._decision_rng.decided()
             self._placement.shrank(reserved)
 
-    def _start(self, entry: QueuedJob, view: MachineView) -> None:
+    def _start(self, entry: QueuedJob, seats: Seats) -> None:
         now_s = self._now.steady_s
-        head = self._heads.by_machine.get(view.name)
-        if head is not None:
-            head.filled(kept_for(entry.kind, view), entry.stay_s, now_s)
         self._decision_rng.decided()
-        key = self._state.start(entry, view, now_s)
-        self._decisions.append(Decision(entry, view, key))
-        self._placement.shrank(view)
+        matched = self._state.start(entry, seats, now_s)
+        self._decisions.append(Decision(entry, matched))
+        for view, ranks, _ in matched:
+            taken = kept_for(entry.kind, view, ranks)
+            head = self._heads.by_machine.get(view.name)
+            if head is not None:
+                head.filled(taken, entry.stay_s, now_s)
+            for parallel in self._heads.by_job.values():
+                parallel.filled(view.name, taken, entry.stay_s, now_s)
+            self._placement.shrank(view)
         if not entry.count:
             self._give_back_places(entry.want.job)
 
@@ -434,3 +490,6 @@ class SchedulingPass:
         for head in list(self._heads.by_machine.values()):
             if head.job == job:
                 self._drop(head)
+        parallel = self._heads.by_job.pop(job, None)
+        if parallel is not None:
+            self._give_up_pool(parallel)

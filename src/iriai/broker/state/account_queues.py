@@ -18,8 +18,9 @@ from iriai.broker.queue.entries import (
     TaskClassKey,
     is_guest,
 )
-from iriai.broker.queue.indices import Mask, ShapeIndex, bins_of
+from iriai.broker.queue.indices import SEVERAL, Mask, ShapeIndex, bins_of
 from iriai.model.ids import Account, JobId
+from iriai.model.ranks import ONE
 from iriai.policy.placement.calendar import longest_stay_s
 from iriai.protocol.messages.scheduling import Want
 
@@ -32,6 +33,8 @@ class TaskClasses:
         self._classes: dict[TaskClassKey, TaskClass] = {}
         self._of_shape: dict[int, dict[TaskClass, None]] = {}
         """By position of the shape."""
+        self.wide = 0
+        """The number of classes whose tasks may take several machines."""
         self._unsettled: dict[TaskClass, None] = {}
         self._shapes: dict[int, int] = {}
         """By position: the number of kinds of that shape that are not settled."""
@@ -49,9 +52,14 @@ class TaskClasses:
 
     def make(self, key: TaskClassKey) -> TaskClass:
         """Add a new kind, which is not possible yet."""
-        together = 0 if key.exclusive else -1
-        position = self.shapes.acquire(bins_of(key.resources, key.stay_s, together))
-        kind = self._classes[key] = TaskClass(key, position)
+        total, together, is_wide = key.resources, -1, key.shape != ONE
+        if is_wide:
+            total, together = total.times(key.shape.least), SEVERAL
+        elif key.exclusive:
+            together = 0
+        position = self.shapes.acquire(bins_of(total, key.stay_s, together))
+        kind = self._classes[key] = TaskClass(key, position, total, is_wide=is_wide)
+        self.wide += is_wide
         self._of_shape.setdefault(position, {})[kind] = None
         return kind
 
@@ -68,6 +76,7 @@ class TaskClasses:
         if not alike:
             del self._of_shape[kind.position]
         del self._classes[kind.key]
+        self.wide -= kind.is_wide
         if kind.demand is not None:
             kind.demand.leave()
 
@@ -275,6 +284,8 @@ class AccountQueues:
             want.account if rules.is_shared and rules.is_capped else None,
             rules.matching.key(want),
             bounds,
+            want.shape,
+            want.across_pools,
             is_guest(want),
         )
         kind = self.classes.get(key)

@@ -230,7 +230,7 @@ class Contention:
         if account in self._sharing:
             share = self._shares[account.group if self.groups else ""].of(seat.contender.right)
         limit_cpus = self._cpus_for_all * share
-        return is_below(seat.entry.want.resources.cpus, running_cpus, limit_cpus)
+        return is_below(seat.entry.line.kind.total.cpus, running_cpus, limit_cpus)
 
     def _forget_bursts(self) -> None:
         for seat in self.contenders.values():
@@ -262,6 +262,9 @@ class Contention:
         self, account: Account, want: Want, queued_at_s: float, usage_s: float
     ) -> Contender:
         """Return the account as it contends with a task of `want`, having used `usage_s`."""
+        taken, ranks = want.resources, want.shape.least
+        if ranks > 1:
+            taken = taken.times(ranks)
         return Contender(
             account,
             usage_s,
@@ -269,7 +272,7 @@ class Contention:
             want.urgency,
             queued_at_s,
             TaskId(want.job.home, want.job.number, 0),
-            self._usage.expected_s(account, want.resources, want.limit_s),
+            self._usage.expected_s(account, taken, want.limit_s),
         )
 
     def _contend(self, seat: ContenderState, entry: QueuedJob, usage_s: float) -> None:

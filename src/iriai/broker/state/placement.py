@@ -14,8 +14,13 @@ from iriai.broker.pool.pool import MachinePool
 from iriai.broker.queue.entries import TaskClass
 from iriai.broker.queue.indices import Mask, SizeBins, bin_of, bins_of
 from iriai.broker.state.account_queues import AccountQueues
+from iriai.broker.state.parallel_placement import ParallelPlacement
+from iriai.broker.state.reserved_heads import ReservedHeads, has_capacity
 from iriai.model.ids import Account
+from iriai.model.resources import Resources
 from iriai.policy.placement.backfill import Backfill, ReservedHead
+from iriai.policy.placement.pool_plan import PoolHead
+from iriai.policy.placement.seats import Seat, Seats
 
 if TYPE_CHECKING:
     from iriai.policy.matching.match import Demand
@@ -39,12 +44,14 @@ class Placement:
         self,
         park: MachinePool,
         queues: AccountQueues,
-        reserved: dict[str, ReservedHead],
+        heads: ReservedHeads,
         backfill: Backfill,
     ) -> None:
+        self._pool_heads = heads.by_job
+        self.parallel = ParallelPlacement(park, heads, backfill)
         self._pool = park
         self._queues = queues
-        self._reserved = reserved
+        self._reserved = heads.by_machine
         self._backfill = backfill
         self._now_s = 0.0
         self._looks = 0
@@ -55,7 +62,7 @@ class Placement:
         """Shapes of which every kind was examined and fits on no machine: bins are coarse."""
         self._barren_as_of = 0
         """The value of `_looks` for which these were computed."""
-        self._found: tuple[TaskClass, MachineView] | None = None
+        self._found: tuple[TaskClass, Seats] | None = None
         """The last result: the caller asks for the next task, then again for its machine."""
         self._unseen: dict[str, MachineView] = {}
         """Machines that changed since; many passes end without using them."""
@@ -148,6 +155,14 @@ class Placement:
         self._looks += 1
         self._unseen[view.name] = view
 
+    def replanned(self, head: PoolHead) -> None:
+        """Note that a parallel head keeps other places than before."""
+        self._found = None
+        self._looks += 1
+        for view in self._pool.rooms.machines_of(head.pool, is_across=head.is_across):
+            if view.name in self._of_machine:
+                self._unseen[view.name] = view
+
     def mask(self, lines: int = FEW_LINES + 1) -> Mask:
         """Return the shapes of kinds that may start now; all for a queue of so few `lines`."""
         if self._unseen and lines <= FEW_LINES:
@@ -159,13 +174,18 @@ class Placement:
             self._gone = self._union = 0
             for mask in self._count:
                 self._union |= mask
-        union = self._union & ~self._barren if self._barren_as_of == self._looks else self._union
-        return union | self._queues.classes.unsettled
+        classes = self._queues.classes
+        union = self._union
+        if classes.wide:
+            union |= self.parallel.mask(classes.shapes, self._now_s)
+        if self._barren_as_of == self._looks:
+            union &= ~self._barren
+        return union | classes.unsettled
 
-    def place(self, kind: TaskClass) -> MachineView | None:
-        """Return the machine where a task of that kind should start now; None: there is none.
+    def place(self, kind: TaskClass) -> Seats | None:
+        """Return where a task of that kind should start now; None: there is no place.
 
-        Among the possible ones the least loaded relative to speed, then the one with the larger
+        A task of one machine on the least loaded relative to speed, then on that with the larger
         free part, then by name.
         """
         if kind.looked == self._looks:
@@ -175,7 +195,15 @@ class Placement:
             return None
         if self._found is not None and self._found[0] is kind:
             return self._found[1]
-        found = self._among_fresh(kind) if self._is_simple(kind) else self._among_open(kind)
+        found: Seats | None = None
+        if kind.is_wide:
+            found = self.parallel.seats(kind, self._now_s)
+            self.work += self.parallel.work
+            self.parallel.work = 0
+        else:
+            view = self._among_fresh(kind) if self._is_simple(kind) else self._among_open(kind)
+            if view is not None:
+                found = (Seat(view.name, 1),)
         if found is not None:
             self._found = (kind, found)
         else:
@@ -186,31 +214,25 @@ class Placement:
 
     def admits(self, view: MachineView, kind: TaskClass) -> bool:
         """Return whether a task of that kind may start on that machine now."""
-        return self.has_capacity(view, kind) and (
-            not self._reserved or self.head_before(view, kind) is None
+        return has_capacity(view, kind) and (
+            not (self._reserved or self._pool_heads) or self.head_before(view, kind) is None
         )
 
-    def has_capacity(self, view: MachineView, kind: TaskClass) -> bool:
-        """Return whether it could start there if no place were kept for another."""
-        key = kind.key
-        return (
-            key.resources.fits_in(view.calendar.free)  # first: mostly it does not
-            and view.is_open
-            and not (key.exclusive and len(view.calendar))
-            and key.tenant not in view.tenants
-            and (not kind.is_choosy or kind.may_run_on(view.name))
-        )
-
-    def head_before(self, view: MachineView, kind: TaskClass) -> ReservedHead | None:
+    def head_before(self, view: MachineView, kind: TaskClass) -> ReservedHead | PoolHead | None:
         """Return the reserved head that a task of that kind may not pass there, or None."""
         key, capacity = kind.key, view.calendar.capacity
         if not self._backfill.passes_heads:
             heads = self._reserved.values()
-            return next((head for head in heads if head.resources.fits_in(capacity)), None)
+            return next((head for head in heads if head.resources.fits_in(capacity)), None) or next(
+                (head for head in self._pool_heads.values() if head.is_in(view.pool)), None
+            )
+        resources = capacity if key.exclusive else key.resources
+        for head in self._pool_heads.values():
+            if not head.tolerates(view.name, resources, key.stay_s, self._now_s):
+                return head
         here = self._reserved.get(view.name)
         if here is None:
             return None
-        resources = capacity if key.exclusive else key.resources
         if not here.tolerates(resources, key.stay_s, self._now_s):
             return here
         if key.tenant:
@@ -232,7 +254,9 @@ class Placement:
     def _waits_for(self, view: MachineView) -> bool:
         """Return whether a head could ever run there."""
         capacity = view.calendar.capacity
-        return any(head.resources.fits_in(capacity) for head in self._reserved.values())
+        return any(head.resources.fits_in(capacity) for head in self._reserved.values()) or any(
+            head.is_in(view.pool) for head in self._pool_heads.values()
+        )
 
     def _is_simple(self, kind: TaskClass) -> bool:
         return kind.is_settled and len(self._pool.fresh) <= FEW_MACHINES
@@ -299,6 +323,8 @@ class Placement:
         shapes = self._queues.classes.shapes
         together = -1 if len(view.calendar) else 0
         head = self._reserved.get(view.name)
+        if self._pool_heads:
+            return self._mask_beside(view, together)
         if head is None:
             return shapes.fitting_in(view.calendar.free, together)
         room = bins_of(view.calendar.free, None, together)
@@ -308,6 +334,27 @@ class Placement:
             until_s = int(head.start_s - self._now_s) + 1
             mask |= shapes.fitting(room._replace(stay=bin_of(until_s)))
         return mask
+
+    def _mask_beside(self, view: MachineView, together: int) -> Mask:
+        """Return what may fit on a machine of which heads of pools may need something."""
+        shapes = self._queues.classes.shapes
+        room = bins_of(view.calendar.free, None, together)
+        mask = -1
+        heads: list[tuple[float, Resources]] = [
+            (head.start_s, head.free[view.name])
+            for head in self._pool_heads.values()
+            if view.name in head.free
+        ]
+        here = self._reserved.get(view.name)
+        if here is not None:
+            heads.append((here.start_s, here.spare))
+        for start_s, free in heads:
+            beside = shapes.fitting(SizeBins(*map(min, room, bins_of(free, None, together))))
+            if start_s > self._now_s:
+                until_s = int(start_s - self._now_s) + 1
+                beside |= shapes.fitting(room._replace(stay=bin_of(until_s)))
+            mask &= beside
+        return mask if heads else shapes.fitting(room)
 
 
 def _best(able: list[MachineView], demand: Demand | None) -> MachineView | None:

@@ -6,16 +6,18 @@ improved. At most one stands for each disjoint set of machines.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from math import inf
 
 from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.pool.pool import MachinePool
+from iriai.broker.pool.pool_rooms import PoolOf
 from iriai.broker.queue.entries import Queue, QueuedJob, TaskClass
 from iriai.model.ids import JobId
 from iriai.model.resources import Resources
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.calendar import OPEN_END_S, Slot
+from iriai.policy.placement.pool_plan import PoolHead, plan_head
 from iriai.protocol.messages.scheduling import Promise, Want
 
 PROMISE_STEP_S = 1.0
@@ -34,6 +36,8 @@ class ReservedHeads:
 
     def __init__(self, park: MachinePool) -> None:
         self.by_machine: dict[str, ReservedHead] = {}
+        self.by_job: dict[JobId, PoolHead] = {}
+        """Heads of parallel tasks, whose places are on the machines of a pool."""
         self.changes = 0
         """Incremented when a place could be kept for a kind for which none could before."""
         self._promises: list[Promise] = []
@@ -60,6 +64,9 @@ class ReservedHeads:
         for head in [each for each in self.by_machine.values() if each.job not in waiting]:
             del self.by_machine[head.machine]
             self.changes += 1
+        for job in [each for each in self.by_job if each not in waiting]:
+            del self.by_job[job]
+            self.changes += 1
 
     def drain_promises(self) -> list[Promise]:
         """Return the messages to homes since the last call, and forget them."""
@@ -71,6 +78,8 @@ class ReservedHeads:
         if kind.key.is_guest:
             kind.held = self.held
             return False
+        if kind.is_wide:
+            return kind.unreservable != self.changes and bool(self._pools_for(kind))
         if kind.is_choosy:
             return kind.unreservable != self.changes and not self._is_held(kind)
         return self._may_keep(kind, self.held)
@@ -81,7 +90,7 @@ class ReservedHeads:
         if first is None or queue.held == held:
             return False
         kind = first.kind
-        if kind.is_choosy or kind.key.is_guest:
+        if kind.is_choosy or kind.is_wide or kind.key.is_guest:
             may_reserve = self.may_reserve(kind)
         else:
             may_reserve = self._may_keep(kind, held)
@@ -125,6 +134,62 @@ class ReservedHeads:
         self._promise_plan(head, now_s)
         return view
 
+    def reserve_pool(self, entry: QueuedJob, now_s: float) -> PoolHead | None:
+        """Keep places for a parallel task that does not fit; None: no pool takes it."""
+        best: PoolHead | None = None
+        for pool in self._pools_for(entry.kind):
+            head = self.plan_in(pool, entry, now_s)
+            if head is not None and (best is None or head.start_s < best.start_s):
+                best = head
+        if best is None:
+            entry.kind.unreservable = self.changes
+            return None
+        self.by_job[best.job] = best
+        self.changes += 1
+        self.promise_pool(best, now_s)
+        return best
+
+    def plan_in(self, pool: PoolOf, entry: QueuedJob, now_s: float) -> PoolHead | None:
+        """Return the head of a parallel task in a pool, at its earliest start there."""
+        kind = entry.kind
+        calendars = {
+            name: view.calendar
+            for name, view in pool.machines.items()
+            if view.is_available
+            and name not in self.by_machine
+            and (not kind.is_choosy or kind.may_run_on(name))
+            and kind.key.tenant not in view.tenants
+        }
+        head = plan_head(entry.want.job, kind.key.resources, kind.key.shape, calendars, now_s)
+        if head is not None:
+            head.pool, head.is_across = pool.name, kind.key.across_pools
+        return head
+
+    def promise_pool(self, head: PoolHead, now_s: float) -> None:
+        """Send the promise of a parallel task to its home, unless the home knows it."""
+        start_s: float | None = head.start_s
+        if head.start_s > now_s + OPEN_END_S / 2:
+            start_s = None
+        told = head.told_start_s
+        if start_s == told or (start_s and told and abs(start_s - told) < PROMISE_STEP_S):
+            return
+        head.told_start_s = start_s
+        in_s = None if start_s is None else max(0.0, start_s - now_s)
+        self._promises.append(Promise(head.job, "", in_s))
+
+    def _pools_for(self, kind: TaskClass) -> list[PoolOf]:
+        """Return the pools that could hold a parallel task, and have no head."""
+        key, rooms = kind.key, self._pool.rooms
+        heads = self.by_job.values()
+        held = {self._pool.views[name].pool for name in self.by_machine if name in self._pool.views}
+        return [
+            pool
+            for pool in rooms.pools(is_across=key.across_pools)
+            if not any(key.across_pools or head.is_in(pool.name) for head in heads)
+            and not (held if key.across_pools else pool.name in held)
+            and rooms.could_hold(pool, key.resources, key.shape)
+        ]
+
     def earliest(self, kind: TaskClass, now_s: float) -> tuple[MachineView, Slot] | None:
         """Return the machine without a head where a task of that kind can start first, and when.
 
@@ -135,6 +200,8 @@ class ReservedHeads:
         looks = 0
         for end_s, view in self._pool.by_first_end(kind.key.resources):
             if not view.is_available or view.name in self.by_machine:
+                continue
+            if any(head.is_in(view.pool) for head in self.by_job.values()):
                 continue
             if kind.is_choosy and not kind.may_run_on(view.name):
                 continue
@@ -186,14 +253,21 @@ class ReservedHeads:
 
     def _is_held(self, kind: TaskClass) -> bool:
         """Return whether a head holds a machine that the kind may run on."""
-        views = (self._pool.views.get(machine) for machine in self.by_machine)
-        return any(view and view.is_available and could_hold(kind, view) for view in views)
+        return any(view.is_available and could_hold(kind, view) for view in self._held_views())
+
+    def _held_views(self) -> Iterator[MachineView]:
+        """Yield the machines on which heads have places."""
+        views = self._pool.views
+        for name in self.by_machine:
+            if name in views:
+                yield views[name]
+        for head in self.by_job.values():
+            yield from self._pool.rooms.machines_of(head.pool, is_across=head.is_across)
 
     def _refresh(self) -> None:
         held: dict[Resources, None] = {}
-        for machine in self.by_machine:
-            view = self._pool.views.get(machine)
-            if view is not None and view.is_available:
+        for view in self._held_views():
+            if view.is_available:
                 held[view.calendar.capacity] = None
         self._capacities = tuple(held)
         if self._capacities not in self._numbers:
@@ -219,6 +293,20 @@ def could_hold(kind: TaskClass, view: MachineView) -> bool:
     return kind.may_run_on(view.name)
 
 
-def kept_for(kind: TaskClass, view: MachineView) -> Resources:
-    """Return the resources to keep on a machine for a task of that kind."""
-    return view.calendar.capacity if kind.key.exclusive else kind.key.resources
+def has_capacity(view: MachineView, kind: TaskClass) -> bool:
+    """Return whether a task, or a rank, could start there if no place were kept for another."""
+    key = kind.key
+    return (
+        key.resources.fits_in(view.calendar.free)  # first: mostly it does not
+        and view.is_open
+        and not (key.exclusive and len(view.calendar))
+        and key.tenant not in view.tenants
+        and (not kind.is_choosy or kind.may_run_on(view.name))
+    )
+
+
+def kept_for(kind: TaskClass, view: MachineView, ranks: int = 1) -> Resources:
+    """Return what ranks of a task of that kind take, or have kept for them, on a machine."""
+    if kind.key.exclusive:
+        return view.calendar.capacity
+    return kind.key.resources if ranks == 1 else kind.key.resources.times(ranks)

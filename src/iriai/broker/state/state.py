@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
 from random import Random
+from typing import NamedTuple
 
 from iriai.broker.pool.machine_view import ClaimKey, MachineView
 from iriai.broker.pool.matchmaking import Matchmaking, User, UserExclusions, user_of
@@ -27,6 +28,7 @@ from iriai.policy.draw.order import Order
 from iriai.policy.placement.backfill import BACKFILLS
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, CpuLimit, within_running_cap
 from iriai.policy.placement.policy_api import PlanSource
+from iriai.policy.placement.seats import Seats
 from iriai.protocol.messages.candidates import ClusterPeer
 from iriai.protocol.messages.effects import Effect
 from iriai.protocol.messages.scheduling import BetweenClusters, Capability, Running, Want
@@ -36,6 +38,14 @@ TURN_WORK_MAX = 2_000
 arrive in that time are handled before the pass continues, so that is the longest wait of a message,
 with any number of idle machines. Less: more turns, each of which is recorded; more: longer waits.
 """
+
+
+class MatchedSeat(NamedTuple):
+    """The ranks of a task on one machine, and the key of their claim."""
+
+    view: MachineView
+    ranks: int
+    key: ClaimKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,7 @@ class BrokerState:
         state.add_machine(MachineView("ume", Resources(100), mints=False), now.steady_s)
         state.put(want, now.steady_s)                   # a job arrives; `remove` withdraws it
         outcome = Pass(state, rng, now).run()          # after each change
-        for entry, view, key in outcome.decisions:      # these start now; keep (view, key)
+        for entry, seats in outcome.decisions:          # these start now; keep (view, key) of each
             ...
         state.end(view, key)                            # such a task has ended
 
@@ -91,7 +101,7 @@ class BrokerState:
         self.heads = ReservedHeads(self.pool)
         self.reserved = self.heads.by_machine
         """By machine; at most one for each disjoint set of machines."""
-        self.placement = Placement(self.pool, self.queues, self.heads.by_machine, self.backfill)
+        self.placement = Placement(self.pool, self.queues, self.heads, self.backfill)
         self.contention = Contention(configuration, settings.order, standings, self.queues)
         self._one_per_machine = order.one_per_machine
         self._of_users: dict[str, Account] = {}
@@ -102,7 +112,9 @@ class BrokerState:
     @property
     def may_start_something(self) -> bool:
         """Return whether a pass could start a task now."""
-        return bool(self.reserved or (self.queues.entries and self.pool.open.ranks))
+        return bool(
+            self.reserved or self.heads.by_job or (self.queues.entries and self.pool.open.ranks)
+        )
 
     # --- changes ---------------------------------------------------------------------------------
 
@@ -145,26 +157,31 @@ class BrokerState:
         for key in (*view.calendar, *view.calendar.ahead):
             self.usage.ended(key)
 
-    def start(self, entry: QueuedJob, view: MachineView, now_s: float) -> ClaimKey:
-        """Claim the place of a task that starts; one task less of its job waits."""
-        self._keys += 1
-        key = view.match(entry, now_s, self._keys)
-        self._count_in(entry, view, key)
-        return key
+    def start(self, entry: QueuedJob, seats: Seats, now_s: float) -> tuple[MatchedSeat, ...]:
+        """Claim the seats of a task that starts; one task less of its job waits."""
+        matched = []
+        for machine, ranks in seats:
+            view = self.machines[machine]
+            self._keys += 1
+            key = view.match(entry, ranks, now_s, self._keys)
+            self._count_in(entry, view, key, ranks)
+            matched.append(MatchedSeat(view, ranks, key))
+        self.queues.task_matched(entry)
+        return tuple(matched)
 
     def start_ahead(self, entry: QueuedJob, view: MachineView, now_s: float) -> ClaimKey:
         """Match a task that waits for a place; it counts as a start, and holds nothing yet."""
         key = view.match_ahead(entry, now_s)
         self._count_in(entry, view, key)
+        self.queues.task_matched(entry)
         self.pool.changed(view)
         return key
 
-    def _count_in(self, entry: QueuedJob, view: MachineView, key: ClaimKey) -> None:
+    def _count_in(self, entry: QueuedJob, view: MachineView, key: ClaimKey, ranks: int = 1) -> None:
         want = entry.want
-        claimed = kept_for(entry.kind, view)
+        claimed = kept_for(entry.kind, view, ranks)
         self.usage.began(key, want.account, claimed, want.limit_s, want.urgency, speed=view.speed)
         view.moved_in(self.tenant_of(want.account))
-        self.queues.task_matched(entry)
 
     def waits(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
         """Add a claim that its machine granted ahead."""
@@ -287,13 +304,21 @@ class BrokerState:
                 reserved = self.queues.entries.get(head.job)
                 if reserved is not None and reserved.want.account == account:
                     cpus += head.resources.cpus
-        return within_running_cap(entry.want.resources.cpus, cpus, self.cap_cpus)
+        for job in self.heads.by_job:
+            if job != entry.want.job:
+                reserved = self.queues.entries.get(job)
+                if reserved is not None and reserved.want.account == account:
+                    cpus += reserved.kind.total.cpus
+        return within_running_cap(entry.kind.total.cpus, cpus, self.cap_cpus)
 
     def could_ever_run(self, kind: TaskClass) -> bool:
         """Return whether some machine and the running cap would admit a task on its own."""
         resources = kind.key.resources
-        if not within_running_cap(resources.cpus, 0, self.cap_cpus).allowed:
+        cpus = resources.cpus * kind.key.shape.least
+        if not within_running_cap(cpus, 0, self.cap_cpus).allowed:
             return False
+        if kind.is_wide:
+            return self.placement.parallel.could_ever_run(kind)
         if not kind.is_choosy:
             return self.pool.has_kind_for(resources)
         views, bounds, demand = self.pool.views, kind.key.bounds, kind.demand

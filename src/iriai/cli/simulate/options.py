@@ -85,6 +85,12 @@ class RuleOptions(OptionGroup, frozen=True):
         metavar="FILE",
         help="Configuration (an iriai.toml), for rights, half-life, burst and the like.",
     )
+    machines: int = _rule(
+        1,
+        metavar="N",
+        min=1,
+        help="Spread the log's processors over N machines: a wide job takes several.",
+    )
     check: bool = _rule(False, "--check", help="Check the invariants after every event.")
 
 

@@ -120,6 +120,7 @@ def _settings(rules: RuleOptions) -> ReplaySettings:
         configuration,
         rules.check,
         rules.wire,
+        rules.machines,
     )
     settings.refuse_unknown()
     return settings

@@ -183,9 +183,7 @@ class Calendar(Generic[Key]):
         later than `before_s`. `spare` also counts every other claim that ends at that same moment.
         What claims ahead will hold is not free until they end.
         """
-        free = self.free
-        if self._ahead:
-            free = free.minus(self._owed)
+        free = self.free_later
         start_s, fits = now_s, resources.fits_in(free)
         need_cpus, need_memory, need_gpus = resources.cpus, resources.memory_bytes, resources.gpus
         cpus, memory, gpus = free.cpus, free.memory_bytes, free.gpus
@@ -213,6 +211,16 @@ class Calendar(Generic[Key]):
             return None
         room = Resources(cpus, memory, gpus, tuple(sorted(named.items())) if named else ())
         return Slot(start_s, room.minus(resources))
+
+    @property
+    def free_later(self) -> Resources:
+        """Return what is free once the claims ahead have what they wait for."""
+        return self.free.minus(self._owed) if self._ahead else self.free
+
+    def ends(self) -> Iterator[tuple[Resources, float]]:
+        """Yield what each claim holds, those ahead included, with its end, in their order."""
+        for end_s, _, _, resources in self._ends:
+            yield resources, end_s
 
     def in_order(self) -> Iterator[tuple[Key, Resources, float]]:
         """Yield the claims with their resources and ends, in the order of the ends."""

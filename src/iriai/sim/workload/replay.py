@@ -1,26 +1,30 @@
 """Replay: the broker's own state, calendars, queues, orders and pass, without messages.
 
-One machine with the log's processors; a job's width is its cpus. At one instant all ends come
+One machine with the log's processors, where a job's width is its cpus; or several, where it is its
+ranks. At one instant all ends come
 first, then all submissions, then one pass of the policy. Nothing takes time but the jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from math import inf
 from random import Random
 from typing import NamedTuple
 
-from iriai.broker.pool.machine_view import ClaimKey, MachineView
+from msgspec.structs import replace
+
+from iriai.broker.pool.machine_view import MachineView
 from iriai.broker.scheduling.plan_policy import planning_of
 from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.state.contention import DecisionRng
-from iriai.broker.state.state import BrokerSettings, BrokerState
+from iriai.broker.state.state import BrokerSettings, BrokerState, MatchedSeat
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
+from iriai.model.ranks import RankShape
 from iriai.model.resources import Resources
 from iriai.plugins.orders import order_named
 from iriai.policy.accounting.decay import ChargeRule
@@ -33,6 +37,7 @@ from iriai.sim.workload.settings import FIFO, ReplaySettings
 
 MACHINE = "machine"
 HOME = "log"
+ONE_CPU = Resources(cpus=1)
 PROGRESS_JOBS = 256
 """Between two calls of `Progress`: a hundredth of a second or so."""
 
@@ -59,11 +64,11 @@ class _Running(NamedTuple):
     end_s: float
     number: int
     job: LogJob
-    key: ClaimKey
+    seats: tuple[MatchedSeat, ...]
 
 
 class _Replay:
-    """One machine and its broker's state."""
+    """The machines and their broker's state."""
 
     def __init__(self, log: Log, settings: ReplaySettings) -> None:
         self.starts: dict[int, float] = {}
@@ -78,8 +83,10 @@ class _Replay:
             BrokerSettings(configuration, named, settings.plan_source()), usage
         )
         self._planning = planning_of(state)
-        self._view = MachineView(MACHINE, Resources(log.processors), mints=False)
-        state.add_machine(self._view)
+        self._are_many = settings.machines > 1
+        self._views = list(_machines(log, settings.machines))
+        for view in self._views:
+            state.add_machine(view)
         self._bill = None
         if settings.order != FIFO:
             self._bill = SlicedCharges(
@@ -133,12 +140,12 @@ class _Replay:
             if self._bill is not None:
                 self._bill.publish()
             decisions = self._pass(Instant(now_s, wall_s)).decisions
-        for entry, _, key in decisions:
+        for entry, seats in decisions:
             job = self._waiting.pop(entry.want.job.number)
             self.starts[job.number] = now_s
-            heappush(self._running, _Running(now_s + job.run_s, job.number, job, key))
+            heappush(self._running, _Running(now_s + job.run_s, job.number, job, seats))
             if self._bill is not None:
-                self._bill.began(key, job, now_s)
+                self._bill.began(seats[0].key, job, now_s)
         if self._bill is not None:
             self._bill.end_turn(now_s)
         if self._is_checked:
@@ -150,9 +157,10 @@ class _Replay:
         Where a place is kept for the head of the one queue, what does not fit beside what runs only
         joins that queue.
         """
-        if self._bill is not None or not self._state.reserved:
+        state = self._state
+        if self._bill is not None or not (state.reserved or state.heads.by_job):
             return True
-        free_cpus = self._view.calendar.free.cpus
+        free_cpus = sum(view.calendar.free.cpus for view in self._views)
         return any(job.width <= free_cpus for job in arrived)
 
     def _check(self) -> None:
@@ -161,17 +169,19 @@ class _Replay:
         if len(self._waiting) <= WAITING_MAX or not self._instants % WHOLE_EACH:
             self._state.check()
         else:
-            self._view.check()
+            for view in self._views:
+                view.check()
 
     def _end_what_is_over(self, now_s: float) -> bool:
         """End the jobs that are due; return True if there were any."""
         running = self._running
         has_ended = bool(running) and running[0][0] == now_s
         while running and running[0][0] == now_s:
-            _, _, job, key = heappop(running)
+            _, _, job, seats = heappop(running)
             if self._bill is not None:
                 self._bill.ended(job, now_s)
-            self._state.end(self._view, key)
+            for view, _, key in seats:
+                self._state.end(view, key)
         return has_ended
 
     def _pass(self, now: Instant) -> PassResult:
@@ -186,7 +196,21 @@ class _Replay:
         width = self._widths.get(job.width)
         if width is None:
             width = self._widths[job.width] = Resources(job.width)
-        return Want(JobId(HOME, job.number), job.account, width, job.estimate_s, 1.0, 0.0, 1)
+        want = Want(JobId(HOME, job.number), job.account, width, job.estimate_s, 1.0, 0.0, 1)
+        if self._are_many and job.width > 1:
+            return replace(want, resources=ONE_CPU, shape=RankShape(job.width, job.width))
+        return want
+
+
+def _machines(log: Log, count: int) -> Iterator[MachineView]:
+    """Yield so many machines, on which the log's processors are spread evenly."""
+    if count == 1:
+        yield MachineView(MACHINE, Resources(log.processors), mints=False)
+        return
+    each, more = divmod(log.processors, count)
+    for number in range(count):
+        cpus = each + (number < more)
+        yield MachineView(f"{MACHINE}-{number}", Resources(cpus), mints=False)
 
 
 def _left_over(count: int) -> Refused:

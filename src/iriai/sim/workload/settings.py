@@ -25,6 +25,8 @@ POLICIES = {
     "conservative": "conservative",
 }
 """By the name in the literature, the name that `[order] backfill` of the configuration has."""
+ON_MANY_MACHINES = ("fcfs", "easy", "easy-sjbf")
+"""Policies that place the ranks of wide jobs on several machines."""
 POLICY, ORDER = "easy", FIFO
 """What other simulators mean by the name of a backfill rule alone."""
 
@@ -45,6 +47,8 @@ class ReplaySettings:
     """Whether the invariants are looked at after every event."""
     through_wire: bool = False
     """Whether messages become bytes on their way; in full mode alone there are any."""
+    machines: int = 1
+    """Machines on which the log's processors are spread; of several a job's width is its ranks."""
 
     def refuse_unknown(self) -> None:
         """Refuse names that do not exist.
@@ -58,6 +62,15 @@ class ReplaySettings:
             )
         if self.through_wire and self.mode != FULL:
             raise UsageProblem("usage", "a replay has no messages", "use --mode full with --wire")
+        if self.machines > 1 and not (
+            self.mode == REPLAY and self.order == FIFO and self.policy in ON_MANY_MACHINES
+        ):
+            raise UsageProblem(
+                "usage",
+                "several machines are simulated in the mode replay, under the order fifo, by "
+                f"{', '.join(ON_MANY_MACHINES)}, and not otherwise",
+                "leave out --machines, or what does not go with it",
+            )
         if self.order not in BUILT_IN:
             raise UsageProblem(
                 "unknown-order",
