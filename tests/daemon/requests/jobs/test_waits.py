@@ -31,12 +31,14 @@ JOB = JobId("ume", 1)
 
 
 class SlowDisk:
-    """Writes are durable when the test says so."""
+    """Writes are durable when the test says so, and none at once."""
+
+    durable = 0
 
     def __init__(self) -> None:
         self.written = 0
 
-    def submit(self, records, urgent=True) -> int:
+    def submit(self, records, urgent=True, *, may_wait=False) -> int:
         self.written += 1
         return self.written
 
