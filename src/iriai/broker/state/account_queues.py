@@ -10,6 +10,7 @@ from typing import NamedTuple
 from iriai.broker.pool.matchmaking import Matchmaking
 from iriai.broker.queue.entries import (
     Eligibility,
+    ParallelRequest,
     Precedence,
     Queue,
     QueuedJob,
@@ -284,10 +285,10 @@ class AccountQueues:
             want.account if rules.is_shared and rules.is_capped else None,
             rules.matching.key(want),
             bounds,
-            want.shape,
-            want.across_pools,
-            is_guest(want),
+            is_guest=is_guest(want),
         )
+        if isinstance(want, ParallelRequest):
+            key = key._replace(shape=want.shape, across_pools=want.across_pools)
         kind = self.classes.get(key)
         if kind is None:
             kind = self.classes.make(key)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue
+from iriai.broker.queue.entries import ParallelRequest, Queue, QueuedJob, SubQueue
 from iriai.broker.state.account_queues import AccountQueues
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
@@ -262,9 +262,9 @@ class Contention:
         self, account: Account, want: Want, queued_at_s: float, usage_s: float
     ) -> Contender:
         """Return the account as it contends with a task of `want`, having used `usage_s`."""
-        taken, ranks = want.resources, want.shape.least
-        if ranks > 1:
-            taken = taken.times(ranks)
+        taken = want.resources
+        if isinstance(want, ParallelRequest):
+            taken = taken.times(want.shape.least)
         return Contender(
             account,
             usage_s,

@@ -29,7 +29,6 @@ from iriai.model.bounds import (
 )
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.job import Grace, JobSpec, Limit
-from iriai.model.ranks import ONE, RankShape
 from iriai.model.reason import Reason
 from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
@@ -191,10 +190,6 @@ class Want(msgspec.Struct, frozen=True):
     """The group that it was submitted under, where its account here has another."""
     user: Name = ""
     """The user that its tasks run as; empty for the user of its account."""
-    shape: RankShape = ONE
-    """The ranks of each task, and how they lie on machines; `resources` are of one rank."""
-    across_pools: bool = False
-    """Whether the machines of a task may be of several pools."""
 
 
 class Withdraw(msgspec.Struct, frozen=True):

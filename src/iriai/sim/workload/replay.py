@@ -13,9 +13,8 @@ from math import inf
 from random import Random
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.queue.entries import ParallelRequest
 from iriai.broker.scheduling.plan_policy import planning_of
 from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.state.contention import DecisionRng
@@ -196,10 +195,11 @@ class _Replay:
         width = self._widths.get(job.width)
         if width is None:
             width = self._widths[job.width] = Resources(job.width)
-        want = Want(JobId(HOME, job.number), job.account, width, job.estimate_s, 1.0, 0.0, 1)
+        id_, estimate_s = JobId(HOME, job.number), job.estimate_s
         if self._are_many and job.width > 1:
-            return replace(want, resources=ONE_CPU, shape=RankShape(job.width, job.width))
-        return want
+            shape = RankShape(job.width, job.width)
+            return ParallelRequest(id_, job.account, ONE_CPU, estimate_s, 1.0, 0.0, 1, shape=shape)
+        return Want(id_, job.account, width, estimate_s, 1.0, 0.0, 1)
 
 
 def _machines(log: Log, count: int) -> Iterator[MachineView]:
