@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tests.sim import naive
+
 
 @dataclass
-class Job:
-    number: int
-    submit: float
-    run: float
-    width: int
-    estimate: float
-    start: float | None = None
+class Job(naive.Job):
     ranks: dict[str, int] = field(default_factory=dict)
 
 

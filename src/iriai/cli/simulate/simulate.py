@@ -144,6 +144,8 @@ def _cases(base: ReplaySettings, output: OutputOptions, sweep: list[str]) -> lis
 
 def _refuse_early(output: OutputOptions, cases: Sequence[Case]) -> None:
     """Report what cannot be done before hours are spent."""
+    for case in cases:
+        case.settings.refuse_unknown()
     if output.starts is not None and len(cases) > 1:
         raise UsageProblem(
             "usage", "--starts is for one simulation", "leave out --compare and --sweep"

@@ -22,7 +22,7 @@ from iriai.broker.state.state import BrokerSettings, BrokerState, MatchedSeat
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
-from iriai.model.problem import Refused
+from iriai.model.problem import Refused, UsageProblem
 from iriai.model.ranks import RankShape
 from iriai.model.resources import Resources
 from iriai.plugins.orders import order_named
@@ -51,6 +51,7 @@ def replay(log: Log, settings: ReplaySettings, progress: Progress = no_progress)
     Raises:
         PolicyError: a policy from a file did what it may not.
         Refused: a policy from a file left jobs that nothing would ever start.
+        UsageProblem: there are more machines than the log has processors.
     """
     run = _Replay(log, settings)
     run.all(progress)
@@ -207,6 +208,12 @@ def _machines(log: Log, count: int) -> Iterator[MachineView]:
     if count == 1:
         yield MachineView(MACHINE, Resources(log.processors), mints=False)
         return
+    if count > log.processors:
+        raise UsageProblem(
+            "usage",
+            f"{count} machines are more than the {log.processors} processors of the log",
+            f"use --machines {log.processors} at most",
+        )
     each, more = divmod(log.processors, count)
     for number in range(count):
         cpus = each + (number < more)

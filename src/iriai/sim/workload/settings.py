@@ -62,15 +62,6 @@ class ReplaySettings:
             )
         if self.through_wire and self.mode != FULL:
             raise UsageProblem("usage", "a replay has no messages", "use --mode full with --wire")
-        if self.machines > 1 and not (
-            self.mode == REPLAY and self.order == FIFO and self.policy in ON_MANY_MACHINES
-        ):
-            raise UsageProblem(
-                "usage",
-                "several machines are simulated in the mode replay, under the order fifo, by "
-                f"{', '.join(ON_MANY_MACHINES)}, and not otherwise",
-                "leave out --machines, or what does not go with it",
-            )
         if self.order not in BUILT_IN:
             raise UsageProblem(
                 "unknown-order",
@@ -82,6 +73,15 @@ class ReplaySettings:
                 "unknown-policy",
                 f"there is no policy '{self.policy}'",
                 f"use one of: {', '.join(POLICIES)}, or FILE.py:CLASS",
+            )
+        if self.machines > 1 and not (
+            self.mode == REPLAY and self.order == FIFO and self.policy in ON_MANY_MACHINES
+        ):
+            raise UsageProblem(
+                "usage",
+                "several machines are simulated in the mode replay, under the order fifo, by "
+                f"{', '.join(ON_MANY_MACHINES)}, and not otherwise",
+                "leave out --machines, or what does not go with it",
             )
 
     def plan_source(self) -> PlanSource | None:
