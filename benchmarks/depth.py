@@ -249,11 +249,12 @@ class Installation:
         for effect in effects:
             if isinstance(effect, Send) and isinstance(effect.message, Match):
                 match = effect.message
-                node = self.by_name[match.machine]
+                [(machine, capability, _)] = match.seats
+                node = self.by_name[machine]
                 want = self.wants.pop(match.job.number)
-                running = self.running(want, match.capability)
+                running = self.running(want, capability)
                 node.running[running.attempt] = running
-                messages.append(node.idle(0, spent=(match.capability,), began=(running,)))
+                messages.append(node.idle(0, spent=(capability,), began=(running,)))
                 messages.append(self.want())
         return messages
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iriai.policy.api import Instant, Start, View
+from iriai.policy.api import Instant, Start, View, seats_now
 
 
 class Fifo:
@@ -23,8 +23,7 @@ class Fifo:
         """Yield what starts now; each start is in the view before the next is sought."""
         for job in view.queue():
             for _ in range(job.tasks):
-                fitting = [each for each in view.machines if job.resources.fits_in(each.free)]
-                if not fitting:
+                seats = seats_now(job, view.machines)
+                if not seats:
                     return
-                emptiest = max(fitting, key=lambda each: each.free.cpus)
-                yield Start(job.id, emptiest.name)
+                yield Start(job.id, seats=seats)

@@ -47,8 +47,12 @@ def live_network(
     more: str = "",
     delay_s: float | None = None,
     loss: float = 0.0,
+    all_accept: bool = False,
+    prepare: Callable[[Network], None] | None = None,
 ) -> Iterator[tuple[Network, float]]:
-    """Bring up m0, m1 and so on, each third of them accepting no connections.
+    """Bring up m0, m1 and so on, each third of them accepting no connections, unless `all_accept`.
+
+    `prepare` is called before they are started.
 
     Without `delay_s` frames go through the kernel's own bridge, at its speed.
 
@@ -64,9 +68,11 @@ def live_network(
     with none_left(), ExitStack() as stack:
         stack.callback(network.stop)
         for number in range(machines):
-            outward_only = number % 3 == 2
+            outward_only = number % 3 == 2 and not all_accept
             options = {"outward_only": outward_only, "cpus": cpus, "jobs": jobs, "more": more}
             network.add(f"m{number}", **options)
+        if prepare is not None:
+            prepare(network)
         network.start()
         whole_s = time.monotonic() - began_s
         progress(f"all {machines} see all after {whole_s:.1f} s")

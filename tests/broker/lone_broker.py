@@ -101,8 +101,8 @@ class LoneBroker:
 
     def began(self, matched: Match, want_: Want, **fields) -> Idle:
         """The match became a claim that runs."""
-        running = as_running(want_, capability=matched.capability)
-        changes = {"began": (running,), "spent": (matched.capability,)}
+        running = as_running(want_, capability=matched.seats[0].capability)
+        changes = {"began": (running,), "spent": (matched.seats[0].capability,)}
         return self.idle(0, whole=False, **(changes | fields))
 
     def wake(self) -> Told:

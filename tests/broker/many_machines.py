@@ -106,19 +106,19 @@ class ManyMachines:
     def _begin(self, matches: list[Match]) -> list[Decline | Idle]:
         messages: list[Decline | Idle] = []
         for match in matches:
-            node = self.nodes[match.machine]
+            node = self.nodes[match.seats[0].machine]
             assert not node.is_away, f"{match} is asked of a machine that is away"
             assert not node.is_drained, f"{match} is asked of a machine that is drained"
             number = match.job.number
             if not self.waiting.get(number):
-                messages.append(Decline(match.job, match.machine, match.capability))
+                messages.append(Decline(match.job, match.seats))
                 continue
             self.waiting[number] -= 1
             self._attempts += 1
             running = self._claim(node, self.wants[number], match)
             self.started.append((number, node.name))
             fresh = self.broker.capabilities(1)
-            spent = (match.capability,)
+            spent = (match.seats[0].capability,)
             fields = {"began": (running,), "spent": spent, "capabilities": fresh}
             messages.append(self.idle(node, **fields))
         return messages
@@ -131,7 +131,7 @@ class ManyMachines:
             wanted,
             attempt_id=AttemptId("ume", wanted.job.number, 0, self._attempts),
             ends_in_s=longest_stay_s(wanted.limit_s, wanted.grace_s),
-            capability=match.capability,
+            capability=match.seats[0].capability,
         )
         fields = {name: getattr(made, name) for name in made.__struct_fields__}
         running = Running(**(fields | {"resources": resources}))

@@ -47,7 +47,7 @@ class Room(LoneBroker):
 
 
 def where(said) -> list[str]:
-    return [each.machine for each in matches(said)]
+    return [each.seats[0].machine for each in matches(said)]
 
 
 def test_a_job_runs_where_its_requirements_hold():

@@ -71,7 +71,7 @@ def test_it_is_matched_to_a_machine_that_has_it():
     has, none = Resources(4, named=(("nvme", 3 * GIB),)), Resources(4)
     broker.tell(broker.idle(machine="b1", capacity=none), broker.idle(machine="b2", capacity=has))
     [match] = matches(broker.tell(want(1, resources=ASKED)))
-    assert match.machine == "b2"
+    assert match.seats[0].machine == "b2"
     # So much is left no more while it runs there.
     assert not matches(broker.tell(want(2, resources=ASKED)))
 

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from iriai.model.problem import NotFound, Refused
+from iriai.model.submission import Binding, Layout
 from iriai.wire.changes import Cancel, Changed
 from iriai.wire.reports import (
     AskUsage,
@@ -34,6 +35,7 @@ from iriai.wire.requests import (
     LogFile,
     LogFiles,
     Outcome,
+    Parallel,
     Reasons,
     Show,
     Submit,
@@ -132,6 +134,42 @@ def test_submit_says_everything_it_was_told(shell, submitted, tmp_path: Path):
     assert msgspec.msgpack.decode(draft.environment) == {"A": "1"}
 
 
+def test_submit_says_how_many_ranks_and_where(shell, submitted):
+    line = ("-n", "8-16", "-N", "2", "--per-node", "4", "--across-pools", "--first", "--keep-going")
+    shell("submit", *line, "--bind", "cores", "--", "true")
+    draft = submitted[0].draft
+    assert (draft.ranks, draft.nodes, draft.per_node) == ("8-16", 2, 4)
+    assert (draft.across_pools, draft.keep_going) == (True, True)
+    assert (draft.layout, draft.bind) == (Layout.FIRST, Binding.CORES)
+
+
+def test_letters_are_those_of_other_systems(shell, submitted):
+    shell("submit", "-n", "2", "-c", "4", "-t", "1h", "-o", "%r.out", "-J", "wave", "--", "true")
+    draft = submitted[0].draft
+    assert (draft.ranks, draft.cpus, draft.time_limit_s) == ("2", 4, 3600.0)
+    assert (draft.output, draft.name) == ("%r.out", "wave")
+
+
+def test_a_pipe_is_instead_of_a_command(shell, submitted):
+    shell("submit", "--immediate", "--pipe", "seq '1 0'", "--pipe", "sort -n")
+    draft = submitted[0].draft
+    assert submitted[0].immediate
+    assert (draft.command, draft.pipes) == ((), (("seq", "1 0"), ("sort", "-n")))
+    missing = shell("submit", "--pipe", "seq 1", "--pipe", "frobnicate")
+    assert "there is no command 'frobnicate'" in missing.err
+
+
+def test_a_script_may_say_how_it_is_parallel(shell, submitted, tmp_path: Path):
+    script = tmp_path / "wave.sh"
+    script.write_text("#IRIAI -n 4 --no-across-pools --first\ntrue\n")
+    shell("submit", "--nodes", "2", str(script))
+    draft = submitted[0].draft
+    assert (draft.ranks, draft.nodes, draft.across_pools) == ("4", 2, False)
+    assert draft.layout is Layout.FIRST
+    shell("submit", "--across-pools", str(script))
+    assert submitted[1].draft.across_pools
+
+
 def test_a_script_is_sent_and_its_arguments_with_it(shell, submitted, tmp_path: Path):
     script = tmp_path / "analyse.sh"
     script.write_text("#!/bin/sh\necho $1\n")
@@ -175,13 +213,16 @@ def test_a_dry_run_is_told_and_not_handed_in(shell, state: Path):
 WRONG = [
     (2, "--time: 'abc' is not a duration", ("submit", "--time", "abc", "--", "true")),
     (2, "--memory: '4X' is not a size", ("submit", "--memory", "4X", "--", "true")),
+    (2, "for 4 processes use -n 4", ("submit", "--rank", "4", "--", "true")),
     (2, "--cpus 0 is out of range", ("submit", "--cpus", "0", "--", "true")),
     (2, "'x' is not a valid int", ("submit", "--cpus", "x", "--", "true")),
     (2, "is not a resource", ("submit", "--resource", "x", "--", "true")),
     (2, "is not a number of tasks", ("submit", "--array", "1-10%0", "--", "true")),
     (2, "contradict", ("submit", "--no-restart", "--max-restarts", "2", "--", "true")),
     (2, "two-inputs", ("submit", "--json", "--stdin", "/dev/null", "-")),
-    (2, "missing argument", ("submit",)),
+    (2, "there is no command", ("submit",)),
+    (2, "a quotation is not closed", ("submit", "--pipe", "echo '")),
+    (2, "--nodes: 'x' is not a number", ("alter", "ume-1", "--nodes", "x")),
     (2, "no such option: --frobnicate", ("jobs", "--frobnicate")),
     (2, "did you mean 'submit'?", ("sumbit",)),
     (2, "there is no command", ("run",)),
@@ -335,6 +376,64 @@ def test_show_tells_all(shell, state: Path):
         assert words in said.out
     assert document["attempts"][0]["signal"] == 9
     assert document["row"]["name"] == "make"
+
+
+def test_show_and_jobs_say_how_a_job_is_parallel(shell, state: Path):
+    wide = row(ranks="8", cpus=2)
+    how = Parallel("8", 2, 4, True, Layout.FIRST, True, Binding.CORES, ())
+    fields = (wide, "lab/ann", ("mpirun", "wave"), False, "/work", {"cpus": 2}, None, None)
+    detail = JobDetail(*fields, "", "", (), {}, (), (), parallel=how)
+    with double(state, lambda _: detail):
+        out = " ".join(shell("show", "ume-42").out.split())
+        assert shell("show", "ume-42", "--json").document["parallel"]["layout"] == "first"
+    assert (
+        "ranks 8 ranks, on 2 machines, 4 on each; of several pools if need be; the command runs on "
+        "the first machine; others go on if one fails; each on processors of its own" in out
+    )
+    assert "needs 2 cpus for each rank" in out
+    with double(state, lambda _: listing(wide)):
+        assert "8 x 2" in shell("jobs").out
+    piped = Parallel("1", None, None, False, Layout.RANKS, False, None, (("seq", "1 0"), ("sort",)))
+    detail = msgspec.structs.replace(detail, command=(), parallel=piped)
+    with double(state, lambda _: detail):
+        assert "seq '1 0' | sort" in shell("show", "ume-42").out
+
+
+def test_show_lists_the_ranks_of_each_machine(shell, state: Path):
+    whole = msgspec.structs.replace(ATTEMPT, ranks=8, seats=2)
+    first = msgspec.structs.replace(ATTEMPT, ranks=6, machine="kiri", cause="cancelled", message="")
+    last = msgspec.structs.replace(ATTEMPT, rank=6, ranks=2, machine="momi")
+    detail = JobDetail(
+        *(row(state="finished", cause="failed", ranks="8"), "lab/ann", ("wave",), False, "/work"),
+        *({"cpus": 2}, 60.0, None, "", "", (), {"failed": 1}, (whole,), ()),
+        seats=(first, last),
+    )
+    with double(state, lambda _: detail) as server:
+        lines = [line.split() for line in shell("show", "ume-42", "--ranks").out.splitlines()]
+        document = shell("show", "ume-42", "--ranks", "--json").document
+    assert server.received[0] == Show("ume-42", ranks=True)
+    assert ["ume-42.0", "1", "failed", "SIGKILL", "ume", "and", "1", "more"] in [
+        line[:8] for line in lines
+    ]
+    told = [line[:6] for line in lines]
+    assert ["Task", "Try", "Ranks", "State", "Exit", "Machine"] in told
+    assert ["ume-42.0", "1", "0-5", "cancelled", "kiri"] in [line[:5] for line in lines]
+    assert ["ume-42.0", "1", "6-7", "failed", "SIGKILL", "momi"] in told
+    assert ["ranks", "6-7,", "attempt", "1:", "it", "was", "too", "much"] in lines
+    assert [(each["rank"], each["ranks"]) for each in document["seats"]] == [(0, 6), (6, 2)]
+
+
+def test_a_long_list_of_machines_is_cut_and_says_so(shell, state: Path):
+    seats = tuple(
+        msgspec.structs.replace(ATTEMPT, rank=n, machine=f"m{n}", message="") for n in range(80)
+    )
+    detail = JobDetail(
+        *(row(state="finished", ranks="80"), "lab/ann", ("wave",), False, "/work"),
+        *({"cpus": 2}, 60.0, None, "", "", (), {"failed": 1}, (ATTEMPT,), ()),
+        seats=seats,
+    )
+    with double(state, lambda _: detail):
+        assert "and 16 more machines: iriai show" in shell("show", "ume-42", "--ranks").out
 
 
 def test_show_says_how_an_attempt_was_charged_off_peak(shell, state: Path):

@@ -57,7 +57,7 @@ def send(connect: Callable[[], Client], content: bytes) -> None:
     source, sink = os.pipe()
     os.write(sink, content)
     os.close(sink)
-    sender = InputSender(connect, "ume-1", source, is_terminal=False)
+    sender = InputSender(connect, WriteInput("ume-1", 0, b""), source, is_terminal=False)
     sender.start()
     sender.join(WAIT_S)
     os.close(source)

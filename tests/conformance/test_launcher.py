@@ -110,9 +110,17 @@ def test_a_later_request_lengthens_no_grace(place: Place):
     assert place.end_of(attempt) == (EndCause.CANCELLED, None, KILLED)
 
 
-def test_to_end_or_forget_what_is_unknown_does_nothing(place: Place):
-    unknown = AttemptId(HOME, 10_000_000, 0, 1)
-    place.terminate(unknown, 0.0)
+def test_what_was_ended_before_it_was_ordered_never_starts(place: Place):
+    attempt = AttemptId(HOME, 10_000_000, 0, 1)
+    place.terminate(attempt, 0.0, EndCause.CANCELLED)
+    assert place.end_of(attempt) == (EndCause.CANCELLED, None, None)
+    place.order(place.new(attempt, LONG))
+    place.settle()
+    assert place.starts(attempt) == 0
+
+
+def test_to_forget_what_is_unknown_or_end_what_has_ended_does_nothing(place: Place):
+    unknown = AttemptId(HOME, 20_000_000, 0, 1)
     place.forget(unknown)
     assert unknown not in place.exits()
     ended = place.launch()

@@ -10,13 +10,16 @@ import json
 import os
 import subprocess
 from collections import Counter
+from itertools import count
+
+_SERIALS = count(1)
 
 
 class Bridge:
     """Ports by name, as those of `Switch`. Needs root."""
 
     def __init__(self) -> None:
-        self._namespace = f"iriai-{os.getpid()}-bridge"
+        self._namespace = f"iriai-{os.getpid()}-{next(_SERIALS)}-bridge"
         self._names: dict[str, str] = {}
         _ip("netns", "add", self._namespace)
         _ip("-n", self._namespace, "link", "add", "br0", "type", "bridge")

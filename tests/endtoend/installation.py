@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +29,8 @@ IRIAI = str(Path(sys.executable).with_name("iriai"))
 PATH = "/usr/bin:/bin"
 """Of tasks: no directory in it that they may not enter."""
 STOP_WAIT_S = 30.0
+LEFT_OVER_S = 5.0
+"""What still runs so long after its end was left over."""
 CALL_WAIT_S = 60.0
 MARK = "END_TO_END_OF_IRIAI"
 """Environment variable of everything that a test starts: its installation's directory."""
@@ -141,7 +144,10 @@ class Installation:
     def stop(self) -> None:
         """End everything. Raises where something was left over, or something crashed."""
         self.stop_processes()
-        left_over = self.processes()
+        # What announces the start in the foreground is no child of anybody, and ends by itself.
+        deadline_s = time.monotonic() + LEFT_OVER_S
+        while (left_over := self.processes()) and time.monotonic() < deadline_s:
+            time.sleep(0.02)
         for pid in left_over:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -214,6 +220,30 @@ class Installation:
             timeout=CALL_WAIT_S,
             check=False,
         )
+
+    def begin_call(self, *words: str) -> subprocess.Popen[str]:
+        """Call `iriai WORDS` with pipes, and do not wait for its end."""
+        return subprocess.Popen(
+            self.command(*words),
+            cwd=self.work,
+            env=self.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+@contextmanager
+def ended_afterwards() -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes that are put in here are killed in the end."""
+    started: list[subprocess.Popen[str]] = []
+    try:
+        yield started
+    finally:
+        for process in started:
+            with process:
+                process.kill()
 
 
 def as_person(person: TestPerson) -> list[str]:

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from itertools import count
 
 from iriai.client import Client
 from iriai.model.problem import Problem
@@ -27,6 +28,8 @@ STARTED_AT_ONCE = 8
 TOKEN_LIFETIME_S = 3600.0
 _PAUSE_S = 0.1
 """Whoever asks many machines keeps them busy, and the switch waiting."""
+_SERIALS = count(1)
+"""Of networks of this process: two may be there at a time."""
 MACHINES_MAX = 100
 """Of one network. The kernel has one table for the neighbours of all namespaces, of some thousand
 that it found out itself: thirty machines that know each other fill it. So all are told before."""
@@ -138,6 +141,7 @@ class Network:
         self.trusts_all = trusts_all
         self.switch = switch or Switch(seed)
         self.machines: dict[str, Networked] = {}
+        self._serial = next(_SERIALS)
 
     def add(
         self,
@@ -155,7 +159,7 @@ class Network:
         `broker` names the head of a cluster that has one, `cluster` that of a site with several.
         `jobs` are lines of `[jobs]`, `more` other sections of its configuration.
         """
-        namespace = f"iriai-{os.getpid()}-{name}"
+        namespace = f"iriai-{os.getpid()}-{self._serial}-{name}"
         number = len(self.machines) + 1
         assert number <= MACHINES_MAX
         host = _host(number)

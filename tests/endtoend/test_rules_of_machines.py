@@ -1,6 +1,7 @@
 """Whose tasks a machine of a cluster runs: its owner's rules, root, users that it does not know."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,17 +17,23 @@ RULES = """
 [homes]
 ume = ["{ann}", "{eve}", "root"]
 """
-WITHOUT_SOME = ("unshare", "--mount", "sh", "-c", 'mount --bind {} /etc/passwd && exec "$@"', "sh")
-"""A command that sees other users than this host has."""
+WITHOUT_SOME = ("unshare", "--mount", "sh", "-c", 'mount --bind {} /etc && exec "$@"', "sh")
+"""A command that sees other users than this host has.
+
+The folder is mounted, not its file: the kernel takes a mount away where the host puts another file
+in the place of what is mounted on, as each change of its users does.
+"""
 
 
 @pytest.fixture(scope="module")
 def network(people, tmp_path_factory):
     made = Network(people.ann)
     ume, take = (made.add(name, cpus=2) for name in ("ume", "take"))
-    known = tmp_path_factory.mktemp("users") / "passwd"
-    lines = Path("/etc/passwd").read_text().splitlines(keepends=True)
-    known.write_text("".join(line for line in lines if not line.startswith(f"{people.eve.name}:")))
+    known = tmp_path_factory.mktemp("users") / "etc"
+    subprocess.run(["cp", "--archive", "/etc", known], check=True)
+    lines = (known / "passwd").read_text().splitlines(keepends=True)
+    others = [line for line in lines if not line.startswith(f"{people.eve.name}:")]
+    (known / "passwd").write_text("".join(others))
     take.prefix += tuple(word.format(known) for word in WITHOUT_SOME)
     _add(take, RULES.format(ann=people.ann.name, eve=people.eve.name))
     _add(ume, "[identity]\nminimum_uid = 0\n")

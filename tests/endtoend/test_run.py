@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.endtoend.installation import PYTHON, Installation
+from tests.endtoend.installation import PYTHON, Installation, ended_afterwards
 from tests.endtoend.terminal import CTRL_C, CTRL_Z, SAYS_WHEN_IT_RUNS, Terminal
 from tests.support.waiting import is_gone, until
 
@@ -34,25 +34,13 @@ def machine(person):
 @pytest.fixture
 def running(machine):
     """Starts `iriai run` with pipes; ended with the test."""
-    started = []
 
     def start(*words):
-        process = subprocess.Popen(
-            machine.command("run", *words),
-            cwd=machine.work,
-            env=machine.environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
+        started.append(machine.begin_call("run", *words))
+        return started[-1]
 
-    yield start
-    for process in started:
-        with process:
-            process.kill()
+    with ended_afterwards() as started:
+        yield start
 
 
 @pytest.fixture

@@ -240,7 +240,7 @@ def test_mail_that_cannot_be_sent_is_told_and_keeps_no_script_back(iriai: Instal
         ("#IRIAI --cpus 1\n#IRIAI --cpus 2", 2, "line 2: --cpus=1 contradicts line 3: --cpus=2"),
         ("#IRIAI --no-restart\n#IRIAI --max-restarts 2", 2, "line 2: --no-restart contradicts"),
         ("#SBATCH --mem=1G\n#SBATCH --mem-per-cpu=1G", 2, "line 2: --mem=1G contradicts line 3"),
-        ("#SBATCH --nodes=4", 3, "-, line 2: --nodes=4: it would run on one machine alone"),
+        ("#SBATCH -C v100", 3, "-, line 2: --constraint=v100: it could run on a machine without"),
         ("#PBS -I", 3, "-, line 2: -I: it would run without a terminal"),
     ],
 )

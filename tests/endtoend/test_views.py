@@ -40,6 +40,9 @@ def test_every_machine_shows_the_same_and_refuses_what_none_can_run(cluster):
         assert [row["name"] for row in rows.values() if row["is_broker"]] == ["ume"]
         assert rows[name]["link"] == "here"
         assert {row["name"] for row in _json(machine, "ads")["rows"]} == set(cluster.machines)
+        [alike] = _json(machine, "pools")["rows"]
+        assert (alike["machines"], alike["available"]) == (["kiku", "ran", "ume"], 3)
+        assert (alike["cpus"], alike["speed"]) == (7, 7.0)
         matches = _json(machine, "match", "HasMatlab")["rows"]
         assert [row["machine"] for row in matches if row["matches"]] == ["ran"]
         with machine.client() as client:
@@ -91,6 +94,8 @@ def test_without_a_broker_a_machine_says_what_it_knows_and_takes_jobs(cluster):
         assert {row["name"] for row in table["rows"] if row["cpus"]} == {"kiku"}
         assert silent in _json(kiku, "shares")["note"]
         assert [row["name"] for row in _json(kiku, "ads")["rows"]] == ["kiku"]
+        [own] = _json(kiku, "pools")["rows"]
+        assert (own["machines"], own["available"], own["cpus"]) == (["kiku"], 1, 2)
         with pytest.raises(Problem) as caught:
             client.ask(AskMatch("HasMatlab"))
         assert caught.value.code == "broker-silent"

@@ -30,6 +30,7 @@ from iriai.launcher.contract.machine_config import (
     read_machine_file,
 )
 from iriai.launcher.journal.journal import DamagedJournal, Exits, Intent, Intents, Journal, Lines
+from iriai.launcher.pmi.seat_server import BarrierReached, SeatServer
 from iriai.model.ids import AttemptId
 from iriai.model.name_pattern import name_pattern
 from iriai.model.token_text import TokenKind, parse_token
@@ -61,6 +62,17 @@ DIRECTIVE_WORDS = (
     "#SBATCH ", "#PBS ", "#IRIAI ", "--", "-l ", "=", "%", "-", ":", ",", "'", '"', "\\", "\n",
     "999999999999", "--array=", "select=", "mem=", "--export=", "$(", "\x1b[2J",
 )  # fmt: skip
+PMI = (
+    "".join(
+        "cmd=init pmi_version=1 pmi_subversion=1\n" * 2
+        + f"cmd=put kvsname=ume-1.0#1 key=k{key} value=a b=c\n"
+        + f"cmd=get kvsname=ume-1.0#1 key=k{key}\n"
+        + "cmd=barrier_in\n" * 2
+        for key in range(3)
+    )
+    + "mcmd=spawn\nnprocs=1\nendcmd\ncmd=get_maxes\ncmd=abort exitcode=1\ncmd=finalize\n"
+)
+PMI_WORDS = ("cmd=", "mcmd=spawn", "endcmd", "value=", "=", " ", "\n", "\0", "-" * 5000, "9" * 500)
 LOG = (
     "; MaxProcs: 64\n; UnixStartTime: 843161400\n"
     "1 0 5 100 4 -1 -1 4 200 -1 1 1 1 -1 1 -1 -1 -1\n"
@@ -262,6 +274,13 @@ def _written_by_iriai() -> list[Entrance]:
             ("iriai.launcher.journal.journal",),
         ),
         Entrance(
+            "E16",
+            "process manager",
+            _text_maker((PMI,), PMI_WORDS),
+            _pmi,
+            ("iriai.launcher.pmi",),
+        ),
+        Entrance(
             "E15",
             "names in the spool",
             _text_maker(spool_names, ("9" * 5000, ".", "-", "/", "\0")),
@@ -269,6 +288,16 @@ def _written_by_iriai() -> list[Entrance]:
             ("iriai.daemon.tasks.spool",),
         ),
     ]
+
+
+def _pmi(content: bytes) -> None:
+    """What two ranks of a seat say in turn, in pieces of any size."""
+    server = SeatServer("ume-1.0#1", (2, 1), 0, 2)
+    for place, line in enumerate(content.splitlines(keepends=True)):
+        for piece in (line[: len(line) // 2], line[len(line) // 2 :]):
+            events = server.receive(place % 2, piece)
+            for fence in (event for event in events if isinstance(event, BarrierReached)):
+                server.fenced(fence.number, fence.put)
 
 
 def void(_: object) -> None:

@@ -7,7 +7,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.records import AttemptResult, JobAccepted, JobEvent
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
-from iriai.protocol.messages.scheduling import Begun, Capability, End, Match, Run, Want
+from iriai.protocol.messages.scheduling import Begun, Capability, End, Match, Run, SeatOffer, Want
 from iriai.sim.world.store_model import StoreModel
 from tests.support.told import HOME, WALL_S, Told, attempt, instant, job, spec, told
 
@@ -54,7 +54,7 @@ class LoneHome:
 
 
 def match(number: int = 1, machine: str = HOME) -> Match:
-    return Match(job(number), machine, CAPABILITY, 10.0)
+    return Match(job(number), (SeatOffer(machine, CAPABILITY),), 10.0)
 
 
 def end(

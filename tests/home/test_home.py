@@ -28,6 +28,7 @@ from iriai.protocol.messages.scheduling import (
     Promise,
     Refusal,
     Run,
+    SeatOffer,
     Stop,
     Withdraw,
 )
@@ -72,12 +73,12 @@ def test_a_match_that_comes_too_often_is_declined():
     home.submit()
     home.tell(match())
     said = home.tell(match())
-    assert said.broker == [Decline(job(1), HOME, CAPABILITY)]
+    assert said.broker == [Decline(job(1), (SeatOffer(HOME, CAPABILITY),))]
     assert said.records == []
 
 
 def test_a_match_for_a_job_that_is_not_here_is_declined():
-    assert LoneHome().tell(match(7)).broker == [Decline(job(7), HOME, CAPABILITY)]
+    assert LoneHome().tell(match(7)).broker == [Decline(job(7), (SeatOffer(HOME, CAPABILITY),))]
 
 
 def test_a_start_is_known_once():

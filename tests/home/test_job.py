@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.home.job import JobState, TaskEnd
+from iriai.home.job import JobState
+from iriai.home.task_end import TaskEnd
 from iriai.model.records import Held, Promised, Released
 from iriai.model.state import EndCause, IllegalTransition, TaskState
 from tests.support.told import spec

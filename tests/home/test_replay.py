@@ -7,27 +7,33 @@ from hypothesis import strategies as st
 
 from iriai.home.job import JobState
 from iriai.model.alteration import Alteration
+from iriai.model.ids import AttemptId
 from iriai.model.job import Condition, Dependency, JobSpec, task_indices
+from iriai.model.ranks import SeatPlace
 from iriai.model.records import (
     Altered,
     Attempted,
+    AttemptResult,
     Cancelled,
     Change,
+    Decided,
     DependencyFailed,
     DependencyMet,
     Ended,
     Held,
     Promised,
     Released,
+    SeatEnded,
     Started,
 )
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause, TaskState
+from iriai.model.usage import Usage
 from tests.support.told import spec
 
 STEPS = (
     *("attempt", "start", "end", "cancel", "hold", "promise", "fold"),
-    *("alter", "await", "met", "unmet"),
+    *("alter", "await", "met", "unmet", "decide", "seat", "seat"),
 )
 CAUSES = (
     EndCause.COMPLETED,
@@ -52,7 +58,22 @@ def change_for(job: JobState, step: str, choice: int, cause: EndCause) -> Change
     match step:
         case "attempt" if job.ready:
             index = job.first_waiting()
-            return Attempted(((index, job.next_attempt(index)),), "ume")
+            places = tuple(SeatPlace(f"m{n}", 2) for n in range(choice))
+            return Attempted(((index, job.next_attempt(index)),), "ume", places)
+        case "decide" if claimed:
+            index = claimed[choice % len(claimed)]
+            task = job.tasks[index]
+            return Decided(((index, task.attempt),)) if task.parallel else None
+        case "seat" if active:
+            index = active[choice % len(active)]
+            task = job.tasks[index]
+            if task.parallel is None or task.parallel.is_over:
+                return None
+            rank, machine = task.seats()[choice % len(task.seats())]
+            seat = AttemptId("ume", 1, index, task.attempt, rank)
+            times = (1.0, 2.0, float(choice))
+            result = AttemptResult(seat, machine, cause, None, 9, Usage(), *times, 1.0)
+            return SeatEnded(((result, 2),))
         case "start" if claimed:
             index = claimed[choice % len(claimed)]
             return Started(((index, job.tasks[index].attempt),))
@@ -113,7 +134,8 @@ def test_the_replay_of_its_events_is_the_job(array, steps, max_restarts):
         assert again.equals(job)
         again.check()
         for index, task in job.tasks.items():
-            assert again.tasks[index] == task
+            assert again.tasks[index].seats() == task.seats()
+            assert again.tasks[index] == task or task.parallel is not None
         if not job.is_finished:
             states = [job.task_state(index) for index in task_indices(array)]
             assert [again.task_state(index) for index in task_indices(array)] == states

@@ -13,11 +13,12 @@ from iriai.jobs.drafts import Drafts
 from iriai.jobs.payloads import PayloadStore
 from iriai.jobs.views import output_paths
 from iriai.machine.feasibility import Feasibility
-from iriai.model.ids import AttemptId
+from iriai.model.ids import Account, AttemptId
 from iriai.model.problem import ExitCode, Problem
+from iriai.model.ranks import RankShape
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
-from iriai.model.submission import Interaction
+from iriai.model.submission import Interaction, Layout
 from iriai.protocol.messages.scheduling import Want
 from iriai.system.passwd_cache import UnixUsers
 from iriai.wire.requests import JobDraft, Submit
@@ -274,3 +275,60 @@ def test_many_dropped_names_are_counted(submissions):
     given = {f"SLURM_{number:02}": "" for number in range(12)}
     [warning] = submissions.with_warnings(draft(environment=msgspec.msgpack.encode(given)))[2]
     assert "SLURM_04 and 7 more;" in warning
+
+
+# --- several ranks -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parallel(submissions, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Feasibility, "check", lambda *_: None)  # one machine holds few ranks
+    return submissions
+
+
+def test_ranks_are_kept_with_where_they_run(parallel):
+    spec, _ = parallel.spec(draft(ranks="4-16", per_node=2, across_pools=True, keep_going=True))
+    assert spec.shape == RankShape(4, 16, per_node=2)
+    assert (spec.across_pools, spec.keep_going, spec.layout) == (True, True, Layout.RANKS)
+    want = parallel.check(draft(ranks="8", nodes=2))
+    assert (want.shape, want.across_pools) == (RankShape(8, 8, nodes=2), False)
+
+
+def test_pools_are_as_configured_unless_the_job_says(payloads):
+    jobs = parse_configuration("[jobs]\nacross_pools = true", "iriai.toml").jobs
+    drafts, account = Drafts("ume", jobs, payloads), Account("lab", "ann")
+    assert not drafts.want(draft(), account).across_pools  # one rank is of one machine
+    assert not drafts.want(draft(across_pools=False), account).across_pools
+
+
+def test_pipes_are_jobs_without_another_command(parallel):
+    spec, _ = parallel.spec(draft(command=(), pipes=(("/bin/gen", "1"), ("sort",)), ranks="2"))
+    assert (spec.command, spec.name) == ((), "gen")
+    assert spec.pipes == (("/bin/gen", "1"), ("sort",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"ranks": "8", "nodes": 3, "per_node": 4}, "bad-shape"),
+        ({"ranks": "70000"}, "bad-shape"),
+        ({"ranks": "2", "interaction": Interaction.TERMINAL}, "one-terminal"),
+        ({"ranks": "9-4097", "interaction": Interaction.STREAM}, "too-many-streams"),
+        ({"command": (), "pipes": (("a",),), "interaction": Interaction.TERMINAL}, "one-terminal"),
+        ({"pipes": (("sort",),)}, "two-commands"),
+        ({"command": (), "script": b"true", "pipes": (("sort",),)}, "two-commands"),
+        ({"command": (), "pipes": (("sort",),), "layout": Layout.FIRST}, "two-commands"),
+        ({"command": (), "pipes": (("sort",), ())}, "no-command"),
+        ({"command": (), "pipes": (("sort",),) * 17}, "too-many-pipes"),
+    ],
+)
+def test_what_cannot_be_parallel_is_refused(submissions, changes, code):
+    with pytest.raises(Problem) as caught:
+        submissions.check(draft(**changes))
+    assert (caught.value.code, caught.value.exit_code) == (code, ExitCode.USAGE)
+    assert caught.value.hint
+
+
+def test_a_command_that_starts_the_rest_may_have_a_terminal(parallel):
+    first = draft(ranks="8", layout=Layout.FIRST, interaction=Interaction.TERMINAL)
+    assert parallel.spec(first)[0].layout is Layout.FIRST

@@ -6,6 +6,7 @@ from iriai.jobs.story import StoryBuilder
 from iriai.model.alteration import Alteration
 from iriai.model.history import HistoryRow, JobRecord
 from iriai.model.job import Condition, Dependency
+from iriai.model.ranks import RankShape
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
     Altered,
@@ -129,3 +130,8 @@ def test_tasks_of_an_array_are_told_together_and_each_alone():
 
 def test_what_was_folded_is_said_to_be():
     assert told(Snapshot(b""))[1][0] == "folded"
+
+
+def test_the_ranks_of_a_job_are_told_with_it():
+    story = told(shape=RankShape(4, 16, per_node=2))
+    assert story[0] == ("submitted", "ann", "for lab/ann, 4-16 ranks, 2 on each")

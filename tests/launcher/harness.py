@@ -31,6 +31,7 @@ from iriai.launcher.contract.messages import (
     Launch,
     SampleAll,
     Sampled,
+    SeatBarrier,
     Spawned,
     StartOrder,
     StreamEnds,
@@ -99,6 +100,7 @@ class Link:
         self.spawned: dict[AttemptId, Alive] = {}
         self.exits: dict[AttemptId, Exit] = {}
         self.sampled: list[Sampled] = []
+        self.barriers: list[SeatBarrier] = []
         self.unfit: dict[AttemptId, HookFailed] = {}
         self.told: list[str] = []
         """The kinds of messages, in order."""
@@ -155,6 +157,8 @@ class Link:
                 self.spawned.update({alive.attempt: alive for alive in message.started})
             case Exited():
                 self.exits.update({each.attempt: each for each in message.exits})
+            case SeatBarrier():
+                self.barriers.append(message)
             case Sampled():
                 self.sampled.append(message)
         return message

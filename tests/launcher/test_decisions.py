@@ -10,6 +10,7 @@ from iriai.launcher.containment.cgroups.controllers import Memory
 from iriai.launcher.containment.cgroups.pool import TaskGroup
 from iriai.launcher.containment.container import Use
 from iriai.launcher.containment.process_tree import LiveProcesses, ProcessTrees
+from iriai.launcher.contract.messages import StartOrder
 from iriai.launcher.spawn.spawn import SpawnError, Stage, explain
 from iriai.launcher.system.timers import STALE_MIN, Timers
 from iriai.launcher.tasks.task import SAMPLE_S, crossed, is_polled, kernel_limits, next_sample_s
@@ -93,7 +94,7 @@ def test_what_is_too_much(limits: dict[str, object], use: Use, cause: EndCause |
     ],
 )
 def test_a_failure_is_explained(stage: Stage, error: int, code: int, words: str):
-    found_code, message = explain(SpawnError(1, stage, error), spec(), attempt(5))
+    found_code, message = explain(SpawnError(1, stage, error), spec(), StartOrder(attempt(5), 0), 0)
     assert found_code == code
     assert words in message
 
@@ -152,7 +153,7 @@ def test_a_session_is_the_tasks_as_long_as_its_number_is(is_ours: bool):
     """A number is given to others once a task's main process, and all of its session, is gone."""
     trees, pid = ProcessTrees(os.getpid()), 1 << 23
     tree = trees.acquire()
-    tree.pid, tree.started_ticks = pid, 5
+    tree.mains[pid] = 5
     snapshot = LiveProcesses()
     leader = Process(pid, "S", 1, pid, 5 if is_ours else 9, 0.0, 0)
     child = Process(pid + 1, "S", pid, pid, 10, 0.0, 0)

@@ -373,7 +373,7 @@ def test_an_end_interrupts_none_of_its_threads_and_no_task_begins_with_signals_b
     machine = plain_machine.start()
     link = machine.attach()
     # What it leaves behind is removed by a thread.
-    launch(link, machine.spec("sh", "-c", 'mkdir "$TMPDIR/d"; cat /proc/$$/status'), FIRST)
+    launch(link, machine.spec("sh", "-c", 'mkdir "$TMPDIR/d"; exec cat /proc/self/status'), FIRST)
     assert link.exit_of(FIRST).cause is EndCause.COMPLETED
     assert blocked_signals(machine.output()) == 0
     wanted = 1 << signal.SIGCHLD - 1

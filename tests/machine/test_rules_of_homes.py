@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.broker.pool.matchmaking import REMEMBERED_S
+from iriai.broker.machines.matchmaking import REMEMBERED_S
 from iriai.model.admission_rules import OTHERS, HomeRules
 from iriai.model.reason import Rule
 from iriai.model.records import Ended

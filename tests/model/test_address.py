@@ -3,7 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.model.address import ADDRESSES_MAX, Address, parse_address, published_addresses
+from iriai.model.address import (
+    ADDRESSES_MAX,
+    Address,
+    host_of,
+    parse_address,
+    published_addresses,
+)
 
 ANY, ANY_6 = Address("0.0.0.0", 6174), Address("::", 6174)
 
@@ -26,6 +32,11 @@ def test_one_that_listens_at_one_address_tells_that_one():
 def test_what_is_configured_comes_first_and_once():
     told = published_addresses(ANY, ["gate.lab:80", "10.0.0.1:6174"], ["10.0.0.1"], "ume")
     assert told == ("gate.lab:80", "10.0.0.1:6174", "ume:6174")
+
+
+def test_the_host_of_addresses_is_that_of_the_first_of_a_network():
+    assert host_of(["unix:/run/x", "[fd00::2]:6174", "ume:1"]) == "fd00::2"
+    assert host_of([]) == ""
 
 
 @given(st.lists(st.ip_addresses(v=4).map(str), max_size=20))

@@ -64,7 +64,7 @@ ELECTED: dict[str, tuple[Patch, int]] = {
     ),
     "a new broker keeps places for jobs that do not wait": (
         instead(ReservedHeads, "withdraw_absent", nothing),
-        50253,
+        51568,
     ),
     "a new broker waits for ever": (
         instead(Sessions, "is_complete", lambda self, _now_s: self.until_s < 0.0),

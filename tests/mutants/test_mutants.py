@@ -13,6 +13,7 @@ from tests.mutants.links import LINKS
 from tests.mutants.lying import LYING
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.output import OUTPUT
+from tests.mutants.parallel import PARALLEL
 from tests.mutants.parted import PARTED
 from tests.mutants.told import TOLD
 from tests.sim import link_stories, output_stories
@@ -23,6 +24,15 @@ from tests.sim.trusting import with_trust
 pytestmark = pytest.mark.long
 
 SEEDS = 100
+FOUND_IN_PARALLEL = {
+    "a decision is not waited for": 54,
+    "what is held never ends": 17,
+    "the end of a seat ends no other": 17,
+    "a home that comes back takes all attempts for decided": 17,
+    "a seat starts before it knows which others there are": 17,
+    "a home does not count how long seats are held": 17,
+}
+"""As `FOUND_WITH`, of those about attempts of several seats."""
 FOUND_WITH = {
     "JobAccepted is not waited for": 64,
     "Refusal is never sent": 68,
@@ -52,6 +62,14 @@ def test_there_are_enough_mutants():
 def test_a_mutant_is_found(name, monkeypatch):
     MUTANTS[name](monkeypatch)
     known = FOUND_WITH.get(name, 1)
+    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+
+
+@pytest.mark.parametrize("name", PARALLEL)
+def test_a_mutant_is_found_where_attempts_have_several_seats(name, monkeypatch):
+    PARALLEL[name](monkeypatch)
+    known = FOUND_IN_PARALLEL.get(name, 9)
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
     assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from iriai.model.ad import MachineAd
@@ -12,7 +13,7 @@ from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.node.core import Node
-from iriai.node.settings import JudgeUser, NodeSettings, admit_everybody
+from iriai.node.settings import JudgeUser, NodeSettings, admit_everybody, no_port
 from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.protocol.messages.effects import AttemptExited, LauncherAttached
 from iriai.protocol.messages.scheduling import Capability, Counted, Idle, Run
@@ -39,6 +40,7 @@ class LoneNode:
         drained: Drained | None = None,
         ad: MachineAd | None = None,
         judge_user: JudgeUser = admit_everybody,
+        free_port: Callable[[], int] = no_port,
     ) -> None:
         self.now_s = now_s
         self.is_checked = is_checked
@@ -51,6 +53,7 @@ class LoneNode:
             load_max=load_max,
             ad=ad,
             judge_user=judge_user,
+            free_port=free_port,
         )
         self.node = Node(settings, Random(1), incarnation, claims, ledger, instant(now_s), drained)
         self.capabilities: list[Capability] = []

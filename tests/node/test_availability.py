@@ -6,6 +6,7 @@ import pytest
 
 from iriai.model.reason import Rule
 from iriai.model.records import Drained, Resumed
+from iriai.node.operator_requests import take_request
 from iriai.protocol.messages.effects import (
     AttemptStarted,
     ForgetAttempt,
@@ -43,18 +44,18 @@ def test_a_drained_machine_says_who_and_why_and_refuses():
 
 def test_what_was_asked_without_a_daemon_is_carried_out_and_stored():
     node = LoneNode()
-    node.node.take_request("new disk", "ann", WALL_S - 60.0, instant(0.0))
+    take_request(node.node, "new disk", "ann", WALL_S - 60.0, instant(0.0))
     [record] = node.settle().records
     assert (record.reason, record.by) == ("new disk", "ann")
     assert node.idle.unavailable.rule is Rule.DRAINED
-    node.node.take_request(None, "bob", WALL_S + 1.0, instant(2.0))
+    take_request(node.node, None, "bob", WALL_S + 1.0, instant(2.0))
     assert node.settle().records == [Resumed("bob")]
 
 
 @pytest.mark.parametrize("reason", ["old disk", None])
 def test_a_later_drain_stays_whatever_was_asked_before(reason):
     node = drained()
-    node.node.take_request(reason, "bob", WALL_S - 1.0, instant(1.0))
+    take_request(node.node, reason, "bob", WALL_S - 1.0, instant(1.0))
     assert node.settle().records == []
     assert "ann drained it: new disk" in str(node.idle.unavailable)
 

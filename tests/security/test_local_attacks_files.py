@@ -16,6 +16,7 @@ from tests.endtoend.installation import PYTHON, Installation
 from tests.endtoend.trespass import becoming
 from tests.security.attacker import DONE, Attacker, work_to_the_end, working
 from tests.support.people import People
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
 
@@ -230,19 +231,21 @@ def swapped(attacked: Installation, people: People) -> Iterator[Path]:
 
 def test_an_entry_of_tmp_that_is_swapped_while_it_is_made_visible(eve: Attacker, swapped: Path):
     """Root, who has it be at its place in each task's own /tmp, is led nowhere by it."""
-    with eve.installation.client(eve.person) as client:
-        read = eve.draft(
-            "attempt('read', open, sys.argv[1] + '/work/file')\nattempt('here', open, 'file')",
-            swapped,
-            cwd=swapped / "work",
-            output=str(eve.directory / "%t.out"),
-            array=((0, 99, 1),),
-        )
-        client.wait([client.submit(read).id])
-    # Those that began at all looked, by the path and where they were.
-    told = "".join(path.read_text() for path in eve.directory.glob("*.out"))
-    assert "read: " in told
-    assert DONE not in told
+    read = eve.draft(
+        "attempt('read', open, sys.argv[1] + '/work/file')\nattempt('here', open, 'file')",
+        swapped,
+        cwd=swapped / "work",
+        output=str(eve.directory / "%j.%t.out"),
+        array=((0, 99, 1),),
+    )
+
+    def told() -> str:
+        """What those said that began at all: they looked, by the path and where they were."""
+        with eve.installation.client(eve.person) as client:
+            client.wait([client.submit(read).id])
+        return "".join(path.read_text() for path in eve.directory.glob("*.out"))
+
+    assert DONE not in until(told, "a task that began")
 
 
 MOUNT = """

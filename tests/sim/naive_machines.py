@@ -68,6 +68,8 @@ def one_pass(waiting, running, machines, policy, now) -> None:
         return
     head, *others = queue
     start, then = shadow(head, running, machines, now)
+    if policy == "easy-sjbf":
+        others.sort(key=lambda job: job.estimate)
     for job in others:
         ranks = seats(job, free_on(running, machines), machines)
         if not ranks:

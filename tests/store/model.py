@@ -44,7 +44,7 @@ class Remembered:
             case JobFinished():
                 self.causes[record.number] = record.cause
             case AttemptResult():
-                _, *key = record.attempt
+                _, *key, _, _ = record.attempt
                 self.attempts.setdefault(tuple(key), record)
             case ClaimStored():
                 self.claims[str(record.claim.attempt)] = record.claim

@@ -48,6 +48,7 @@ def finished(number, cause=EndCause.COMPLETED, wall_s=NOW):
 
 def result(number, index=0, attempt=1, cause=EndCause.COMPLETED, ended_wall_s=NOW, **changes):
     fields = {
+        "machine": "ume",
         "exit_code": 0 if cause is EndCause.COMPLETED else 1,
         "signal": None,
         "usage": Usage(1.5, 1 << 20, 10, 20),
@@ -56,7 +57,7 @@ def result(number, index=0, attempt=1, cause=EndCause.COMPLETED, ended_wall_s=NO
         "elapsed_s": 2.0,
         "charge_s": 2.0,
     }
-    return AttemptResult(AttemptId("ume", number, index, attempt), "ume", cause, **fields | changes)
+    return AttemptResult(AttemptId("ume", number, index, attempt), cause=cause, **fields | changes)
 
 
 def claim(number, index=0, attempt=1, account=ANN):

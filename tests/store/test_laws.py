@@ -17,6 +17,7 @@ from iriai.model.ids import Account, AttemptId
 from iriai.model.job import (
     JobSpec,
 )
+from iriai.model.ranks import SeatPlace
 from iriai.model.records import (
     Attempted,
     AttemptResult,
@@ -24,6 +25,7 @@ from iriai.model.records import (
     Cancelled,
     ClaimsDropped,
     ClaimStored,
+    Decided,
     Drained,
     Ended,
     Held,
@@ -59,7 +61,8 @@ cause = st.sampled_from(EndCause)
 code = st.none() | st.integers(0, 255)
 number = st.integers(1, JOBS)
 accounts = st.builds(Account, word, word)
-attempt_ids = st.builds(AttemptId, st.just("ume"), number, index, attempt_number)
+first_seat = (st.just(0), st.just(0))
+attempt_ids = st.builds(AttemptId, st.just("ume"), number, index, attempt_number, *first_seat)
 resources = st.builds(Resources, count, count, count, st.lists(st.tuples(word, count)).map(tuple))
 ranges = st.lists(st.tuples(index, index, index), min_size=1, max_size=3).map(tuple)
 
@@ -89,7 +92,8 @@ specs = st.builds(
 )
 tasks = st.lists(st.tuples(index, attempt_number)).map(tuple)
 changes = st.one_of(
-    st.builds(Attempted, tasks, text),
+    st.builds(Attempted, tasks, text, st.lists(st.builds(SeatPlace, word, index)).map(tuple)),
+    st.builds(Decided, tasks),
     st.builds(Started, tasks),
     st.builds(Ended, st.lists(st.tuples(index, attempt_number, cause, code, code)).map(tuple)),
     st.builds(Cancelled, st.lists(index).map(tuple), text),

@@ -3,7 +3,9 @@
 import os
 import random
 
-from iriai.model.records import HistoryDropped, NoticeDue, NoticesDropped
+from msgspec.structs import replace
+
+from iriai.model.records import HistoryDropped, NoticeDue, NoticesDropped, SeatEnded
 from iriai.store import Store
 from tests.store.records import NOW, accepted, event, finished, result
 
@@ -147,3 +149,25 @@ def test_a_large_history_leaves_its_room_to_others(store, path):
     while store.checkpoint():
         pass
     assert os.stat(path).st_size < full_bytes * 1.2
+
+
+def test_the_seats_of_its_attempts_go_with_a_job_a_little_at_a_time(store):
+    ends = [result(1, ended_wall_s=NOW, machine=f"m{rank}") for rank in range(50)]
+    seats = [replace(each, attempt=each.attempt.seat(2 * n)) for n, each in enumerate(ends)]
+    store.write(
+        [
+            accepted(1),
+            event(1, 1, SeatEnded(tuple((each, 2) for each in seats))),
+            result(1),
+            finished(1),
+        ]
+    )
+    kept = store.last_seats(1, -1, 3)
+    assert kept == store.seats(1, 0, 1)[:3]
+    assert [(row.first_rank, row.ranks, row.machine) for row in kept] == [
+        (0, 2, "m0"),
+        (2, 2, "m1"),
+        (4, 2, "m2"),
+    ]
+    assert drop(store, NOW + DAY_S) == 3
+    assert count(store, "seats") == 0

@@ -12,7 +12,11 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+import iriai
+
 ROOT = Path(__file__).resolve().parents[2]
+SOURCE = Path(iriai.__file__).parents[1]
+"""Where all may read the product: a copy, where nobody but root may enter the checkout."""
 
 
 def needed_by_iriai() -> list[str]:
@@ -43,7 +47,7 @@ def make_environment(place: Path, distributions: Iterable[str]) -> Path:
     for name in distributions:
         for each in _roots(name):
             (packages / each.name).symlink_to(each)
-    (packages / "iriai.pth").write_text(f"{ROOT / 'src'}\n")
+    (packages / "iriai.pth").write_text(f"{SOURCE}\n")
     python = place / "bin" / "python"
     program = place / "bin" / "iriai"
     program.write_text(f"#!{python}\nfrom iriai.cli.main import main\nmain()\n")
@@ -56,4 +60,4 @@ def _roots(name: str) -> Iterator[Path]:
     there = distribution(name)
     files = there.files or []
     roots = {file.parts[0] for file in files} - {"..", "__pycache__"}
-    return (Path(str(there.locate_file(root))) for root in sorted(roots))
+    return (Path(str(there.locate_file(root))).resolve() for root in sorted(roots))

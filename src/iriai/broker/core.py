@@ -13,8 +13,8 @@ from typing import Any
 from iriai.broker.health.failure_attribution import FailureAttribution
 from iriai.broker.intake.reports import ClaimedUse, JobRequests, NodeReports
 from iriai.broker.intake.sessions import Sessions
-from iriai.broker.pool.machine_view import MachineView
-from iriai.broker.scheduling.explain import explain, never_runs
+from iriai.broker.machines.machine_view import MachineView
+from iriai.broker.scheduling.explain import explain, never_matching, never_runs
 from iriai.broker.scheduling.fair_shares import AccountShare, account_shares
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
 from iriai.broker.scheduling.plan_policy import PlanDriver, planning_of
@@ -263,6 +263,10 @@ class Broker:
         """
         is_asked = want.requirements or self.state.matching.key(want) is not None
         return never_runs(self.state, want) if is_asked else []
+
+    def never_matching(self, want: said.Want) -> frozenset[str]:
+        """Return the machines that could hold a rank of such a job, and will never match."""
+        return never_matching(self.state, want)
 
     def failing_on(self, machine: str) -> list[str]:
         """Return, in words, the users whose tasks fail at once there and not elsewhere."""

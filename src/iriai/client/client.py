@@ -46,9 +46,11 @@ from iriai.wire.requests import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from iriai.client.step import StepFollower
     from iriai.wire.changes import Alter, AlterResult, Cancel, Changed, FieldChange, Hold, Release
-    from iriai.wire.machines import NodeRow
+    from iriai.wire.machines import NodeRow, PoolRow
     from iriai.wire.reports import ShareTable, StatusReport, UsageTable
+    from iriai.wire.steps import NumberStep, OrderStep, StepNumbered
 
 TOKEN_VARIABLE = "IRIAI_TOKEN"  # noqa: S105 - its name, not its value
 """Environment variable with a user's token, as `iriai token --user` prints it."""
@@ -119,14 +121,20 @@ class Client:
     # --- submission ------------------------------------------------------------------------------
 
     def submit(
-        self, draft: JobDraft, *, takes_input: bool = False, window: tuple[int, int] = (0, 0)
+        self,
+        draft: JobDraft,
+        *,
+        takes_input: bool = False,
+        window: tuple[int, int] = (0, 0),
+        immediate: bool = False,
     ) -> Submitted:
         """Submit a job; it is durable when this returns.
 
         With `takes_input`, the client of an interactive job sends its input, see `InputSender`;
-        `window` is the size of its terminal, rows and columns.
+        `window` is the size of its terminal, rows and columns. With `immediate`, raises `Refused`
+        (`not-now`) unless all its tasks can start now.
         """
-        body = Submit(draft, takes_input=takes_input, window=window)
+        body = Submit(draft, takes_input=takes_input, window=window, immediate=immediate)
         channel = self._connection.channel
         return channel.finish(channel.begin(body), Submitted)
 
@@ -152,9 +160,9 @@ class Client:
         rows, estimates = [read(row) for row in listed.rows], listed.estimates
         return [_estimated(row, estimates) if row.id in estimates else row for row in rows]
 
-    def show(self, name: str) -> JobDetail:
-        """Return all details of the job or task `name`."""
-        return self.ask(Show(name))
+    def show(self, name: str, *, ranks: bool = False) -> JobDetail:
+        """Return all details of the job or task `name`; `ranks`: with each attempt's seats."""
+        return self.ask(Show(name, ranks))
 
     def why(self, name: str) -> Reasons:
         """Return the reasons for which the job or task `name` waits."""
@@ -167,15 +175,29 @@ class Client:
         """
         files: list[LogFile] = []
         until: int | None = after_index
+        rank: int | None = None
         while until is not None:
-            page = self.ask(Logs(name, until))
+            page = self.ask(Logs(name, until, rank))
             files += page.files
-            until = page.until_index
+            until, rank = page.until_index, page.until_rank
         return tuple(files)
 
     def output(self, file: LogFile, kind: str) -> OutputReader:
         """Return a reader of a task's output, `out` or `err`, where `file.is_kept`."""
-        return OutputReader(self._connection, ReadOutput(file.task, file.attempt, kind, 0))
+        request = ReadOutput(file.task, file.attempt, kind, 0, rank=file.rank)
+        return OutputReader(self._connection, request)
+
+    def number_step(self, where: NumberStep) -> StepNumbered:
+        """Name a new job step; a daemon that restarts is waited for."""
+        from iriai.client.step import numbered
+
+        return numbered(self._connection, where)
+
+    def step(self, order: OrderStep) -> StepFollower:
+        """Order a job step, and follow it; see `StepFollower`."""
+        from iriai.client.step import StepFollower
+
+        return StepFollower(self._connection, order)
 
     @property
     def channel(self) -> RpcChannel:
@@ -207,6 +229,12 @@ class Client:
         from iriai.wire.machines import AskNodes
 
         return self.ask(AskNodes()).rows
+
+    def pools(self) -> tuple[PoolRow, ...]:
+        """Return the pools of machines that are alike, by name."""
+        from iriai.wire.machines import AskPools
+
+        return self.ask(AskPools()).rows
 
     # --- waiting ---------------------------------------------------------------------------------
 

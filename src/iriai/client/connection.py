@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from msgspec.structs import astuple, replace
 
@@ -23,6 +24,9 @@ from iriai.model.paths import (
 from iriai.model.problem import NotAllowed, Unreachable, UsageProblem
 from iriai.wire.exchange import IDS_MAX
 from iriai.wire.requests import Outcome, OutputPiece, Progress, ReadOutput, Wait, Waited
+
+if TYPE_CHECKING:
+    from iriai.wire.steps import ReadStep
 
 RETURN_WAIT_S = 30.0
 """How long a wait tolerates an offline daemon: a restart takes seconds, an upgrade some more."""
@@ -129,9 +133,12 @@ class JobWait:
 
 
 class OutputReader:
-    """Reads one output of a task of `run` from its home, which waits where nothing is new."""
+    """Reads one output of a task of `run`, or of a job step, from its home.
 
-    def __init__(self, connection: Connection, first: ReadOutput) -> None:
+    The home waits where nothing is new.
+    """
+
+    def __init__(self, connection: Connection, first: ReadOutput | ReadStep) -> None:
         self._connection = connection
         self._first = first
         self._asked: tuple[RpcChannel, int] | None = None

@@ -9,11 +9,17 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from iriai.client.client import Client
 from iriai.client.rpc_channel import ConnectionLost
 from iriai.model.problem import Problem, Unreachable
 from iriai.wire.requests import NOT_STARTED, TOO_MUCH_INPUT, InputWritten, WriteInput
+
+if TYPE_CHECKING:
+    from iriai.wire.steps import WriteStep
 
 READ_BYTES = 256 << 10
 SENT_BYTES_MAX = 1 << 20
@@ -29,18 +35,26 @@ END_OF_FILE = b"\x04"
 
 
 class InputSender(threading.Thread):
-    """Sends what can be read from a descriptor, over a connection of its own, until the job ends.
+    """Sends what can be read from a descriptor, over a connection of its own, until the task ends.
 
     Each piece is kept until the task has it, and sent again after a connection was lost.
     """
 
     def __init__(
-        self, connect: Callable[[], Client], job: str, source: int, *, is_terminal: bool
+        self,
+        connect: Callable[[], Client],
+        first: WriteInput | WriteStep,
+        source: int,
+        *,
+        is_terminal: bool,
     ) -> None:
-        """`is_terminal`: the job's input is a terminal, which has a key for the end of input."""
+        """`first` names the job, or step, and has no content.
+
+        `is_terminal`: its input is a terminal, which has a key for the end of input.
+        """
         super().__init__(name="input", daemon=True)
         self._connect = connect
-        self._job = job
+        self._first = first
         self._source = source
         self._is_terminal = is_terminal
         self._wake_out, self._wake_in = os.pipe()
@@ -80,7 +94,7 @@ class InputSender(threading.Thread):
 
     def _send_all(self, client: Client) -> None:
         self._window = None
-        sending = _Sending(client, self._job, self._offset)
+        sending = _Sending(client, self._first, self._offset)
         for piece in self._pieces:
             sending.send(piece, is_end=False)
         if self._is_at_end and not self._is_terminal:
@@ -150,9 +164,9 @@ class InputSender(threading.Thread):
 class _Sending:
     """The requests over one connection."""
 
-    def __init__(self, client: Client, job: str, offset: int) -> None:
+    def __init__(self, client: Client, first: WriteInput | WriteStep, offset: int) -> None:
         self._client = client
-        self._job = job
+        self._first = first
         self.end = offset
         """Offset of what is sent next."""
         self._numbers: deque[int] = deque()
@@ -164,7 +178,7 @@ class _Sending:
 
     def send(self, content: bytes, *, is_end: bool, window: tuple[int, int] | None = None) -> None:
         """Send a piece."""
-        body = WriteInput(self._job, self.end, content, is_end, window)
+        body = replace(self._first, offset=self.end, content=content, is_end=is_end, window=window)
         self._numbers.append(self._client.channel.begin(body))
         self.end += len(content)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import msgspec
 
 from iriai.model.batch_variables import BatchVariables
 from iriai.model.problem import Refused, UsageProblem
-from iriai.model.submission import Interaction, NotifyOn
+from iriai.model.submission import Binding, Interaction, Layout, NotifyOn
 from iriai.wire.requests import JobDraft
 
 _KEPT = 8
@@ -54,6 +55,14 @@ if TYPE_CHECKING:
         requirements: str
         rank: str
         batch: BatchVariables
+        ranks: str
+        nodes: int | None
+        per_node: int | None
+        across_pools: bool | None
+        layout: Layout
+        keep_going: bool
+        bind: Binding | None
+        pipes: tuple[tuple[str, ...], ...]
 
 else:  # the same without the types, which every command would wait for
     DraftFields = dict
@@ -74,7 +83,7 @@ def draft(
         Refused: the working directory no longer exists.
         UsageProblem: the command, a variable or the directory is not UTF-8.
     """
-    for word in command:
+    for word in chain(command, *fields.get("pipes", ())):
         _check_text(word, "the command")
     return JobDraft(
         command=tuple(command),

@@ -317,7 +317,8 @@ class ClusterMember:
         if isinstance(message, Forward):
             self._locator.hint(message.want.job.home, event.sender)
         elif isinstance(message, Match) and event.sender not in self.peers.members:
-            self._locator.hint(message.machine, event.sender)
+            for seat in message.seats:
+                self._locator.hint(seat.machine, event.sender)
 
     def _receive_location(
         self, sender: str, message: Locate | Located, now: Instant

@@ -64,6 +64,9 @@ class MachineSection(msgspec.Struct, frozen=True):
     name: Annotated[HomeName | None, MEASURED] = None
     """The home's name, the first part of every job id. None: the host name, made to fit. Fixed for
     the life of a state directory, since ids carry it."""
+    pool: Annotated[Name | None, MEASURED] = None
+    """The name of its pool: the ranks of a job on several machines are on machines of one pool.
+    None: all machines of the same architecture, system, processor model and number of cpus."""
     cpus: Annotated[Cpus | None, MEASURED] = None
     """Cpus to give away, 1 to 65536. Fewer than there are keeps some for the owner; more lets tasks
     share."""
@@ -206,6 +209,9 @@ class JobSection(msgspec.Struct, frozen=True):
     processes: Annotated[int, Meta(ge=1, le=4_194_304)] = 4096
     """Processes and threads of a task whose job names no limit. Smaller: a runaway fork is caught
     sooner; larger: programs with many threads run. Every user's usual limit on Debian is larger."""
+    across_pools: bool = False
+    """Whether the machines of a job of several ranks may be of several pools, unless the job says.
+    True: it starts sooner where machines differ, and runs as fast as the slowest."""
     sendmail: Program = ""
     """The program that takes mail for `--notify mailto:`, called as `sendmail -i ADDRESS` with the
     mail as its input. Empty: /usr/sbin/sendmail or /usr/lib/sendmail, where there is one."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
-from iriai.model.ad import Value, is_attribute, is_value
+from iriai.model.ad import POOL, Value, is_attribute, is_value
 from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.ids import HOME_NAME
 from iriai.model.units import DURATION_MAX_S, SIZE_MAX_BYTES, parse_duration, parse_size
@@ -163,7 +163,11 @@ GpuDevices = Annotated[
     Meta(max_length=GPUS_MAX),
 ]
 AttributeName = Annotated[
-    str, ValueFormat("letters, digits and _, beginning with no digit", check=is_attribute)
+    str,
+    ValueFormat(
+        "letters, digits and _, beginning with no digit, and not 'Pool', which [machine] pool sets",
+        check=lambda name: is_attribute(name) and name.lower() != POOL.lower(),
+    ),
 ]
 AttributeValue = Annotated[Value, ValueFormat("true, false, a number or a text", check=is_value)]
 """The value of an attribute of an ad."""

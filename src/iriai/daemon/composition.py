@@ -15,6 +15,7 @@ from iriai.model.snapshot import StoredState
 from iriai.plugins.orders import order_named, plug_in_orders
 from iriai.plugins.policy_file import named_plan
 from iriai.policy.draw.order import OrderSettings
+from iriai.system.interfaces import free_port
 
 
 def front_end_name(settings: DaemonSettings) -> str:
@@ -27,6 +28,12 @@ def front_end_name(settings: DaemonSettings) -> str:
     return settings.cluster.front_end if settings.cluster is not None else "front end"
 
 
+def user_policy(settings: DaemonSettings) -> UserPolicy:
+    """Return the judge of other machines: for which users each speaks here."""
+    minimum_uid = settings.configuration.identity.minimum_uid
+    return UserPolicy(settings.rules, minimum_uid, settings.single_uid, settings.cluster)
+
+
 def make_machine(settings: DaemonSettings, stored: StoredState, now: Instant) -> Machine:
     """The cores of this machine, from what its store gave back."""
     configuration, role, state = settings.configuration, settings.role, settings.cluster
@@ -35,9 +42,6 @@ def make_machine(settings: DaemonSettings, stored: StoredState, now: Instant) ->
     if state is not None:
         cluster = configuration.cluster.name or state.identity.cluster
     order = configuration.order
-    judge = UserPolicy(
-        settings.rules, configuration.identity.minimum_uid, settings.single_uid, state
-    )
     composed = CoreSettings(
         settings.home,
         role.parts,
@@ -48,7 +52,7 @@ def make_machine(settings: DaemonSettings, stored: StoredState, now: Instant) ->
         configuration.machine.speed,
         configuration.machine.load_max,
         settings.facts.boot_id,
-        judge.judge,
+        user_policy(settings).judge,
         own_ad(
             settings.home,
             configuration.machine,
@@ -58,5 +62,6 @@ def make_machine(settings: DaemonSettings, stored: StoredState, now: Instant) ->
         ),
         cluster,
         "" if role.has_home else front_end_name(settings),
+        free_port,
     )
     return compose(composed, stored, rng, rng, now)

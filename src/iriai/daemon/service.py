@@ -13,7 +13,7 @@ import uvloop
 
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.cluster.node_drain import NodeDrain
-from iriai.daemon.composition import make_machine
+from iriai.daemon.composition import make_machine, user_policy
 from iriai.daemon.loop.culprits import Culprits
 from iriai.daemon.loop.engine import Engine, FreedMemory
 from iriai.daemon.loop.gc_tuning import collect_nothing_yet, keep_pauses_short
@@ -32,6 +32,7 @@ from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.server.handler_table import check_right, handlers_of
 from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.settings import DaemonSettings
+from iriai.daemon.tasks.fence_relay import FenceRelay
 from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.daemon.tasks.notifications import Notifications
 from iriai.daemon.tasks.retention import Retention
@@ -45,9 +46,11 @@ from iriai.jobs.payloads import PayloadStore
 from iriai.jobs.selection import SelectedJobs
 from iriai.launcher.contract.machine_config import EPILOG
 from iriai.machine.feasibility import Feasibility
+from iriai.model.address import host_of
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
-from iriai.protocol.messages.effects import AttemptExited, LauncherEvent
+from iriai.node.operator_requests import take_request
+from iriai.protocol.messages.effects import AttemptExited, LauncherEvent, StepExited
 from iriai.reports.limited_users import LimitedUsers
 from iriai.store.sqlite import StoreFailure
 from iriai.store.store import Store
@@ -102,10 +105,12 @@ class Service:
             self._streams,
             self._happened,
             routes,
+            self._host_of,
         )
         engine = Engine(machine, self._writer, self._launcher, settings.home, routes)
         self._engine = engine
         self._relay = StreamRelay(engine, spool, self._streams)
+        self._fences = FenceRelay(engine)
         self._culprits = Culprits(settings.paths.store)
         routes.take(CoreFailed, self._blame)
         routes.take(EpilogFailed, self._epilog_failed)
@@ -138,6 +143,14 @@ class Service:
         self._limited.watch(self._clients.limits())
         self._cluster.begin(self._clients, handlers)
         machine.begin(now)
+
+    def _host_of(self, machine: str) -> str:
+        """Return the address at which the ranks of a parallel task reach a machine."""
+        if machine == self._settings.home:
+            known = self._addresses.current()
+        else:
+            known = self._network.book.addresses(machine) if self._network is not None else ()
+        return host_of(known) or machine
 
     def _make_network(self) -> ClusterNetwork | None:
         """What a member of a cluster has: links with the others over the network."""
@@ -183,6 +196,7 @@ class Service:
             self._history,
             self._durability,
             self._relay,
+            user_policy(settings).judge,
         )
         self._limited.watch(jobs.limits())
         return jobs
@@ -213,7 +227,7 @@ class Service:
             seen,
         )
         return handlers_of(
-            *((jobs, jobs.changes, jobs.streams) if jobs is not None else ()),
+            *((jobs, jobs.changes, jobs.streams, jobs.steps) if jobs is not None else ()),
             reports,
             DrainHandlers(settings, engine, self._drain, self._inquirer, seen),
             table,
@@ -228,6 +242,8 @@ class Service:
             self._sensor.on_event(event)
         if type(event) is AttemptExited and event.attempt.home != self._settings.home:
             self._engine.soon(partial(self._relay.exited, event.attempt))
+        elif type(event) is StepExited and event.step.home != self._settings.home:
+            self._engine.soon(partial(self._relay.exited, event.step))
 
     def _make_retention(self) -> Retention | None:
         """Tell users that their jobs have finished, and forget these in the end."""
@@ -300,7 +316,7 @@ class Service:
 
         def change(now: Instant) -> None:
             asked = kept.request
-            self._engine.machine.node.take_request(asked.reason, asked.by, asked.asked_wall_s, now)
+            take_request(self._engine.machine.node, asked.reason, asked.by, asked.asked_wall_s, now)
             self._engine.after_this_turn(kept.take)
 
         self._engine.request(change)

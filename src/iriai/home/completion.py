@@ -16,6 +16,7 @@ from iriai.home.job_lookup import Ends, EndsMet, Target
 from iriai.home.request_publisher import RequestPublisher
 from iriai.model.instant import Instant
 from iriai.model.job import Condition, Dependency
+from iriai.model.ranks import SeatPlaces
 from iriai.model.records import (
     Attempted,
     Change,
@@ -25,6 +26,7 @@ from iriai.model.records import (
     JobEvent,
     JobFinished,
     NoticeDue,
+    SeatEnded,
     Started,
 )
 from iriai.model.state import EndCause, TaskState
@@ -33,25 +35,30 @@ from iriai.protocol.messages.effects import Effect, JobCompleted, Persist
 
 def _merged(changes: list[Change]) -> Iterator[Change]:
     """Merge successive changes of one kind, so that an array's events grow with turns."""
-    for (kind, machine), run in groupby(changes, _kind_of):
+    for (kind, machine, seats), run in groupby(changes, _kind_of):
         alike: list[Any] = list(run)
         if kind not in _MERGED or len(alike) == 1:
             yield from alike
             continue
+        if kind is SeatEnded:
+            yield SeatEnded(tuple(result for each in alike for result in each.results))
+            continue
         tasks = tuple(task for each in alike for task in each.tasks)
         if kind is Attempted:
-            yield Attempted(tasks, machine)
+            yield Attempted(tasks, machine, seats)
         elif kind is Started:
             yield Started(tasks)
         else:
             yield Ended(tasks, tuple(dict.fromkeys(r for each in alike for r in each.refusals)))
 
 
-def _kind_of(change: Change) -> tuple[type, str]:
-    return type(change), change.machine if isinstance(change, Attempted) else ""
+def _kind_of(change: Change) -> tuple[type, str, SeatPlaces]:
+    if isinstance(change, Attempted):
+        return Attempted, change.machine, change.seats
+    return type(change), "", ()
 
 
-_MERGED = (Attempted, Started, Ended)
+_MERGED = (Attempted, Started, Ended, SeatEnded)
 
 EVENTS_MAX = 512
 """Events of a job that are stored before a snapshot replaces them: bounds what a restart replays.

@@ -47,6 +47,7 @@ from iriai.protocol.messages.scheduling import (
     Renew,
     ToHome,
 )
+from iriai.protocol.messages.steps import StepBegun, StepEnded
 
 HomeEvent = ToHome | LinkUp | LinkDown | Wake
 
@@ -76,6 +77,7 @@ class Home:
         self._attempts = Attempts(
             name, self.jobs, self.requests, self._log, self._completion, self._effects
         )
+        self.steps = self._attempts.steps
         self.stats = self._attempts.stats
         """Statistics of what machines do, beside what they report."""
         self._nodes = self._attempts.nodes
@@ -91,6 +93,8 @@ class Home:
             Begun: self._attempts.begun,
             End: self._attempts.ended,
             Renew: self._attempts.renew,
+            StepBegun: self._attempts.step_begun,
+            StepEnded: self._attempts.step_ended,
             LinkUp: self._attempts.link_up,
             LinkDown: self._link_down,
             Wake: self._wake,
@@ -212,9 +216,17 @@ class Home:
         return self._attempts.started_wall_s(attempt)
 
     def waits_for(self, attempt: AttemptId, machine: str = "") -> bool:
-        """Return whether the end of an attempt (on that machine, if named) is not known yet."""
-        job = self._nodes.current(attempt)
-        return job is not None and machine in ("", job.tasks[attempt.index].machine)
+        """Return whether the end of a rank of an attempt (on that machine, if named) may come.
+
+        Or that of a job step.
+        """
+        if attempt.step:
+            return self.steps.is_live(attempt)
+        if not self._nodes.is_current(attempt):
+            return False
+        task = self.jobs[attempt.number].tasks[attempt.index]
+        is_there = machine in ("", task.machine_with(attempt.rank))
+        return is_there and task.is_awaited(attempt.rank)
 
     def unsettled_on(self, machine: str) -> list[JobId]:
         """Return the jobs with unsettled attempts on a machine.
@@ -225,7 +237,7 @@ class Home:
             JobId(self.name, number)
             for number, job in self.jobs.items()
             if any(
-                task.machine == machine and task.state is not TaskState.QUEUED
+                task.state is not TaskState.QUEUED and any(at == machine for _, at in task.seats())
                 for task in job.tasks.values()
             )
         ]
@@ -282,7 +294,7 @@ class Home:
 
     def rejoin(self, now: Instant) -> list[Effect]:
         """After a restart: ask again for every attempt whose end is not known."""
-        self._nodes.rejoin(now.steady_s)
+        self._attempts.rejoin(now)
         self._is_alarm_due = True
         return self.drain_effects()
 
@@ -308,8 +320,8 @@ class Home:
             )  # it came twice: the broker gets the number of waiting tasks
             return
         job = self.jobs.get(number)
-        if job is None or not job.ready:
-            decline = Decline(match.job, match.machine, match.capability)
+        if job is None or not job.ready or not self._attempts.suits(job, match):
+            decline = Decline(match.job, match.seats)
             self._effects.append(Send(match.broker, Part.BROKER, decline))
             return
         self._attempts.begin(job, match, now)
@@ -320,7 +332,7 @@ class Home:
             return
         in_s = promise.start_in_s
         start_wall_s = None if in_s is None else now.wall_s + in_s
-        self._log.apply(job, Promised(start_wall_s, promise.machine))
+        self._log.apply(job, Promised(start_wall_s, promise.machine, promise.pool))
 
     def _explained(self, explained: Explained, now: Instant) -> None:
         self._effects.append(WhyAnswered(explained.job.number, explained.reasons))
@@ -332,10 +344,11 @@ class Home:
 
     def _wake(self, event: Wake, now: Instant) -> None:
         self._alarm.rang()
+        self._attempts.give_up_undecided(now)
         self._attempts.give_up_unheard(now)
 
     def _set_alarm(self, now: Instant) -> None:
-        next_s = self._nodes.leases.next_s
+        next_s = self._attempts.next_s
         if self._completion.dependents.due:  # the others are notified in the next turns, at once
             next_s = now.steady_s
         if next_s is not None:

@@ -16,21 +16,28 @@ from typing import NamedTuple, assert_never
 
 import msgspec
 
+from iriai.home.parallel_attempt import ParallelAttempt, SeatEnds
+from iriai.home.task_end import TaskEnd
 from iriai.model.alteration import Alteration
 from iriai.model.job import Dependency, JobSpec, task_count, task_indices
+from iriai.model.ranks import SeatPlace
 from iriai.model.records import (
     Altered,
     Attempted,
+    AttemptResult,
     Cancelled,
     Change,
+    Decided,
     DependencyFailed,
     DependencyMet,
     Ended,
     Held,
     Promised,
     Released,
+    SeatEnded,
     Snapshot,
     Started,
+    Stepped,
 )
 from iriai.model.state import (
     ATTEMPT_ONLY,
@@ -43,51 +50,62 @@ from iriai.model.state import (
 
 _first_of = itemgetter(0)
 
-BADNESS = {
-    cause: rank
-    for rank, cause in enumerate(
-        (
-            EndCause.COMPLETED,
-            EndCause.CANCELLED,
-            EndCause.FAILED,
-            EndCause.TIME_LIMIT,
-            EndCause.CPU_LIMIT,
-            EndCause.MEMORY_LIMIT,
-            EndCause.DISK_LIMIT,
-            EndCause.LOST,
-        )
-    )
-}
-"""The order of causes: the worst one stands for a whole array."""
 
-
-@dataclass(slots=True)
-class ActiveTask:
+class ActiveTask(msgspec.Struct):
     """A task that has been started at least once and has not finished."""
 
     attempt: int
     """The number of its last attempt."""
     state: TaskState
     machine: str
+    """Of the first seat."""
     lost: int = 0
     """The number of its attempts that were lost."""
     stopping: bool = False
     """True if a user cancelled it while it ran."""
     spec: JobSpec | None = None
     """The specification of its attempt, if the job was altered since; None: the job's."""
-
-
-class TaskEnd(msgspec.Struct, frozen=True, array_like=True):
-    """The end of a task."""
-
-    cause: EndCause
-    exit_code: int | None
-    signal: int | None
+    parallel: ParallelAttempt | None = None
+    """The seats of its attempt; None: one rank, on `machine`."""
 
     @property
-    def badness(self) -> tuple[int, int]:
-        """Return a sort key; larger is worse: by cause, then by exit code or signal."""
-        return (BADNESS[self.cause], self.exit_code or self.signal or 0)
+    def is_decided(self) -> bool:
+        """Whether the attempt starts: until then its machines hold its seats at most."""
+        return self.parallel is None or self.parallel.is_decided
+
+    def has_seat(self, rank: int) -> bool:
+        """Return whether a seat of the attempt begins with `rank`, and is not over."""
+        return not rank if self.parallel is None else rank in self.parallel
+
+    def machine_of(self, rank: int) -> str:
+        """Return the machine of the seat that begins with `rank`, and is not over."""
+        return self.machine if self.parallel is None else self.parallel.place(rank).machine
+
+    def machine_with(self, rank: int) -> str | None:
+        """Return the machine that runs, or ran, `rank` of the attempt; None: there is none."""
+        if self.parallel is None:
+            return None if rank else self.machine
+        return self.parallel.machine_with(rank)
+
+    @property
+    def has_input(self) -> bool:
+        """Whether rank 0, which input goes to, is known to run."""
+        has_first = self.parallel is None or self.parallel.has_first
+        return has_first and self.state is TaskState.RUNNING
+
+    def ranks_of(self, rank: int) -> int:
+        """Return how many ranks the seat has that begins with `rank`, and is not over."""
+        return 1 if self.parallel is None else self.parallel.place(rank).ranks
+
+    def is_awaited(self, rank: int) -> bool:
+        """Return whether the seat that has `rank` is not over."""
+        return not rank if self.parallel is None else self.parallel.seat_of(rank) is not None
+
+    def seats(self) -> tuple[tuple[int, str], ...]:
+        """Return first rank and machine of each seat that is not over."""
+        if self.parallel is None:
+            return ((0, self.machine),)
+        return tuple((rank, place.machine) for rank, place in self.parallel.seats())
 
 
 class JobOutcome(NamedTuple):
@@ -119,6 +137,9 @@ class _Folded(msgspec.Struct, array_like=True):
     """The specifications of attempts that were started before an alteration."""
     former_of: tuple[tuple[int, int], ...] = ()
     """(task index, place in `former`) of each of those."""
+    steps: int = 0
+    parallel: tuple[tuple[int, tuple[SeatPlace, ...], bool, SeatEnds], ...] = ()
+    """(task index, seats, whether they were decided, ends) of each parallel attempt."""
 
 
 _NO_TASKS: dict[int, ActiveTask] = {}
@@ -151,6 +172,8 @@ class JobState:
     worst: TaskEnd | None = None
     promised_wall_s: float | None = None
     promised_machine: str = ""
+    steps: int = 0
+    """The number of its last job step."""
     listing: bytes | None = None
     """An encoded line of a listing, kept by its author; None after each change."""
     _cursor: Iterator[int] | None = None
@@ -242,7 +265,9 @@ class JobState:
 
     # --- changes ---------------------------------------------------------------------------------
 
-    def attempted(self, index: int, attempt: int, machine: str) -> None:
+    def attempted(
+        self, index: int, attempt: int, machine: str, seats: tuple[SeatPlace, ...] = ()
+    ) -> None:
         """Claim the first waiting task for an attempt."""
         if index != self.first_waiting():
             raise IllegalTransition(f"{index} is not the first that waits")
@@ -253,10 +278,24 @@ class JobState:
             task = self.tasks[index]
             task.attempt, task.state, task.machine, task.spec = attempt, state, machine, None
         else:
-            self._add(index, ActiveTask(attempt, state, machine))
+            task = ActiveTask(attempt, state, machine)
+            self._add(index, task)
             self._advance()
+        task.parallel = ParallelAttempt(seats) if seats else None
         self.waiting -= 1
         self.promised_wall_s = None
+
+    def decided(self, index: int, attempt: int) -> None:
+        """Mark that a parallel attempt starts: its machines hold all its seats."""
+        self._parallel_of(index, attempt).is_decided = True
+
+    def seat_ended(self, result: AttemptResult) -> None:
+        """End one seat of a parallel attempt."""
+        self.listing = None
+        index = result.attempt.index
+        parallel = self._parallel_of(index, result.attempt.attempt)
+        has_run = self.tasks[index].state is not TaskState.CLAIMED
+        parallel.note_end(result, self.spec_of(index), has_run=has_run)
 
     def started(self, index: int, attempt: int) -> None:
         """Mark an attempt as running."""
@@ -276,6 +315,7 @@ class JobState:
         task.lost += cause is EndCause.LOST
         if self._is_repeated(task, cause):
             task.state, task.spec = next_state(task.state, TaskEvent.REQUEUE), None
+            task.parallel = None
             self._requeued = self._requeued or []
             heappush(self._requeued, index)
             self.waiting += 1
@@ -330,35 +370,51 @@ class JobState:
     def apply(self, change: Change) -> None:
         """Replay one stored change."""
         match change:
-            case Attempted(tasks, machine):
-                for index, attempt in tasks:
-                    self.attempted(index, attempt, machine)
-            case Started(tasks):
-                for index, attempt in tasks:
-                    self.started(index, attempt)
-            case Ended(ends, _):
-                for end in ends:
-                    self.ended(*end)
+            case Attempted() | Decided() | Started() | SeatEnded() | Ended():
+                self._apply_to_attempts(change)
             case Cancelled(indices):
                 self.cancelled(indices)
-            case Held():
-                self.held = True
-                self.promised_wall_s = None
-            case Released():
-                self.held = False
-            case Promised(start_wall_s, machine):
+            case Held() | Released():
+                self.held = isinstance(change, Held)
+                if self.held:
+                    self.promised_wall_s = None
+            case Promised(start_wall_s, machine, _):
                 self.promised_wall_s, self.promised_machine = start_wall_s, machine
-            case DependencyMet(met):
-                self.dependency_met(met)
-            case DependencyFailed():
-                self.dependency_failed()
+            case DependencyMet() | DependencyFailed():
+                self._apply_dependency(change)
             case Altered(_, now, _):
                 self.change(now)
+            case Stepped(step):
+                self.steps = step
             case Snapshot(state):
                 self._unfold(_decode_folded(state))
             case _:
                 assert_never(change)
         self.listing = None
+
+    def _apply_dependency(self, change: DependencyMet | DependencyFailed) -> None:
+        if isinstance(change, DependencyMet):
+            self.dependency_met(change.ends)
+        else:
+            self.dependency_failed()
+
+    def _apply_to_attempts(self, change: Attempted | Decided | Started | SeatEnded | Ended) -> None:
+        match change:
+            case Attempted(tasks, machine, seats):
+                for index, attempt in tasks:
+                    self.attempted(index, attempt, machine, seats)
+            case Decided(tasks):
+                for index, attempt in tasks:
+                    self.decided(index, attempt)
+            case Started(tasks):
+                for index, attempt in tasks:
+                    self.started(index, attempt)
+            case SeatEnded(results):
+                for result, _ in results:
+                    self.seat_ended(result)
+            case Ended(ends, _):
+                for end in ends:
+                    self.ended(*end)
 
     def folded(self) -> Snapshot:
         """Return one event with the result of all events so far."""
@@ -387,6 +443,12 @@ class JobState:
                     self.spec if self.altered else None,
                     tuple(former),
                     tuple(former_of),
+                    self.steps,
+                    tuple(
+                        (index, parallel.places, parallel.is_decided, parallel.ends)
+                        for index, task in self.tasks.items()
+                        if (parallel := task.parallel) is not None
+                    ),
                 )
             ),
             self.open_after,
@@ -486,6 +548,13 @@ class JobState:
             raise IllegalTransition(f"attempt {attempt} of a task whose current is {task.attempt}")
         return task
 
+    def _parallel_of(self, index: int, attempt: int) -> ParallelAttempt:
+        """Return the seats of this attempt; raise `IllegalTransition` if it has none."""
+        parallel = self._task_of(index, attempt).parallel
+        if parallel is None:
+            raise IllegalTransition(f"attempt {attempt} of a task has one rank")
+        return parallel
+
     def _add(self, index: int, task: ActiveTask) -> None:
         if not self.tasks:
             self.tasks = {}
@@ -495,7 +564,7 @@ class JobState:
         if not self.counts:
             self.counts = {}
         self.counts[outcome.cause] = self.counts.get(outcome.cause, 0) + tasks
-        if self.worst is None or outcome.badness > self.worst.badness:
+        if self.worst is None or outcome.is_worse(self.worst):
             self.worst = outcome
 
     def _unfold(self, folded: _Folded) -> None:
@@ -507,6 +576,8 @@ class JobState:
             self._add(index, ActiveTask(attempt, state, machine, lost, stopping))
         for index, place in folded.former_of:
             self.tasks[index].spec = folded.former[place]
+        for index, places, is_decided, ends in folded.parallel:
+            self.tasks[index].parallel = ParallelAttempt(places, is_decided, ends)
         if folded.spec is not None:
             self.spec, self.altered = folded.spec, True
         self.open_after = folded.open_after
@@ -515,6 +586,7 @@ class JobState:
         self.held, self.worst = folded.held, folded.worst
         self.promised_wall_s = folded.promised_wall_s
         self.promised_machine = folded.promised_machine
+        self.steps = folded.steps
         self._skipped = set(folded.skipped) or None
         self._handed_out = folded.handed_out
         self._next_index = next(

@@ -74,10 +74,13 @@ class MachineStats:
         """Count a claim that a machine refused."""
         self.refusals[reason.rule] = self.refusals.get(reason.rule, 0) + 1
 
-    def ended(self, result: AttemptResult, spec: JobSpec) -> None:
-        """Count an attempt that ended."""
-        ends = self._ends.setdefault(result.machine, deque(maxlen=ENDS_KEPT))
-        ends.append((result, spec.resources.memory_bytes))
+    def ended(self, result: AttemptResult, spec: JobSpec, ranks: int = 1) -> None:
+        """Count an attempt that ended, or a seat of one, with `ranks` ranks."""
+        machine = result.machine
+        ends = self._ends.get(machine)
+        if ends is None:
+            ends = self._ends[machine] = deque(maxlen=ENDS_KEPT)
+        ends.append((result, spec.resources.memory_bytes * ranks))
         if spec.is_array and result.cause is EndCause.COMPLETED:
             number = result.attempt.number
             times = self._arrays.get(number)
@@ -85,7 +88,6 @@ class MachineStats:
                 times = self._arrays[number] = _Times()
                 if len(self._arrays) > ARRAYS_KEPT:
                     del self._arrays[next(iter(self._arrays))]
-            machine = result.machine
             times.count[machine] = times.count.get(machine, 0) + 1
             times.sum_s[machine] = times.sum_s.get(machine, 0.0) + result.elapsed_s
 

@@ -94,6 +94,11 @@ class OutputCopies:
                 sends += self._ask(key, copy, now_s)
         return sends
 
+    def forget(self, attempt: AttemptId) -> None:
+        """Forget where an attempt's output comes from."""
+        for kind in OUTPUTS:
+            self._copies.pop(CopyKey(attempt, kind), None)
+
     def machine_of(self, attempt: AttemptId) -> str:
         """Return where an attempt's output comes from; empty if from nowhere else."""
         copy = self._copies.get(CopyKey(attempt, OUTPUTS[0]))

@@ -125,6 +125,8 @@ class RequestPublisher:
             spec.requirements,
             spec.rank,
             user="" if spec.user == spec.account.user else spec.user,
+            shape=spec.shape,
+            across_pools=spec.across_pools,
         )
 
     # --- matches ---------------------------------------------------------------------------------

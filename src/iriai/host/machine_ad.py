@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from iriai.classad.installation import canonical
@@ -13,8 +14,19 @@ from iriai.classad.volatile_attributes import UTC_OFFSET
 from iriai.config.sections import MachineSection
 from iriai.host.hardware import MachineFacts
 from iriai.host.speed_benchmark import read_speed
-from iriai.model.ad import KIB, MIB, MachineAd, Value, capacity_attributes, machine_ad
+from iriai.model.ad import (
+    KIB,
+    KIND,
+    MIB,
+    POOL,
+    PROCESSOR,
+    MachineAd,
+    Value,
+    capacity_attributes,
+    machine_ad,
+)
 from iriai.model.resources import Resources
+from iriai.model.text_digest import digest_of
 
 _RELEASE = Path("/etc/os-release")
 _CPU = Path("/proc/cpuinfo")
@@ -27,6 +39,10 @@ _NAMES = {
     "opensuse-leap": "openSUSE",
 }
 """Distributions whose HTCondor name is not their id with a capital letter."""
+_MODELS = ("model name", "cpu", "uarch", "CPU part")
+"""What the kernel calls the model of a processor: on x86, POWER, RISC-V and ARM."""
+_POOL_DIGITS = 8
+"""Of the name that a pool has by itself: no two kinds of machines of a site share one by chance."""
 _FLAGS = ("avx", "avx2", "avx512f", "sse4_1", "sse4_2", "ssse3")
 """Features of the processor, published as has_avx and so on."""
 
@@ -46,11 +62,18 @@ def own_ad(
         UTC_OFFSET: time.localtime().tm_gmtoff,
         **_disk(machine.tmp),
         **read_speed(directory),
-        **machine.attributes,
     }
+    attributes[POOL] = machine.pool or pool_name(attributes)
+    attributes |= machine.attributes
     return machine_ad(
         attributes, canonical(machine.requirements, "requirements"), canonical(machine.rank, "rank")
     )
+
+
+def pool_name(attributes: Mapping[str, Value]) -> str:
+    """Return the name of the pool of all machines that are alike, as their attributes say."""
+    kind = "\n".join(f"{name}={attributes.get(name, '')}" for name in KIND)
+    return digest_of(kind.encode())[:_POOL_DIGITS]
 
 
 def system_attributes() -> dict[str, Value]:
@@ -70,7 +93,10 @@ def system_attributes() -> dict[str, Value]:
         found["OpSysVer"] = int(major) * 100 + (int(minor) if minor.isdecimal() else 0)
     if "PRETTY_NAME" in release:
         found["OpSysLongName"] = release["PRETTY_NAME"]
-    flags = _processor_flags()
+    cpu = _cpu()
+    if model := next(filter(None, (_value(cpu, key) for key in _MODELS)), ""):
+        found[PROCESSOR] = model
+    flags = _value(cpu, "flags|Features").split()
     return found | {f"has_{flag}": True for flag in _FLAGS if flag in flags}
 
 
@@ -83,12 +109,17 @@ def _release() -> dict[str, str]:
     return {name: value.strip().strip("\"'") for name, _, value in pairs}
 
 
-def _processor_flags() -> list[str]:
+def _cpu() -> str:
     try:
-        found = re.search(r"^(?:flags|Features)\s*:(.*)$", _CPU.read_text(), re.MULTILINE)
-    except OSError:
-        return []
-    return found[1].split() if found else []
+        return _CPU.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _value(cpu: str, keys: str) -> str:
+    """Return what the kernel says of its first processor under one of these keys."""
+    found = re.search(rf"^(?:{keys})\s*:(.*)$", cpu, re.MULTILINE)
+    return found[1].strip() if found else ""
 
 
 def _disk(directory: str) -> dict[str, Value]:

@@ -17,6 +17,7 @@ from iriai.jobs.validation import (
 from iriai.model.alteration import Alteration
 from iriai.model.job import Dependency, JobSpec
 from iriai.model.problem import UsageProblem
+from iriai.model.ranks import ONE, RankShape, shape_of
 from iriai.model.resources import FIELDS
 from iriai.wire.changes import Alter
 
@@ -51,9 +52,26 @@ def alteration(body: Alter, after: tuple[Dependency, ...] | None, spec: JobSpec)
         wanted = replace(wanted, requirements=requirements)
     if body.rank is not UNSET:
         wanted = replace(wanted, rank=canonical(body.rank, "--rank"))
+    shape = _shape(body, spec)
+    if shape != spec.shape:
+        wanted = replace(wanted, shape=shape)
+    if body.across_pools is not UNSET:
+        wanted = replace(wanted, across_pools=body.across_pools and shape != ONE)
     new = wanted.applied(spec)
     check_name(new.name)
     check_urgency(new.urgency)
     check_limit(new.time_limit_s)
     check_throttle(new.throttle, is_array=spec.is_array)
     return wanted
+
+
+def _shape(body: Alter, spec: JobSpec) -> RankShape:
+    """Return the shape that `body` gives; what it does not name stays."""
+    has = spec.shape
+    if body.ranks is UNSET and body.nodes is UNSET and body.per_node is UNSET:
+        return has
+    return shape_of(
+        has.ranks_text if body.ranks is UNSET else body.ranks,
+        has.nodes if body.nodes is UNSET else body.nodes,
+        has.per_node if body.per_node is UNSET else body.per_node,
+    )

@@ -8,6 +8,7 @@ import msgspec
 
 from iriai.classad.installation import canonical
 from iriai.config.sections import JobSection
+from iriai.jobs.parallel import checked_shape
 from iriai.jobs.payloads import PayloadStore
 from iriai.jobs.validation import (
     NAME_LENGTH_MAX,
@@ -27,6 +28,7 @@ from iriai.model.job import (
     task_count,
 )
 from iriai.model.problem import Refused, UsageProblem
+from iriai.model.ranks import ONE
 from iriai.model.resources import Resources
 from iriai.model.sizes import (
     ARGUMENT_BYTES_MAX,
@@ -85,6 +87,8 @@ def want_of(home: str, spec: JobSpec) -> Want:
         exclusive=spec.exclusive,
         requirements=spec.requirements,
         rank=spec.rank,
+        shape=spec.shape,
+        across_pools=spec.across_pools,
     )
 
 
@@ -128,6 +132,9 @@ class Drafts:
         Does not check whether there is a machine for it (see `machine.feasibility`).
         """
         named = Resources(draft.cpus, draft.memory_bytes, draft.gpus, draft.named)
+        shape, across_pools = checked_shape(draft), draft.across_pools
+        if across_pools is None:
+            across_pools = self._defaults.across_pools
         return Want(
             JobId(self._home, 0),
             account,
@@ -139,6 +146,8 @@ class Drafts:
             exclusive=draft.exclusive,
             requirements=canonical(draft.requirements, "--requirements"),
             rank=canonical(draft.rank, "--rank"),
+            shape=shape,
+            across_pools=across_pools and shape != ONE,
         )
 
     def spec(
@@ -194,6 +203,12 @@ class Drafts:
             requirements=want.requirements,
             rank=want.rank,
             batch=draft.batch,
+            shape=want.shape,
+            across_pools=want.across_pools,
+            layout=draft.layout,
+            keep_going=draft.keep_going,
+            bind=draft.bind,
+            pipes=draft.pipes,
         )
         warnings = environment.warnings
         if size_bytes <= _TEMPLATE_BYTES_MAX and not (draft.script or draft.stdin):
@@ -210,13 +225,14 @@ class Drafts:
 
     @staticmethod
     def _name(draft: JobDraft) -> str:
-        word = draft.command[0] if draft.command else "script"
+        commands = (draft.command, *draft.pipes)
+        word = next((each[0] for each in commands if each), "script")
         name = word.rsplit("/", 1)[-1][:NAME_LENGTH_MAX] or "job"
         return name if name.isprintable() else printable(name)[:NAME_LENGTH_MAX]
 
     def check(self, draft: JobDraft) -> None:
         """Raise a `Problem` for a malformed draft; iriai's own client has checked most of it."""
-        if not draft.command and not draft.script:
+        if not (draft.command or draft.script or draft.pipes):
             raise UsageProblem("no-command", "there is no command", "give the command after --")
         if not draft.working_directory.startswith("/"):
             raise UsageProblem(
@@ -224,7 +240,8 @@ class Drafts:
                 f"the working directory '{draft.working_directory}' is not absolute",
                 "give a path that begins with /",
             )
-        packed = _encode((draft.command, draft.working_directory, draft.output, draft.error))
+        commands = (draft.command, *draft.pipes)
+        packed = _encode((commands, draft.working_directory, draft.output, draft.error))
         if len(packed) > FILE_NAME_BYTES_MAX or b"\0" in packed:
             _check_startable(draft)  # few: one look tells of all others
         check_name(draft.name)
@@ -305,8 +322,9 @@ class Drafts:
 
 def _check_startable(draft: JobDraft) -> None:
     """Raise `Refused` if the system could not start the command or open the files."""
+    problems = map(command_problem, (draft.command, *draft.pipes))
     problem = (
-        command_problem(draft.command)
+        next(filter(None, problems), None)
         or file_problem("working directory", draft.working_directory)
         or file_problem("output file", draft.output or "")
         or file_problem("error file", draft.error or "")

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
 
-from iriai.home.job import BADNESS
+from iriai.home.task_end import BADNESS
+from iriai.jobs.outputs import AttemptPlaces
+from iriai.jobs.seats import JobSeats, RunningTask, StoredSeats
 from iriai.jobs.selection import SelectedJobs
 from iriai.jobs.story import StoryBuilder
-from iriai.jobs.views import finished_row, job_detail, log_file, past_attempt_row
-from iriai.model.history import HistoryRow, JobRecord, Selection
+from iriai.jobs.views import finished_row, job_detail, past_attempt_row
+from iriai.model.history import HistoryRow, JobRecord, SeatRow, Selection
 from iriai.model.ids import AttemptId, JobId, TaskId
 from iriai.model.job import Dependency, JobSpec
 from iriai.model.problem import NotFound
-from iriai.model.records import Cancelled, DependencyFailed, JobEvent
+from iriai.model.ranks import ONE, SEATS_MAX, SeatPlace
+from iriai.model.records import Cancelled, DependencyFailed
 from iriai.model.state import EndCause
 from iriai.wire.changes import Story
-from iriai.wire.requests import AttemptRow, JobDetail, Jobs, LogFile, Outcome
+from iriai.wire.requests import AttemptRow, JobDetail, Jobs, Outcome
 
 ATTEMPTS_SHOWN_MAX = 1000
 """Attempts of one job in an answer; more is a file, not an answer."""
 LOG_FILES_MAX = 1000
-"""Tasks of one answer to `Logs`: a client that wants more asks for what follows."""
+"""Files of one answer to `Logs`: a client that wants more asks for what follows."""
+SEATS_READ_MAX = 2 * SEATS_MAX
+"""Seats that are read for it: those of one task at least."""
 FINISHED_SHOWN_MAX = 1000
 """Finished jobs of a listing that names no number."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class StoredJobs(Protocol):
+class StoredJobs(StoredSeats, Protocol):
     """What a store tells of the jobs of one home; see `store.reading.Reader`."""
 
     def job(self, number: int) -> JobRecord | None:
@@ -39,14 +44,14 @@ class StoredJobs(Protocol):
     def finished_jobs(self, selection: Selection, limit: int) -> list[JobRecord]:
         """Return jobs whose last task has ended, the latest first."""
 
-    def events(self, number: int) -> list[JobEvent]:
-        """Return the events of a job in order, except those replaced by a snapshot."""
-
     def history(self, selection: Selection, limit: int) -> list[HistoryRow]:
         """Return attempts that ended, the latest first."""
 
     def last_attempts(self, number: int, after_index: int, limit: int) -> list[HistoryRow]:
         """Return the last attempt of each task above `after_index`, by index."""
+
+    def last_seats(self, number: int, after_index: int, limit: int) -> list[SeatRow]:
+        """Return the seats of each task's last attempt above `after_index`, by index and rank."""
 
     def causes(self, number: int) -> dict[EndCause, int]:
         """Return the number of ended tasks of a job by cause, of those that had an attempt."""
@@ -91,14 +96,15 @@ class JobHistory:
         records = self._stored.finished_jobs(selection, request.limit or FINISHED_SHOWN_MAX)
         return tuple(msgspec.Raw(_encode(finished_row(self._home, record))) for record in records)
 
-    def detail(self, selected: SelectedJobs) -> JobDetail:
-        """Return all details of a finished job."""
+    def detail(self, selected: SelectedJobs, *, ranks: bool = False) -> JobDetail:
+        """Return all details of a finished job; `ranks`: with the seats of its attempts."""
         record = self._record(selected)
         causes = record.all_causes(self._stored.causes(record.number))
         attempts = self.attempts(selected, record.spec, ATTEMPTS_SHOWN_MAX)
         note = self._why_cancelled(record.number) if EndCause.CANCELLED in causes else ""
         row = finished_row(self._home, record)
-        return job_detail(row, record.spec, causes, attempts, (), note)
+        seats = self.seats(selected, record.spec, ()) if ranks else []
+        return job_detail(row, record.spec, causes, attempts, (), note, seats)
 
     def spec(self, number: int) -> JobSpec:
         """Return the spec of a job; raise `NotFound`."""
@@ -107,12 +113,26 @@ class JobHistory:
     def attempts(self, selected: SelectedJobs, spec: JobSpec, limit: int) -> list[AttemptRow]:
         """Return attempts that ended, the latest first."""
         rows = self._history(selected, limit)
-        return [past_attempt_row(spec, self._attempt_id(row), row, self._spool) for row in rows]
+        told = [past_attempt_row(spec, self._attempt_id(row), row, self._spool) for row in rows]
+        if spec.shape == ONE or not rows:
+            return told
+        seats = self._seats(selected, spec)
+        return [seats.counted(each, row.task_index) for each, row in zip(told, rows, strict=True)]
 
-    def log_files(
-        self, selected: SelectedJobs, spec: JobSpec, after_index: int
-    ) -> tuple[dict[int, LogFile], int | None]:
-        """Return the output files of each ended task's last attempt, by index.
+    def seats(
+        self, selected: SelectedJobs, spec: JobSpec, running: Iterable[RunningTask]
+    ) -> list[AttemptRow]:
+        """Return the seats of the newest attempts, first of those that are `running`."""
+        past = self._history(selected, ATTEMPTS_SHOWN_MAX)
+        return self._seats(selected, spec).rows(running, past)
+
+    def _seats(self, selected: SelectedJobs, spec: JobSpec) -> JobSeats:
+        return JobSeats(self._home, selected.job.number, spec, self._stored, self._spool)
+
+    def last_places(
+        self, selected: SelectedJobs, after_index: int
+    ) -> tuple[dict[int, AttemptPlaces], int | None]:
+        """Return where each ended task's last attempt ran, by index.
 
         Starts above `after_index`; also returns the last index read, or None if all were read.
         """
@@ -120,16 +140,24 @@ class JobHistory:
         if len(selected.indices) == 1:
             after_index = selected.indices[0] - 1
         rows = self._stored.last_attempts(number, after_index, LOG_FILES_MAX)
-        wanted = selected.indices
-        files = {
-            row.task_index: log_file(
-                spec, self._attempt_id(row), self._spool, row.machine, finished=True
+        wanted, is_one = selected.indices, len(selected.indices) == 1
+        until = None if is_one or len(rows) < LOG_FILES_MAX else rows[-1].task_index
+        seats = self._stored.last_seats(number, after_index, SEATS_READ_MAX) if rows else []
+        if len(seats) == SEATS_READ_MAX and not is_one:
+            until = seats[-1].task_index - 1  # of the last there may be more
+        places: dict[int, list[SeatPlace]] = {}
+        for seat in seats:
+            places.setdefault(seat.task_index, []).append(SeatPlace(seat.machine, seat.ranks))
+        return {
+            row.task_index: AttemptPlaces(
+                self._attempt_id(row),
+                tuple(places.get(row.task_index, (SeatPlace(row.machine, 1),))),
+                finished=True,
             )
             for row in rows
-            if not wanted or row.task_index in wanted
-        }
-        is_all = len(rows) < LOG_FILES_MAX or len(selected.indices) == 1
-        return files, None if is_all else rows[-1].task_index
+            if (until is None or row.task_index <= until)
+            and (not wanted or row.task_index in wanted)
+        }, until
 
     def outcome(self, selected: SelectedJobs) -> Outcome:
         """Return the outcome of a job (its worst task) or a task; raise `NotFound`."""

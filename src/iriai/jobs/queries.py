@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from iriai.home.core import Home
 from iriai.home.job import JobState
-from iriai.jobs.history import ATTEMPTS_SHOWN_MAX, JobHistory
+from iriai.jobs.history import ATTEMPTS_SHOWN_MAX, LOG_FILES_MAX, JobHistory
+from iriai.jobs.outputs import AttemptPlaces, log_files
+from iriai.jobs.seats import RunningTask
 from iriai.jobs.selection import TASKS_AT_ONCE, SelectedJobs, parts, select, whole
 from iriai.jobs.views import (
     encoded_row,
@@ -19,13 +21,13 @@ from iriai.jobs.views import (
     job_detail,
     job_row,
     job_state,
-    log_file,
     running_row,
 )
 from iriai.model.ids import AttemptId, TaskId
 from iriai.model.job import JobSpec
 from iriai.model.name_pattern import name_pattern
 from iriai.model.problem import NotAllowed, NotFound, Refused
+from iriai.model.ranks import RANKS_MAX, SeatPlace
 from iriai.model.reason import Reason
 from iriai.model.state import TaskState
 from iriai.wire.requests import AttemptRow, JobDetail, Jobs, LogFile, Outcome, Why
@@ -47,8 +49,8 @@ class JobQueries:
 
     def require(self, number: int, own: str | None) -> None:
         """Raise `NotAllowed` if the job is another user's, `NotFound` if it never existed."""
-        owner = None if own is None else self.spec(number).user
-        if owner != own:
+        owner = self.spec(number).user
+        if own not in (None, owner):
             raise NotAllowed(
                 "not-yours",
                 f"the job belongs to {owner}",
@@ -117,12 +119,20 @@ class JobQueries:
             yield [encoded_row(home, job) for job in some if is_listed(request, job, user)]
 
     def detail(
-        self, selected: SelectedJobs, reasons: list[Reason], starts: dict[int, float]
+        self,
+        selected: SelectedJobs,
+        reasons: list[Reason],
+        starts: dict[int, float],
+        *,
+        ranks: bool = False,
     ) -> JobDetail:
-        """Return all details of a job; `starts` has the estimated starts of those that wait."""
+        """Return all details of a job; `starts` has the estimated starts of those that wait.
+
+        `ranks`: with the seats of its attempts.
+        """
         job = self._home.jobs.get(selected.job.number)
         if job is None:
-            return self._past.detail(selected)
+            return self._past.detail(selected, ranks=ranks)
         attempts = list(self._running_rows(job, selected))
         room = ATTEMPTS_SHOWN_MAX - len(attempts)
         if room > 0:
@@ -131,14 +141,18 @@ class JobQueries:
         if job.waiting and row.start_wall_s is None:
             row = replace(row, start_wall_s=starts.get(job.number))
         shown = attempts[:ATTEMPTS_SHOWN_MAX]
-        return job_detail(row, job.spec, job.counts, shown, told_reasons(reasons))
+        seats = self._past.seats(selected, job.spec, self._running(job, selected)) if ranks else []
+        return job_detail(row, job.spec, job.counts, shown, told_reasons(reasons), seats=seats)
+
+    def _running(self, job: JobState, selected: SelectedJobs) -> Iterator[RunningTask]:
+        for index, task in job.tasks.items():
+            if task.state is not TaskState.QUEUED and _is_meant(selected, index):
+                attempt = AttemptId(self._home.name, job.number, index, task.attempt)
+                yield index, task, self._home.started_wall_s(attempt)
 
     def _running_rows(self, job: JobState, selected: SelectedJobs) -> Iterator[AttemptRow]:
-        for index, task in job.tasks.items():
-            if task.state is TaskState.QUEUED or not _is_meant(selected, index):
-                continue
+        for index, task, started in self._running(job, selected):
             attempt = AttemptId(self._home.name, job.number, index, task.attempt)
-            started = self._home.started_wall_s(attempt)
             ahead = self._home.explain_ahead(attempt)
             message = "" if ahead is None else f"{ahead.had}: it starts after what runs there"
             yield running_row(job.spec, attempt, task, started, self._spool, message)
@@ -177,24 +191,35 @@ class JobQueries:
         return self._past.outcome(selected)
 
     def log_files(
-        self, selected: SelectedJobs, after_index: int
-    ) -> tuple[dict[AttemptId, LogFile], int | None]:
-        """Return the output of each task's last attempt above `after_index`, by index.
+        self, selected: SelectedJobs, after_index: int, after_rank: int | None = None
+    ) -> tuple[dict[AttemptId, LogFile], tuple[int, int | None] | None]:
+        """Return the output of each task's last attempt above `after_index`, by index and rank.
 
-        Also returns the last index that was looked at, or None if all were.
+        With `after_rank` that of this index above that rank, too. Also returns after which of both
+        the rest begins; None: that was all.
         """
         number = selected.job.number
         job, spec = self._home.jobs.get(number), self.spec(number)
-        files, until = self._past.log_files(selected, spec, after_index)
+        first = after_index if after_rank is None else after_index - 1
+        found, until = self._past.last_places(selected, first)
         for index, task in job.tasks.items() if job else ():
-            is_next = index > after_index and (until is None or index <= until)
+            is_next = index > first and (until is None or index <= until)
             if is_next and task.state is not TaskState.QUEUED and _is_meant(selected, index):
                 attempt = AttemptId(self._home.name, number, index, task.attempt)
-                files[index] = log_file(spec, attempt, self._spool, task.machine, finished=False)
-        return {
-            AttemptId(*selected.job, index, files[index].attempt): files[index]
-            for index in sorted(files)
-        }, until
+                one = (SeatPlace(task.machine, 1),)
+                places = one if task.parallel is None else task.parallel.places
+                found[index] = AttemptPlaces(attempt, places, finished=False)
+        files: dict[AttemptId, LogFile] = {}
+        after = after_index, RANKS_MAX if after_rank is None else after_rank
+        for index in sorted(found):
+            for attempt, file in log_files(spec, found[index], self._spool):
+                if (index, file.rank) <= after:
+                    continue
+                if len(files) == LOG_FILES_MAX:
+                    last = next(reversed(files))
+                    return files, (last.index, last.rank)
+                files[attempt] = file
+        return files, None if until is None else (until, None)
 
 
 def _is_meant(selected: SelectedJobs, index: int) -> bool:

@@ -11,10 +11,12 @@ from iriai.model.alteration import differences
 from iriai.model.history import HistoryRow, JobRecord
 from iriai.model.ids import JobId
 from iriai.model.job import Dependency, task_count
+from iriai.model.ranks import ONE, SeatPlace
 from iriai.model.records import (
     Altered,
     Attempted,
     Cancelled,
+    Decided,
     DependencyFailed,
     DependencyMet,
     Ended,
@@ -22,8 +24,10 @@ from iriai.model.records import (
     JobEvent,
     Promised,
     Released,
+    SeatEnded,
     Snapshot,
     Started,
+    Stepped,
 )
 from iriai.model.state import EndCause
 from iriai.model.units import format_duration
@@ -83,6 +87,7 @@ class StoryBuilder:
         spec = self._record.spec
         tasks = task_count(spec.array)
         parts = [f"for {spec.account}", f"{tasks:,} tasks" if spec.is_array else ""]
+        parts.append("" if spec.shape == ONE else str(spec.shape))
         parts.append("held" if spec.held else "")
         parts.append(" ".join(["after", *map(str, spec.after)]) if spec.after else "")
         return ", ".join(part for part in parts if part)
@@ -90,8 +95,11 @@ class StoryBuilder:
     def _event_rows(self, event: JobEvent) -> Iterator[_Row]:
         change = event.change
         match change:
-            case Attempted(tasks, machine):
-                yield from self._claimed([index for index, _ in tasks], machine, event.wall_s)
+            case Attempted(tasks, machine, seats):
+                indices = [index for index, _ in tasks]
+                yield from self._claimed(indices, machine, _seats_text(seats), event.wall_s)
+            case Decided() | SeatEnded() | Stepped():
+                yield from self._of_seats(change)
             case Started(tasks):
                 self._begun.update(tasks)
                 yield from self._started(tasks)
@@ -106,9 +114,10 @@ class StoryBuilder:
                 self._is_held = isinstance(change, Held)
                 self._set_ready(event.wall_s)
                 yield _Row("held" if self._is_held else "released", by=by)
-            case Promised(start_wall_s, machine):
+            case Promised(start_wall_s, machine, pool):
                 in_s = None if start_wall_s is None else max(0.0, start_wall_s - event.wall_s)
                 text = "withdrawn" if in_s is None else f"a start within {format_duration(in_s)}"
+                text += f", in pool {pool}" if pool else ""
                 yield _Row("promised", machine=machine, text=text)
             case DependencyMet() | DependencyFailed():
                 yield from self._dependency_rows(change, event.wall_s)
@@ -125,18 +134,39 @@ class StoryBuilder:
             case _:
                 assert_never(change)
 
-    def _claimed(self, indices: list[int], machine: str, wall_s: float) -> Iterator[_Row]:
+    def _claimed(
+        self, indices: list[int], machine: str, seats: str, wall_s: float
+    ) -> Iterator[_Row]:
         waited_s = 0.0 if self._ready_s is None else wall_s - self._ready_s
         if waited_s >= WAITS_SHOWN_S and self._mine(indices):
             text = f"{format_duration(waited_s)} for its turn and for free resources"
             yield _Row("waited", text=text)
         self._ready_s = wall_s
         if named := self._mine(indices):
-            yield _Row("claimed", named, machine)
+            yield _Row("claimed", named, machine, text=seats)
 
     def _started(self, tasks: Iterable[tuple[int, int]]) -> Iterator[_Row]:
         if named := self._mine(index for index, _ in tasks):
             yield _Row("started", named)
+
+    def _of_seats(self, change: Decided | SeatEnded | Stepped) -> Iterator[_Row]:
+        """Yield what happened to seats of attempts: all are held, some ended, one has a step."""
+        if isinstance(change, Stepped):
+            if named := self._mine((change.task[0],)):
+                text = f"job step {change.step}, beside rank {change.rank}"
+                yield _Row("stepped", named, change.machine, change.by, text)
+            return
+        if isinstance(change, Decided):
+            if named := self._mine(index for index, _ in change.tasks):
+                yield _Row("confirmed", named, text="all its machines hold its ranks")
+            return
+        for result, count in change.results:
+            if named := self._mine((result.attempt.index,)):
+                text = _ended_text(result.cause, result.exit_code, result.signal, result.message)
+                first = result.attempt.rank
+                whose = f"ranks {first} to {first + count - 1}" if count > 1 else f"rank {first}"
+                what = f"{whose}: {text}"
+                yield _Row("seat ended", named, result.machine, text=what)
 
     def _starts_of_short(self, change: Ended, story: str) -> Iterator[StoryRow]:
         """Yield the start of tasks so short that only their ends are events."""
@@ -159,7 +189,7 @@ class StoryBuilder:
                 continue
             row = self._attempts.get((index, attempt))
             what = "refused" if cause is EndCause.REFUSED else "ended"
-            text = _ended_text(cause, exit_code, signal, row)
+            text = _ended_text(cause, exit_code, signal, row.message if row else "")
             if cause is EndCause.REFUSED and change.refusals:
                 text = "; ".join(map(str, change.refusals))
             alike.setdefault((what, row.machine if row else "", text), []).append(index)
@@ -196,15 +226,21 @@ def _as_submitted(record: JobRecord, events: list[JobEvent]) -> JobRecord:
     return replace(record, spec=spec)
 
 
-def _ended_text(
-    cause: EndCause, exit_code: int | None, signal: int | None, row: HistoryRow | None
-) -> str:
+def _ended_text(cause: EndCause, exit_code: int | None, signal: int | None, message: str) -> str:
     text = str(cause)
     if cause is EndCause.FAILED and signal is not None:
         text = f"failed by signal {signal}"
     elif cause is EndCause.FAILED and exit_code is not None:
         text = f"failed with exit code {exit_code}"
-    return f"{text}: {row.message}" if row is not None and row.message else text
+    return f"{text}: {message}" if message else text
+
+
+def _seats_text(seats: Sequence[SeatPlace]) -> str:
+    """Return the machines of an attempt and their ranks; of many, the first."""
+    shown = [f"{ranks} on {machine}" for machine, ranks in seats[:RANGES_SHOWN_MAX]]
+    more = len(seats) - len(shown)
+    shown += [f"and on {more} more machines"] if more else []
+    return f"ranks: {', '.join(shown)}" if shown else ""
 
 
 def _ranges(indices: Sequence[int]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from iriai.home.job import ActiveTask, JobState
-from iriai.model.history import HistoryRow, JobRecord, UsageTotal
+from iriai.model.history import HistoryRow, JobRecord, SeatRow, UsageTotal
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import (
     JobSpec,
@@ -15,11 +15,12 @@ from iriai.model.job import (
     task_count,
 )
 from iriai.model.name_pattern import fits
+from iriai.model.ranks import ONE, RankShape
 from iriai.model.resources import FIELDS, Resources
 from iriai.model.state import EndCause, TaskState
-from iriai.model.submission import Interaction
+from iriai.model.submission import Interaction, Layout
 from iriai.wire.reports import UsageRow
-from iriai.wire.requests import AttemptRow, JobDetail, JobRow, Jobs, LogFile, Why
+from iriai.wire.requests import AttemptRow, JobDetail, JobRow, Jobs, Parallel, Why
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -44,6 +45,7 @@ def job_row(home: str, job: JobState) -> JobRow:
         spec.urgency,
         job.promised_wall_s,
         job.promised_wall_s is not None,
+        ranks=ranks_text(spec.shape),
     )
 
 
@@ -66,7 +68,13 @@ def finished_row(home: str, record: JobRecord) -> JobRow:
         spec.urgency,
         ended_wall_s=record.finished_wall_s,
         cause=record.cause or EndCause.CANCELLED,
+        ranks=ranks_text(spec.shape),
     )
+
+
+def ranks_text(shape: RankShape) -> str:
+    """Return the ranks of a task as clients see them; empty: it has one."""
+    return "" if shape == ONE else shape.ranks_text
 
 
 def job_state(job: JobState) -> str:
@@ -114,12 +122,24 @@ def running_row(
     """Return the row of an attempt with a claim; `message` says why it has not started."""
     how = (task.attempt, task.machine, task.state, "", None, None)
     used, times = (0.0, 0, 0, 0), (started_wall_s, None, 0.0, 0.0)
-    files = output_paths(spec, attempt, spool)
-    return AttemptRow(str(attempt.task), *how, *used, *times, message, *files)
+    places = () if task.parallel is None else task.parallel.places
+    files = output_paths(spec, attempt, spool, 0 if len(places) > 1 else None)
+    return AttemptRow(
+        str(attempt.task),
+        *how,
+        *used,
+        *times,
+        message,
+        *files,
+        ranks=sum(place.ranks for place in places) or 1,
+        seats=len(places) or 1,
+    )
 
 
-def past_attempt_row(spec: JobSpec, attempt: AttemptId, row: HistoryRow, spool: str) -> AttemptRow:
-    """Return the row of an attempt that has ended."""
+def past_attempt_row(
+    spec: JobSpec, attempt: AttemptId, row: HistoryRow | SeatRow, spool: str
+) -> AttemptRow:
+    """Return the row of an attempt, or a seat, that has ended."""
     how = (row.attempt, row.machine, "finished", row.cause, row.exit_code, row.signal)
     used = (row.cpu_s, row.memory_peak_bytes, row.read_bytes, row.written_bytes)
     times = (row.started_wall_s, row.ended_wall_s, row.elapsed_s, row.charge_s)
@@ -134,6 +154,7 @@ def job_detail(
     attempts: list[AttemptRow],
     why: tuple[Why, ...],
     note: str = "",
+    seats: Iterable[AttemptRow] = (),
 ) -> JobDetail:
     """Return all details of one job."""
     return JobDetail(
@@ -157,29 +178,48 @@ def job_detail(
         note,
         spec.requirements,
         spec.rank,
+        _parallel(spec),
+        tuple(seats),
     )
 
 
-def log_file(
-    spec: JobSpec, attempt: AttemptId, spool: str, machine: str, *, finished: bool
-) -> LogFile:
-    """Return the files of one attempt's output."""
-    output, error = output_paths(spec, attempt, spool)
-    return LogFile(str(attempt.task), attempt.attempt, finished, output, error, machine)
+def _parallel(spec: JobSpec) -> Parallel | None:
+    shape = spec.shape
+    if shape == ONE and not spec.pipes and spec.bind is None:
+        return None
+    return Parallel(
+        shape.ranks_text,
+        shape.nodes,
+        shape.per_node,
+        spec.across_pools,
+        spec.layout,
+        spec.keep_going,
+        spec.bind,
+        spec.pipes,
+    )
 
 
-def output_paths(spec: JobSpec, attempt: AttemptId, spool: str) -> tuple[str, str]:
-    """Return the files of standard output and error; the latter is empty if they are one."""
+def output_paths(
+    spec: JobSpec, attempt: AttemptId, spool: str, seat: int | None = None
+) -> tuple[str, str]:
+    """Return the files of standard output and error; the latter is empty if they are one.
+
+    Of a rank, if the attempt has one of a seat; `seat` is the first of that, if there are several.
+    """
+    if spec.layout is Layout.FIRST:
+        if attempt.rank:
+            return "", ""
+        seat = None
     if spec.interaction is not Interaction.BATCH:
         stem = f"{spool}/{str(attempt).replace('#', '-')}"
         return f"{stem}.out", f"{stem}.err" if spec.interaction is Interaction.STREAM else ""
-    return _absolute(spec, spec.output, attempt), _absolute(spec, spec.error, attempt)
+    return _absolute(spec, spec.output, attempt, seat), _absolute(spec, spec.error, attempt, seat)
 
 
-def _absolute(spec: JobSpec, pattern: str, attempt: AttemptId) -> str:
+def _absolute(spec: JobSpec, pattern: str, attempt: AttemptId, seat: int | None) -> str:
     if not pattern:
         return ""
-    name = expand_pattern(pattern, attempt)
+    name = expand_pattern(pattern, attempt, seat)
     return name if name.startswith("/") else f"{spec.working_directory.rstrip('/')}/{name}"
 
 

@@ -14,16 +14,19 @@ import sys
 from collections.abc import Callable
 from itertools import pairwise
 
+import iriai
 from iriai.launcher.containment.cgroups.choose import CgroupSupport, choose, keep_devices
 from iriai.launcher.containment.namespaces.pool import Namespaces
 from iriai.launcher.containment.process_tree import ProcessTrees
 from iriai.launcher.contract.messages import Enforcement
 from iriai.launcher.directories.scratch import Scratch
 from iriai.launcher.environment.environment import TaskUsers
+from iriai.launcher.environment.processors import Processors
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks.hooks import Hooks
 from iriai.launcher.journal.journal import DamagedJournal, Journal
 from iriai.launcher.launcher import Launcher
+from iriai.launcher.pmi.pmi_sockets import Watch
 from iriai.launcher.probe import enforcement
 from iriai.launcher.recovery.recovery import recover
 from iriai.launcher.server import Server, listen
@@ -36,8 +39,9 @@ from iriai.launcher.system.syscalls import PrivilegedThread, become_subreaper
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer
 from iriai.launcher.tasks.limit_monitor import LeaseTimers, LimitMonitor
+from iriai.launcher.tasks.parts import Defects, LauncherParts
 from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
-from iriai.launcher.tasks.tasks import Defects, LauncherParts, Tasks
+from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.problem import UsageProblem
 from iriai.system.procfs import boot_id
 from iriai.system.standard_descriptors import keep_standard_descriptors
@@ -84,7 +88,8 @@ def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     recover(journal, boot_id(), choice.parents, state.name)
     scratch = Scratch(state.private_path, state.private_fd, state.name)
     scratch.clean()
-    namespaces = Namespaces(scratch, state.path)
+    own = (sys.prefix, os.path.dirname(iriai.__file__))  # which tasks call to start job steps
+    namespaces = Namespaces(scratch, state.path, *own)
     launcher = _assemble(settings, state, journal, choice, server, scratch, namespaces, follow)
     listening = listen(settings.socket, settings.daemon_uid)
     log.info("ready: pid %d, state %s", os.getpid(), state.path)
@@ -119,8 +124,20 @@ def _assemble(
     epilogs = Epilogs(hooks, journal.known)
     if isinstance(choice.containers, ProcessTrees):
         choice.containers.exclude_sessions(hooks.running)
+    readable = Watch(server.call_when_readable, server.call_no_more)
+    processors = Processors()
     parts = LauncherParts(
-        spawner, choice.containers, payloads, scratch, namespaces, timers, hooks, gpus, Defects()
+        spawner,
+        choice.containers,
+        payloads,
+        scratch,
+        namespaces,
+        timers,
+        hooks,
+        gpus,
+        Defects(),
+        readable,
+        processors,
     )
     tasks = Tasks(parts)
     watch = LimitMonitor(tasks, timers, server.call_when_readable)
@@ -137,6 +154,7 @@ def _assemble(
         namespaces.use(machine.tmp, wanted=machine.private_tmp)
         admission.users.go_by(machine.rules)
         gpus.use(machine)
+        processors.use(machine)
         kept = keep_devices(choice, tuple(card.nodes for card in gpus.cards))
         return (*rows, namespaces.enforcement(), Enforcement("devices", *kept))
 

@@ -18,6 +18,7 @@ from iriai.launcher.contract.messages import (
     Attach,
     Attached,
     Discard,
+    EndBarrier,
     EndInput,
     Enforcement,
     Exit,
@@ -30,6 +31,7 @@ from iriai.launcher.contract.messages import (
     Sampled,
     ShutDown,
     Spawned,
+    StartStep,
     Template,
     Terminate,
     ToLauncher,
@@ -49,9 +51,10 @@ from iriai.launcher.spawn.spawn import Prepared
 from iriai.launcher.system.crash_points import crash_point
 from iriai.launcher.tasks.admission import Authorizer, NotStarted
 from iriai.launcher.tasks.limit_monitor import LeaseTimers
-from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
+from iriai.launcher.tasks.parts import ENDED, LauncherParts
+from iriai.launcher.tasks.start_queue import SPAWNS_A_TURN, Epilogs, StartQueue
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask
-from iriai.launcher.tasks.tasks import ENDED, LauncherParts, Tasks
+from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.ids import AttemptId
 from iriai.model.state import START_TOLD_IN_CROWD_S, START_TOLD_WITHIN_S, EndCause
 from iriai.model.usage import Usage
@@ -68,6 +71,7 @@ RETRY_S = 1.0
 SYNC_WITHIN_S = 1.0
 """How long a record may stay unsynced: a power cut loses at most the ends of one second, and of
 those only what no daemon has stored (docs/adr/0006). Seldom enough to cost nothing."""
+NEVER_ORDERED = "it was ended before it was ordered"
 SHUT_DOWN = LimitExceeded(EndCause.EVICTED, "the launcher was shut down")
 
 
@@ -101,6 +105,7 @@ class Launcher:
         self._admission = admission
         self._starting = starting
         self._tasks = tasks
+        self._steps = tasks.steps
         self._hooks = parts.hooks
         self._epilogs = epilogs
         self._unfit_reported: dict[AttemptId, None] = {}
@@ -164,8 +169,8 @@ class Launcher:
         # An end is not reported before it is journalled; until then its task counts as running.
         unwritten = (Alive(end.attempt, 0, end.started_wall_s) for end in self._ends.values())
         waiting = (Alive(end.attempt, 0, end.started_wall_s) for end in self._epilogs.running())
-        alive = (*(task.alive for task in self._tasks), *unwritten, *waiting)
-        ended = tuple(e for e in self._known.exits.values() if e.attempt not in self._epilogs)
+        alive = (*(task.alive for task in self._tasks), *unwritten, *waiting, *self._steps.alive())
+        ends = tuple(e for e in self._known.exits.values() if e.attempt not in self._epilogs)
         unfit = tuple(self._hooks.unfit.values())
         boot = self._known.boot
         if boot is None:
@@ -176,11 +181,11 @@ class Launcher:
             boot.boot_id,
             enforcement,
             alive,
-            ended,
+            self._steps.ended() + ends,
             unfit,
             self.defects.so_far(),
         )
-        return [*self._tasks.streams.all_passed(), attached]
+        return [*self._tasks.streams.all_passed(), attached, *self._tasks.pmi.barriers()]
 
     def handle(self, message: ToLauncher) -> None:
         """Handle one message. Raises `MessageProblem`."""
@@ -191,18 +196,18 @@ class Launcher:
                 reason = LimitExceeded(message.cause, message.message)
                 for attempt in message.attempts:
                     self._terminate(attempt, reason, message.grace_s)
+            case StartStep():
+                self._steps.start(message)
             case Discard():
-                for attempt in message.attempts:
-                    self._hooks.unfit.pop(attempt, None)
-                    self._unfit_reported.pop(attempt, None)
-                    self._tasks.streams.close(attempt)
-                self._note(Dropped(message.attempts))
+                self._discard(message.attempts)
             case SampleAll():
                 samples = tuple((task.attempt, task.usage_now()) for task in self._tasks)
                 self._replies.append(Sampled(samples))
             case Prolong():
                 self._run_timers()  # a lease that is over stays over
                 self._leases.renew(message.home, message.asked_s)
+            case EndBarrier(attempt, number, put):
+                self._tasks.pmi.fenced(attempt, number, dict(put))
             case EndInput(attempt):
                 self._tasks.streams.end_input(attempt)
             case ShutDown():
@@ -236,6 +241,10 @@ class Launcher:
             messages += self._unfit()
         if started:
             messages.append(Spawned(tuple(started)))
+        if self._tasks.pmi.news:
+            messages += self._tasks.pmi.drain_news()
+        if steps := self._steps.drain_exits():
+            messages.append(Exited(tuple(steps)))
         if ended:
             messages.append(Exited(tuple(ended)))
             self._ended_again = []
@@ -335,17 +344,41 @@ class Launcher:
 
     def _terminate(self, attempt: AttemptId, reason: LimitExceeded, grace_s: float) -> None:
         task = self._tasks.get(attempt)
-        if task is not None:
+        if task is None and attempt.rank:  # over the output of a rank
+            task = self._tasks.get(self._tasks.streams.seat_of(attempt))
+        if attempt.step:
+            self._steps.terminate(attempt, reason, grace_s)
+        elif task is not None:
             self._tasks.end(task, reason, grace_s, steady_s())
         elif attempt in self._starting:
             self._starting.give_up(attempt)
             self._not_started(attempt, NotStarted(reason.cause, reason.message))
+        elif not (attempt in self._known or attempt in self._epilogs or attempt in self._ends):
+            # Its daemon has come back without what it would be started from.
+            self._not_started(attempt, NotStarted(reason.cause, NEVER_ORDERED))
+
+    def _discard(self, attempts: tuple[AttemptId, ...]) -> None:
+        """Forget the ends of attempts and steps, which the daemon has stored."""
+        has_steps = False
+        for attempt in attempts:
+            if attempt.step:
+                has_steps = True
+                self._steps.discard(attempt)
+                continue
+            self._hooks.unfit.pop(attempt, None)
+            self._unfit_reported.pop(attempt, None)
+            self._tasks.streams.close(attempt)
+        if has_steps:  # which the journal does not know
+            attempts = tuple(each for each in attempts if not each.step)
+        if attempts:
+            self._note(Dropped(attempts))
 
     def _spawn(self) -> list[Alive]:
         """Spawn journalled attempts; return those that run, with those that were ordered again."""
         started = self._starting.spawn_some()
-        if started:
-            self._note(ProcessStarts(tuple(started)))
+        further = self._tasks.start_ranks(SPAWNS_A_TURN) if self._tasks.unfinished else ()
+        if started or further:
+            self._note(ProcessStarts(tuple(started), tuple(further)))
         failed, self._starting.failed = self._starting.failed, []
         for attempt, why in failed:
             self._not_started(attempt, why)

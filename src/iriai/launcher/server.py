@@ -212,6 +212,12 @@ class Server:
             self._connection = None
             self._is_attached = self._waits_for_writing = False
 
+    def call_no_more(self, fd: int) -> None:
+        """End what `call_when_readable` began, before `fd` is closed."""
+        with suppress(FileNotFoundError):
+            self._epoll.unregister(fd)
+        self._handlers.pop(fd, None)
+
     def call_when_readable(self, fd: int, handler: Callable[[], None]) -> None:
         """Call `handler` whenever `fd` is readable."""
         with suppress(FileExistsError):

@@ -31,7 +31,7 @@ from iriai.wire.requests import SAME_VERSION
 NO_GREETING = "its greeting is not that of a machine"
 
 
-class Step(NamedTuple):
+class GreetingStep(NamedTuple):
     """What follows from a greeting, in this order."""
 
     answer: GreetingFrame | None = None
@@ -86,7 +86,7 @@ class ClientGreeting(_Greeting):
         super().__init__(core, is_direct=is_direct)
         self._expected = expected
 
-    def secure(self, name: str | Problem) -> Step:
+    def secure(self, name: str | Problem) -> GreetingStep:
         """Answer a peer whose certificate names a machine, or is not valid."""
         if isinstance(name, Problem):
             return _failed(name.code, str(name))
@@ -98,18 +98,18 @@ class ClientGreeting(_Greeting):
             return _failed(OWN_NAME, words)
         self.machine, own = name, self._own
         versions = (LINK_VERSION, PARTS_VERSION, own.version)
-        return Step(Greeting(*versions, own.name, name, own.instance))
+        return GreetingStep(Greeting(*versions, own.name, name, own.instance))
 
-    def receive(self, greeting: GreetingFrame, now: Instant) -> Step:
+    def receive(self, greeting: GreetingFrame, now: Instant) -> GreetingStep:
         """Handle a greeting of the dialled machine."""
         match greeting:
             case Agreed():
                 if not self._core.is_wanted(self.machine, now):
                     return _failed("not-wanted", "a link has been made meanwhile")
                 self.instance = greeting.instance
-                return Step(Begin(), is_link=True)
+                return GreetingStep(Begin(), is_link=True)
             case Rejected():
-                return Step(failure=greeting)
+                return GreetingStep(failure=greeting)
         return _failed(UNPROVED, NO_GREETING)
 
 
@@ -123,27 +123,27 @@ class ServerGreeting(_Greeting):
         self._refusal: Rejected | None = None
         self._has_agreed = False
 
-    def secure(self, name: str | Problem) -> Step:
+    def secure(self, name: str | Problem) -> GreetingStep:
         """Note a peer whose certificate names a machine, or is not valid; it greets first."""
         if isinstance(name, Problem):  # sent once it has greeted, or it would not be read
             self._refusal = Rejected(name.code, str(name))
         else:
             self.machine = name
-        return Step()
+        return GreetingStep()
 
-    def receive(self, greeting: GreetingFrame, now: Instant) -> Step:
+    def receive(self, greeting: GreetingFrame, now: Instant) -> GreetingStep:
         """Handle a greeting of the machine that dialled."""
         match greeting:
             case Greeting() if not self._has_agreed:
                 refusal = self._refusal or self._mismatch(greeting)
                 refusal = refusal or self._core.decide(self.machine, now, is_direct=self._is_direct)
                 if refusal is not None:
-                    return Step(refusal, failure=refusal)
+                    return GreetingStep(refusal, failure=refusal)
                 self._has_agreed = True
                 self.instance, own = greeting.instance, self._own
-                return Step(Agreed(own.version, own.name, own.instance))
+                return GreetingStep(Agreed(own.version, own.name, own.instance))
             case Begin() if self._has_agreed:
-                return Step(is_link=True)
+                return GreetingStep(is_link=True)
         return _failed(UNPROVED, NO_GREETING)
 
     def _mismatch(self, greeting: Greeting) -> Rejected | None:
@@ -166,5 +166,5 @@ class ServerGreeting(_Greeting):
         return None
 
 
-def _failed(code: str, message: str) -> Step:
-    return Step(failure=Rejected(code, message))
+def _failed(code: str, message: str) -> GreetingStep:
+    return GreetingStep(failure=Rejected(code, message))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from iriai.broker.core import Broker
 from iriai.home.core import Home
-from iriai.model.ids import JobId, TaskId
+from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Rule
 from iriai.model.snapshot import StoredState
@@ -18,17 +18,14 @@ from iriai.node.core import Node
 
 def check_attempts(node: Node, home: Home) -> None:
     """Check (b): each live claim is the current attempt of its task, and the reverse."""
-    live: dict[TaskId, int] = {}
-    for attempt in node.running():
-        if attempt.home != home.name:
-            continue
-        assert attempt.task not in live, f"two live attempts of {attempt.task}"
-        live[attempt.task] = attempt.attempt
+    live = {attempt for attempt in node.running() if attempt.home == home.name}
     current = {
-        TaskId(home.name, number, index): task.attempt
+        AttemptId(home.name, number, index, task.attempt, rank)
         for number, job in home.jobs.items()
         for index, task in job.tasks.items()
-        if task.state is not TaskState.QUEUED and task.machine == node.settings.machine
+        if task.state is not TaskState.QUEUED
+        for rank, machine in task.seats()
+        if machine == node.settings.machine
     }
     assert live == current, f"claims {live}, attempts of the home {current}"
 

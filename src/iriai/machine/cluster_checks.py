@@ -22,7 +22,7 @@ def check_cluster(machines: Mapping[str, Machine], now: Mapping[str, Instant]) -
     """Check all machines whose daemons are up, by name; `now` is the time of each clock."""
     parts = {name: each.parts for name, each in machines.items()}
     homes = {name: each.home for name, each in machines.items() if Part.HOME in parts[name]}
-    live: dict[TaskId, tuple[str, AttemptId]] = {}
+    live: dict[TaskId, tuple[AttemptId, dict[AttemptId, str]]] = {}
     for name, machine in machines.items():
         its = parts[name]
         _check_parts(machine, its)
@@ -44,10 +44,15 @@ def _check_parts(machine: Machine, parts: tuple[Part, ...]) -> None:
         machine.broker.check()
 
 
-def _check_alone(live: dict[TaskId, tuple[str, AttemptId]], name: str, attempt: AttemptId) -> None:
-    """Check (b): at most one attempt of a task holds a claim whose lease has not expired."""
-    known = live.setdefault(attempt.task, (name, attempt))
-    assert known == (name, attempt), f"{attempt} on {name} beside {known[1]} on {known[0]}"
+def _check_alone(
+    live: dict[TaskId, tuple[AttemptId, dict[AttemptId, str]]], name: str, attempt: AttemptId
+) -> None:
+    """Check (b): at most one attempt of a task may run, and each seat of it on one machine."""
+    whole = attempt.seat(0)
+    known, seats = live.setdefault(attempt.task, (whole, {}))
+    assert known == whole, f"{attempt} on {name} beside {known} on {list(seats.values())}"
+    assert attempt not in seats, f"{attempt} on {name} and on {seats[attempt]}"
+    seats[attempt] = name
 
 
 def _check_wanted(homes: Mapping[str, Home], name: str, attempt: AttemptId) -> None:
@@ -60,7 +65,10 @@ def _check_wanted(homes: Mapping[str, Home], name: str, attempt: AttemptId) -> N
     assert task is not None, f"{attempt} is live on {name}, and its task is over"
     assert task.state is not TaskState.QUEUED, f"{attempt} is live on {name}, and its task waits"
     assert task.attempt == attempt.attempt, f"{attempt} is live on {name} beside {task.attempt}"
-    assert task.machine == name, f"{attempt} is live on {name}, its home means {task.machine}"
+    assert task.has_seat(attempt.rank), f"{attempt} is live on {name}, and its home has its end"
+    meant = task.machine_of(attempt.rank)
+    assert meant == name, f"{attempt} is live on {name}, its home means {meant}"
+    assert task.is_decided, f"{attempt} is live on {name}, and its home has not decided"
 
 
 def _check_reasons(machine: Machine, now: Instant) -> None:

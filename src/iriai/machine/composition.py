@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -17,7 +18,7 @@ from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.model.snapshot import StoredState
 from iriai.node.core import Node
-from iriai.node.settings import JudgeUser, NodeSettings, admit_everybody
+from iriai.node.settings import JudgeUser, NodeSettings, admit_everybody, no_port
 from iriai.policy.accounting.decay import ChargeRule
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.draw.order import Order
@@ -50,6 +51,8 @@ class CoreSettings:
     broker_at: str = ""
     """The machine whose broker one without a broker follows, where one is elected until it knows
     better; empty: it has one itself."""
+    free_port: Callable[[], int] = no_port
+    """See `NodeSettings`."""
 
 
 def compose(
@@ -95,6 +98,7 @@ def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant
         settings.load_max,
         settings.judge_user,
         settings.ad,
+        settings.free_port,
     )
     incarnation = stored.incarnation + 1
     return Node(node_settings, rng, incarnation, stored.claims, stored.ledger, now, stored.drained)

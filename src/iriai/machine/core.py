@@ -174,7 +174,7 @@ class Machine:
     @property
     def rate(self) -> float:
         """Return the largest charge of its node (1/s); 0 without one."""
-        return self._node.rate if self._node is not None else 0.0
+        return self._node.settings.rate if self._node is not None else 0.0
 
     def counters(self) -> tuple[LedgerRow, ...]:
         """Return the ledger rows of its node."""
@@ -568,18 +568,18 @@ class Machine:
 
     def _route(self, effects: list[Effect]) -> None:
         turn, inbox, name = self._turn, self._inbox, self.name
+        records, is_urgent = turn.records, turn.is_urgent
         for effect in effects:
-            if type(effect) is Send and effect.machine == name:
-                inbox.append(effect)
+            if type(effect) is Persist:  # the most frequent first
+                records.append(effect.record)
+                is_urgent |= effect.urgent
             elif type(effect) is Send:
-                self._post(effect)
-            elif type(effect) is Persist:
-                turn.records.append(effect.record)
-                turn.is_urgent = turn.is_urgent or effect.urgent
+                (inbox.append if effect.machine == name else self._post)(effect)
             elif type(effect) is WakeAt and effect.part is _SUCCESSION:
                 self._beat_s = effect.steady_s
             else:
                 turn.outward.append(effect)
+        turn.is_urgent = is_urgent
 
     def _post(self, send: Send) -> None:
         """Deliver to a part of this machine, or queue for another until the records are durable."""

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from iriai.broker.core import Broker
+from iriai.broker.machines.pools import pool_of
 from iriai.machine.core import Machine
+from iriai.machine.pool_feasibility import no_pool, over_running_cap, room_lacking
 from iriai.model.problem import Refused
+from iriai.model.ranks import ONE
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
-from iriai.policy.placement.calendar import within_running_cap
+from iriai.policy.placement.pool_capacity import Pools, rooms_of
+from iriai.policy.placement.seats import ranks_in
 from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.scheduling import Want
 
@@ -52,16 +56,19 @@ class Feasibility:
         broker = self._machine.own_broker
         machines = {} if broker is None else self._capacities(broker)
         may_run_elsewhere = broker is not None and broker.federation.may_run_elsewhere(want)
+        pools: Pools = {"": machines}  # a task of one rank goes to any machine
         too_small = too_large_for(want.resources, machines)
+        if too_small is None and broker is not None and want.shape != ONE:
+            pools = self._pools(broker, machines)
+            too_small = no_pool(want, pools)
         if too_small is not None and not may_run_elsewhere:
             return ClusterFit(too_small, is_final=True)
-        over_cap = self._over_cap(want, machines)
+        over_cap = over_running_cap(want, pools, self._running_cap_cpus)
         if over_cap is not None:
             return ClusterFit(over_cap, is_final=True)
         if broker is None or too_small is not None or not machines:
             return ClusterFit(too_small, is_final=False)
-        reasons = broker.never_runs(want)
-        return ClusterFit(no_match(reasons) if reasons else None, is_final=not may_run_elsewhere)
+        return ClusterFit(_mismatch(broker, want, pools), is_final=not may_run_elsewhere)
 
     def runs_here(self, want: Want) -> bool:
         """Return whether this machine could run it, without evaluating expressions."""
@@ -70,12 +77,21 @@ class Feasibility:
             return False
         own = machine.node.settings.ad
         is_choosy = own is not None and bool(own.requirements)
-        return not is_choosy and any(want.resources.fits_in(each) for each in self._own.values())
+        rooms = rooms_of(want.resources, self._own)
+        return not is_choosy and ranks_in(rooms, want.shape) > 0
 
-    def lacking(self, resources: Resources) -> tuple[Reason, ...]:
-        """Return the resources that the machine which lacks the fewest has not free now."""
-        broker = self._machine.own_broker
+    def lacking(self, want: Want) -> tuple[Reason, ...]:
+        """Return the resources that the machine which lacks the fewest has not free now.
+
+        Of a parallel job how many ranks fit in the pool where most do; empty: they all do in one.
+        """
+        broker, resources = self._machine.own_broker, want.resources
         views = broker.state.machines.values() if broker is not None else ()
+        if want.shape != ONE:
+            pools: dict[str, dict[str, Resources]] = {}
+            for view in views:
+                pools.setdefault(view.pool, {})[view.name] = view.calendar.free
+            return room_lacking(want, pools)
         lacking = [(view.name, resources.lacking_in(view.calendar.free)) for view in views]
         machine, least = min(lacking, key=lambda each: len(each[1]), default=("", ()))
         return tuple(
@@ -96,21 +112,36 @@ class Feasibility:
             return {}
         return {name: view.calendar.capacity for name, view in views.items()} | self._own
 
-    def _over_cap(self, want: Want, machines: Mapping[str, Resources]) -> Refused | None:
-        """Return a refusal if no account may run as many CPUs as a task of `want` takes."""
-        cpus, cap_cpus = want.resources.cpus, self._running_cap_cpus
-        if cap_cpus is None:
-            return None
-        if want.exclusive:
-            able = [each.cpus for each in machines.values() if want.resources.fits_in(each)]
-            cpus = min(able, default=cpus)
-        if within_running_cap(cpus, 0, cap_cpus).allowed:
-            return None
-        return Refused(
-            "over-running-cap",
-            f"{cpus} cpus are more than any account may run at once ({cap_cpus})",
-            "ask for fewer cpus, or raise running_cap_cpus in [order] of iriai.toml",
-        )
+    def _pools(self, broker: Broker, machines: Mapping[str, Resources]) -> Pools:
+        """Return the same machines by pool."""
+        pools: dict[str, dict[str, Resources]] = {}
+        for name, capacity in machines.items():
+            view = broker.state.machines.get(name)
+            pool = self._own_pool() if view is None else view.pool
+            pools.setdefault(pool, {})[name] = capacity
+        return pools
+
+    def _own_pool(self) -> str:
+        """Return the pool of this machine, which its broker does not know yet."""
+        own = self._machine.node.settings.ad
+        return "" if own is None else pool_of(own)
+
+
+def _mismatch(broker: Broker, want: Want, pools: Pools) -> Refused | None:
+    """Return a refusal if requirements leave no machine, or of no pool enough of them."""
+    reasons = broker.never_runs(want)
+    if reasons:
+        return no_match(reasons)
+    if want.shape == ONE:
+        return None
+    never = broker.never_matching(want)
+    if not never:
+        return None
+    left = {
+        pool: {name: each for name, each in machines.items() if name not in never}
+        for pool, machines in pools.items()
+    }
+    return no_pool(want, left, "matching ")
 
 
 def too_large_for(resources: Resources, machines: Mapping[str, Resources]) -> Refused | None:

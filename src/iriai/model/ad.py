@@ -20,6 +20,15 @@ ATTRIBUTES_MAX = 1_000
 MIB, KIB = 1 << 20, 1 << 10
 """HTCondor's units of memory and of disks."""
 MACHINE_TYPE, JOB_TYPE = "Machine", "Job"
+POOL = "Pool"
+"""The attribute with the name of a machine's pool."""
+ARCHITECTURE, SYSTEM, PROCESSOR, PROCESSORS = KIND = (
+    "Arch",
+    "OpSysAndVer",
+    "CpuModel",
+    "DetectedCpus",
+)
+"""The attributes in which machines are alike that name no pool."""
 VANILLA_UNIVERSE = 5
 """HTCondor's number for ordinary jobs, the only kind here."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")

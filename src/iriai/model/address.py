@@ -60,6 +60,12 @@ def parse_address(text: str) -> Address:
     return Address(host, int(port))
 
 
+def host_of(addresses: Iterable[str]) -> str:
+    """Return the host of the first published address among them; empty: there is none."""
+    found = next(filter(ADDRESS_TEXT.fullmatch, addresses), "")
+    return parse_address(found).host if found else ""
+
+
 def published_addresses(
     listen: Address, first: Iterable[str], interfaces: Iterable[str], host_name: str
 ) -> tuple[str, ...]:

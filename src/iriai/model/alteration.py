@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from iriai.model.job import Dependency, JobSpec
+from iriai.model.ranks import RankShape
 from iriai.model.resources import Resources, describe_amount
 from iriai.model.units import format_duration
 
@@ -25,6 +26,8 @@ class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
     exclusive: bool | UnsetType = UNSET
     requirements: str | UnsetType = UNSET
     rank: str | UnsetType = UNSET
+    shape: RankShape | UnsetType = UNSET
+    across_pools: bool | UnsetType = UNSET
 
     @property
     def fields(self) -> dict[str, object]:
@@ -50,7 +53,9 @@ class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
         return _made({name: getattr(spec, name) for name in self.fields})
 
 
-_OF_MACHINES = frozenset({"resources", "exclusive", "requirements", "rank"})
+_OF_MACHINES = frozenset(
+    {"resources", "exclusive", "requirements", "rank", "shape", "across_pools"}
+)
 
 
 def _made(fields: dict[str, object]) -> Alteration:
@@ -79,7 +84,12 @@ def differences(was: Alteration, now: Alteration) -> list[Difference]:
     return found
 
 
-_LABELS = {"time_limit_s": "time limit", "throttle": "at once"}
+_LABELS = {
+    "time_limit_s": "time limit",
+    "throttle": "at once",
+    "shape": "ranks",
+    "across_pools": "across pools",
+}
 
 
 def _resources(was: Resources, now: Resources) -> list[Difference]:

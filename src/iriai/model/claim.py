@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import msgspec
 
 from iriai.model.charge_factors import Factors
 from iriai.model.ids import Account, AttemptId
+from iriai.model.ranks import RankCount
 from iriai.model.resources import Resources
 
+HOLD_S = 10.0
+"""How long a machine holds a claim that its home has not confirmed, unless the home asks for
+another time."""
+HOLD_MAX_S = 600.0
 
-class Claim(msgspec.Struct, frozen=True):
-    """Resources granted to one attempt on one machine, until it ends."""
+
+class Phase(IntEnum):
+    """How far a claim is (docs/spec/011, section 5). Phases only rise."""
+
+    HELD = 1
+    """Resources are reserved and nothing is started; it ends by itself, soon."""
+    CONFIRMED = 2
+    """Its home has decided that its attempt runs; nothing is started."""
+    STARTED = 3
+    """The launcher may have the order to start it."""
+
+
+class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Resources granted to one seat of an attempt on one machine, until it ends."""
 
     attempt: AttemptId
     account: Account
@@ -36,3 +55,11 @@ class Claim(msgspec.Struct, frozen=True):
     """The factors of the charges of its time, in order."""
     is_ahead: bool = False
     """True if it waits for others to end, holds nothing yet, and has not been started."""
+    ranks: RankCount = 1
+    """Of the seat."""
+    phase: Phase = Phase.STARTED
+    held_until_wall_s: float = 0.0
+    """When it ends by itself while it is held."""
+    port: int = 0
+    """One that was free there when it was confirmed, for the ranks of all seats to meet; 0: none.
+    """

@@ -82,6 +82,35 @@ class HistoryRow(NamedTuple):
         return decode_factors(self.encoded_factors)
 
 
+class SeatRow(NamedTuple):
+    """One seat of an attempt with several ranks."""
+
+    job: int
+    task_index: int
+    attempt: int
+    first_rank: int
+    ranks: int
+    machine: str
+    cause: EndCause
+    exit_code: int | None
+    signal: int | None
+    cpu_s: float
+    memory_peak_bytes: int
+    read_bytes: int
+    written_bytes: int
+    started_wall_s: float
+    ended_wall_s: float
+    elapsed_s: float
+    charge_s: float
+    message: str
+    encoded_factors: str | None
+
+    @property
+    def factors(self) -> Factors:
+        """The factors of the charges of its time; empty if all of it was at peak."""
+        return decode_factors(self.encoded_factors)
+
+
 class UsageTotal(NamedTuple):
     """Usage of one account, or of one job of it. All attempts count, repeated ones too."""
 

@@ -54,20 +54,71 @@ NOTICE_ATTEMPT = 0
 
 
 class AttemptId(NamedTuple):
-    """One execution of a task, numbered from 1 by the task's home."""
+    """One execution of a task, numbered from 1 by the task's home; or a seat of one, or a step.
+
+    `ume-42.7#2.4` is the seat of attempt `ume-42.7#2` that begins with rank 4. The first seat
+    begins with rank 0: it is named as the attempt is (docs/spec/011, section 1). `ume-42.7#2.4+3`
+    is the third job step of the task, beside that seat (section 8).
+    """
 
     home: Name
     number: Count
     index: Count  # type: ignore[assignment]  # shadows tuple.index, which nobody calls on an id
     attempt: Count
+    rank: Count = 0
+    """The first rank of the seat."""
+    step: Count = 0
+    """The number of a step beside the seat; 0: the seat itself."""
 
     @property
     def task(self) -> TaskId:
         """The task that this attempt executes."""
         return TaskId(self.home, self.number, self.index)
 
+    def seat(self, rank: int) -> AttemptId:
+        """Return the seat of the same attempt that begins with `rank`; 0: the attempt."""
+        return AttemptId(self.home, self.number, self.index, self.attempt, rank)
+
+    @property
+    def of_seat(self) -> AttemptId:
+        """The seat beside which a step runs."""
+        return AttemptId(self.home, self.number, self.index, self.attempt, self.rank)
+
+    def of_step(self, step: int) -> AttemptId:
+        """Return the step of that number beside this seat."""
+        return AttemptId(self.home, self.number, self.index, self.attempt, self.rank, step)
+
     def __str__(self) -> str:
-        return f"{self.home}-{self.number}.{self.index}#{self.attempt}"
+        name = "{}-{}.{}#{}".format(*self)
+        if self.rank:
+            name = f"{name}.{self.rank}"
+        return f"{name}+{self.step}" if self.step else name
+
+
+_RANK = re.compile(_ID.pattern + r"(?:\.(?P<rank>\d{1,9}))?", re.ASCII)
+
+
+class RankId(NamedTuple):
+    """A rank of a task, as a person names it."""
+
+    job: JobId
+    task: int | None
+    """None: the task that runs."""
+    rank: int
+
+
+def parse_rank(text: str) -> RankId:
+    """Return the rank that `ume-42`, `ume-42.7` or `ume-42.7.3` names; 0 if it names none."""
+    match = _RANK.fullmatch(text)
+    if not match:
+        raise UsageProblem(
+            "bad-id",
+            f"'{text}' is not a job, task or rank id",
+            "ids look like ume-42, ume-42.7 or ume-42.7.3",
+        )
+    job = JobId(match["home"], int(match["number"]))
+    index = match["index"]
+    return RankId(job, None if index is None else int(index), int(match["rank"] or 0))
 
 
 def parse_id(text: str) -> JobId | TaskId:

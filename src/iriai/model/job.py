@@ -13,9 +13,10 @@ from iriai.model.batch_variables import BatchVariables
 from iriai.model.bounds import Count, Many, Name, Real, Text, Urgency, Word
 from iriai.model.ids import Account, AttemptId, JobId, TaskId, parse_id
 from iriai.model.problem import UsageProblem
+from iriai.model.ranks import ONE, STAGES_MAX, RankShape
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
-from iriai.model.submission import Interaction, NotifyOn
+from iriai.model.submission import Binding, Interaction, Layout, NotifyOn
 
 LIMIT_MAX = 1e10
 """Seconds, or processes: three hundred years, and more than there can be. Larger numbers only
@@ -175,6 +176,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """The argument vector; with a script, the script's arguments."""
     working_directory: Text
     resources: Resources = Resources()
+    """Of each rank."""
     array: Annotated[tuple[tuple[Count, Count, Count], ...], Many] = SINGLE_TASK
     """Ranges (first, last, step) of task indices, ascending and disjoint; last is included."""
     is_array: bool = False
@@ -220,6 +222,24 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """The preference among machines; larger is better."""
     batch: BatchVariables | None = None
     """The submission's values for a script for Slurm or PBS; None: it is for neither."""
+    shape: RankShape = ONE
+    """How many ranks each task has, and how they lie on machines."""
+    across_pools: bool = False
+    """True if the machines of a task may be of several pools."""
+    layout: Layout = Layout.RANKS
+    keep_going: bool = False
+    """True if the end of a rank, whatever its cause, does not end the others."""
+    bind: Binding | None = None
+    """None: as the machine does it."""
+    pipes: Annotated[
+        tuple[Annotated[tuple[Text, ...], Many], ...], msgspec.Meta(max_length=STAGES_MAX)
+    ] = ()
+    """The commands of a parallel pipe, in order, in place of `command`; empty: it is none."""
+
+    @property
+    def streams_each(self) -> bool:
+        """Whether each rank has streams of its own, which are kept; else at most rank 0."""
+        return self.interaction is Interaction.STREAM and self.layout is Layout.RANKS
 
     @property
     def text_digests(self) -> tuple[str, ...]:
@@ -238,21 +258,30 @@ def task_indices(array: tuple[tuple[int, int, int], ...]) -> Iterator[int]:
         yield from range(first, last + 1, step)
 
 
-def expand_pattern(pattern: str, attempt: AttemptId) -> str:
-    """Return the file name for one attempt.
+def expand_pattern(pattern: str, attempt: AttemptId, seat: int | None = None) -> str:
+    """Return the file name for one attempt, or a rank of it.
 
     %j job id, %t task index, %r rank, %a attempt, %h home and %n number of the job, %% a percent.
+    `seat` is the first rank of the seat, None if there is one seat: of several seats, whose
+    machines may have the directory in common, each has files of its own. Devices have no such name.
     """
+    if seat is not None and not (has_rank(pattern) or pattern.startswith("/dev/")):
+        pattern = f"{pattern}.{seat}"
     if "%" not in pattern:
         return pattern
     return _PLACES.sub(lambda found: _PARTS[found[1]](attempt), pattern)
+
+
+def has_rank(pattern: str) -> bool:
+    """Return whether each rank has a file of its own."""
+    return "%r" in pattern.replace("%%", "")
 
 
 _PLACES = re.compile("%([jtrahn%])")
 _PARTS: dict[str, Callable[[AttemptId], str]] = {
     "j": lambda attempt: f"{attempt.home}-{attempt.number}",
     "t": lambda attempt: str(attempt.index),
-    "r": lambda _: "0",
+    "r": lambda attempt: str(attempt.rank),
     "a": lambda attempt: str(attempt.attempt),
     "h": lambda attempt: attempt.home,
     "n": lambda attempt: str(attempt.number),

@@ -16,6 +16,7 @@ from iriai.model.charge_factors import Factors
 from iriai.model.claim import Claim
 from iriai.model.ids import Account, AttemptId
 from iriai.model.job import Dependency, JobSpec
+from iriai.model.ranks import RankCount, SeatPlace
 from iriai.model.reason import Reason
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
@@ -26,6 +27,9 @@ class Attempted(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     tasks: tuple[tuple[int, int], ...]
     machine: str
+    """Of the first seat."""
+    seats: tuple[SeatPlace, ...] = ()
+    """Of each, in order of their ranks; empty: one rank on `machine`."""
 
 
 class Started(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -66,6 +70,8 @@ class Promised(msgspec.Struct, frozen=True, array_like=True, tag=7):
 
     start_wall_s: float | None
     machine: str
+    pool: str = ""
+    """Of a parallel task: its pool; empty: it may take machines of all pools."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=8):
@@ -97,6 +103,31 @@ class Altered(msgspec.Struct, frozen=True, array_like=True, tag=11):
     by: str
 
 
+class Stepped(msgspec.Struct, frozen=True, array_like=True, tag=13):
+    """A job step got its number, before it was ordered beside a seat that ran."""
+
+    step: int
+    task: tuple[int, int]
+    """(index, attempt)."""
+    rank: int
+    """The rank whose environment it has."""
+    machine: str
+    by: str
+
+
+class Decided(msgspec.Struct, frozen=True, array_like=True, tag=12):
+    """All machines hold their seats of these attempts, which therefore start: (index, attempt)."""
+
+    tasks: tuple[tuple[int, int], ...]
+
+
+class SeatEnded(msgspec.Struct, frozen=True, array_like=True, tag=14):
+    """Seats of attempts with several ended; their attempts may go on."""
+
+    results: tuple[tuple[AttemptResult, RankCount], ...]
+    """Each with how many ranks it had."""
+
+
 Change = (
     Attempted
     | Started
@@ -109,6 +140,9 @@ Change = (
     | DependencyMet
     | DependencyFailed
     | Altered
+    | Stepped
+    | Decided
+    | SeatEnded
 )
 
 
@@ -145,7 +179,7 @@ class JobFinished(msgspec.Struct, frozen=True):
 
 
 class AttemptResult(msgspec.Struct, frozen=True):
-    """Home: the row of the history (paper 000, section 5.1) for one attempt.
+    """Home: the row of the history (paper 000, section 5.1) for one attempt, or one seat of it.
 
     Durable before the end is acknowledged to the node.
     """
@@ -229,7 +263,7 @@ class NoticesDropped(msgspec.Struct, frozen=True):
 class HistoryDropped(msgspec.Struct, frozen=True):
     """Daemon: delete the stored data of a job that has finished long ago.
 
-    At most `attempts_max` rows of attempts; if there were so many the job itself stays.
+    At most `attempts_max` rows of attempts, or of seats; with so many the job itself stays.
     """
 
     number: int

@@ -96,6 +96,18 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
         named = tuple((name, count * amount) for name, amount in self.named)
         return Resources(count * self.cpus, count * self.memory_bytes, count * self.gpus, named)
 
+    def shared(self, count: int) -> Resources:
+        """Return the part of each of `count`, rounded down."""
+        if count == 1:
+            return self
+        named = tuple((name, amount // count) for name, amount in self.named)
+        return Resources(
+            self.cpus // count,
+            self.memory_bytes // count,
+            self.gpus // count,
+            tuple(each for each in named if each[1]),
+        )
+
     def _combined(self, other: Resources, sign: int) -> Resources:
         amounts = dict(self.named)
         for name, amount in other.named:

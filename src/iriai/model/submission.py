@@ -1,4 +1,4 @@
-"""How a submission is connected with who submits it: input, output and notifications."""
+"""How a submission is connected with who submits it, and what of a parallel task runs."""
 
 from __future__ import annotations
 
@@ -25,6 +25,24 @@ class Interaction(StrEnum):
     """`run`: standard input comes from the client, standard output and error go to it."""
     TERMINAL = "terminal"
     """`run --pty`: the three standard descriptors are a terminal that the client relays."""
+
+
+class Layout(StrEnum):
+    """What runs of a task with several ranks."""
+
+    RANKS = "ranks"
+    """The command, once for each rank."""
+    FIRST = "first"
+    """The command, once, on the first machine: it starts the rest by job steps."""
+
+
+class Binding(StrEnum):
+    """The processors of a rank."""
+
+    CORES = "cores"
+    """Its own."""
+    NONE = "none"
+    """Those of its seat."""
 
 
 class NotifyOn(StrEnum):

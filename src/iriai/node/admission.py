@@ -16,6 +16,8 @@ from iriai.model.ad import (
     job_attributes,
     machine_ad,
 )
+from iriai.model.claim import Phase
+from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
@@ -112,8 +114,13 @@ class Admission:
         self._report = report
         self._agreement = agreement
 
-    def judge(self, run: Run, wall_s: float) -> Reason | Granted:
+    def judge(self, run: Run, now: Instant) -> Reason | Granted:
         """Return why the claim is refused, or how it is granted."""
+        wall_s = now.wall_s
+        if run.phase is not Phase.STARTED or run.seats:
+            refused = self._judge_phase(run, now.steady_s)
+            if refused is not None:
+                return refused
         granted = self._redeemed(run.capability)
         if granted is None:
             return Reason(
@@ -132,17 +139,29 @@ class Admission:
             return Reason(Rule.USER_NOT_ALLOWED, whom, words, self._machine)
         reason = self._availability.reason()
         if reason is None:
-            reason = self._lacks(run.spec)
+            reason = self._lacks(run)
             offered = self._report.capabilities
             if reason is None:
                 if granted.is_ahead:  # its resources are free by now
                     offered.overtake()
                     granted = granted._replace(is_ahead=False)
-            elif granted.is_ahead or (run.capability and offered.is_overtaken(run.capability)):
-                reason = self._lacks_behind(run.spec)
+            elif run.phase is Phase.STARTED and (
+                granted.is_ahead or (run.capability and offered.is_overtaken(run.capability))
+            ):
+                reason = self._lacks_behind(run)
                 granted = granted._replace(is_ahead=True)
         reason = reason or self._agreement.lacks(run.spec, wall_s)
         return granted if reason is None else reason
+
+    def _judge_phase(self, run: Run, now_s: float) -> Reason | None:
+        """Return why a run of one of several seats that is not here is refused; None: it is not.
+
+        A home confirms only what it was told is held: so such a claim was held here, and freed.
+        """
+        if run.phase is Phase.HELD:
+            return self._claims.holds.refusal(run.attempt.home, now_s)
+        needed = "to be confirmed while it is held"
+        return Reason(Rule.HOLD_EXPIRED, needed, "it is not held", self._machine)
 
     def _redeemed(self, capability: Capability | None) -> Granted | None:
         """Return what a capability permits; None: nothing.
@@ -161,19 +180,25 @@ class Admission:
         minted_s = self._report.ahead.redeem(capability)
         return None if minted_s is None else Granted(minted_s, is_ahead=True)
 
-    def _lacks(self, spec: JobSpec) -> Reason | None:
-        if spec.exclusive and len(self._calendar):
+    def _lacks(self, run: Run) -> Reason | None:
+        if run.spec.exclusive and len(self._calendar):
             running = f"{len(self._calendar)} tasks run"
             return Reason(Rule.MACHINE_BUSY, "an empty machine", running, self._machine)
-        return self._short_of(spec.resources, self._calendar.free, "free")
+        needed = run.spec.resources
+        if run.ranks > 1:
+            needed = needed.times(run.ranks)
+        return self._short_of(needed, self._calendar.free, "free")
 
-    def _lacks_behind(self, spec: JobSpec) -> Reason | None:
+    def _lacks_behind(self, run: Run) -> Reason | None:
         """Return why a claim cannot be granted ahead: at most one is for each running task."""
+        spec = run.spec
         if spec.exclusive or spec.resources.gpus:
             had = "it needs the whole machine" if spec.exclusive else "it needs a GPU"
             return Reason(Rule.MACHINE_BUSY, "a task that can be prefetched", had, self._machine)
         return self._short_of(
-            spec.resources, self._claims.followable, "tasks that hold resources to wait for"
+            spec.resources.times(run.ranks),
+            self._claims.followable,
+            "tasks that hold resources to wait for",
         )
 
     def _short_of(self, needed: Resources, there: Resources, where: str) -> Reason | None:

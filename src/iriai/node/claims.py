@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from iriai.model.claim import Claim
+from iriai.model.claim import HOLD_MAX_S, Claim, Phase
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
+from iriai.node.holds import Holds
 from iriai.node.metering import HeldClaim
 from iriai.node.settings import NodeSettings
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
@@ -163,6 +164,10 @@ class Claims:
         """All of them; only methods of this class change it."""
         self.waiting: dict[AttemptId, HeldClaim] = {}
         """The claims granted ahead, which hold nothing yet, in the order of arrival."""
+        self.holds = Holds(settings.machine)
+        """Those that end by themselves unless their homes confirm them."""
+        self._seats: dict[AttemptId, AttemptId] = {}
+        """The seat here of each attempt that has several ranks here."""
         self._free_gpu_ids = list(range(settings.capacity.gpus))
 
     def restore(self, claims: Iterable[Claim], now: Instant) -> None:
@@ -176,6 +181,15 @@ class Claims:
 
     def __contains__(self, attempt: AttemptId) -> bool:
         return attempt in self.by_attempt
+
+    def has_place(self, rank: AttemptId) -> bool:
+        """Return whether an attempt, or a rank of it, has a claim here that is not over."""
+        return self._seats.get(rank.seat(0), rank) in self.calendar
+
+    def ranks_of(self, seat: AttemptId) -> int:
+        """Return how many ranks a seat has; 1 if its home has taken its end."""
+        held = self.by_attempt.get(seat)
+        return 1 if held is None else held.claim.ranks
 
     def all(self) -> list[HeldClaim]:
         """Return all claims."""
@@ -193,12 +207,19 @@ class Claims:
         return [
             attempt
             for attempt, held in self.by_attempt.items()
-            if held.end is None and held.is_confirmed and not held.is_lease_over(now_s)
+            if held.end is None
+            and held.claim.phase is Phase.STARTED
+            and held.is_confirmed
+            and not held.is_lease_over(now_s)
         ]
 
     def stored(self) -> list[Claim]:
-        """Return all claims that a restarted node must find: granted, and not acknowledged."""
-        return [held.as_charged() for held in self.by_attempt.values()]
+        """Return all claims that a restarted node must find: granted, and not acknowledged.
+
+        Not those that ended before anything was started.
+        """
+        every = self.by_attempt.values()
+        return [held.as_charged() for held in every if held.end is None or held.is_ordered]
 
     def specs(self) -> list[JobSpec]:
         """Return the specifications of attempts that may still have to be started."""
@@ -220,16 +241,18 @@ class Claims:
             end_slack_s=settings.end_slack_s,
         )
         if lease_s is not None and now.steady_s < minted_s + lease_s * ASK_PART:
-            held.leased_steady_s = minted_s
+            held.leased_steady_s = minted_s  # of no account while it is only held
         self._hold(held, now)
         return held
 
     def _claim(self, run: Run, now: Instant, *, is_ahead: bool) -> Claim:
         spec = run.spec
         resources = self._settings.capacity if spec.exclusive else spec.resources
+        if run.ranks > 1 and not spec.exclusive:
+            resources = resources.times(run.ranks)
         gpu_ids = tuple(self._free_gpu_ids[: resources.gpus])
         del self._free_gpu_ids[: resources.gpus]
-        return Claim(
+        claim = Claim(
             run.attempt,
             spec.account,
             spec.user,
@@ -242,7 +265,32 @@ class Claims:
             spec.kill_grace_s,
             lease_s=run.lease_s,
             is_ahead=is_ahead,
+            ranks=run.ranks,
         )
+        if run.phase is Phase.STARTED:
+            return claim
+        return replace(claim, phase=run.phase, held_until_wall_s=now.wall_s + run.hold_s)
+
+    def raise_phase(self, held: HeldClaim, phase: Phase, now: Instant) -> None:
+        """Note that a home confirmed a claim that was held, or starts it.
+
+        Its lease begins with its hold: the home asked for this after it had heard of that.
+        """
+        claim = held.claim
+        if claim.phase is Phase.HELD:
+            self.holds.confirmed(claim.attempt)
+            port = 0 if claim.attempt.rank else self._settings.free_port()
+            claim = replace(claim, port=port)
+        held.claim = replace(claim, phase=phase)
+        if claim.phase is not Phase.HELD:
+            return
+        held.confirmed_steady_s = now.steady_s
+        if claim.lease_s is not None:
+            began_s = held.granted_steady_s
+            is_known = held.capability is not None  # that time, which a restart makes a guess
+            is_young = now.steady_s < began_s + claim.lease_s * ASK_PART
+            held.leased_steady_s = began_s if is_known and is_young else None
+            self.leases.add(held, now.steady_s)
 
     def _hold(self, held: HeldClaim, now: Instant) -> None:
         claim = held.claim
@@ -251,7 +299,12 @@ class Claims:
         else:
             self.calendar.add(claim.attempt, claim.resources, now.steady_s, held.stay_left_s(now))
         self.by_attempt[claim.attempt] = held
-        if claim.lease_s is not None:
+        if claim.ranks > 1:
+            self._seats[claim.attempt.seat(0)] = claim.attempt
+        if claim.phase is Phase.HELD:
+            left_s = min(HOLD_MAX_S, max(0.0, claim.held_until_wall_s - now.wall_s))
+            self.holds.add(claim.attempt, now.steady_s + left_s)
+        elif claim.lease_s is not None:
             self.leases.add(held, now.steady_s)
 
     # --- granted ahead ---------------------------------------------------------------------------
@@ -282,7 +335,11 @@ class Claims:
         """Release the resources of an attempt that is over."""
         if self.waiting.pop(claim.attempt, None) is None:
             self.calendar.remove(claim.attempt)
-        if claim.lease_s is not None:
+        if claim.ranks > 1:
+            self._seats.pop(claim.attempt.seat(0), None)
+        if claim.phase is Phase.HELD:
+            self.holds.remove(claim.attempt)
+        elif claim.lease_s is not None:
             self.leases.remove(claim.attempt)
         if claim.gpu_ids:
             gpus = self.calendar.capacity.gpus
@@ -305,6 +362,9 @@ class Claims:
             assert not (is_waiting and held.started_wall_s), f"{attempt} runs without a place"
             is_there = attempt in self.calendar or is_waiting
             assert is_there == (held.end is None), f"{attempt}: claim and end"
+            is_held = held.claim.phase is Phase.HELD and held.end is None
+            assert is_held == (attempt in self.holds), f"{attempt}: hold"
+            assert not (held.is_ordered and not held.may_start), f"{attempt} has no start"
             assert len(held.claim.gpu_ids) == held.claim.resources.gpus, f"{attempt}: gpus"
             if held.end is None:
                 gpu_ids += held.claim.gpu_ids

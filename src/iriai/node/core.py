@@ -13,11 +13,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from iriai.model.claim import Claim
+from iriai.model.claim import Claim, Phase
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
-from iriai.model.problem import Refused
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
     ClaimsDropped,
@@ -33,8 +32,8 @@ from iriai.node.claims import Claims
 from iriai.node.metering import SLICE_S, HeldClaim, Meter, UsageCounters
 from iriai.node.offer_builder import Availability, OfferBuilder
 from iriai.node.settings import NodeSettings
+from iriai.node.steps import NodeSteps
 from iriai.policy.placement.calendar import AHEAD_WAIT_S
-from iriai.protocol.ledger.use_bounds import rate_of
 from iriai.protocol.messages.effects import (
     AttemptExited,
     AttemptsSampled,
@@ -59,7 +58,6 @@ from iriai.protocol.messages.effects import (
     WakeAt,
 )
 from iriai.protocol.messages.scheduling import (
-    Accepted,
     Acknowledge,
     Begun,
     Charging,
@@ -96,6 +94,7 @@ class Node:
         self.settings = settings
         self._claims = Claims(settings)
         self.calendar = self._claims.calendar
+        self.has_place, self.ranks_of = self._claims.has_place, self._claims.ranks_of
         self.ledger = UsageCounters(settings.fading, ledger)
         self._availability = Availability(
             settings.machine, settings.capacity.cpus, settings.load_max, drained
@@ -105,7 +104,7 @@ class Node:
         self._admission = Admission(
             settings, self._claims, self._availability, self._report, self.agreement
         )
-        self._leases = self._claims.leases
+        self._leases, self._holds = self._claims.leases, self._claims.holds
         self._meter = Meter(settings.rule, settings.speed, self.ledger)
         self._alive: dict[AttemptId, None] | None = None
         """The attempts that a newly attached launcher runs; None: nothing to compare."""
@@ -117,6 +116,7 @@ class Node:
         self.is_idle = False
         """Whether nothing happened since the last `end_turn`."""
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
+        self.steps = NodeSteps(settings, self._claims.by_attempt.get, self._effects)
         self._handlers = self._table()
         self._claims.restore(claims, now)
         self._refuse_waiting()
@@ -140,6 +140,7 @@ class Node:
             LoadMeasured: self._load_measured,
             LinkUp: self._link_up,
             LinkDown: self._link_down,
+            **self.steps.handlers,
         }
 
     def _refuse_waiting(self) -> None:
@@ -161,7 +162,8 @@ class Node:
 
     def drain_effects(self) -> list[Effect]:
         """Return the effects since the last call."""
-        effects, self._effects = self._effects, []
+        effects = self._effects[:]
+        self._effects.clear()
         return effects
 
     def end_turn(self, now: Instant) -> list[Effect]:
@@ -175,6 +177,8 @@ class Node:
             self._is_compared = True
         if self._claims.waiting:
             self._see_to_waiting(now)
+        if self._holds.until_s:
+            self._free_expired(now)
         asks_s = self._leases.next_s
         if asks_s is not None and asks_s <= now.steady_s:
             self._renew(now)
@@ -207,27 +211,6 @@ class Node:
         self._effects.append(Persist(Resumed(by)))
         self._report.is_due = True
         return True
-
-    def change(self, reason: str | None, by: str, now: Instant) -> None:
-        """Drain, or without a reason resume; raise `Refused` if the machine was not drained."""
-        if reason is not None:
-            self.drain(reason, by, now)
-        elif not self.resume(by, now):
-            other = self.unavailable()
-            raise Refused(
-                "not-drained",
-                f"{self.settings.machine} is not drained",
-                f"it takes nothing because of {other}" if other else "it takes tasks",
-            )
-
-    def take_request(self, reason: str | None, by: str, asked_wall_s: float, now: Instant) -> None:
-        """Drain, or without a reason resume, as was asked earlier; a later drain stays."""
-        if self.drained is not None and self.drained.since_wall_s > asked_wall_s:
-            return
-        if reason is None:
-            self.resume(by, now)
-        else:
-            self.drain(reason, by, now)
 
     @property
     def drained(self) -> Drained | None:
@@ -266,12 +249,6 @@ class Node:
         """Return the specifications of attempts that may still have to be started."""
         return self._claims.specs()
 
-    @property
-    def rate(self) -> float:
-        """Return the largest charge in a second, without urgency."""
-        settings = self.settings
-        return rate_of(settings.rule, settings.capacity, settings.speed, settings.ad)
-
     def check(self) -> None:
         """Raise if an invariant of this part is broken: (a), and its conditions."""
         if self._is_compared:
@@ -284,7 +261,7 @@ class Node:
         if held is not None:
             self._run_again(run, held, now)
             return
-        granted = self._admission.judge(run, now.wall_s)
+        granted = self._admission.judge(run, now)
         if isinstance(granted, Reason):
             self._send_home(run.attempt, Refusal(run.attempt, granted))
             return
@@ -295,8 +272,8 @@ class Node:
             self._report.began(run.attempt)
         self._effects.append(Persist(ClaimStored(held.claim)))
         self._launch(held, now)
-        if run.lease_s is not None or granted.is_ahead:  # a home beside it hears of refusals alone
-            self._resend(held)
+        if run.lease_s is not None or granted.is_ahead or run.phase is not Phase.STARTED:
+            self._resend(held)  # a home beside it hears of refusals alone
 
     def unavailable(self) -> Reason | None:
         """Return why nothing can be started here now; None: it can."""
@@ -304,34 +281,49 @@ class Node:
 
     def _run_again(self, run: Run, held: HeldClaim, now: Instant) -> None:
         """Handle a repeated `Run` for an attempt that has its claim."""
-        held.spec = run.spec
-        if held.end is not None or held.started_wall_s is not None or held.claim.is_ahead:
+        if run.phase is Phase.STARTED:  # before, it does not say which other seats there are
+            held.spec, held.seats, held.port = run.spec, run.seats, run.port
+        if held.end is None and (run.phase > held.claim.phase or run.phase is not Phase.STARTED):
+            self._raise_phase(held, run.phase, now)
+        elif held.end is not None or held.started_wall_s is not None or held.claim.is_ahead:
             self._resend(held)
         else:
             self._launch(held, now)
 
+    def _raise_phase(self, held: HeldClaim, phase: Phase, now: Instant) -> None:
+        """Go as far with a seat as its home says; answer how far it is."""
+        if phase > held.claim.phase:
+            self._claims.raise_phase(held, phase, now)
+            self._effects.append(Persist(ClaimStored(held.as_charged())))
+            self._launch(held, now)
+        self._send_home(held.claim.attempt, held.accepted(self.settings.machine))
+        if held.started_wall_s is not None:
+            self._resend(held)
+
     def _resend(self, held: HeldClaim) -> None:
         """Send the last message about an attempt again, which its home may not have received."""
-        attempt = held.claim.attempt
-        if held.end is not None:
-            self._send_home(attempt, held.end)
-        elif held.started_wall_s is not None:
-            self._send_home(attempt, Begun(attempt, self.settings.machine, held.started_wall_s))
-        else:
-            is_ahead = held.claim.is_ahead
-            self._send_home(attempt, Accepted(attempt, self.settings.machine, is_ahead))
+        self._send_home(held.claim.attempt, held.last_message(self.settings.machine))
 
     def _launch(self, held: HeldClaim, now: Instant) -> None:
         """Order the start, if it may start now; the launcher checks whether its lease expired."""
         spec, claim = held.spec, held.claim
         is_ready = self.has_launcher and held.is_confirmed and self._is_of_this_boot(held)
-        if spec is not None and is_ready and not claim.is_ahead:
+        if spec is not None and is_ready and held.may_start:
             held.is_ordered = True
             if spec.exclusive:  # its limits and variables are those of the machine
-                spec = replace(spec, resources=claim.resources)
+                spec = replace(spec, resources=claim.resources.shared(claim.ranks))
             leased_s = held.leased_steady_s or 0.0
             self._effects.append(
-                LaunchAttempt(claim.attempt, spec, claim.gpu_ids, claim.lease_s, leased_s)
+                LaunchAttempt(
+                    claim.attempt,
+                    spec,
+                    claim.gpu_ids,
+                    claim.lease_s,
+                    leased_s,
+                    claim.ranks,
+                    held.seats,
+                    held.port,
+                )
             )
 
     def _free(self, claim: Claim) -> None:
@@ -355,6 +347,13 @@ class Node:
                 had = "the running tasks take longer"
                 found = Reason(Rule.MACHINE_BUSY, needed, had, self.settings.machine)
                 self._refuse_held(held, found)
+
+    def _free_expired(self, now: Instant) -> None:
+        """Free what homes held and did not confirm in time."""
+        for attempt in self._holds.over(now.steady_s):
+            needed = "to be confirmed while it was held"
+            reason = Reason(Rule.HOLD_EXPIRED, needed, "it was not", self.settings.machine)
+            self._refuse_held(self._claims.by_attempt[attempt], reason)
 
     def _stop(self, stop: Stop, now: Instant) -> None:
         held = self._claims.by_attempt.get(stop.attempt)
@@ -382,6 +381,7 @@ class Node:
         self._availability.has_launcher = True
         self._report.is_due = True
         self._alive = dict.fromkeys(attempt for attempt, _ in event.alive)
+        self.steps.compare(event.steps)
         self._effects.extend(RenewLeases(home, asked) for home, asked in self._leases.answers())
         for attempt, started_wall_s in event.alive:
             if attempt in self._claims:
@@ -405,6 +405,8 @@ class Node:
                     self._exited(held.lost(now), now)
                     continue
                 held.is_ordered = False  # the launcher that got the order does not know it
+                if held.claim.phase is Phase.HELD:
+                    continue
                 if held.has_lapsed(now.steady_s):
                     self._lapsed(held, now)
                     continue
@@ -475,8 +477,9 @@ class Node:
         if event.elapsed_s > 0.0 and held.started_wall_s is None:  # a short task, told once
             self._note_start(held, event.started_wall_s, now)
         self._meter.read(held, event.elapsed_s, event.usage.cpu_s, now)
-        # Lost attempts, and those that never started, do not show how long the next one takes.
-        if event.cause is not EndCause.LOST and held.is_ordered:
+        # Lost attempts, and those that never started, do not show how long the next one takes; of
+        # several seats the first does, for all.
+        if event.cause is not EndCause.LOST and held.is_ordered and not claim.attempt.rank:
             self.ledger.ran(claim.account, event.elapsed_s, claim.limit_s)
         end = held.ended(event, self.settings.machine)
         self._free(claim)
@@ -484,9 +487,9 @@ class Node:
             self._report.lost_at_once(claim.attempt)
         elif held.is_failed_at_once(event):
             self._report.failed_at_once(claim.attempt, event.exit_code)
-        if (
-            claim.lease_s is not None
-        ):  # its home is elsewhere, and may need it again after a restart
+        if not held.is_ordered:  # nothing of it runs, and others may have its place now
+            self._effects.append(Persist(ClaimsDropped((claim.attempt,))))
+        elif claim.lease_s is not None:  # its home is elsewhere, and may need it after a restart
             self._effects.append(Persist(ClaimStored(held.as_charged()), urgent=False))
         return end
 
@@ -498,6 +501,7 @@ class Node:
             if held.claim.attempt.home == event.machine and held.claim.lease_s is not None:
                 self._resend(held)
         self._leases.ask_soon(event.machine, now.steady_s)
+        self.steps.reached(event.machine)
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
         """Leases go on."""
@@ -560,7 +564,8 @@ class Node:
         due_s = self._alarm_s
         back_off_s = self._availability.back_off.until_s
         give_back_s = self._claims.give_back_s if self._claims.waiting else None
-        for at_s in (self._slice_at_s, back_off_s, self._leases.next_s, give_back_s):
+        held_s = min(self._holds.until_s.values()) if self._holds.until_s else None
+        for at_s in (self._slice_at_s, back_off_s, self._leases.next_s, give_back_s, held_s):
             if at_s is not None and (due_s is None or at_s < due_s):
                 due_s = at_s
         if due_s is not None and due_s != self._alarm_s:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
 
 from iriai.model.charge_factors import Factors, total_s, with_stretch
-from iriai.model.claim import Claim
+from iriai.model.claim import HOLD_S, Claim, Phase
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
+from iriai.model.ranks import SeatPlaces
 from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
@@ -21,7 +21,16 @@ from iriai.policy.accounting.offpeak import OffpeakHours
 from iriai.policy.accounting.runtime_estimates import NO_RUNS, RunTimes
 from iriai.policy.placement.calendar import END_SLACK_S, longest_stay_s
 from iriai.protocol.messages.effects import AttemptExited
-from iriai.protocol.messages.scheduling import Capability, Charging, End, Running, Stop
+from iriai.protocol.messages.scheduling import (
+    Accepted,
+    Begun,
+    Capability,
+    Charging,
+    End,
+    OfAttempt,
+    Running,
+    Stop,
+)
 
 
 class UsageCounters:
@@ -169,8 +178,7 @@ LOST_AT_ONCE_S = 10.0
 be lost for any reason."""
 
 
-@dataclass(slots=True)
-class HeldClaim:
+class HeldClaim(msgspec.Struct):
     """A claim, until its end is acknowledged."""
 
     claim: Claim
@@ -188,10 +196,16 @@ class HeldClaim:
     """The off-peak time until it was last charged; see `Meter`."""
     leased_steady_s: float | None = None
     """The start of its lease; None: it has none, or its home has not confirmed it yet."""
+    confirmed_steady_s: float | None = None
+    """When its home confirmed it, if it was held before."""
     is_ordered: bool = False
     """True if a launcher may have been ordered to start it."""
     stop: Stop | None = None
     end: End | None = None
+    seats: SeatPlaces = ()
+    """All seats of its attempt, which come with the start; empty: there is but this one."""
+    port: int = 0
+    """One for the ranks of all seats to meet; 0: none."""
     end_slack_s: float = END_SLACK_S
 
     @staticmethod
@@ -206,8 +220,13 @@ class HeldClaim:
             end_slack_s=end_slack_s,
             metered_s=max(claim.metered_s, claim.charged_s),
             factors=claim.factors,
-            is_ordered=not claim.is_ahead,
+            is_ordered=not claim.is_ahead and claim.phase is Phase.STARTED,
         )
+
+    @property
+    def may_start(self) -> bool:
+        """Return whether its home has sent the start, and it has its place."""
+        return self.claim.phase is Phase.STARTED and not self.claim.is_ahead
 
     @property
     def is_confirmed(self) -> bool:
@@ -230,7 +249,8 @@ class HeldClaim:
             return False
         if self.is_confirmed:
             return self.is_lease_over(now_s)
-        return now_s >= self.granted_steady_s + self.claim.lease_s
+        began_s = self.confirmed_steady_s or self.granted_steady_s
+        return now_s >= began_s + self.claim.lease_s
 
     def started(self, started_wall_s: float, now: Instant) -> None:
         """Note the start of its process."""
@@ -243,6 +263,9 @@ class HeldClaim:
         if stay_s is None:
             return None
         end_s = self.granted_steady_s + stay_s
+        if self.claim.held_until_wall_s:  # a usual hold is within the slack of ends
+            hold_s = self.claim.held_until_wall_s - self.claim.granted_wall_s
+            end_s += max(0.0, hold_s - HOLD_S)
         if self.started_steady_s is not None:  # a start long after the grant needs no more slack
             end_s = max(end_s, self.started_steady_s + stay_s - self.end_slack_s)
         return max(0.0, end_s - now.steady_s)
@@ -300,6 +323,19 @@ class HeldClaim:
             0.0,
             message,
         )
+
+    def accepted(self, machine: str) -> Accepted:
+        """Return how far the claim is, for its home."""
+        claim = self.claim
+        return Accepted(claim.attempt, machine, claim.is_ahead, claim.phase, claim.port)
+
+    def last_message(self, machine: str) -> OfAttempt:
+        """Return the last message about it, which its home may not have received."""
+        if self.end is not None:
+            return self.end
+        if self.started_wall_s is not None:
+            return Begun(self.claim.attempt, machine, self.started_wall_s)
+        return self.accepted(machine)
 
     def as_running(self, now: Instant) -> Running:
         """Return the claim as a broker needs to know it."""

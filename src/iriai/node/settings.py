@@ -9,6 +9,7 @@ from iriai.model.ad import MachineAd
 from iriai.model.resources import Resources
 from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.placement.calendar import END_SLACK_S
+from iriai.protocol.ledger.use_bounds import rate_of
 
 JudgeUser = Callable[[str, str, float], str]
 """Returns why tasks are not run here; empty: they are. By the home where they were submitted, their
@@ -18,6 +19,11 @@ user, and the wall clock."""
 def admit_everybody(_home: str, _user: str, _wall_s: float) -> str:
     """Accept all users."""
     return ""
+
+
+def no_port() -> int:
+    """Return no port: nothing listens on this machine."""
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +45,10 @@ class NodeSettings:
     """The rule that decides which users' tasks the machine runs."""
     ad: MachineAd | None = None
     """The machine's attributes and its owner's policy; None: its capacity alone."""
+    free_port: Callable[[], int] = no_port
+    """Returns a port on which nothing listens here, for the ranks of a parallel job to meet."""
+
+    @property
+    def rate(self) -> float:
+        """Return the largest charge in a second, without urgency."""
+        return rate_of(self.rule, self.capacity, self.speed, self.ad)

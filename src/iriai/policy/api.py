@@ -26,7 +26,9 @@ from iriai.policy.placement.policy_api import (
     Start,
     View,
     WaitingJob,
+    seats_now,
 )
+from iriai.policy.placement.seats import Seat
 
 __all__ = [
     "NO_GROUPS",
@@ -42,9 +44,11 @@ __all__ = [
     "PlannedMachine",
     "PlannedStart",
     "Policy",
+    "Seat",
     "Start",
     "View",
     "WaitingJob",
     "chance_by_urgency",
+    "seats_now",
     "shares_wanted",
 ]

@@ -6,8 +6,8 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
-from iriai.broker.pool.matchmaking import ad_of, measured
-from iriai.broker.scheduling.explain import evidence_against
+from iriai.broker.machines.matchmaking import ad_of, measured
+from iriai.broker.scheduling.machine_reasons import evidence_against
 from iriai.broker.state.state import BrokerState
 from iriai.classad.constraint import Constraint, condition
 from iriai.classad.expression import parse_expression

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.machines.machine_view import MachineView
 from iriai.cluster.broker_questions import ClusterReply, missing_text
 from iriai.machine.core import Machine
 from iriai.model.ad import MIB, attributes_of

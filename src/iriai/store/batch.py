@@ -25,6 +25,7 @@ from iriai.model.records import (
     NoticesDropped,
     Record,
     Resumed,
+    SeatEnded,
     Snapshot,
 )
 from iriai.model.state import EndCause
@@ -83,6 +84,7 @@ _JOBS = BulkStatement("INSERT INTO jobs VALUES {rows}")
 _EVENTS = BulkStatement("INSERT INTO events VALUES {rows}")
 # A second result of one attempt is dropped: the first has been charged.
 _ATTEMPTS = BulkStatement("INSERT INTO attempts VALUES {rows} ON CONFLICT DO NOTHING")
+_SEATS = BulkStatement("INSERT INTO seats VALUES {rows} ON CONFLICT DO NOTHING")
 # Where a claim is as it was nothing is written, unlike by REPLACE.
 _CLAIMS = BulkStatement(
     "INSERT INTO claims VALUES {rows}"
@@ -131,6 +133,7 @@ class WriteSet:
         self.events: list[Row] = []
         self.snapshots: list[Row] = []
         self.attempts: list[Row] = []
+        self.seats: list[Row] = []
         self.finished: list[Row] = []
         self.altered: list[Row] = []
         self.claims: dict[str, bytes | None] = {}
@@ -147,7 +150,7 @@ class WriteSet:
             case ClaimStored():
                 self.claims[str(record.claim.attempt)] = encode(record.claim)
             case AttemptResult():
-                self._result(record)
+                self.attempts.append(_row_of(record, record.attempt[1:4]))
             case JobEvent():
                 self._event(record)
             case ClaimsDropped(attempts):
@@ -194,13 +197,17 @@ class WriteSet:
         )
         if type(change) is Snapshot:
             self.snapshots.append((record.number, record.sequence))
+        elif type(change) is SeatEnded:
+            self.seats += [
+                _row_of(result, (*result.attempt[1:5], ranks)) for result, ranks in change.results
+            ]
 
-    def _result(self, record: AttemptResult) -> None:
-        # The columns stand in the order of the fields.
-        attempt, machine, cause, exit_code, signal, usage, *ended, factors = astuple(record)
-        how = (machine, cause.value, exit_code, signal)
-        row = (*attempt[1:], *how, *astuple(usage), *ended, encode_factors(factors))
-        self.attempts.append(row)
+
+def _row_of(record: AttemptResult, key: tuple[object, ...]) -> Row:
+    # The columns stand in the order of the fields.
+    _, machine, cause, exit_code, signal, usage, *ended, factors = astuple(record)
+    how = (machine, cause.value, exit_code, signal)
+    return (*key, *how, *astuple(usage), *ended, encode_factors(factors))
 
 
 _NO_END = (None, None, None)
@@ -224,6 +231,8 @@ def write_batch(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
     # Attempts first: marking a job finished counts those that succeeded.
     if batch.attempts:
         _ATTEMPTS.run(cursor, batch.attempts)
+    if batch.seats:
+        _SEATS.run(cursor, batch.seats)
     if batch.finished:
         _FINISHED.run(cursor, batch.finished)
         if batch.altered:

@@ -41,9 +41,10 @@ def drop_history(cursor: sqlite3.Cursor, record: HistoryDropped) -> None:
     row = cursor.execute(_FINISHED, (number,)).fetchone()
     if row is None:
         return  # there is no such job, or it has not finished, or someone is still to be told
-    cursor.execute(_ATTEMPTS, (number, record.attempts_max))
-    if cursor.rowcount >= record.attempts_max:
-        return  # there may be more; it is asked for again
+    for statement in (_SEATS, _ATTEMPTS):
+        cursor.execute(statement, (number, record.attempts_max))
+        if cursor.rowcount >= record.attempts_max:
+            return  # there may be more; it is asked for again
     ended_wall_s, spec = row
     digests = decode_spec(spec).text_digests
     cursor.executemany(_USE, [(digest, number) for digest in digests])
@@ -61,6 +62,10 @@ AND number NOT IN (SELECT job FROM notices)
 _ATTEMPTS = """
 DELETE FROM attempts WHERE (job, task_index, attempt) IN
 (SELECT job, task_index, attempt FROM attempts WHERE job = ? LIMIT ?)
+"""
+_SEATS = """
+DELETE FROM seats WHERE (job, task_index, attempt, first_rank) IN
+(SELECT job, task_index, attempt, first_rank FROM seats WHERE job = ? LIMIT ?)
 """
 _EVENTS = "DELETE FROM events WHERE job = ?"
 _USE = "DELETE FROM payload_uses WHERE digest = ? AND job = ?"

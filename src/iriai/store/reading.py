@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
-from iriai.model.history import HistoryRow, JobRecord, Selection, UsageTotal
+from iriai.model.history import HistoryRow, JobRecord, SeatRow, Selection, UsageTotal
 from iriai.model.problem import NotFound
 from iriai.model.records import JobEvent
 from iriai.model.state import ATTEMPT_ONLY, EndCause
@@ -81,6 +81,14 @@ class Reader:
         return self._rows(
             _LAST_ATTEMPTS, HistoryRow, number=number, after_index=after_index, limit=limit
         )
+
+    def seats(self, number: int, task_index: int, attempt: int) -> list[SeatRow]:
+        """Return the seats of one attempt that have ended, by rank; an attempt has few."""
+        return self._rows(_SEATS, SeatRow, number=number, task_index=task_index, attempt=attempt)
+
+    def last_seats(self, number: int, after_index: int, limit: int) -> list[SeatRow]:
+        """Return the seats of each task's last attempt above `after_index`, by index and rank."""
+        return self._rows(_LAST_SEATS, SeatRow, number=number, after_index=after_index, limit=limit)
 
     def usage(self, selection: Selection = EVERYTHING, by_job: bool = False) -> list[UsageTotal]:
         """Return sums over attempts for each account or each job, the largest charge first."""
@@ -211,6 +219,16 @@ SELECT * FROM history WHERE job = :number AND task_index > :after_index AND atte
     SELECT max(attempt) FROM attempts
     WHERE attempts.job = :number AND attempts.task_index = history.task_index
 ) ORDER BY task_index LIMIT :limit
+"""
+_SEATS = """
+SELECT * FROM seats WHERE job = :number AND task_index = :task_index AND attempt = :attempt
+ORDER BY first_rank
+"""
+_LAST_SEATS = """
+SELECT * FROM seats WHERE job = :number AND task_index > :after_index AND attempt = (
+    SELECT max(attempt) FROM attempts
+    WHERE attempts.job = :number AND attempts.task_index = seats.task_index
+) ORDER BY task_index, first_rank LIMIT :limit
 """
 _IS_LAST = f"""
 cause NOT IN ({", ".join(f"'{cause}'" for cause in ATTEMPT_ONLY)})

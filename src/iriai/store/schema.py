@@ -126,7 +126,33 @@ CREATE TABLE notices (
 );
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_SEATS = """
+-- Attempts with several ranks: each seat, named by its first rank. The row of the attempt has sums.
+CREATE TABLE seats (
+    job INTEGER NOT NULL,
+    task_index INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    first_rank INTEGER NOT NULL,
+    ranks INTEGER NOT NULL,
+    machine TEXT NOT NULL,
+    cause TEXT NOT NULL,
+    exit_code INTEGER,
+    signal INTEGER,
+    cpu_s REAL NOT NULL,
+    memory_peak_bytes INTEGER NOT NULL,
+    read_bytes INTEGER NOT NULL,
+    written_bytes INTEGER NOT NULL,
+    started_wall_s REAL NOT NULL,
+    ended_wall_s REAL NOT NULL,
+    elapsed_s REAL NOT NULL,
+    charge_s REAL NOT NULL,
+    message TEXT NOT NULL,
+    factors TEXT,
+    PRIMARY KEY (job, task_index, attempt, first_rank)
+) WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS)
 """The SQL that makes version n of version n - 1. Append; one that was released never changes."""
 
 

@@ -84,3 +84,11 @@ def _address_in(message: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _aligned(size_bytes: int) -> int:
     return size_bytes + 3 & ~3
+
+
+def free_port() -> int:
+    """Return a TCP port on which nothing listens here now; 0 if the kernel has none."""
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+    return 0

@@ -86,6 +86,11 @@ class Alter(JobRequest[AlterResult], frozen=True, tag="alter"):
     wait_for_resources: bool = False
     requirements: Text | UnsetType = UNSET
     rank: Text | UnsetType = UNSET
+    ranks: Text | UnsetType = UNSET
+    """As in `JobDraft`, as are those that follow."""
+    nodes: Whole | UnsetType | None = UNSET
+    per_node: Whole | UnsetType | None = UNSET
+    across_pools: bool | UnsetType = UNSET
 
 
 class Changed(ClientAnswer, frozen=True, tag="changed"):

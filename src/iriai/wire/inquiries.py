@@ -11,7 +11,15 @@ import msgspec
 
 from iriai.model.bounds import Code, Many, Name, Seconds, Text, Word, Words, decoded
 from iriai.protocol.messages.scheduling import Want
-from iriai.wire.machines import AdList, AskAds, AskNodes, MatchTable, NodeTable
+from iriai.wire.machines import (
+    AdList,
+    AskAds,
+    AskNodes,
+    AskPools,
+    MatchTable,
+    NodeTable,
+    PoolTable,
+)
 from iriai.wire.reports import Shares, ShareTable
 from iriai.wire.requests import Why
 
@@ -70,8 +78,8 @@ class Fit(msgspec.Struct, frozen=True, tag="fit"):
     """Why no machine of this cluster ever could, where another cluster may have one that can."""
 
 
-Question = AskNodes | Shares | AskAds | AskMatchFor | AskFit | AskDrain
-Told = NodeTable | ShareTable | AdList | MatchTable | Fit | DrainChanged | Declined
+Question = AskNodes | AskPools | Shares | AskAds | AskMatchFor | AskFit | AskDrain
+Told = NodeTable | PoolTable | ShareTable | AdList | MatchTable | Fit | DrainChanged | Declined
 
 _encode = msgspec.msgpack.Encoder().encode
 _questions: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)

@@ -9,8 +9,10 @@ from msgspec import UNSET, UnsetType
 
 from iriai.model.ad import Value
 from iriai.model.bounds import (
+    Amount,
     Count,
     Expression,
+    Few,
     Many,
     Name,
     Seconds,
@@ -137,6 +139,52 @@ class NodeTable(ClientAnswer, frozen=True, tag="node-table"):
 
 class AskNodes(Query[NodeTable], frozen=True, tag="nodes"):
     """The machines of the cluster; a back end shows itself alone."""
+
+
+class PoolKind(msgspec.Struct, frozen=True):
+    """What machines are that are alike."""
+
+    architecture: Words
+    system: Words
+    processor: Words
+    """The kernel's name of the model."""
+    processors: Count
+    """As many as each machine measured, offered or not; 0: it did not say."""
+    machines: Count
+
+
+class PoolRow(msgspec.Struct, frozen=True):
+    """Machines from which a job on several machines may take all of its own."""
+
+    name: Name
+    """Empty: of those that named none."""
+    kinds: Annotated[tuple[PoolKind, ...], Few]
+    """The commonest first, and only so many as are worth reading."""
+    machines: Annotated[tuple[Name, ...], Many]
+    """By name."""
+    available: Count
+    """How many of them take tasks; what is free, loads and speeds are of these."""
+    cpus: Count
+    """Of all."""
+    free_cpus: Count
+    load: Amount
+    """The sum of their load averages, or of what is claimed if it is more."""
+    speed: Amount
+    """The sum of cpus times speed. The ranks of a job go where load / speed is least."""
+    cluster: Name = ""
+    """Its cluster, in a site of several."""
+
+
+class PoolTable(ClientAnswer, frozen=True, tag="pool-table"):
+    """Answer to `AskPools`, by name."""
+
+    rows: Annotated[tuple[PoolRow, ...], Many]
+    note: Words = ""
+    """Which machines are missing, and why; empty if none are."""
+
+
+class AskPools(Query[PoolTable], frozen=True, tag="ask-pools"):
+    """The pools of the cluster; a back end shows itself alone."""
 
 
 class Drain(ClientRequest[Done], frozen=True, tag="drain"):

@@ -8,10 +8,10 @@ import msgspec
 
 from iriai.model.bounds import Word, decoded
 from iriai.model.job import limits_problem
-from iriai.protocol.messages import gossip, rpc, scheduling, streams
+from iriai.protocol.messages import fences, gossip, rpc, scheduling, steps, streams
 from iriai.protocol.messages.scheduling import Message
 
-PARTS_VERSION = 9
+PARTS_VERSION = 10
 """Raised with every change of the messages that an older machine would misread. Both ends of a link
 must have the same."""
 
@@ -23,6 +23,9 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Renewed": scheduling.Renewed,
         "Quiet": scheduling.Quiet,
         "Charging": scheduling.Charging,
+        "Step": steps.Step,
+        "StopStep": steps.StopStep,
+        "ForgetStep": steps.ForgetStep,
     },
     "home": {
         "Match": scheduling.Match,
@@ -33,6 +36,8 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Begun": scheduling.Begun,
         "End": scheduling.End,
         "Renew": scheduling.Renew,
+        "StepBegun": steps.StepBegun,
+        "StepEnded": steps.StepEnded,
     },
     "broker": {
         "Idle": scheduling.Idle,
@@ -76,6 +81,10 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Output": streams.Output,
         "Input": streams.Input,
         "InputTaken": streams.InputTaken,
+        "Fence": fences.Fence,
+        "Fenced": fences.Fenced,
+        "StepRequest": steps.StepRequest,
+        "StepAnswer": steps.StepAnswer,
     },
 }
 """What may be said to each part, by its tag. Tags are on the wire: a class may be renamed, its tag

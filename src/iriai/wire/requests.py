@@ -31,7 +31,7 @@ from iriai.model.bounds import (
     Word,
     Words,
 )
-from iriai.model.submission import InputPiece, Interaction, NotifyOn
+from iriai.model.submission import Binding, InputPiece, Interaction, Layout, NotifyOn
 from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, JobRequest, Query, Right
 
 PROTOCOL_VERSION = 2
@@ -90,6 +90,21 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     """The ClassAd expression that prefers machines."""
     batch: BatchVariables | None = None
     """Variables for scripts written for Slurm or PBS; None for other jobs."""
+    ranks: Text = ""
+    """The ranks of each task, as `8` or `4-16`; empty: as many as the next two say, else one."""
+    nodes: Whole | None = None
+    """The machines of each task; None: as few as hold its ranks."""
+    per_node: Whole | None = None
+    """The ranks on each machine; None: as many as fit."""
+    across_pools: bool | None = None
+    """Whether its machines may be of several pools; None: as configured."""
+    layout: Layout = Layout.RANKS
+    keep_going: bool = False
+    """Whether the other ranks go on when one has failed."""
+    bind: Binding | None = None
+    """None: as the machine does it."""
+    pipes: Annotated[tuple[Annotated[tuple[Text, ...], Many], ...], Many] = ()
+    """The commands of a parallel pipe, in place of `command`."""
 
 
 class Welcome(ClientAnswer, frozen=True, tag="welcome"):
@@ -132,6 +147,8 @@ class DryRun(ClientAnswer, frozen=True, tag="dry-run"):
     time_limit_s: Seconds | None
     output: Text
     waits_for: Annotated[tuple[Why, ...], Many]
+    ranks: Word = ""
+    """As in `JobRow`."""
 
 
 class Submit(ClientRequest[Submitted | DryRun], frozen=True, tag="submit"):
@@ -146,6 +163,8 @@ class Submit(ClientRequest[Submitted | DryRun], frozen=True, tag="submit"):
     window: tuple[Count, Count] = (0, 0)
     """Rows and columns of its terminal; 0: the kernel's default."""
     dry_run: bool = False
+    immediate: bool = False
+    """Whether it is refused unless it can start now."""
 
 
 class JobRow(msgspec.Struct, array_like=True):
@@ -172,6 +191,8 @@ class JobRow(msgspec.Struct, array_like=True):
     promised: bool = False
     ended_wall_s: Seconds | None = None
     cause: Word = ""
+    ranks: Word = ""
+    """The ranks of each task, as `8` or `4-16`; empty: one. `cpus` are of one."""
 
 
 class JobList(ClientAnswer, frozen=True, tag="job-list"):
@@ -223,6 +244,25 @@ class AttemptRow(msgspec.Struct, frozen=True):
     error: Text
     factors: Annotated[tuple[tuple[Real, Real], ...], Many] = ()
     """Factors of charges: (factor, seconds) of each stretch; empty means 1."""
+    rank: Count = 0
+    """The first rank, of a seat."""
+    ranks: Count = 1
+    """Of the attempt or the seat; 0: not known any more."""
+    seats: Count = 1
+    """How many machines the attempt has; `machine` is the first."""
+
+
+class Parallel(msgspec.Struct, frozen=True):
+    """How a job is parallel: see `JobDraft`."""
+
+    ranks: Word
+    nodes: Count | None
+    per_node: Count | None
+    across_pools: bool
+    layout: Layout
+    keep_going: bool
+    bind: Binding | None
+    pipes: Annotated[tuple[Annotated[tuple[Text, ...], Many], ...], Many]
 
 
 class JobDetail(ClientAnswer, frozen=True, tag="job-detail"):
@@ -252,12 +292,19 @@ class JobDetail(ClientAnswer, frozen=True, tag="job-detail"):
     """Who or what cancelled tasks of a finished job."""
     requirements: Text = ""
     rank: Text = ""
+    parallel: Parallel | None = None
+    """None: each task has one rank, and no pipe."""
+    seats: Annotated[tuple[AttemptRow, ...], Many] = ()
+    """If they were asked for: those of the newest attempts, by rank, 4,096 in all; `state` of one
+    that is not over is asked, held, confirmed or started."""
 
 
 class Show(JobRequest[JobDetail], frozen=True, tag="show"):
     """Ask for all details of a job or task."""
 
     id: Expression
+    ranks: bool = False
+    """Whether to tell the seats of its attempts as well."""
 
 
 class Why(msgspec.Struct, frozen=True, tag="why"):
@@ -332,6 +379,16 @@ class LogFile(msgspec.Struct, frozen=True):
     """The user of the task."""
     is_kept: bool = False
     """Whether the files belong to the daemon, which answers `ReadOutput`."""
+    rank: Count = 0
+    """The first rank of the task that writes it."""
+    ranks: Count = 1
+    """How many the task has."""
+    writers: Count = 1
+    """How many of them write it: one, those of a machine, or all."""
+
+    def has_rank(self, rank: int) -> bool:
+        """Return whether a rank writes it."""
+        return self.rank <= rank < self.rank + self.writers
 
 
 class OutputPiece(ClientAnswer, frozen=True, tag="output-piece"):
@@ -354,6 +411,7 @@ class ReadOutput(JobRequest[OutputPiece], frozen=True, tag="read-output"):
     offset: SizeBytes
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=READ_WAIT_MAX_S)] = 0.0
     """How long to wait where nothing is there yet."""
+    rank: Count = 0
 
 
 class InputWritten(ClientAnswer, frozen=True, tag="input-written"):
@@ -395,6 +453,8 @@ class LogFiles(ClientAnswer, frozen=True, tag="log-files"):
     files: Annotated[tuple[LogFile, ...], Many]
     until_index: Count | None = None
     """The last index of an incomplete answer; None if it is complete."""
+    until_rank: Count | None = None
+    """The last rank of that task, if there are more."""
 
 
 class Logs(JobRequest[LogFiles], frozen=True, tag="logs"):
@@ -403,6 +463,8 @@ class Logs(JobRequest[LogFiles], frozen=True, tag="logs"):
     id: Expression
     after_index: Whole = -1
     """Ask only for tasks with a larger index: the rest of an incomplete answer."""
+    after_rank: Whole | None = None
+    """Ask also for larger ranks of the task with that index."""
 
 
 class Down(ClientRequest[Done], frozen=True, tag="down"):

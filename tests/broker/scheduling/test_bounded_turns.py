@@ -5,13 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iriai.broker.machines import pool_rooms
 from iriai.broker.scheduling.scheduling_pass import DRAW_WORK
+from iriai.broker.state import parallel_placement
+from iriai.model.ranks import RankShape
 from iriai.model.resources import Resources
+from iriai.policy.placement.seats import rank_fit
 from iriai.protocol.messages.effects import Part, Wake, WakeAt
 from iriai.protocol.messages.scheduling import Match, Promise
-from tests.broker.lone_broker import LoneBroker, want
+from tests.broker.lone_broker import LoneBroker, as_running, matches, want
 from tests.broker.many_machines import KINDS, ManyMachines
-from tests.support.told import told
+from tests.support.told import attempt, job, told
 
 wants = st.lists(
     st.builds(
@@ -81,3 +85,31 @@ def test_what_arrives_between_two_turns_is_in_the_next_draw():
     broker.turn(want(1, count=10), want(2, count=10))
     matched = told(broker.turn(want(3, urgency=5.0), Wake(Part.BROKER))).home
     assert [match.job.number for match in matched] == [3, 1]
+
+
+def test_thousands_of_needs_of_parallel_tasks_do_not_make_a_pass_long(monkeypatch):
+    """One home asks for ranks with another amount of memory each: what fits where is not kept."""
+    looks = []
+
+    def counted(need, free):
+        looks.append(need)
+        return rank_fit(need, free)
+
+    machines, needs = 40, 1_000
+    broker = LoneBroker(order="fifo")
+    capacity, part = Resources(4, 16 << 30), Resources(3, 8 << 30)
+    for number in range(machines):
+        held = want(9_000 + number, resources=part)
+        busy = as_running(held, attempt_id=attempt(9_000 + number))
+        fields = {"machine": f"m{number}", "capacity": capacity, "began": (busy,)}
+        broker.tell(broker.idle(1, **fields))
+    wide = RankShape(43, 43)  # as many cpus are free, but not the memory beside each
+    broker.tell(*[want(n, resources=Resources(1, (5 << 30) + n), shape=wide) for n in range(needs)])
+    monkeypatch.setattr(parallel_placement, "NEW_NEEDS_LOOKS_MAX", 10 * machines)
+    monkeypatch.setattr(pool_rooms, "rank_fit", counted)
+    over = broker.idle(1, whole=False, machine="m0", capacity=capacity, ended=(attempt(9_000),))
+    broker.tell(over)
+    assert 0 < len(looks) <= 20 * machines
+    assert len(broker.broker.state.queues.entries) == needs
+    [match] = matches(broker.tell(want(5_000, urgency=9.0)))
+    assert match.job == job(5_000)

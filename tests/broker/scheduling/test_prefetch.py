@@ -5,7 +5,7 @@ Two machines, with one cpu each unless a story says otherwise.
 
 from __future__ import annotations
 
-from iriai.broker.pool.machine_view import MATCH_UNTIL_S
+from iriai.broker.machines.machine_view import MATCH_UNTIL_S
 from iriai.broker.scheduling.pending_matches import SHORT_S
 from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
@@ -36,14 +36,19 @@ class Pair:
         """What was matched runs; one may wait behind it."""
         self.begun += 1
         which = attempt(match.job.number, self.begun)
+        machine, capability, _ = match.seats[0]
         its = as_running(
             self.wants[match.job],
             attempt_id=which,
             ends_in_s=60.0,
-            capability=match.capability,
+            capability=capability,
         )
-        news = {"ahead": self.broker.capabilities(1), "machine": match.machine}
-        news |= {"capacity": self.capacity, "began": (its,), "spent": (match.capability,)} | fields
+        news = {"ahead": self.broker.capabilities(1), "machine": machine}
+        news |= {
+            "capacity": self.capacity,
+            "began": (its,),
+            "spent": (match.seats[0].capability,),
+        } | fields
         return matches(self.broker.tell(self.broker.idle(0, whole=False, **news)))
 
     def begin_all(self, **fields) -> list[Match]:
@@ -58,7 +63,7 @@ def test_the_next_short_task_is_sent_where_a_short_one_runs():
     pair = Pair(want(count=5, **SHORT))
     ahead = pair.begin_all()
     assert [each.job for each in ahead] == [job(), job()]
-    assert [each.machine for each in ahead] == ["m1", "m2"]
+    assert [each.seats[0].machine for each in ahead] == ["m1", "m2"]
     assert pair.waiting(1) == 1
 
 
@@ -93,7 +98,7 @@ def test_what_is_next_and_does_not_fit_has_a_place_kept_and_none_goes_before_it_
     [head] = pair.broker.broker.state.reserved.values()
     assert head.job == job(2)
     assert {each.job for each in ahead} == {job(3)}
-    assert head.machine not in {each.machine for each in ahead}
+    assert head.machine not in {each.seats[0].machine for each in ahead}
 
 
 def test_where_nothing_passes_what_is_next_nothing_is_sent_ahead():
@@ -134,7 +139,7 @@ def test_the_cap_on_what_runs_counts_what_waits():
 
 def test_a_task_that_waits_counts_until_it_is_given_back():
     pair = Pair(want(count=5, **SHORT))
-    [ahead] = pair.begin(pair.first[0])
+    [[ahead]] = [match.seats for match in pair.begin(pair.first[0])]
     state, ann = pair.broker.broker.state, Account("lab", "ann")
     waiting = as_running(
         pair.wants[job()], attempt_id=attempt(1, 0, 3), capability=ahead.capability
@@ -150,7 +155,7 @@ def test_a_task_that_waits_counts_until_it_is_given_back():
 
 def test_a_refusal_of_what_was_to_wait_says_nothing_of_the_machine():
     pair = Pair(want(count=5, **SHORT))
-    [ahead] = pair.begin(pair.first[0])
+    [[ahead]] = [match.seats for match in pair.begin(pair.first[0])]
     news = {"machine": ahead.machine, "capacity": ONE, "whole": False}
     pair.broker.tell(pair.broker.idle(0, spent=(ahead.capability,), **news))
     view = pair.broker.broker.state.machines[ahead.machine]

@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 import pytest
 
-from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.scheduling.scheduling_pass import SchedulingPass
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.state import BrokerSettings, BrokerState

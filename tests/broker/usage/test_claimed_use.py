@@ -7,7 +7,7 @@ import math
 import pytest
 
 from iriai.broker.intake.reports import CPUS_MAX, ClaimedUse
-from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.machines.machine_view import MachineView
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow

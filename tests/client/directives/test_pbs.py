@@ -24,7 +24,7 @@ USUAL = ["--no-env", f"--chdir={HOME}"]
             "-l select=1:ncpus=4:mem=1gb:ngpus=2",
             ["--cpus=4", "--gpus=2", "--memory=1073741824", *USUAL],
         ),
-        ("-l nodes=1:ppn=2 -l pmem=1kw", ["--cpus=2", "--memory=16384", *USUAL]),
+        ("-l ncpus=2 -l pmem=1kw", ["--cpus=2", "--memory=16384", *USUAL]),
         ("-l matlab=2", ["--resource=matlab=2", "--cpus=1", *USUAL]),
         ("-l place=scatter:excl", ["--exclusive", "--cpus=1", *USUAL]),
         ("-V", [f"--chdir={HOME}"]),
@@ -51,8 +51,6 @@ def test_what_is_understood(directive: str, expected: list[str]):
 @pytest.mark.parametrize(
     ("directive", "why"),
     [
-        ("-l nodes=2:ppn=4", "line 2: nodes=2:ppn=4: it would run on one machine alone"),
-        ("-l select=4:ncpus=1", "it would run on one machine alone"),
         ("-l nodes=ume7:ppn=4", "it could run on another machine than 'ume7'"),
         ("-l nodes=1:ppn=4:bigmem", "might not have the property 'bigmem'"),
         ("-a 2030", "it could start before that time"),

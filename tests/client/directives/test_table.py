@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from iriai.client.directives import pbs, slurm
+from iriai.client.directives import pbs_options, slurm
 from iriai.client.directives.option import Option, Treatment
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "scripts.md"
 SHOWN = {
     "sbatch": ("`#SBATCH`", slurm.OPTIONS),
-    "qsub": ("`#PBS`", pbs.OPTIONS),
-    "resources": ("`#PBS -l`", pbs.RESOURCES),
-    "attributes": ("`#PBS -W`", pbs.ATTRIBUTES),
+    "qsub": ("`#PBS`", pbs_options.OPTIONS),
+    "resources": ("`#PBS -l`", pbs_options.RESOURCES),
+    "attributes": ("`#PBS -W`", pbs_options.ATTRIBUTES),
 }
 
 

@@ -19,12 +19,15 @@ from iriai.launcher.contract.messages import (
     Defective,
     FromLauncher,
     Launch,
+    ParallelSeat,
+    SeatHost,
     StreamEnds,
     ToLauncher,
     VersionRefused,
 )
 from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
+from iriai.model.ranks import SeatPlace
 from iriai.model.state import EndCause
 from iriai.protocol.messages.effects import AttemptExited, LaunchAttempt, LauncherEvent
 from iriai.system.frames import FrameReader, frame
@@ -110,6 +113,31 @@ def test_texts_that_are_large_together_go_in_several_messages(tmp_path, monkeypa
     assert (end.attempt.number, end.cause, end.exit_code) == (3, EndCause.FAILED, 126)
     assert "5000 bytes" in end.message
     assert "TEMPLATE_BYTES_MAX" in end.message
+
+
+def test_the_seats_of_an_attempt_are_ordered_with_the_addresses_of_their_machines(tmp_path):
+    path = str(tmp_path / "launcher.sock")
+    launcher = FakeLauncher(path)
+    places = (SeatPlace("ume", 2), SeatPlace("take", 3))
+    wanted = msgspec.structs.replace(order(1, "a"), ranks=2, seats=places, port=4711)
+
+    async def body() -> None:
+        payloads, hosts = PayloadStore(TEXTS.__getitem__), {"ume": "10.0.0.1", "take": "take"}
+        link = LauncherClient(
+            path, 1000, payloads, NO_STREAMS, lambda _: None, Routes(), hosts.__getitem__
+        )
+        link.connect()
+        launcher.accept()
+        await until(lambda: link.welcome is not None)
+        link.perform([wanted])
+        await until(launcher.take)
+        link.close()
+
+    in_loop(body)
+    [told] = launcher.take()[0].orders
+    launcher.close()
+    hosts = (SeatHost("ume", "10.0.0.1", 2), SeatHost("take", "take", 3))
+    assert told.parallel == ParallelSeat(2, hosts, 4711)
 
 
 def test_descriptors_beside_a_message_become_the_streams_of_a_task(tmp_path):

@@ -138,6 +138,29 @@ def test_an_end_is_told_after_all_that_was_printed_is_stored(tmp_path):
     story(tmp_path, body)
 
 
+def test_a_seat_has_ended_when_all_that_each_of_its_ranks_has_printed_is_stored(tmp_path):
+    async def body(ends: Ends) -> None:
+        ranks, ended, other = [ATTEMPT.seat(1), ATTEMPT.seat(2)], list[bool](), ATTEMPT.of_step(1)
+        pipes = [os.pipe() for _ in (*ranks, other)]
+        for rank, (reads, prints) in zip((*ranks, other), pipes, strict=True):
+            os.set_blocking(reads, False)
+            ends.streams.take(rank, {"out": reads})
+            os.write(prints, f"rank {rank.rank}".encode() * 9_000)
+        ends.streams.finish(ATTEMPT, lambda: ended.append(True))
+        await until(lambda: bool(ended))
+        for rank in ranks:
+            stored = ends.spool.read(rank, "out", 0, 1 << 20)
+            assert stored == f"rank {rank.rank}".encode() * 9_000
+            assert rank not in ends.streams
+        assert other in ends.streams
+        assert ended == [True]
+        assert all(OutputGrown(rank, "err") in ends.told for rank in ranks)
+        for _, prints in pipes:
+            os.close(prints)
+
+    story(tmp_path, body)
+
+
 @pytest.mark.parametrize("limit_bytes", [10, 100_000])
 def test_a_task_that_prints_more_than_is_kept_is_ended(tmp_path, monkeypatch, limit_bytes):
     monkeypatch.setattr(task_streams, "STREAM_BYTES_MAX", limit_bytes)

@@ -22,6 +22,7 @@ from iriai.model.records import (
     LedgerRow,
     NoticeDue,
     Record,
+    SeatEnded,
 )
 from iriai.model.snapshot import StoredState
 from iriai.store import Store
@@ -68,7 +69,8 @@ def records() -> list[Record]:
     """One of each, as full as may be, and one of a job that has only what it must."""
     jobs = [value_of(JobAccepted), value_of(JobAccepted, "least")]
     jobs[1] = msgspec.structs.replace(jobs[1], number=1)
-    return [*jobs, *(value_of(kind) for kind in WRITTEN if kind is not JobAccepted)]
+    seats = msgspec.structs.replace(value_of(JobEvent), sequence=1, change=value_of(SeatEnded))
+    return [*jobs, seats, *(value_of(kind) for kind in WRITTEN if kind is not JobAccepted)]
 
 
 def loaded(rows: list[tuple[str, dict[str, Any]]]) -> StoredState:

@@ -24,6 +24,8 @@ INSIDE = (
     "iriai.jobs.notices",
 )
 """Modules whose structs stay within one process, or go into a report of an experiment."""
+INSIDE_KINDS = ("iriai.home.job.ActiveTask", "iriai.node.metering.HeldClaim")
+"""The same, of modules that have others."""
 BY_HAND = ("iriai.config.",)
 """Modules of what people write, as TOML: docs/guide/configuration.md holds that."""
 
@@ -77,6 +79,7 @@ def structs() -> set[type[msgspec.Struct]]:
         kind
         for kind in found - {msgspec.Struct}
         if not kind.__module__.startswith((*INSIDE, *BY_HAND))
+        and f"{kind.__module__}.{kind.__name__}" not in INSIDE_KINDS
     }
 
 

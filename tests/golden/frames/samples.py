@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from iriai.model.ranks import RankShape
+
 DEPTH_MAX = 6
 """Deeper, where types hold themselves, collections are empty."""
 
@@ -87,6 +89,8 @@ def _value(node: inspect.Type, place: int, default: Any, depth: int) -> Any:
                     for number, each in enumerate(node.fields)
                 ],
             )
+        case inspect.NamedTupleType(cls=cls) if cls is RankShape:
+            return [19, 20, 4, 5]  # numbers that do not contradict each other
         case inspect.NamedTupleType():
             return [
                 _value(each.type, number, msgspec.NODEFAULT, depth + 1)

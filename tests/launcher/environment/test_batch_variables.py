@@ -63,6 +63,6 @@ def test_no_file_is_written_where_there_is_one(tmp_path: Path):
 def write_in(directory: Path) -> None:
     directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        write_node_file(directory_fd, 3, 0)
+        write_node_file(directory_fd, StartOrder(ATTEMPT, 0), 3, 0)
     finally:
         os.close(directory_fd)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from iriai.launcher.contract.messages import Defective, SampleAll
-from iriai.launcher.tasks.tasks import Defects
+from iriai.launcher.tasks.parts import Defects
 from iriai.model.state import EndCause
 from tests.launcher.harness import Machine, attempt, launch
 

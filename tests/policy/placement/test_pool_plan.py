@@ -7,7 +7,8 @@ from iriai.model.ids import JobId
 from iriai.model.ranks import RankShape
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import Calendar
-from iriai.policy.placement.pool_plan import PoolHead, has_room, plan_head, rank_fit
+from iriai.policy.placement.pool_plan import FitCounts, PoolHead, has_room, plan_head
+from iriai.policy.placement.seats import rank_fit
 
 JOB = JobId("ume", 1)
 ONE_CPU = Resources(cpus=1)
@@ -78,9 +79,16 @@ CPUS = st.integers(1, 4)
 CLAIMS = st.lists(
     st.tuples(st.integers(0, 3), st.integers(1, 4), st.sampled_from([1.0, 2.0, 3.0])), max_size=8
 )
-SHAPES = st.tuples(
-    st.integers(1, 8), st.none() | st.integers(1, 4), st.none() | st.integers(1, 3)
-).map(lambda drawn: RankShape(drawn[0], drawn[0], drawn[1], drawn[2]))
+SHAPES = (
+    st.tuples(
+        st.integers(1, 8),
+        st.integers(0, 3),
+        st.none() | st.integers(1, 4),
+        st.none() | st.integers(1, 3),
+    )
+    .map(lambda drawn: RankShape(drawn[0], drawn[0] + drawn[1], drawn[2], drawn[3]))
+    .filter(lambda shape: shape.is_possible)
+)
 
 
 def has_room_at(machines: dict[str, Calendar[int]], shape: RankShape, at_s: float) -> bool:
@@ -115,8 +123,23 @@ def test_nothing_that_is_tolerated_delays_it(machines, cpus, claims, shape, fill
     for key, number in enumerate(fillers):
         name = f"m{number % machines}"
         calendar = there[name]
+        if not head.allows(filler, 1, None, 0.0):
+            assert not any(head.tolerates(each, filler, None, 0.0) for each in there)
         if filler.fits_in(calendar.free) and head.tolerates(name, filler, None, 0.0):
             calendar.add(1000 + key, filler, 0.0, None)
             head.filled(name, filler, None, 0.0)
 
     assert has_room_at(there, shape, head.start_s)
+
+
+@given(SHAPES, st.lists(st.integers(0, 4), min_size=1, max_size=6), st.data())
+def test_counts_that_are_kept_say_what_looking_at_every_machine_says(shape, fits, data):
+    counts = FitCounts({f"m{number}": fit for number, fit in enumerate(fits)}, shape)
+
+    for name in data.draw(st.lists(st.sampled_from(list(counts.by_machine)), max_size=6)):
+        fit = data.draw(st.integers(0, 4))
+        assert counts.is_enough_with({name: fit}) == has_room(
+            {**counts.by_machine, name: fit}, shape
+        )
+        counts.put(name, fit)
+        assert counts.is_enough() == has_room(counts.by_machine, shape)

@@ -1,13 +1,12 @@
 """Seats: ranks lie on machines as the job asks for, and no more than fit."""
 
-from itertools import combinations_with_replacement, permutations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.model.ranks import SEATS_MAX, RankShape
 from iriai.policy.placement.seats import Room, Seat, ranks_in, seats_of
+from tests.support.naive_seats import FITS, SHAPES, lies, most_by_trying
 
 
 def rooms(*fits: int) -> list[Room]:
@@ -58,38 +57,6 @@ def test_no_attempt_has_more_seats_than_there_can_be():
     assert ranks_in(both, RankShape(1, 60_000)) == SEATS_MAX + 7
     seats = seats_of(both, RankShape(SEATS_MAX + 7, SEATS_MAX + 7))
     assert (len(seats), seats[0]) == (SEATS_MAX, Seat("large", 8))
-
-
-FITS = st.lists(st.integers(1, 6), min_size=1, max_size=5)
-SHAPES = st.tuples(
-    st.integers(1, 14),
-    st.integers(0, 6),
-    st.none() | st.integers(1, 5),
-    st.none() | st.integers(1, 4),
-).map(lambda drawn: RankShape(drawn[0], drawn[0] + drawn[1], drawn[2], drawn[3]))
-
-
-def lies(parts: tuple[int, ...], ranks: int, shape: RankShape) -> bool:
-    """Whether so many ranks on each of some machines are what the shape asks for."""
-    return (
-        sum(parts) == ranks
-        and shape.least <= ranks <= shape.most
-        and (shape.per_node is None or set(parts) == {shape.per_node})
-        and (shape.nodes is None or (len(parts) == shape.nodes and max(parts) - min(parts) <= 1))
-    )
-
-
-def most_by_trying(fits: list[int], shape: RankShape) -> int:
-    """The most ranks of all ways to lay ranks on machines."""
-    best = 0
-    for size in range(1, len(fits) + 1):
-        for parts in combinations_with_replacement(range(1, max(fits) + 1), size):
-            if lies(parts, sum(parts), shape) and sum(parts) > best:
-                for machines in permutations(fits, size):
-                    if all(part <= fit for part, fit in zip(parts, machines, strict=True)):
-                        best = sum(parts)
-                        break
-    return best
 
 
 @given(FITS, SHAPES)

@@ -5,10 +5,11 @@ import pytest
 
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.job import JobSpec
+from iriai.model.ranks import RANKS_MAX, SEATS_MAX, RankShape
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.protocol.messages.effects import Part
-from iriai.protocol.messages.scheduling import Run, Stop, Want
+from iriai.protocol.messages.scheduling import Forward, Run, Stop, Want
 from iriai.wire.parts import pack, unpack
 
 ATTEMPT, ANN = AttemptId("ume", 1, 0, 1), Account("lab", "ann")
@@ -46,3 +47,41 @@ def test_what_cannot_be_kept_is_no_message(part, message, limit):
 def test_a_year_can(part, message):
     said = message(31_557_600.0)
     assert unpack(pack(part, said)) == said
+
+
+SHAPES = [
+    (8, 2, None, None),
+    (8, 8, 3, 4),
+    (7, 7, None, 2),
+    (2, 2, 4, None),
+    (SEATS_MAX + 1, SEATS_MAX + 1, None, 1),
+    (1, RANKS_MAX + 1, None, None),
+    (0, 1, None, None),
+    (-1, -1, None, None),
+    (1, 1, SEATS_MAX + 1, None),
+    (8, 8, 0, None),
+    (8, 8, None, 0),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_ranks_that_contradict_are_no_message_of_a_home_or_of_another_broker(shape):
+    """Else a task that can never start would have places kept for it at once and for ever."""
+    for message in (want(), Forward("w1", 1, "other", 1, want())):
+        packed = pack(Part.BROKER, message)
+        body = msgspec.msgpack.decode(packed.body)
+        whose = body if isinstance(message, Want) else body["want"]
+        whose["shape"] = shape
+        with pytest.raises(msgspec.ValidationError):
+            unpack(msgspec.structs.replace(packed, body=msgspec.Raw(msgspec.msgpack.encode(body))))
+
+
+def test_ranks_that_fit_each_other_are_one():
+    for shape in (
+        (8, 8, None, None),
+        (8, 8, 4, 2),
+        (2, 9, 2, None),
+        (RANKS_MAX, RANKS_MAX, 1, None),
+    ):
+        said = want(shape=RankShape(*shape))
+        assert unpack(pack(Part.BROKER, said)) == said

@@ -12,7 +12,7 @@ from tests.sim.electing import elected
 pytestmark = pytest.mark.long
 
 seeds = pytest.mark.parametrize(
-    "seeds", [range(1, 11), pytest.param(range(11, 31), marks=pytest.mark.soak)]
+    "seeds", [range(1, 31), pytest.param(range(31, 51), marks=pytest.mark.soak)]
 )
 
 

@@ -11,7 +11,7 @@ from iriai.sim.workload.log import Log, LogJob
 from iriai.sim.workload.replay import replay
 from iriai.sim.workload.settings import ReplaySettings
 from tests.cli.shell import Shell
-from tests.sim.logs import as_numbers, coincidental
+from tests.sim.logs import as_numbers, coincidental, parallel
 from tests.sim.naive import schedule
 from tests.support.shared import ROOT
 
@@ -34,6 +34,13 @@ def test_the_example_is_first_come_first_served():
         log = coincidental(seed)
         assert starts(log, FIFO) == schedule(as_numbers(log), log.processors, "fcfs")
         assert starts(log, FIFO) == starts(log, "fcfs")
+
+
+def test_it_is_on_many_machines_too():
+    for seed in range(50):
+        log, machines = parallel(seed)
+        count = len(machines)
+        assert starts(log, FIFO, machines=count) == starts(log, "fcfs", machines=count)
 
 
 @pytest.mark.parametrize("order", ["lottery", "stride", "paper000"])

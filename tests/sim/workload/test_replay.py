@@ -32,13 +32,24 @@ def test_a_naive_scheduler_starts_every_job_at_the_same_time(policy):
         assert starts(log, policy, is_checked=seed % 10 == 0) == naive, f"seed {seed}"
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "easy-sjbf"])
 def test_a_naive_scheduler_of_many_machines_starts_every_job_at_the_same_time(policy):
     for seed in range(GENERATED):
         log, machines = parallel(seed)
         naive = naive_machines.schedule(as_numbers(log), machines, policy)
         settings = {"machines": len(machines), "is_checked": seed % 10 == 0}
         assert starts(log, policy, **settings) == naive, f"seed {seed}"
+
+
+@pytest.mark.parametrize("order", ["fifo", "lottery", "paper000", "stride"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_ranks_of_one_processor_start_as_on_one_machine_of_all(policy, order):
+    """No job of these runs for a slice, so that charges of many machines are those of one."""
+    for seed in range(GENERATED // 10):
+        log, machines = parallel(seed)
+        settings = {"order": order, "seed": seed, "is_checked": seed % 10 == 0}
+        alone = starts(log, policy, **settings)
+        assert starts(log, policy, machines=len(machines), **settings) == alone, f"seed {seed}"
 
 
 @pytest.mark.logs

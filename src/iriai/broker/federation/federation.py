@@ -11,8 +11,8 @@ from math import inf
 from random import Random
 
 from iriai.broker.federation.forwarded_jobs import ForwardedJobs, guest_want
-from iriai.broker.federation.forwarding import Forwarder
-from iriai.broker.federation.peer_clusters import PeerCluster, PeerClusters
+from iriai.broker.federation.forwarding import Forwarder, portions_of
+from iriai.broker.federation.peer_clusters import PeerCluster, PeerClusters, Portions
 from iriai.broker.queue.entries import QueuedJob, is_guest
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.state import BrokerState, OtherClusters
@@ -151,8 +151,9 @@ class Federation(OtherClusters):
 
     def may_run_elsewhere(self, want: Want) -> bool:
         """Return whether another cluster is known to have a machine that is large enough."""
+        task = Portions.of(want.resources, want.shape)
         return any(
-            other.last_contact_s == -inf or other.may_hold(want.resources)
+            other.last_contact_s == -inf or other.may_hold(task)
             for other in self.peers.known.values()
         )
 
@@ -174,13 +175,13 @@ class Federation(OtherClusters):
         return told
 
     def _why_not(self, entry: QueuedJob, other: PeerCluster, now_s: float) -> str:
-        need = entry.want.resources
+        task = portions_of(entry)
         reason = self._forwarder.why_not(entry.want.job, other.cluster)
         if other.last_contact_s == -inf:
             return "its broker has not reported yet what is free there"
         if reason is not None:
             return f"its answer: {reason}"
-        if not other.may_hold(need):
+        if not other.may_hold(task):
             return "no machine there is large enough"
         return f"it had none by its last report, {max(0.0, now_s - other.last_contact_s):.0f} s ago"
 
@@ -190,6 +191,9 @@ def _unfit(entry: QueuedJob) -> Reason:
     requirements = entry.want.requirements
     if requirements:
         return Reason(Rule.REQUIREMENTS, requirements, "no machine there will ever match")
+    if entry.kind.is_wide:
+        shape = entry.kind.key.shape
+        return Reason(Rule.NO_POOL, shape.words(), "no pool there could ever hold them")
     return Reason(
         Rule.NO_MACHINE_LARGE_ENOUGH, "a machine for it", "none there will ever accept it"
     )

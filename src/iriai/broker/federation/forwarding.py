@@ -15,7 +15,7 @@ from math import inf
 from random import Random
 
 from iriai.broker.federation.forwarded_jobs import ForwardedJobs, unpromised
-from iriai.broker.federation.peer_clusters import PeerCluster, PeerClusters
+from iriai.broker.federation.peer_clusters import PeerCluster, PeerClusters, Portions
 from iriai.broker.queue.entries import QueuedJob, is_guest
 from iriai.broker.state.queue_order import in_order
 from iriai.broker.state.state import BrokerState
@@ -153,7 +153,7 @@ class Forwarder:
             self._avoid(job, passed.cluster, now_s + avoid_s, message.reason)
             other = self._peers.known.get(passed.cluster)
             if other is not None and message.reason is None:
-                other.lacks(passed.entry.want.resources)
+                other.lacks(portions_of(passed.entry))
             self._give_back(passed, count, state)
         if not passed.count or is_guest(passed.entry.want):
             self._drop(passed)  # of guests that were started their home tells its own broker
@@ -229,8 +229,9 @@ class Forwarder:
 
     def _is_capacity_for_any(self, state: BrokerState) -> bool:
         """Return whether any that waits may find a place, before what waits is put in order."""
-        needs = dict.fromkeys(kind.key.resources for kind in state.queues.classes)
-        return any(other.fits(need) for other in self._peers.known.values() for need in needs)
+        kinds = state.queues.classes
+        tasks = dict.fromkeys(Portions.of(kind.key.resources, kind.key.shape) for kind in kinds)
+        return any(other.fits(task) for other in self._peers.known.values() for task in tasks)
 
     def _split(
         self,
@@ -242,9 +243,9 @@ class Forwarder:
         now_s: float,
     ) -> list[tuple[PeerCluster, int]]:
         """How many of its tasks go where."""
-        job, need = entry.want.job, entry.want.resources
+        job, task = entry.want.job, portions_of(entry)
         others = self._open_to(entry, guests, now_s)
-        fits = [other.fits(need) for other in others]
+        fits = [other.fits(task) for other in others]
         count = min(count_max, entry.count, sum(fits))
         if count <= 0 or not state.running_cap(entry).allowed:
             return []
@@ -270,7 +271,7 @@ class Forwarder:
                 until_s, _ = refused.get(other.cluster, (-inf, None))
                 if until_s <= now_s:
                     others.append(other)
-                elif other.fits(entry.want.resources):
+                elif other.fits(portions_of(entry)):
                     self.retry_s = min(self.retry_s, until_s)
         return others
 
@@ -284,7 +285,7 @@ class Forwarder:
         now: Instant,
     ) -> list[Send]:
         want = entry.want
-        other.reserve(want.resources, count)
+        other.reserve(portions_of(entry), count)
         self._number = max(self._number + 1, int(now.wall_s * 1000.0))
         guest = guests.open.get(want.job)
         hops = 1 if guest is None else guest.forward.hops + 1
@@ -312,6 +313,11 @@ class Forwarder:
         return [Send(self._peers.summary(other), Part.BROKER, passed.forward)]
 
 
+def portions_of(entry: QueuedJob) -> Portions:
+    """Return what one task of an entry takes."""
+    return Portions.of(entry.want.resources, entry.want.shape)
+
+
 def proportional(fits: list[int], count: int, rng: Random) -> list[int]:
     """Divide `count`, above 0, in proportion to `fits`, whose sum is no less; draw for the rest.
 
@@ -333,7 +339,7 @@ def forwarded_want(want: Want, entry: QueuedJob, count: int, now: Instant) -> Wa
 
 
 def _is_head(state: BrokerState, job: JobId) -> bool:
-    return any(head.job == job for head in state.reserved.values())
+    return job in state.heads.by_job or any(head.job == job for head in state.reserved.values())
 
 
 def _aside(state: BrokerState) -> Iterator[QueuedJob]:

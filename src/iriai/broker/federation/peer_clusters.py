@@ -7,13 +7,34 @@ no two tasks are sent to the same place.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import inf
+from math import ceil, inf
+from typing import NamedTuple
 
 from iriai.broker.state.state import BrokerState
+from iriai.model.ranks import RankShape
 from iriai.model.resources import NOTHING, Resources
 from iriai.protocol.messages.candidates import ClusterPeer
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Summary, Vacancy
+
+
+class Portions(NamedTuple):
+    """What a task takes: equal portions, each on one machine; a task of one rank has one."""
+
+    need: Resources
+    """Of one portion."""
+    number: int = 1
+    are_apart: bool = False
+    """Whether each must be on a machine of its own."""
+
+    @classmethod
+    def of(cls, rank: Resources, shape: RankShape) -> Portions:
+        """Return those of a task with the least number of ranks of its shape."""
+        if shape.per_node is not None:
+            return cls(rank.times(shape.per_node), ceil(shape.least / shape.per_node), True)
+        if shape.nodes is not None:
+            return cls(rank.times(shape.least // shape.nodes), shape.nodes, True)
+        return cls(rank, shape.least)
 
 
 class RemoteCapacity:
@@ -29,12 +50,13 @@ class RemoteCapacity:
         self._each = {name: there // self._machines for name, there in vacancy.free.amounts()}
         self._left = dict(vacancy.free.amounts())
 
-    def fits(self, need: Resources) -> int:
-        """Return the number of tasks of that need that may find a place."""
+    def fits(self, need: Resources, *, are_apart: bool = False) -> int:
+        """Return the number of tasks of that need, or portions, that may find a place."""
         needs = [(name, amount) for name, amount in need.amounts() if amount > 0]
         if not needs:
             return 0
         on_each = min(self._each.get(name, 0) // amount for name, amount in needs)
+        on_each = min(on_each, 1) if are_apart else on_each
         on_all = min(self._left.get(name, 0) // amount for name, amount in needs)
         return min(on_each * self._machines, on_all)
 
@@ -98,25 +120,31 @@ class PeerCluster:
         self.broker = self.candidates[place % len(self.candidates)] if self.candidates else ""
         self.last_summary_s = -inf
 
-    def fits(self, need: Resources) -> int:
-        """Return the number of tasks of that need that may find a place there."""
-        return sum(room.fits(need) for room in self.capacities)
+    def fits(self, task: Portions) -> int:
+        """Return the number of such tasks that may find a place there."""
+        need, number, are_apart = task
+        return sum(room.fits(need, are_apart=are_apart) for room in self.capacities) // number
 
-    def reserve(self, need: Resources, count: int) -> None:
+    def reserve(self, task: Portions, count: int) -> None:
         """Reserve places for tasks that were forwarded there."""
+        need, left = task.need, count * task.number
         for room in self.capacities:
-            taken = min(count, room.fits(need))
+            taken = min(left, room.fits(need))
             room.reserve(need, taken)
-            count -= taken
+            left -= taken
         self.capacities = [room for room in self.capacities if not room.is_empty]
 
-    def lacks(self, need: Resources) -> None:
-        """Drop capacities that seem to fit that need: they are out of date."""
-        self.capacities = [room for room in self.capacities if not room.fits(need)]
+    def lacks(self, task: Portions) -> None:
+        """Drop capacities that seem to fit such a task: they are out of date.
 
-    def may_hold(self, need: Resources) -> bool:
+        Where it has several portions they may be right, and of several pools.
+        """
+        if task.number == 1:
+            self.capacities = [room for room in self.capacities if not room.fits(task.need)]
+
+    def may_hold(self, task: Portions) -> bool:
         """Return whether a machine of it is large enough, by what is known."""
-        return any(need.fits_in(capacity) for capacity in self.largest)
+        return any(task.need.fits_in(capacity) for capacity in self.largest)
 
 
 class PeerClusters:
@@ -212,7 +240,7 @@ class PeerClusters:
                 self._news_s = now_s + NEWS_S
         if not due:
             return []
-        vacancies, largest = vacancies_of(state), _largest(state.pool.capacities())
+        vacancies, largest = vacancies_of(state), _largest(state.index.capacities())
         summary = Summary(self._machine, self.own, vacancies, largest, waiting)
         for other in due:
             if other.last_summary_s > -inf and other.last_contact_s + STALE_S <= now_s:
@@ -243,15 +271,27 @@ def _awaits_capacity(other: PeerCluster) -> bool:
 
 def _free_machines(state: BrokerState) -> int:
     """Return the number of machines with something free that are kept for no task."""
-    ranks = state.pool.open.ranks
+    ranks, kept = state.index.open.ranks, _kept_pools(state)
+    if kept:
+        views = state.machines
+        return sum(name not in state.reserved and views[name].pool not in kept for name in ranks)
     return len(ranks) - sum(name in ranks for name in state.reserved)
+
+
+def _kept_pools(state: BrokerState) -> frozenset[str]:
+    """Return the pools in which places are kept for a parallel head."""
+    heads = state.heads.by_job.values()
+    if any(head.is_across for head in heads):
+        return frozenset(view.pool for view in state.machines.values())
+    return frozenset(head.pool for head in heads)
 
 
 def vacancies_of(state: BrokerState) -> tuple[Vacancy, ...]:
     """Return what is free and not reserved, by groups of machines with about as many free CPUs."""
     alike: dict[tuple[int, bool], tuple[int, Resources]] = {}
-    for view in state.pool.open.with_capacity(Resources(1)):
-        if view.name in state.reserved:
+    kept = _kept_pools(state)
+    for view in state.index.open.with_capacity(Resources(1)):
+        if view.name in state.reserved or view.pool in kept:
             continue
         free = view.calendar.free
         key = (free.cpus.bit_length(), free.gpus > 0)

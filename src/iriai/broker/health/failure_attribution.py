@@ -11,8 +11,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
-from iriai.broker.pool.machine_view import AccountReliability, MachineView
+from iriai.broker.machines.machine_view import AccountReliability, MachineView
 from iriai.broker.state.state import BrokerState
 from iriai.model.backoff import pause_s
 from iriai.model.ids import Account, AttemptId, JobId
@@ -57,12 +58,21 @@ class FailureStreak:
         )
 
 
+class _Young(NamedTuple):
+    """A seat that began a moment ago."""
+
+    machine: str
+    began_s: float
+    is_alone: bool
+    """False: others of its attempt end it, when they end."""
+
+
 @dataclass(slots=True)
 class _Record:
     """The recent ends of one account's tasks, by machine."""
 
-    young: dict[AttemptId, tuple[str, float]] = field(default_factory=dict)
-    """The running attempts that have not survived yet, the oldest first: machine and start."""
+    young: dict[AttemptId, _Young] = field(default_factory=dict)
+    """The running attempts that have not survived yet, the oldest first."""
     good: dict[str, tuple[JobId, float]] = field(default_factory=dict)
     """The last task that did not fail at once, and when it began, where none did since."""
     streaks: dict[str, FailureStreak] = field(default_factory=dict)
@@ -74,10 +84,21 @@ class _Record:
         if len(self.good) > MACHINES_KEPT:
             del self.good[next(iter(self.good))]
 
+    def is_stopped(self, attempt: AttemptId, now_s: float) -> bool:
+        """Return whether a seat ended at once, and probably because another of its attempt did.
+
+        That says nothing of its machine; it is forgotten.
+        """
+        young = self.young.get(attempt)
+        if young is None or young.is_alone or now_s - young.began_s >= SURVIVED_S:
+            return False
+        del self.young[attempt]
+        return True
+
     def survive(self, now_s: float) -> None:
         """Note that the attempts which have run for `SURVIVED_S` by now did not fail at once."""
         while self.young:
-            attempt, (machine, began_s) = next(iter(self.young.items()))
+            attempt, (machine, began_s, _) = next(iter(self.young.items()))
             if now_s - began_s < SURVIVED_S:
                 return
             del self.young[attempt]
@@ -105,7 +126,7 @@ class _Record:
             streak.pauses += 1
             return True
         running = islice(self.young.values(), MACHINES_KEPT)
-        if any(machine not in self.streaks for machine, _ in running):
+        if any(young.machine not in self.streaks for young in running):
             streak.until_s = now_s + FIRST_S  # by then more is known
             return True
         return False
@@ -126,12 +147,14 @@ class FailureAttribution:
         self._reliability = AccountReliability()
         self._accounts: OrderedDict[Account, _Record] = OrderedDict()
 
-    def began(self, account: Account, attempt: AttemptId, machine: str, now_s: float) -> None:
-        """Note that a task begins."""
+    def began(
+        self, account: Account, attempt: AttemptId, machine: str, now_s: float, *, is_alone: bool
+    ) -> None:
+        """Note that a seat begins; `is_alone`: it is the only one of its attempt."""
         if len(self._state.machines) > 1:  # else there is nothing to compare with
             record = self._record(account)
             record.survive(now_s)
-            record.young[attempt] = (machine, now_s)
+            record.young[attempt] = _Young(machine, now_s, is_alone)
 
     def ended(self, view: MachineView, idle: Idle, attempt: AttemptId, now_s: float) -> None:
         """Note that a task ended, as `idle` reports; call it before the claim is released."""
@@ -151,11 +174,14 @@ class FailureAttribution:
         if failed is not None:
             self._failed_at_once(view, failed, account, now_s)
         elif attempt not in idle.lost:
+            if known is not None and known.is_stopped(attempt, now_s):
+                return
             reliability.did_well(account, name)
             back_off.did_well()
             record = self._record(account)
             streak = record.streaks.pop(name, None)
-            record.did_well(attempt, name, record.young.pop(attempt, (name, now_s))[1])
+            young = record.young.pop(attempt, None)
+            record.did_well(attempt, name, young.began_s if young is not None else now_s)
             if streak is not None and streak.pauses:
                 self._state.exclusions.relent(name, account.user)
         elif reliability.is_evidence(account, name):
@@ -184,7 +210,7 @@ class FailureAttribution:
         """Forget a machine that is reported anew, or was dropped: it may have been repaired."""
         self._quarantine.pop(machine, None)
         for record in self._accounts.values():
-            for attempt in [each for each, at in record.young.items() if at[0] == machine]:
+            for attempt in [key for key, each in record.young.items() if each.machine == machine]:
                 del record.young[attempt]
             record.streaks.pop(machine, None)
             record.good.pop(machine, None)
@@ -202,7 +228,8 @@ class FailureAttribution:
     ) -> None:
         """Note a fast failure; blame the machine where the account's tasks succeed elsewhere."""
         record, name = self._record(account), view.name
-        _, began_s = record.young.pop(failed.attempt, (name, now_s))
+        young = record.young.pop(failed.attempt, None)
+        began_s = young.began_s if young is not None else now_s
         record.survive(now_s)
         record.good.pop(name, None)
         streak = record.streak_on(name, began_s, now_s)

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from iriai.broker.health.failure_attribution import FailureAttribution
 from iriai.broker.intake.sessions import Sessions
-from iriai.broker.pool.machine_view import NO_AD, MachineView, Matched
+from iriai.broker.machines.machine_view import NO_AD, MachineView, Matched
+from iriai.broker.machines.pools import pool_of
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
 from iriai.broker.scheduling.plan_policy import PlanDriver
 from iriai.broker.state.state import BrokerState, OtherClusters
@@ -202,12 +203,12 @@ class NodeReports:
         if view.is_available != was_available:
             self._state.availability_changed(view)
         elif is_wider or idle.capabilities or idle.whole or view.name in self._state.reserved:
-            self._state.pool.grew(view)
+            self._state.index.grew(view)
         elif idle.spent:  # a claim may take less than its match
-            self._state.pool.grew(view)
+            self._state.index.grew(view)
             return self._prefetcher.is_due
         else:
-            self._state.pool.changed(view)
+            self._state.index.changed(view)
             return self._prefetcher.is_due
         return True
 
@@ -226,7 +227,7 @@ class NodeReports:
         self._pending.forget_machine(idle.machine)
         if idle.machine in self._state.machines:  # what is forgotten is sought among all that runs
             self._failures.forget(idle.machine)
-        view = MachineView(idle.machine, idle.capacity)
+        view = MachineView(idle.machine, idle.capacity, pool_of(idle.ad or NO_AD))
         view.incarnation = idle.incarnation
         view.speed = idle.speed
         view.rules = idle.rules
@@ -252,7 +253,7 @@ class NodeReports:
             is_wider |= state.release(view, attempt)
             self._prefetcher.ended(attempt)
         if idle.began and view.matched:
-            self._pending.give_way(view)
+            self._pending.give_way(view, now.steady_s)
         for running in idle.waiting:
             self._waits(view, running, now)
         return is_wider
@@ -273,14 +274,18 @@ class NodeReports:
             matched = self._pending.close(view, capability, is_granted=is_granted)
             if matched is None:
                 view.forget(capability)
-            elif is_granted:
+                continue
+            matched.is_received = True
+            was_refused = matched.is_refused
+            matched.is_refused |= not is_granted
+            if is_granted:
                 view.back_off.succeeded()
                 if matched.is_ahead:
                     self._state.release(view, capability, was_granted=True)
                 else:
                     places[capability] = matched
-            elif capability in turned_away:  # of one user: no evidence against the machine
-                is_wider = True
+            elif capability in turned_away or was_refused:
+                is_wider = True  # because of its user, or another seat: nothing of the machine
             elif not matched.is_ahead:  # a late prefetch is refused, too
                 is_wider = True
                 if view.back_off.failed(now.steady_s):
@@ -308,8 +313,10 @@ class NodeReports:
                 state.began(view, running, account, now_s)
             else:
                 state.granted(view, key, matched.entry.want, running, account, now_s)
-            self._prefetcher.began(view, running, account, now_s)
-            self._failures.began(account, running.attempt, view.name, now_s)
+            is_alone = not running.attempt.rank and (matched is None or len(matched.seats) == 1)
+            if is_alone:
+                self._prefetcher.began(view, running, account, now_s)
+            self._failures.began(account, running.attempt, view.name, now_s, is_alone=is_alone)
 
     def _waits(self, view: MachineView, running: Running, now: Instant) -> None:
         is_known = running.attempt in view.calendar.ahead or self._is_elsewhere(running)

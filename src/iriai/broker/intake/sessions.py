@@ -132,7 +132,7 @@ class Sessions:
         """Return the machines that have been silent for too long, and forget them."""
         found = []
         for machine, contact_s in self._last_contact_s.items():
-            if now_s - contact_s < SILENT_S:
+            if now_s < contact_s + SILENT_S:  # as `silent_s` has it, to the last digit
                 break
             found.append(machine)
         for machine in found:

@@ -28,15 +28,6 @@ def is_guest(want: Want) -> bool:
     return isinstance(want, ForwardedRequest)
 
 
-class ParallelRequest(Want, frozen=True):
-    """A request for tasks of several ranks; `resources` are of one. No home sends it yet."""
-
-    shape: RankShape = ONE
-    """The ranks of each task, and how they lie on machines."""
-    across_pools: bool = False
-    """Whether the machines of a task may be of several pools."""
-
-
 class Eligibility(NamedTuple):
     """The machines on which tasks may run at all."""
 

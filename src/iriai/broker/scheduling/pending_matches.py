@@ -1,7 +1,9 @@
 """Pending matches: sent to homes, not yet seen as claims.
 
 They may be lost, declined, or overtaken by a claim for another match. Until the result of a match
-is known, the broker keeps its place and repeats it.
+is known, the broker keeps its places and repeats it. Each machine settles the seat that it has: its
+capability comes back, with a claim or without. From then on the home is known to have the match,
+and answers for its task; seats of which nothing is heard in time are free again.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
-from iriai.broker.pool.machine_view import MATCH_UNTIL_S, RESEND_S, MachineView, Matched
+from iriai.broker.machines.machine_view import MATCH_UNTIL_S, RESEND_S, MachineView, Matched
 from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass, is_guest
 from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
 from iriai.broker.state.contention import DecisionRng
@@ -115,10 +117,8 @@ class Prefetcher:
         if entry is None:
             return None
         if not self._fits(entry.kind, place):
-            reserved = state.heads.reserve(entry, now_s)
-            if reserved is not None:
+            if state.keep_place(entry, now_s):
                 decision_rng.decided()
-                state.placement.shrank(reserved)
             return None
         if not self._is_short(entry.want.account, entry.want.limit_s):
             return None
@@ -134,7 +134,9 @@ class Prefetcher:
 
     def _is_nobodys(self, view: MachineView) -> bool:
         """Return whether no place is kept there for a head."""
-        reserved = self._state.reserved
+        reserved, heads = self._state.reserved, self._state.heads
+        if heads.is_kept_in(view.pool):
+            return False
         if self._state.backfill.passes_heads:
             return view.name not in reserved
         return not reserved
@@ -159,17 +161,17 @@ class Prefetcher:
         As in a pass: among those within their burst, if there are any.
         """
         state, draws = self._state, self._state.contention
-        draws.begin(now.wall_s, state.pool.total_cpus)
+        draws.begin(now.wall_s, state.index.total_cpus)
         draws.refresh()
         within: list[Contender] = []
         others: list[Contender] = []
-        for seat in draws.contenders.values():
-            entry = self._first(seat.queue, place, kept)
+        for contender in draws.contenders.values():
+            entry = self._first(contender.queue, place, kept)
             if entry is None:
                 continue
-            if entry is not seat.entry:
-                draws.renew(seat, entry)
-            (within if draws.is_within_burst(seat) else others).append(seat.contender)
+            if entry is not contender.entry:
+                draws.renew(contender, entry)
+            (within if draws.is_within_burst(contender) else others).append(contender.in_draw)
         contenders = within or others
         if not contenders:
             return None
@@ -194,7 +196,7 @@ class Prefetcher:
         fitting = (entry for entry in entries if self._fits(entry.kind, place))
         first = entries[0] if entries else None
         if first is not None and (
-            self._fits(first.kind, place) or state.heads.may_reserve(first.kind)
+            self._fits(first.kind, place) or state.heads.may_reserve(first.kind, first.want.job)
         ):
             return first
         return state.backfill.next_fill(fitting)
@@ -215,7 +217,7 @@ class Prefetcher:
         key, view = kind.key, place.view
         return (
             key.resources.fits_in(place.resources)
-            and not (key.exclusive or key.resources.gpus)
+            and not (kind.is_wide or key.exclusive or key.resources.gpus)
             and key.tenant not in view.tenants
             and kind.may_run_on(view.name)
         )
@@ -232,7 +234,7 @@ class PendingMatches:
         self._views: dict[str, MachineView] = {}
         """Machines with pending matches."""
         self._is_told_away = False
-        """Whether matches were sent to homes of other machines, which may be lost."""
+        """Whether matches were sent to other machines, or concern several: they may be lost."""
 
     @property
     def review_in_s(self) -> float | None:
@@ -244,11 +246,16 @@ class PendingMatches:
     def announce(self, outcome: PassResult) -> list[Effect]:
         """Return the messages to homes after a pass, whose matches are pending from now on."""
         effects: list[Effect] = []
-        for entry, ((view, _, key),) in outcome.decisions:
+        views, machine = self._views, self._machine
+        for _, seats in outcome.decisions:
+            for view, _, _ in seats:
+                views[view.name] = view
+            key = seats[-1].key
             assert isinstance(key, Capability)
-            self._views[view.name] = view
-            self._is_told_away |= entry.want.job.home != self._machine
-            effects.append(self._match(entry, view, key, MATCH_UNTIL_S))
+            matched = view.matched[key]
+            if len(seats) > 1 or matched.entry.want.job.home != machine:
+                matched.may_be_lost = self._is_told_away = True
+            effects.append(self._match(matched, matched.until_s - matched.sent_s))
         # After the matches: a promise is for the first task that still waits when these are bound.
         for promise in outcome.promises:
             known = self._state.queues.entries.get(promise.job)
@@ -259,9 +266,9 @@ class PendingMatches:
     def close(
         self, view: MachineView, capability: Capability, *, is_granted: bool = False
     ) -> Matched | None:
-        """End a match, with any result; return it, or None if there was none.
+        """End the match of a seat, with any result; return it, or None if there was none.
 
-        The caller updates the pool. With `is_granted` the place stays: the claim gets it.
+        The caller updates the index. With `is_granted` the place stays: the claim gets it.
         """
         matched = view.matched.pop(capability, None)
         if matched is not None:
@@ -272,21 +279,29 @@ class PendingMatches:
         return matched
 
     def decline(self, decline: Decline, now: Instant) -> bool:
-        """End a declined match; return whether its place is free now."""
-        view = self._state.machines.get(decline.machine)
-        matched = None if view is None else self.close(view, decline.capability)
-        if view is None or matched is None:
-            return False
-        view.give_back(decline.capability, matched)
-        self._state.pool.grew(view)
-        return True
+        """End a declined match with all its seats; return whether any of its places is free now."""
+        has_freed = False
+        for machine, capability, _ in decline.seats:
+            view = self._views.get(machine)
+            matched = None if view is None else view.matched.get(capability)
+            if matched is not None:
+                self._give_back(matched)
+                has_freed = True
+        return has_freed
 
-    def give_way(self, view: MachineView) -> None:
-        """End the matches in the place of a claim, granted for a match that counted as lost."""
+    def give_way(self, view: MachineView, now_s: float) -> None:
+        """End the matches in the place of a claim: its match counted as lost, or was one ahead.
+
+        A task that follows one which had a place sooner may be granted ahead in its turn.
+        """
         while view.is_overfull and (latest := view.last_matched) is not None:
             capability, matched = latest
-            self._fail(view, capability, matched)
-            self._state.pool.grew(view)
+            if matched.waits_again and view.may_wait_ahead(matched):
+                view.wait_ahead(capability, matched, now_s)
+            elif matched.is_received:  # its home knows of the other seats
+                self._free(view, capability, matched)
+            else:
+                self._fail(matched)
 
     def forget_machine(self, machine: str) -> None:
         """Forget a machine's pending matches, after its view was replaced."""
@@ -295,8 +310,10 @@ class PendingMatches:
     def give_up(self, view: MachineView) -> None:
         """Forget a machine: tasks that were matched there wait again."""
         for capability, matched in list(view.matched.items()):
-            self.close(view, capability)
-            self._wait_again(matched)
+            if matched.is_received:
+                self.close(view, capability)
+            else:
+                self._fail(matched)
 
     def drop_home(self, home: str) -> None:
         """Forget a home: its tasks do not wait again."""
@@ -326,39 +343,50 @@ class PendingMatches:
         Their capabilities may still be valid, and their tasks still wait. If not, that costs a
         refusal, or a match that is declined.
         """
-        over = [(c, m) for c, m in view.matched.items() if m.until_s <= now_s]
-        for capability, matched in over:
-            self._fail(view, capability, matched)
-        if over:
-            self._state.pool.grew(view)
+        over = [matched for matched in view.matched.values() if matched.until_s <= now_s]
+        for matched in over:
+            self._fail(matched)
         return bool(over)
 
     def _resend(self, view: MachineView, now_s: float) -> list[Effect]:
         """Return repeated matches to homes of other machines: a match or its answer may be lost."""
         effects: list[Effect] = []
-        for capability, matched in view.matched.items():
-            if matched.entry.want.job.home == self._machine:
+        for matched in view.matched.values():
+            if not matched.may_be_lost:
                 continue
             self._is_told_away = True
-            if matched.sent_s + RESEND_S <= now_s:
-                view.matched[capability] = matched._replace(sent_s=now_s)
-                left_s = matched.until_s - now_s
-                effects.append(self._match(matched.entry, view, capability, left_s))
+            is_due = matched.sent_s + RESEND_S <= now_s and not matched.is_received
+            if is_due and matched.entry.want.job.home != self._machine:
+                matched.sent_s = now_s
+                effects.append(self._match(matched, matched.until_s - now_s))
         return effects
 
-    def _fail(self, view: MachineView, capability: Capability, matched: Matched) -> None:
+    def _fail(self, matched: Matched) -> None:
+        """Free all places of a match of which nothing came; its task waits again."""
+        self._give_back(matched)
+        self._wait_again(matched)
+
+    def _give_back(self, matched: Matched) -> None:
+        """Free the places of all seats of a match of which nothing is known yet."""
+        for machine, capability, _ in matched.seats:
+            view = self._views.get(machine)
+            if view is not None and view.matched.get(capability) is matched:
+                self._free(view, capability, matched)
+
+    def _free(self, view: MachineView, capability: Capability, matched: Matched) -> None:
+        """Free the place of one seat, whose capability may still be valid."""
         self.close(view, capability)
         view.give_back(capability, matched)
-        self._wait_again(matched)
+        self._state.index.grew(view)
 
     def _wait_again(self, matched: Matched) -> None:
         """Queue the task of a failed match again, unless it no longer waits here."""
-        if matched.is_wanted and not self._federation.is_over(matched.entry):
+        if matched.waits_again and not self._federation.is_over(matched.entry):
             self._state.queues.give_back(matched.entry)
 
-    def _match(
-        self, entry: QueuedJob, view: MachineView, capability: Capability, until_s: float
-    ) -> Send:
-        """Return the match for the entry's home; for a forwarded task it names this broker."""
-        job, broker = entry.want.job, self._machine if is_guest(entry.want) else ""
-        return Send(job.home, Part.HOME, Match(job, view.name, capability, until_s, broker))
+    def _match(self, matched: Matched, until_s: float) -> Send:
+        """Return a match for its task's home; for a forwarded task it names this broker."""
+        want = matched.entry.want
+        broker = self._machine if is_guest(want) else ""
+        match = Match(want.job, tuple(matched.seats), until_s, broker)
+        return Send(want.job.home, Part.HOME, match)

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import isfinite
 
-from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.machines.machine_view import MachineView
+from iriai.broker.queue.entries import TaskClass
 from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.queue_order import in_order
 from iriai.broker.state.reserved_heads import could_hold, has_capacity, kept_for
 from iriai.broker.state.state import BrokerState
+from iriai.config.values import is_name
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
+from iriai.model.ranks import has_shape
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import FIELDS, NOTHING, Resources
 from iriai.policy.placement.conservative import CONSERVATIVE, Conservative
@@ -29,12 +32,14 @@ from iriai.policy.placement.policy_api import (
     WaitingJob,
     anywhere,
 )
-from iriai.policy.placement.seats import Seat
+from iriai.policy.placement.seats import Seat, Seats
 from iriai.policy.policy_error import PolicyError
 from iriai.protocol.messages.scheduling import Promise
 
 DECISIONS_MAX = 100_000
 """Decisions of one pass. A policy with more of them is in a loop."""
+SHOWN_MAX = 4
+"""Seats in the message about those that are not what a job asks for."""
 
 
 def planning_of(state: BrokerState) -> PlanDriver | None:
@@ -82,7 +87,7 @@ class PlanDriver:
             if not self._source.path:
                 raise
             self.mistake = PolicyError.of(self._source.path, error)
-        self._state.pool.nothing_left()
+        self._state.index.nothing_left()
         decision_rng.decided(len(outcome.decisions) + len(outcome.promises))
         return outcome
 
@@ -120,29 +125,50 @@ class PlanDriver:
         entry = state.queues.entries.get(start.job)
         if entry is None:
             return f"no job {_name(start.job)} is waiting"
-        view = state.machines.get(start.machine)
-        if view is None:
-            return f"there is no machine {start.machine!r:.60}"
-        if not could_hold(entry.kind, view):
-            return f"{_name(start.job)} and {view.name} do not match: see iriai why {start.job}"
-        if not has_capacity(view, entry.kind):
-            needed = _amount(kept_for(entry.kind, view))
-            return f"{_name(start.job)} needs {needed}; {view.name} has {_amount(_free(view))} free"
+        seats = start.seats or (Seat(start.machine, 1),)
+        wrong = self._wrong_shape(entry.kind, seats)
+        if wrong:
+            return f"{_name(start.job)}: {wrong}"
+        for seat in seats:
+            view = state.machines.get(seat.machine)
+            if view is None:
+                return f"there is no machine {seat.machine!r:.60}"
+            if not could_hold(entry.kind, view):
+                return f"{_name(start.job)} and {view.name} do not match: see iriai why {start.job}"
+            needed = kept_for(entry.kind, view, seat.ranks)
+            if not (has_capacity(view, entry.kind) and needed.fits_in(view.calendar.free)):
+                had = f"{view.name} has {_amount(_free(view))} free"
+                return f"{_name(start.job)} needs {_amount(needed)}; {had}"
         cap = state.running_cap(entry)
         if not cap.allowed:
             return f"{_name(start.job)}: {cap.reason()}"
-        seats = state.start(entry, (Seat(view.name, 1),), now.steady_s)
-        state.pool.changed(view)
+        matched = state.start(entry, seats, now.steady_s)
+        for each in matched:
+            state.index.changed(each.view)
         self.promised.pop(start.job, None)
-        outcome.decisions.append(Decision(entry, seats))
+        outcome.decisions.append(Decision(entry, matched))
+        return ""
+
+    def _wrong_shape(self, kind: TaskClass, seats: Seats) -> str:
+        """Return what is wrong with the seats of a task, or an empty text."""
+        if not has_shape(seats, kind.key.shape):
+            ranks = ", ".join(f"{seat.ranks} on {seat.machine!r:.60}" for seat in seats[:SHOWN_MAX])
+            return f"it asks for {kind.key.shape.words()}, not for {ranks or 'none'}"
+        machines = self._state.machines
+        pools = {machines[seat.machine].pool for seat in seats if seat.machine in machines}
+        if len(pools) > 1 and not kind.key.across_pools:
+            return "it asks for machines of one pool"
         return ""
 
     def _promise(self, promise: PlannedStart, now: Instant, outcome: PassResult) -> str:
         """Carry out a promise; return what is wrong with it, or an empty text."""
         if promise.job not in self._state.queues.entries:
             return f"no job {_name(promise.job)} is waiting"
-        if promise.machine not in self._state.machines:
+        if promise.machine and promise.machine not in self._state.machines:
             return f"there is no machine {promise.machine!r:.60}"
+        pool: object = promise.pool
+        if pool != "" and not (isinstance(pool, str) and is_name(pool)):
+            return f"{promise.pool!r:.60} is no name of a pool"
         start_s: object = promise.start_s
         in_s: float | None = None
         if start_s is None:
@@ -152,7 +178,7 @@ class PlanDriver:
             in_s = max(0.0, start_s - now.steady_s)
         else:
             return f"{start_s!r:.60} is not a time"
-        outcome.promises.append(Promise(promise.job, promise.machine, in_s))
+        outcome.promises.append(Promise(promise.job, promise.machine, in_s, promise.pool))
         return ""
 
     def _mistake(self, decisions: object, what: str) -> PolicyError:
@@ -201,18 +227,21 @@ class _View:
 
     def queue(self) -> Iterator[WaitingJob]:
         for entry in in_order(self._state, self._decision_rng, self._now):
-            want = entry.want
+            want, kind = entry.want, entry.line.kind
+            key = kind.key
             promise = self._promised.get(want.job)
             yield WaitingJob(
                 want.job,
                 want.account,
                 want.resources,
-                entry.stay_s,
+                key.stay_s,
                 want.urgency,
                 entry.precedence.queued_at_s,
                 entry.count,
                 None if promise is None else promise.start_s,
-                entry.kind.may_run_on if entry.kind.is_choosy else anywhere,
+                kind.may_run_on if kind.is_choosy else anywhere,
+                key.shape,
+                key.across_pools,
             )
 
 
@@ -228,6 +257,10 @@ class _Machine:
     @property
     def name(self) -> str:
         return self._view.name
+
+    @property
+    def pool(self) -> str:
+        return self._view.pool
 
     @property
     def capacity(self) -> Resources:

@@ -11,7 +11,7 @@ from itertools import chain, islice
 from math import inf
 from typing import Any, NamedTuple
 
-from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import BEHIND_ALL, Queue, QueuedJob, SubQueue, TaskClass
 from iriai.broker.state.contention import ContenderState, DecisionRng
 from iriai.broker.state.reserved_heads import (
@@ -76,7 +76,7 @@ class SchedulingPass:
         self._contention = state.contention
         self._out: dict[Account, None] = {}
         """Accounts that can start nothing more in this pass."""
-        self._pool: list[ContenderState] | None = None
+        self._contenders: list[ContenderState] | None = None
         """Accounts that may start a task; None: not computed since resources became free."""
         self._decisions: list[Decision] = []
         self._drawing: IncrementalDraw | None = None
@@ -111,8 +111,8 @@ class SchedulingPass:
         state.tick(self._now.wall_s)
         self._placement.begin(self._now.steady_s)
         self._place_heads()
-        if state.queues.shared is None and state.pool.open.ranks:
-            self._contention.begin(self._now.wall_s, state.pool.total_cpus)
+        if state.queues.shared is None and state.index.open.ranks:
+            self._contention.begin(self._now.wall_s, state.index.total_cpus)
             self._share_out()
 
     def _serve(self) -> bool:
@@ -132,7 +132,7 @@ class SchedulingPass:
 
     def _serve_first(self, queue: Queue) -> bool:
         """Start from one queue for all its first task that fits, until none does."""
-        while self._state.pool.open.ranks:
+        while self._state.index.open.ranks:
             if self._is_spent():
                 return False
             entry = self._next_of(queue)
@@ -146,86 +146,86 @@ class SchedulingPass:
 
     def _serve_drawn(self) -> bool:
         """Draw an account, start its next task or keep a place for it, until none is left."""
-        seats, waiting = self._contention.contenders, self._state.queues.entries
-        while waiting and self._state.pool.open.ranks:
+        contenders, waiting = self._contention.contenders, self._state.queues.entries
+        while waiting and self._state.index.open.ranks:
             if self._is_spent():
                 return False
             drawing = self._contest()
             if drawing is None:
                 break
-            seat = self._sole or seats[drawing.draw(self._decision_rng)]
-            may_start = self._sole is not None or self._may_start(seat.queue)
-            entry = self._next_of(seat.queue) if may_start else None
+            contender = self._sole or contenders[drawing.draw(self._decision_rng)]
+            may_start = self._sole is not None or self._may_start(contender.queue)
+            entry = self._next_of(contender.queue) if may_start else None
             if entry is None or not self._may_run_more(entry):
                 self._misses += 1
-                self._leave_out(seat, entry)
-                drawing.leave(seat.account)
-            elif self._contends_with(seat, entry) or self._redraws == REDRAWS_MAX:
+                self._leave_out(contender, entry)
+                drawing.leave(contender.account)
+            elif self._contends_with(contender, entry) or self._redraws == REDRAWS_MAX:
                 self._redraws = 0
                 self._start_or_keep(entry)
-                self._follow(drawing, seat)
+                self._follow(drawing, contender)
             else:
                 self._redraws += 1
-                drawing.replace(seat.contender)
+                drawing.replace(contender.in_draw)
         return True
 
     def _contest(self) -> IncrementalDraw | None:
         """Return the draw for the next account; None: no account may start a task."""
         drawing = self._drawing
-        is_good = drawing is not None and len(drawing) and self._pool is not None
+        is_good = drawing is not None and len(drawing) and self._contenders is not None
         if not is_good or self._misses > MISSES_MAX:
             candidates, self._misses = self._candidates(), 0
             if not candidates:
                 return None
-            pool = self._pool
-            self._sole = pool[0] if pool is not None and len(pool) == 1 else None
+            able = self._contenders
+            self._sole = able[0] if able is not None and len(able) == 1 else None
             groups = self._contention.groups
             drawing = self._drawing = self._order.drawing_weighed(candidates, groups)
         return drawing
 
-    def _follow(self, drawing: IncrementalDraw, seat: ContenderState) -> None:
+    def _follow(self, drawing: IncrementalDraw, contender: ContenderState) -> None:
         """Update the contenders after a start or a kept place."""
         draws = self._contention
-        first = seat.queue.first
+        first = contender.queue.first
         if first is None:
-            drawing.leave(seat.account)
+            drawing.leave(contender.account)
             return
-        was_within = seat.is_within
-        if not seat.entry.count:  # it started, so `refresh` computes the contender again
-            seat.entry = self._state.queues.entry_of(first)
+        was_within = contender.is_within
+        if not contender.entry.count:  # it started, so `refresh` computes the contender again
+            contender.entry = self._state.queues.entry_of(first)
         if self._sole is not None:
             return  # it is computed again before others contend
         for account in draws.refresh():
             if account.group in draws.groups:
                 drawing.regroup(draws.groups[account.group])
-        if was_within and not draws.is_within_burst(seat):
-            drawing.leave(seat.account)
+        if was_within and not draws.is_within_burst(contender):
+            drawing.leave(contender.account)
         else:
-            drawing.replace(seat.contender)
+            drawing.replace(contender.in_draw)
 
-    def _contends_with(self, seat: ContenderState, entry: QueuedJob) -> bool:
+    def _contends_with(self, contender: ContenderState, entry: QueuedJob) -> bool:
         """Return whether the draw stands, though the account may have been drawn with another task.
 
         If its chances are smaller with this task, it stands with the ratio of the chances as
         probability.
         """
-        if entry is seat.entry or self._sole is not None:
+        if entry is contender.entry or self._sole is not None:
             return True
-        ratio = self._contention.renew(seat, entry)
+        ratio = self._contention.renew(contender, entry)
         return ratio >= 1.0 or self._decision_rng.random() < ratio
 
-    def _leave_out(self, seat: ContenderState, capped: QueuedJob | None) -> None:
+    def _leave_out(self, contender: ContenderState, capped: QueuedJob | None) -> None:
         """Leave the account out for the rest of this pass."""
-        self._out[seat.account] = None
+        self._out[contender.account] = None
         if capped is not None:
-            self._contention.renew(seat, capped)
-            seat.queue.is_behind = True
+            self._contention.renew(contender, capped)
+            contender.queue.is_behind = True
 
     def _share_out(self) -> None:
         """Compute the shares among the accounts that no cap keeps from running more."""
         if self._state.cap_cpus is not None:
-            seats = self._contention.contenders.values()
-            self._contention.share_out([seat.account for seat in seats if self._contends(seat)])
+            known = self._contention.contenders.values()
+            self._contention.share_out([each.account for each in known if self._contends(each)])
 
     def _candidates(self) -> list[tuple[Any, ...]]:
         """Return accounts with a task that may start, or whose first task may have a place kept.
@@ -237,42 +237,42 @@ class SchedulingPass:
         draws.refresh()
         mask, held = self._placement.mask(), self._heads.held
         may_reserve = self._heads.may_reserve_first
-        seats = draws.contenders.values() if self._pool is None else self._pool
+        known = draws.contenders.values() if self._contenders is None else self._contenders
         # Most of all accounts pass, for each pass: comprehensions, and no call for each.
-        pool = [
-            seat
-            for seat in seats
-            if seat.queue.mask & mask or (seat.queue.held != held and may_reserve(seat.queue, held))
+        able = [
+            each
+            for each in known
+            if each.queue.mask & mask or (each.queue.held != held and may_reserve(each.queue, held))
         ]
         if out:
-            pool = [seat for seat in pool if seat.account not in out]
-        if 0 in [seat.entry.count for seat in pool]:  # matched, or withdrawn
-            pool = [seat for seat in pool if seat.entry.count or self._takes_first(seat)]
+            able = [each for each in able if each.account not in out]
+        if 0 in [each.entry.count for each in able]:  # matched, or withdrawn
+            able = [each for each in able if each.entry.count or self._takes_first(each)]
         has_cap = self._state.cap_cpus is not None
         if has_cap:
-            pool = [seat for seat in pool if self._contends(seat)]
-        self._pool = None if has_cap else pool
-        within = [seat.weighed for seat in pool if seat.is_within or draws.is_within_burst(seat)]
-        return within or [seat.weighed for seat in pool]
+            able = [each for each in able if self._contends(each)]
+        self._contenders = None if has_cap else able
+        within = [each.weighed for each in able if each.is_within or draws.is_within_burst(each)]
+        return within or [each.weighed for each in able]
 
-    def _takes_first(self, seat: ContenderState) -> bool:
+    def _takes_first(self, contender: ContenderState) -> bool:
         """Let the account contend with its first task; return whether there is any."""
-        if seat.queue.first is None:
+        if contender.queue.first is None:
             return False
-        self._contention.renew(seat, self._state.queues.entry_of(seat.queue.first))
+        self._contention.renew(contender, self._state.queues.entry_of(contender.queue.first))
         return True
 
-    def _contends(self, seat: ContenderState) -> bool:
+    def _contends(self, contender: ContenderState) -> bool:
         """Return whether the account may run more; if it could not before, all may fit."""
-        queue = seat.queue
+        queue = contender.queue
         if queue.first is None:
             return False
-        if not self._may_run_more(seat.entry):
+        if not self._may_run_more(contender.entry):
             first = self._state.queues.entry_of(queue.first)
-            if first is seat.entry or not self._may_run_more(first):
+            if first is contender.entry or not self._may_run_more(first):
                 queue.is_behind = True
                 return False
-            self._contention.renew(seat, first)
+            self._contention.renew(contender, first)
         if queue.is_behind:
             self._state.queues.catch_up(queue)
         return True
@@ -292,7 +292,8 @@ class SchedulingPass:
         first = self._first_of(queue)
         if first is None:
             return None
-        if self._placement.place(first.kind) is not None or self._heads.may_reserve(first.kind):
+        kind = first.kind
+        if self._placement.place(kind) or self._heads.may_reserve(kind, first.first.job):
             return self._state.queues.entry_of(first)
         return self._state.backfill.next_fill(self._fitting(queue))
 
@@ -331,6 +332,24 @@ class SchedulingPass:
         for parallel in list(self._heads.by_job.values()):
             if self._heads.by_job.get(parallel.job) is parallel:
                 self._place_parallel(parallel)
+        if self._heads.promised:
+            self._place_promised()
+
+    def _place_promised(self) -> None:
+        """Start the parallel tasks that an earlier broker promised a start, or keep places."""
+        heads, waiting = self._heads, self._state.queues.entries
+        for job in sorted(heads.promised, key=heads.promised.__getitem__):
+            entry = waiting.get(job)
+            if entry is None:
+                del heads.promised[job]
+                continue
+            waited = entry.count
+            if entry.kind.is_possible and self._may_run_more(entry):
+                self._start_or_keep(entry)
+            if entry.count < waited:
+                heads.promised.pop(job, None)  # it starts
+            else:
+                heads.take_back(job)  # unless places are kept for it again
 
     def _place_parallel(self, head: PoolHead) -> None:
         """Start a parallel head that can start; plan it again if machines of its pool changed."""
@@ -340,17 +359,18 @@ class SchedulingPass:
         if entry is None or not (entry.kind.is_possible and self._may_run_more(entry)):
             self._give_up_pool(head)
             return
+        entry.kind.looked = -1  # what was found for another of its kind was beside this head
         seats = self._placement.place(entry.kind)
         if seats is not None:
             self._give_up_pool(head)
             self._start(entry, seats)
             return
         key = entry.kind.key
-        is_same = (key.resources, key.shape) == (head.need, head.shape)
-        if is_same and not any(head.is_in(view.pool) for view in state.pool.news.values()):
+        is_same = (key.resources, key.shape) == (head.need, head.shape) and not head.is_stale
+        if is_same and not any(head.is_in(view.pool) for view in state.index.news.values()):
             self._heads.by_job[head.job] = head
             return
-        pools = state.pool.rooms.pools(is_across=head.is_across)
+        pools = state.index.rooms.pools(is_across=head.is_across)
         pool = next((each for each in pools if head.is_across or each.name == head.pool), None)
         planned = None if pool is None else self._heads.plan_in(pool, entry, now_s)
         if planned is None:
@@ -365,14 +385,14 @@ class SchedulingPass:
         """Free the places that a parallel head kept; it is not among the heads any more."""
         self._heads.changes += 1
         self._out.clear()
-        self._pool = None
-        for view in self._state.pool.rooms.machines_of(head.pool, is_across=head.is_across):
+        self._contenders = None
+        for view in self._state.index.rooms.machines_of(head.pool, is_across=head.is_across):
             self._placement.grew(view)
 
     def _place_head(self, head: ReservedHead) -> None:
         state = self._state
         entry = state.queues.entries.get(head.job)
-        view = state.pool.views.get(head.machine)
+        view = state.index.views.get(head.machine)
         if entry is not None and entry.want.exclusive and view is not None:
             head.resources = view.calendar.capacity
         if entry is None or not (entry.want.exclusive or entry.want.resources == head.resources):
@@ -399,7 +419,7 @@ class SchedulingPass:
     def _improve(self, head: ReservedHead, kind: TaskClass, view: MachineView) -> None:
         """Plan a head again after a change: on another machine if it can start earlier there."""
         now_s = self._now.steady_s
-        news = self._state.pool.news
+        news = self._state.index.news
         if not view.is_available:
             found = self._heads.earliest(kind, now_s)
             if found is not None:
@@ -423,13 +443,14 @@ class SchedulingPass:
 
     def _fresh_for(self, head: ReservedHead, kind: TaskClass) -> Iterator[MachineView]:
         """Yield machines with newly free resources that could hold the head, and have no other."""
-        held = self._heads.by_machine
+        held, is_kept_in = self._heads.by_machine, self._heads.is_kept_in
         able = (
             view
-            for view in self._state.pool.news.values()
+            for view in self._state.index.news.values()
             if view.name not in held
             and view.is_available
             and head.resources.fits_in(view.calendar.capacity)
+            and not is_kept_in(view.pool)
             and could_hold(kind, view)
         )
         return islice(able, FRESH_LOOKS_MAX)
@@ -442,12 +463,12 @@ class SchedulingPass:
         """Free a kept place: if no task may pass a head, on every machine that it fits."""
         self._heads.changes += 1
         self._out.clear()
-        self._pool = None
-        view = self._state.pool.views.get(machine)
+        self._contenders = None
+        view = self._state.index.views.get(machine)
         if view is not None:
             self._placement.grew(view)
         if not self._state.backfill.passes_heads:
-            for other in list(self._state.pool.views.values()):
+            for other in list(self._state.index.views.values()):
                 if kept.fits_in(other.calendar.capacity):
                     self._placement.grew(other)
 
@@ -458,16 +479,8 @@ class SchedulingPass:
         if seats is not None:
             self._start(entry, seats)
             return
-        if entry.kind.is_wide:
-            head = self._heads.reserve_pool(entry, self._now.steady_s)
-            if head is not None:
-                self._decision_rng.decided()
-                self._placement.replanned(head)
-            return
-        reserved = self._heads.reserve(entry, self._now.steady_s)
-        if reserved is not None:
+        if self._state.keep_place(entry, self._now.steady_s):
             self._decision_rng.decided()
-            self._placement.shrank(reserved)
 
     def _start(self, entry: QueuedJob, seats: Seats) -> None:
         now_s = self._now.steady_s

@@ -12,7 +12,7 @@ from itertools import islice
 from operator import itemgetter
 from random import Random
 
-from iriai.broker.pool.machine_view import MachineView
+from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import QueuedJob
 from iriai.broker.state.queue_order import in_order
 from iriai.broker.state.reserved_heads import could_hold

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from iriai.broker.pool.matchmaking import Matchmaking
+from iriai.broker.machines.matchmaking import Matchmaking
 from iriai.broker.queue.entries import (
     Eligibility,
-    ParallelRequest,
     Precedence,
     Queue,
     QueuedJob,
@@ -287,7 +286,7 @@ class AccountQueues:
             bounds,
             is_guest=is_guest(want),
         )
-        if isinstance(want, ParallelRequest):
+        if want.shape is not ONE:
             key = key._replace(shape=want.shape, across_pools=want.across_pools)
         kind = self.classes.get(key)
         if kind is None:

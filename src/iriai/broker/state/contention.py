@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from iriai.broker.queue.entries import ParallelRequest, Queue, QueuedJob, SubQueue
+from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue
 from iriai.broker.state.account_queues import AccountQueues
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
 from iriai.model.ids import Account, TaskId
+from iriai.model.ranks import ONE
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.draw.order import (
     Contender,
@@ -94,7 +95,8 @@ class ContenderState:
     queue: Queue
     entry: QueuedJob
     """The task that it contends with: the one found when it was last drawn, else its first."""
-    contender: Contender = field(init=False)
+    in_draw: Contender = field(init=False)
+    """What a draw knows of it."""
     is_within: bool | None = None
     """Whether that task is within the account's burst; None: not computed since it or the
     account's usage changed."""
@@ -129,7 +131,7 @@ class Contention:
         self._counted: dict[Account, float] = {}
         """Usage of each account, as counted in the groups."""
         self._roster = -1
-        """The value of `AccountQueues.roster` for which the seats were made."""
+        """The value of `AccountQueues.roster` for which the contenders were made."""
         self._wall_s = 0.0
         self._made_wall_s: float | None = None
         self._mean_s = 0.0
@@ -143,8 +145,8 @@ class Contention:
 
     def want_added(self, want: Want) -> None:
         """Let the want's account contend with it, if it precedes the task it contends with."""
-        seat = self.contenders.get(want.account)
-        if seat is not None and want.urgency > seat.contender.urgency:
+        contender = self.contenders.get(want.account)
+        if contender is not None and want.urgency > contender.in_draw.urgency:
             self._more_urgent[want.account] = None
 
     def begin(self, wall_s: float, total_cpus: int) -> None:
@@ -157,7 +159,7 @@ class Contention:
         for account in changed:
             self._recount(account)
         if is_old or self._roster != self._queues.roster:
-            self._seat_all()
+            self._enter_all()
             self.share_out(list(self.contenders))
         if self._more_urgent:
             self._put_forward()
@@ -169,9 +171,9 @@ class Contention:
     def _put_forward(self) -> None:
         """Let accounts contend with what is more urgent than what they contended with."""
         for account in self._more_urgent:
-            seat = self.contenders.get(account)
-            if seat is not None and seat.queue.first is not None:
-                self.renew(seat, self._queues.entry_of(seat.queue.first))
+            contender = self.contenders.get(account)
+            if contender is not None and contender.queue.first is not None:
+                self.renew(contender, self._queues.entry_of(contender.queue.first))
         self._more_urgent.clear()
 
     def refresh(self) -> list[Account]:
@@ -185,7 +187,7 @@ class Contention:
         """Set the accounts that wait: their shares limit the burst."""
         contenders, has_groups = self.contenders, bool(self.groups)
         members = [
-            (account.group if has_groups else "", contenders[account].contender.right)
+            (account.group if has_groups else "", contenders[account].in_draw.right)
             for account in waiting
         ]
         old, self._shares = self._shares, group_shares(members, self.groups)
@@ -195,75 +197,75 @@ class Contention:
             return
         # Who comes or goes changes the shares of its own group, mostly.
         changed = [name for name, share in self._shares.items() if share != old.get(name)]
-        for seat in contenders.values() if changed else ():
-            if not has_groups or seat.account.group in changed:
-                seat.is_within = None
+        for contender in contenders.values() if changed else ():
+            if not has_groups or contender.account.group in changed:
+                contender.is_within = None
         if self._configuration.order.running_cap_cpus is not None:  # else all that wait share
-            for account, seat in contenders.items():
+            for account, contender in contenders.items():
                 if (account in before) is not (account in self._sharing):
-                    seat.is_within = None
+                    contender.is_within = None
 
-    def renew(self, seat: ContenderState, entry: QueuedJob) -> float:
+    def renew(self, contender: ContenderState, entry: QueuedJob) -> float:
         """Let the account contend with that task; return the factor by which its chances change."""
-        known = seat.contender
-        self._contend(seat, entry, known.usage_s)
-        return self._chance(seat.contender) / self._chance(known)
+        known = contender.in_draw
+        self._contend(contender, entry, known.usage_s)
+        return self._chance(contender.in_draw) / self._chance(known)
 
-    def is_within_burst(self, seat: ContenderState) -> bool:
+    def is_within_burst(self, contender: ContenderState) -> bool:
         """Return whether the account may start its task though others wait."""
-        if seat.is_within is None:
-            running = self._usage.running_cpus(seat.account)
+        if contender.is_within is None:
+            running = self._usage.running_cpus(contender.account)
             # The rule never binds an account that runs nothing.
-            seat.is_within = not running or self._is_within(seat, running)
-        return seat.is_within
+            contender.is_within = not running or self._is_within(contender, running)
+        return contender.is_within
 
-    def _is_within(self, seat: ContenderState, running_cpus: int) -> bool:
+    def _is_within(self, contender: ContenderState, running_cpus: int) -> bool:
         """Return the account's usage with provisional charges.
 
         Without these a new account would take every free cpu, since little accrues between two
         draws.
         """
-        account = seat.account
+        account = contender.account
         if len(self._sharing) <= 1:
             return True
         share = 0.0
         if account in self._sharing:
-            share = self._shares[account.group if self.groups else ""].of(seat.contender.right)
+            share = self._shares[account.group if self.groups else ""].of(contender.in_draw.right)
         limit_cpus = self._cpus_for_all * share
-        return is_below(seat.entry.line.kind.total.cpus, running_cpus, limit_cpus)
+        return is_below(contender.entry.line.kind.total.cpus, running_cpus, limit_cpus)
 
     def _forget_bursts(self) -> None:
-        for seat in self.contenders.values():
-            seat.is_within = None
+        for contender in self.contenders.values():
+            contender.is_within = None
 
-    def _seat_all(self) -> None:
-        """Make a seat for each account with a line; keep existing seats."""
+    def _enter_all(self) -> None:
+        """Make a contender of each account with a line; keep existing ones."""
         self._roster = self._queues.roster
         old, self.contenders = self.contenders, {}
         for account, waiting in self._queues.accounts.items():
             first = waiting.queue.first
             if first is None:
                 continue
-            seat = old.get(account)
-            if seat is None or seat.queue is not waiting.queue:
-                seat = self._new_seat(account, waiting.queue, first)
-            self.contenders[account] = seat
+            contender = old.get(account)
+            if contender is None or contender.queue is not waiting.queue:
+                contender = self._new_contender(account, waiting.queue, first)
+            self.contenders[account] = contender
 
-    def _new_seat(self, account: Account, queue: Queue, first: SubQueue) -> ContenderState:
+    def _new_contender(self, account: Account, queue: Queue, first: SubQueue) -> ContenderState:
         entry = self._queues.entry_of(first)
         if self._configuration.groups and account.group not in self.groups:
             self._group_usage[account.group] = 0.0
             self._count_group(account.group)
-        seat = ContenderState(account, queue, entry)
-        self._contend(seat, entry, self._usage_s(account))
-        return seat
+        contender = ContenderState(account, queue, entry)
+        self._contend(contender, entry, self._usage_s(account))
+        return contender
 
     def contender(
         self, account: Account, want: Want, queued_at_s: float, usage_s: float
     ) -> Contender:
         """Return the account as it contends with a task of `want`, having used `usage_s`."""
         taken = want.resources
-        if isinstance(want, ParallelRequest):
+        if want.shape is not ONE:
             taken = taken.times(want.shape.least)
         return Contender(
             account,
@@ -275,12 +277,12 @@ class Contention:
             self._usage.expected_s(account, taken, want.limit_s),
         )
 
-    def _contend(self, seat: ContenderState, entry: QueuedJob, usage_s: float) -> None:
+    def _contend(self, contender: ContenderState, entry: QueuedJob, usage_s: float) -> None:
         """Let an account that used so much contend with a task."""
         queued_at_s = entry.precedence.queued_at_s
-        seat.entry, seat.is_within = entry, None
-        seat.contender = self.contender(seat.account, entry.want, queued_at_s, usage_s)
-        seat.weighed = self._weigh(seat.contender)
+        contender.entry, contender.is_within = entry, None
+        contender.in_draw = self.contender(contender.account, entry.want, queued_at_s, usage_s)
+        contender.weighed = self._weigh(contender.in_draw)
 
     def _restart(self) -> list[Account]:
         """Return whether contenders are too old, so that all accounts are to be counted again."""
@@ -310,11 +312,11 @@ class Contention:
 
     def _recount(self, account: Account) -> None:
         usage_s = self._usage_s(account)
-        seat = self.contenders.get(account)
-        if seat is not None and seat.queue.first is None:
-            del self.contenders[account]  # it gets another seat when it waits again
-        elif seat is not None:
-            self._contend(seat, seat.entry, usage_s)
+        contender = self.contenders.get(account)
+        if contender is not None and contender.queue.first is None:
+            del self.contenders[account]  # it becomes another when it waits again
+        elif contender is not None:
+            self._contend(contender, contender.entry, usage_s)
         if self._configuration.groups:
             name = account.group
             used_s = self._group_usage.get(name, 0.0) - self._counted.get(account, 0.0) + usage_s

@@ -5,35 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from iriai.broker.pool.pool import MachinePool
-from iriai.broker.pool.pool_rooms import PoolOf, PoolRooms
+from iriai.broker.machines.machine_index import MachineIndex
+from iriai.broker.machines.pool_rooms import PoolOf, PoolRooms
+from iriai.broker.machines.pools import PoolLoad
 from iriai.broker.queue.entries import TaskClass
 from iriai.broker.queue.indices import SEVERAL, Mask, ShapeIndex, SizeBins, bin_of, bins_of
-from iriai.broker.state.reserved_heads import ReservedHeads, has_capacity
+from iriai.broker.state.reserved_heads import ReservedHeads, has_capacity, kept_for
+from iriai.model.ids import JobId
 from iriai.model.resources import Resources
 from iriai.policy.placement.backfill import Backfill
-from iriai.policy.placement.pool_plan import PoolHead, rank_fit, sum_of
-from iriai.policy.placement.seats import Room, Seats, seats_of
+from iriai.policy.placement.pool_plan import PoolHead, sum_of
+from iriai.policy.placement.seats import Room, Seats, rank_fit, seats_of
 
 if TYPE_CHECKING:
     from iriai.policy.matching.match import Demand
 
 
+NEW_NEEDS_LOOKS_MAX = 20_000
+"""Machines that one pass looks at for needs of which nothing is kept: some 10 ms. Kinds beyond that
+are left for later passes: thousands of needs, of which each takes a look at all machines, would
+make everybody wait."""
+
+
 class ParallelPlacement:
     """Lives as long as the broker."""
 
-    def __init__(self, park: MachinePool, heads: ReservedHeads, backfill: Backfill) -> None:
-        self._park = park
+    def __init__(self, index: MachineIndex, heads: ReservedHeads, backfill: Backfill) -> None:
+        self._index = index
         self._by_machine = heads.by_machine
         self._heads = heads.by_job
         self._backfill = backfill
         self.work = 0
         """Work so far, in examined machines."""
+        self._new_looks = 0
+        """Machines looked at in this pass for needs of which nothing was kept."""
 
     @property
     def rooms(self) -> PoolRooms:
         """Return what has room for ranks; kept from the first question on."""
-        return self._park.rooms
+        return self._index.rooms
 
     def mask(self, shapes: ShapeIndex, now_s: float) -> Mask:
         """Return the shapes of parallel kinds that may fit in some pool."""
@@ -46,23 +56,38 @@ class ParallelPlacement:
             mask |= _mask_of(sum_of(free.values()), list(self._heads.values()), shapes, now_s)
         return mask & shapes.wide
 
+    def begin(self) -> None:
+        """Begin a pass."""
+        self._new_looks = 0
+
+    def is_too_much(self, kind: TaskClass) -> bool:
+        """Return whether this pass has looked at enough machines for needs that are new."""
+        is_spent = self._new_looks >= NEW_NEEDS_LOOKS_MAX
+        return is_spent and self.rooms.unknown(kind.key.resources) > 0
+
     def seats(self, kind: TaskClass, now_s: float) -> Seats | None:
         """Return where a task of that kind starts now; None: it does not fit."""
         key, rooms = kind.key, self.rooms
         best: tuple[float, float, str] | None = None
         found: Seats | None = None
         pools = rooms.pools(is_across=key.across_pools)
+        new = rooms.unknown(key.resources)
+        self.work += new
+        self._new_looks += new
         for pool in pools:
             if rooms.total(pool, key.resources) < key.shape.least:
                 continue
-            if not self._backfill.passes_heads and self._is_held(pool):
+            if not self._backfill.passes_heads and self.is_held(pool):
                 continue
-            order = _order_of(pool) if len(pools) > 1 else (0.0, 0.0, "")
-            if best is not None and order >= best:
+            if not self._may_pass(pool, kind, now_s):
+                continue
+            is_one = len(pools) == 1
+            order = (0.0, 0.0) if is_one else PoolLoad.of(pool.machines.values()).order
+            if best is not None and (*order, pool.name) >= best:
                 continue
             seats = self._in_pool(pool, kind, now_s)
             if seats:
-                best, found = order, seats
+                best, found = (*order, pool.name), seats
         return found
 
     def could_ever_run(self, kind: TaskClass) -> bool:
@@ -82,26 +107,83 @@ class ParallelPlacement:
         ]
         return bool(seats_of(able, kind.key.shape))
 
-    def _is_held(self, pool: PoolOf) -> bool:
+    def is_held(self, pool: PoolOf) -> bool:
         """Return whether a head waits in a pool."""
         return any(name in pool.machines for name in self._by_machine) or any(
             pool.is_all or head.is_in(pool.name) for head in self._heads.values()
         )
 
+    def _may_pass(self, pool: PoolOf, kind: TaskClass, now_s: float) -> bool:
+        """Return False where a task delays a head on whichever machines of a pool it starts."""
+        key = kind.key
+        return all(
+            head.allows(key.resources, key.shape.least, key.stay_s, now_s)
+            for head in self._heads.values()
+            if (head.is_across if pool.is_all else head.is_in(pool.name))
+        )
+
     def _in_pool(self, pool: PoolOf, kind: TaskClass, now_s: float) -> Seats:
         views = pool.machines
-        able = list(self._rooms_in(pool, kind, now_s))
+        able = list(self.rooms_in(pool, kind, now_s))
         able.sort(key=lambda room: views[room.machine].rank())
         if kind.demand is not None and kind.demand.is_ranked:
             able = _tiered(able, kind.demand)
         seats = seats_of(able, kind.key.shape)
-        claims = [(seat.machine, kind.key.resources.times(seat.ranks)) for seat in seats]
-        heads = self._heads.values()
-        if all(head.tolerates_all(claims, kind.key.stay_s, now_s) for head in heads):
+        heads = [
+            head for head in self._heads.values() if not head.starts_after(kind.key.stay_s, now_s)
+        ]
+        if not seats or self._delayed(seats, kind, heads, now_s) is None:
             return seats
-        return ()
+        return self._beside(heads, able, kind, now_s)
 
-    def _rooms_in(self, pool: PoolOf, kind: TaskClass, now_s: float) -> Iterator[Room]:
+    def _beside(
+        self, heads: list[PoolHead], able: list[Room], kind: TaskClass, now_s: float
+    ) -> Seats:
+        """Return seats where those that are preferred would delay a head; empty: all would.
+
+        Either fewer ranks, or those where no head has a place.
+        """
+        need, shape = kind.key.resources, kind.key.shape
+        seats: Seats = ()
+        low, high = shape.least, shape.most - 1
+        while low <= high:
+            ranks = (low + high) // 2
+            fewer = seats_of(able, shape._replace(most=ranks))
+            if not fewer or self._delayed(fewer, kind, heads, now_s) is None:
+                seats, low = fewer or seats, ranks + 1
+            else:
+                high = ranks - 1
+        if seats:
+            return seats
+        if kind.key.exclusive or any(head.need.fits_in(need) for head in heads):
+            return ()  # each rank takes a place, wherever it is
+        spared = [
+            room._replace(fit=fit)
+            for room in able
+            if (fit := min(head.spared(room.machine, need, room.fit) for head in heads))
+        ]
+        return seats_of(spared, shape)
+
+    def head_before(
+        self, seats: Seats, kind: TaskClass, now_s: float, job: JobId | None = None
+    ) -> PoolHead | None:
+        """Return the parallel head that a task there would delay; None: it delays none.
+
+        `job` is its own, which may be one.
+        """
+        heads = [head for head in self._heads.values() if head.job != job]
+        return self._delayed(seats, kind, heads, now_s)
+
+    def _delayed(
+        self, seats: Seats, kind: TaskClass, heads: list[PoolHead], now_s: float
+    ) -> PoolHead | None:
+        """Return the first of the heads that a task would delay by starting there."""
+        views, stay_s = self._index.views, kind.key.stay_s
+        claims = [(name, kept_for(kind, views[name], ranks)) for name, ranks in seats]
+        delayed = (head for head in heads if not head.tolerates_all(claims, stay_s, now_s))
+        return next(delayed, None)
+
+    def rooms_in(self, pool: PoolOf, kind: TaskClass, now_s: float) -> Iterator[Room]:
         """Yield the machines of a pool on which ranks may start, each with how many."""
         key = kind.key
         for name, fit in self.rooms.fits(key.resources).items():
@@ -136,13 +218,3 @@ def _tiered(rooms: list[Room], demand: Demand) -> list[Room]:
     orders = {room.machine: demand.order(room.machine) for room in rooms}
     tiers = {order: tier for tier, order in enumerate(sorted(set(orders.values())))}
     return [room._replace(tier=tiers[orders[room.machine]]) for room in rooms]
-
-
-def _order_of(pool: PoolOf) -> tuple[float, float, str]:
-    """Return the order of pools: the lower load relative to speed, the faster, the name."""
-    load = speed = 0.0
-    for view in pool.machines.values():
-        capacity = view.calendar.capacity.cpus
-        load += max(view.load, view.foreign_load + capacity - view.calendar.free.cpus)
-        speed += capacity * view.speed
-    return (load / speed, -speed, pool.name) if speed else (0.0, 0.0, pool.name)

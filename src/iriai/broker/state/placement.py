@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from iriai.broker.pool.machine_view import MachineView
-from iriai.broker.pool.pool import MachinePool
+from iriai.broker.machines.machine_index import MachineIndex
+from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import TaskClass
 from iriai.broker.queue.indices import Mask, SizeBins, bin_of, bins_of
 from iriai.broker.state.account_queues import AccountQueues
@@ -42,14 +42,14 @@ class Placement:
 
     def __init__(
         self,
-        park: MachinePool,
+        index: MachineIndex,
         queues: AccountQueues,
         heads: ReservedHeads,
         backfill: Backfill,
     ) -> None:
         self._pool_heads = heads.by_job
-        self.parallel = ParallelPlacement(park, heads, backfill)
-        self._pool = park
+        self.parallel = ParallelPlacement(index, heads, backfill)
+        self._index = index
         self._queues = queues
         self._reserved = heads.by_machine
         self._backfill = backfill
@@ -64,6 +64,8 @@ class Placement:
         """The value of `_looks` for which these were computed."""
         self._found: tuple[TaskClass, Seats] | None = None
         """The last result: the caller asks for the next task, then again for its machine."""
+        self._beside: dict[tuple[object, ...], Mask] = {}
+        """Of this pass: what may fit on machines beside heads of pools; many are alike."""
         self._unseen: dict[str, MachineView] = {}
         """Machines that changed since; many passes end without using them."""
         self._ahead: dict[str, MachineView] = {}
@@ -90,18 +92,20 @@ class Placement:
 
         If the last pass was left before its end, its results are reused except for changes since.
         """
-        park = self._pool
+        index = self._index
         self._now_s = now_s
         self._looks += 1
         self.stopped.clear()
+        self._beside.clear()
+        self.parallel.begin()
         self._found = None
         if self._is_under_way:
-            for view in park.news.values():
+            for view in index.news.values():
                 self._ahead.pop(view.name, None)
                 self._unseen[view.name] = view
             return
         self._is_under_way = True
-        self._ahead = dict(park.fresh)
+        self._ahead = dict(index.fresh)
 
     def scan_ahead(self, stop_at: float) -> bool:
         """Examine machines that were new at the begin; return whether all are done.
@@ -109,7 +113,7 @@ class Placement:
         It stops when the work reaches `stop_at`. There is no draw before, so that a task that waits
         for the last machine contends for the first.
         """
-        self._pool.news.clear()  # it was planned with
+        self._index.news.clear()  # it was planned with
         ahead = self._ahead
         while len(ahead) > FEW_MACHINES:
             if self.work >= stop_at:
@@ -123,8 +127,8 @@ class Placement:
     def end(self) -> None:
         """End the pass; later changes count as newly free resources."""
         self._is_under_way = False
-        self._pool.nothing_left()
-        if not self._pool.open.ranks:
+        self._index.nothing_left()
+        if not self._index.open.ranks:
             self._queues.classes.found_all_unplaceable()
         self._of_machine.clear()
         self._count.clear()
@@ -144,14 +148,14 @@ class Placement:
     def shrank(self, view: MachineView) -> None:
         """Note that resources were claimed there, or a place was kept."""
         self._found = None
-        self._pool.changed(view)
+        self._index.changed(view)
         if view.name in self._of_machine:
             self._unseen[view.name] = view
 
     def grew(self, view: MachineView) -> None:
         """Note that a kept place there is free again."""
         self._found = None
-        self._pool.grew(view)
+        self._index.grew(view)
         self._looks += 1
         self._unseen[view.name] = view
 
@@ -159,7 +163,7 @@ class Placement:
         """Note that a parallel head keeps other places than before."""
         self._found = None
         self._looks += 1
-        for view in self._pool.rooms.machines_of(head.pool, is_across=head.is_across):
+        for view in self._index.rooms.machines_of(head.pool, is_across=head.is_across):
             if view.name in self._of_machine:
                 self._unseen[view.name] = view
 
@@ -190,7 +194,8 @@ class Placement:
         """
         if kind.looked == self._looks:
             return None
-        if kind.key.capped in self.stopped:
+        is_left = kind.is_wide and self.parallel.is_too_much(kind)
+        if is_left or kind.key.capped in self.stopped:
             self._queues.classes.unsettle(kind)  # nothing is said of its room
             return None
         if self._found is not None and self._found[0] is kind:
@@ -259,24 +264,35 @@ class Placement:
         )
 
     def _is_simple(self, kind: TaskClass) -> bool:
-        return kind.is_settled and len(self._pool.fresh) <= FEW_MACHINES
+        return kind.is_settled and len(self._index.fresh) <= FEW_MACHINES
 
     def _among_fresh(self, kind: TaskClass) -> MachineView | None:
-        able = [view for view in self._pool.fresh.values() if self.admits(view, kind)]
+        able = [view for view in self._index.fresh.values() if self.admits(view, kind)]
         return _best(able, kind.demand)
 
     def _among_open(self, kind: TaskClass) -> MachineView | None:
         if kind.demand is not None:
             return self._among_matching(kind, kind.demand)
-        for view in self._pool.open.with_capacity(kind.key.resources):
+        barring = self._barring(kind) if self._pool_heads else None
+        if barring and any(len(free) >= len(self._index.views) for free in barring):
+            return None
+        for view in self._index.open.with_capacity(kind.key.resources):
             self.work += 1
+            if barring and any(view.name in free for free in barring):
+                continue
             if self.admits(view, kind):
                 return view
         return None
 
+    def _barring(self, kind: TaskClass) -> list[dict[str, Resources]]:
+        """Return the machines of each parallel head that such a task delays on all of them."""
+        key, now_s = kind.key, self._now_s
+        heads = self._pool_heads.values()
+        return [each.free for each in heads if not each.allows(key.resources, 1, key.stay_s, now_s)]
+
     def _among_matching(self, kind: TaskClass, demand: Demand) -> MachineView | None:
         """Return the best by rank among the machines that match, then in the usual order."""
-        views, are_many = self._pool.views, len(self._pool.open.ranks) > FEW_OPEN
+        views, are_many = self._index.views, len(self._index.open.ranks) > FEW_OPEN
         if demand.is_ranked and are_many:
             for names in demand.tiers():
                 able = list(self._able(kind, (views[name] for name in names)))
@@ -284,12 +300,12 @@ class Placement:
                     return min(able, key=MachineView.rank)
             return None
         if demand.is_ranked:
-            able = list(self._able(kind, self._pool.open.with_capacity(kind.key.resources)))
+            able = list(self._able(kind, self._index.open.with_capacity(kind.key.resources)))
             return _best(able, demand)
         if are_many and demand.count() <= FEW_OPEN:
             able = list(self._able(kind, (views[name] for name in demand.names())))
             return min(able, key=MachineView.rank, default=None)
-        return next(self._able(kind, self._pool.open.with_capacity(kind.key.resources)), None)
+        return next(self._able(kind, self._index.open.with_capacity(kind.key.resources)), None)
 
     def _able(self, kind: TaskClass, views: Iterable[MachineView]) -> Iterator[MachineView]:
         for view in views:
@@ -337,19 +353,29 @@ class Placement:
 
     def _mask_beside(self, view: MachineView, together: int) -> Mask:
         """Return what may fit on a machine of which heads of pools may need something."""
-        shapes = self._queues.classes.shapes
-        room = bins_of(view.calendar.free, None, together)
-        mask = -1
-        heads: list[tuple[float, Resources]] = [
-            (head.start_s, head.free[view.name])
+        heads = [
+            (head.start_s, head.free[view.name], head.spare)
             for head in self._pool_heads.values()
             if view.name in head.free
         ]
         here = self._reserved.get(view.name)
         if here is not None:
-            heads.append((here.start_s, here.spare))
-        for start_s, free in heads:
-            beside = shapes.fitting(SizeBins(*map(min, room, bins_of(free, None, together))))
+            heads.append((here.start_s, here.spare, here.spare))
+        key = (view.calendar.free, together, tuple(heads))
+        known = self._beside.get(key)
+        if known is None:
+            known = self._beside[key] = self._mask_of_room(*key)
+        return known
+
+    def _mask_of_room(
+        self, free: Resources, together: int, heads: tuple[tuple[float, Resources, Resources], ...]
+    ) -> Mask:
+        shapes = self._queues.classes.shapes
+        room = bins_of(free, None, together)
+        mask = -1
+        for start_s, left, spare in heads:
+            bins = (bins_of(each, None, together) for each in (left, spare))
+            beside = shapes.fitting(SizeBins(*map(min, room, *bins)))
             if start_s > self._now_s:
                 until_s = int(start_s - self._now_s) + 1
                 beside |= shapes.fitting(room._replace(stay=bin_of(until_s)))

@@ -84,7 +84,7 @@ class _Draw:
         self._state = state
         self._rng = rng
         self._wall_s = now.wall_s
-        state.contention.begin(now.wall_s, state.pool.total_cpus)
+        state.contention.begin(now.wall_s, state.index.total_cpus)
         self._groups: dict[str, GroupUsage] = dict(state.contention.groups)
         self._contenders: dict[Account, Contender] = {}
         self._next: dict[Account, tuple[QueuedJob, Iterator[QueuedJob]]] = {}

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from math import inf
 
-from iriai.broker.pool.machine_view import MachineView
-from iriai.broker.pool.pool import MachinePool
-from iriai.broker.pool.pool_rooms import PoolOf
+from iriai.broker.machines.machine_index import MachineIndex
+from iriai.broker.machines.machine_view import MachineView
+from iriai.broker.machines.pool_rooms import PoolOf
 from iriai.broker.queue.entries import Queue, QueuedJob, TaskClass
 from iriai.model.ids import JobId
+from iriai.model.ranks import ONE
 from iriai.model.resources import Resources
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.calendar import OPEN_END_S, Slot
@@ -34,14 +35,17 @@ handful, unless all machines differ."""
 class ReservedHeads:
     """Lives as long as the broker."""
 
-    def __init__(self, park: MachinePool) -> None:
+    def __init__(self, index: MachineIndex) -> None:
         self.by_machine: dict[str, ReservedHead] = {}
         self.by_job: dict[JobId, PoolHead] = {}
         """Heads of parallel tasks, whose places are on the machines of a pool."""
+        self.promised: dict[JobId, float] = {}
+        """The starts that an earlier broker promised to parallel tasks; the next pass keeps places
+        for them again."""
         self.changes = 0
         """Incremented when a place could be kept for a kind for which none could before."""
         self._promises: list[Promise] = []
-        self._pool = park
+        self._index = index
         self._capacities: tuple[Resources, ...] = ()
         """Keys of the machines that hold a head and take tasks."""
         self._held = 0
@@ -51,8 +55,14 @@ class ReservedHeads:
         self._number = 0
 
     def restore(self, want: Want, machine: str, start_s: float) -> None:
-        """Keep the place of an earlier broker's reserved head, unless another head has it."""
-        if machine not in self.by_machine:
+        """Keep the place of an earlier broker's reserved head, unless another head has it.
+
+        Those of a parallel task are on machines that may not have reported yet.
+        """
+        if want.shape != ONE:
+            if want.job not in self.by_job:
+                self.promised[want.job] = start_s
+        elif machine not in self.by_machine:
             resources = want.resources
             self._keep(ReservedHead(want.job, machine, resources, start_s, resources, start_s))
 
@@ -67,19 +77,23 @@ class ReservedHeads:
         for job in [each for each in self.by_job if each not in waiting]:
             del self.by_job[job]
             self.changes += 1
+        for job in [each for each in self.promised if each not in waiting]:
+            del self.promised[job]
 
     def drain_promises(self) -> list[Promise]:
         """Return the messages to homes since the last call, and forget them."""
         promises, self._promises = self._promises, []
         return promises
 
-    def may_reserve(self, kind: TaskClass) -> bool:
-        """Return whether a place may be kept for that kind: no head holds its machines."""
+    def may_reserve(self, kind: TaskClass, job: JobId) -> bool:
+        """Return whether a place may be kept for a job of that kind: no head holds its machines."""
         if kind.key.is_guest:
             kind.held = self.held
             return False
         if kind.is_wide:
-            return kind.unreservable != self.changes and bool(self._pools_for(kind))
+            if kind.unreservable == self.changes or job in self.by_job:
+                return False
+            return bool(self._pools_for(kind))
         if kind.is_choosy:
             return kind.unreservable != self.changes and not self._is_held(kind)
         return self._may_keep(kind, self.held)
@@ -91,7 +105,7 @@ class ReservedHeads:
             return False
         kind = first.kind
         if kind.is_choosy or kind.is_wide or kind.key.is_guest:
-            may_reserve = self.may_reserve(kind)
+            may_reserve = self.may_reserve(kind, first.first.job)
         else:
             may_reserve = self._may_keep(kind, held)
         queue.held = kind.held
@@ -144,6 +158,7 @@ class ReservedHeads:
         if best is None:
             entry.kind.unreservable = self.changes
             return None
+        best.told_start_s = self.promised.pop(best.job, None)
         self.by_job[best.job] = best
         self.changes += 1
         self.promise_pool(best, now_s)
@@ -160,7 +175,10 @@ class ReservedHeads:
             and (not kind.is_choosy or kind.may_run_on(name))
             and kind.key.tenant not in view.tenants
         }
-        head = plan_head(entry.want.job, kind.key.resources, kind.key.shape, calendars, now_s)
+        key, job = kind.key, entry.want.job
+        head = plan_head(
+            job, key.resources, key.shape, calendars, now_s, is_exclusive=key.exclusive
+        )
         if head is not None:
             head.pool, head.is_across = pool.name, kind.key.across_pools
         return head
@@ -175,13 +193,20 @@ class ReservedHeads:
             return
         head.told_start_s = start_s
         in_s = None if start_s is None else max(0.0, start_s - now_s)
-        self._promises.append(Promise(head.job, "", in_s))
+        self._promises.append(Promise(head.job, "", in_s, "" if head.is_across else head.pool))
+
+    def take_back(self, job: JobId) -> None:
+        """Take back what an earlier broker promised to a parallel task."""
+        if self.promised.pop(job, None) is not None:
+            self._promises.append(Promise(job, "", None))
 
     def _pools_for(self, kind: TaskClass) -> list[PoolOf]:
         """Return the pools that could hold a parallel task, and have no head."""
-        key, rooms = kind.key, self._pool.rooms
+        key, rooms = kind.key, self._index.rooms
         heads = self.by_job.values()
-        held = {self._pool.views[name].pool for name in self.by_machine if name in self._pool.views}
+        held = {
+            self._index.views[name].pool for name in self.by_machine if name in self._index.views
+        }
         return [
             pool
             for pool in rooms.pools(is_across=key.across_pools)
@@ -189,6 +214,10 @@ class ReservedHeads:
             and not (held if key.across_pools else pool.name in held)
             and rooms.could_hold(pool, key.resources, key.shape)
         ]
+
+    def is_kept_in(self, pool: str) -> bool:
+        """Return whether places in a pool are kept for a parallel head."""
+        return any(head.is_in(pool) for head in self.by_job.values())
 
     def earliest(self, kind: TaskClass, now_s: float) -> tuple[MachineView, Slot] | None:
         """Return the machine without a head where a task of that kind can start first, and when.
@@ -198,10 +227,10 @@ class ReservedHeads:
         """
         best: tuple[float, str, Slot, MachineView] | None = None
         looks = 0
-        for end_s, view in self._pool.by_first_end(kind.key.resources):
+        for end_s, view in self._index.by_first_end(kind.key.resources):
             if not view.is_available or view.name in self.by_machine:
                 continue
-            if any(head.is_in(view.pool) for head in self.by_job.values()):
+            if self.is_kept_in(view.pool):
                 continue
             if kind.is_choosy and not kind.may_run_on(view.name):
                 continue
@@ -242,6 +271,11 @@ class ReservedHeads:
             self.promise(head, None, now_s)
         return head is not None
 
+    def lost(self, view: MachineView) -> None:
+        """Note that a machine is gone, or of another pool: parallel heads are planned again."""
+        for head in self.by_job.values():
+            head.is_stale |= view.name in head.free
+
     def promise(self, head: ReservedHead, start_s: float | None, now_s: float) -> None:
         """Send the promise to its home, unless the home knows it."""
         told = head.told_start_s
@@ -257,12 +291,12 @@ class ReservedHeads:
 
     def _held_views(self) -> Iterator[MachineView]:
         """Yield the machines on which heads have places."""
-        views = self._pool.views
+        views = self._index.views
         for name in self.by_machine:
             if name in views:
                 yield views[name]
         for head in self.by_job.values():
-            yield from self._pool.rooms.machines_of(head.pool, is_across=head.is_across)
+            yield from self._index.rooms.machines_of(head.pool, is_across=head.is_across)
 
     def _refresh(self) -> None:
         held: dict[Resources, None] = {}

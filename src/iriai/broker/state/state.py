@@ -11,9 +11,15 @@ from math import inf
 from random import Random
 from typing import NamedTuple
 
-from iriai.broker.pool.machine_view import ClaimKey, MachineView
-from iriai.broker.pool.matchmaking import Matchmaking, User, UserExclusions, user_of
-from iriai.broker.pool.pool import MachinePool
+from iriai.broker.machines.machine_index import MachineIndex
+from iriai.broker.machines.machine_view import (
+    MATCH_UNTIL_S,
+    SEAT_S,
+    ClaimKey,
+    MachineView,
+    Matched,
+)
+from iriai.broker.machines.matchmaking import Matchmaking, User, UserExclusions, user_of
 from iriai.broker.queue.entries import QueuedJob, TaskClass
 from iriai.broker.state.account_queues import AccountQueue, AccountQueues, QueueRules
 from iriai.broker.state.contention import Contention
@@ -28,7 +34,7 @@ from iriai.policy.draw.order import Order
 from iriai.policy.placement.backfill import BACKFILLS
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, CpuLimit, within_running_cap
 from iriai.policy.placement.policy_api import PlanSource
-from iriai.policy.placement.seats import Seats
+from iriai.policy.placement.seats import Room, Seats, seats_of
 from iriai.protocol.messages.candidates import ClusterPeer
 from iriai.protocol.messages.effects import Effect
 from iriai.protocol.messages.scheduling import BetweenClusters, Capability, Running, Want
@@ -84,10 +90,10 @@ class BrokerState:
         self.usage = standings
         self.cap_cpus = order.running_cap_cpus
         self.backfill = BACKFILLS[order.backfill]
-        self.pool = MachinePool()
-        self.machines = self.pool.views
+        self.index = MachineIndex()
+        self.machines = self.index.views
         """By name; only methods of this class change it."""
-        self.matching = Matchmaking(self.pool)
+        self.matching = Matchmaking(self.index)
         self.exclusions = UserExclusions()
         rules = QueueRules(
             configuration.jobs.end_slack_s,
@@ -98,10 +104,10 @@ class BrokerState:
             self.exclusions.of,
         )
         self.queues = AccountQueues(rules, self.could_ever_run)
-        self.heads = ReservedHeads(self.pool)
+        self.heads = ReservedHeads(self.index)
         self.reserved = self.heads.by_machine
         """By machine; at most one for each disjoint set of machines."""
-        self.placement = Placement(self.pool, self.queues, self.heads, self.backfill)
+        self.placement = Placement(self.index, self.queues, self.heads, self.backfill)
         self.contention = Contention(configuration, settings.order, standings, self.queues)
         self._one_per_machine = order.one_per_machine
         self._of_users: dict[str, Account] = {}
@@ -113,7 +119,7 @@ class BrokerState:
     def may_start_something(self) -> bool:
         """Return whether a pass could start a task now."""
         return bool(
-            self.reserved or self.heads.by_job or (self.queues.entries and self.pool.open.ranks)
+            self.reserved or self.heads.by_job or (self.queues.entries and self.index.open.ranks)
         )
 
     # --- changes ---------------------------------------------------------------------------------
@@ -125,30 +131,36 @@ class BrokerState:
 
     def add_machine(self, view: MachineView) -> None:
         """Add or replace a machine; claims of its old view are dropped."""
-        old = self.pool.views.get(view.name)
+        old = self.index.views.get(view.name)
         if old is not None:
             self._end_all(old)
-        before = self.pool.capacities()
-        self.pool.put(view)
-        after = self.pool.capacities()
+            self.heads.lost(old)
+        before = self.index.capacities()
+        self.index.put(view)
+        after = self.index.capacities()
         if self.matching.put(view):
             self.queues.regroup()
         if before != after:
             self.queues.review()
         self.exclusions.forget(view.name)
-        self._must_review = self.matching.matches is not None or self.queues.are_bounded
+        self._must_review = (
+            self.matching.matches is not None
+            or self.queues.are_bounded
+            or self.queues.classes.wide > 0
+        )
         self.heads.changes += 1
 
     def drop_machine(self, view: MachineView, now_s: float) -> None:
         """Remove a machine and the claims on it."""
         self._end_all(view)
         self.placement.drop(view)
-        self.pool.drop(view)
+        self.index.drop(view)
+        self.heads.lost(view)
         self.matching.drop(view.name)
         self.exclusions.forget(view.name)
         if self.heads.give_up(view.name, now_s):
-            for other in self.pool.views.values():
-                self.pool.grew(other)  # resources that the head kept
+            for other in self.index.views.values():
+                self.index.grew(other)  # resources that the head kept
         self.queues.review()
         self.heads.changes += 1
 
@@ -158,24 +170,48 @@ class BrokerState:
             self.usage.ended(key)
 
     def start(self, entry: QueuedJob, seats: Seats, now_s: float) -> tuple[MatchedSeat, ...]:
-        """Claim the seats of a task that starts; one task less of its job waits."""
-        matched = []
+        """Claim the seats of a task that starts; one task less of its job waits.
+
+        Of a task that takes as many ranks as fit, those that its account's cap has room for.
+        """
+        shape = entry.kind.key.shape
+        if self.cap_cpus is not None and shape.least < shape.most:
+            left_cpus = self.cap_cpus - self.running_cap(entry).running_cpus
+            most = max(shape.least, left_cpus // max(1, entry.kind.key.resources.cpus))
+            if most < sum(seat.ranks for seat in seats):
+                rooms = [Room(machine, ranks) for machine, ranks in seats]
+                seats = seats_of(rooms, shape._replace(most=most)) or seats
+        started = []
+        matched = Matched(entry, now_s + MATCH_UNTIL_S + SEAT_S * (len(seats) - 1), now_s)
         for machine, ranks in seats:
             view = self.machines[machine]
             self._keys += 1
-            key = view.match(entry, ranks, now_s, self._keys)
+            key = view.match(matched, ranks, now_s, self._keys)
             self._count_in(entry, view, key, ranks)
-            matched.append(MatchedSeat(view, ranks, key))
+            started.append(MatchedSeat(view, ranks, key))
         self.queues.task_matched(entry)
-        return tuple(matched)
+        return tuple(started)
 
     def start_ahead(self, entry: QueuedJob, view: MachineView, now_s: float) -> ClaimKey:
         """Match a task that waits for a place; it counts as a start, and holds nothing yet."""
-        key = view.match_ahead(entry, now_s)
+        matched = Matched(entry, now_s + MATCH_UNTIL_S, now_s, is_ahead=True)
+        key = view.match_ahead(matched, now_s)
         self._count_in(entry, view, key)
         self.queues.task_matched(entry)
-        self.pool.changed(view)
+        self.index.changed(view)
         return key
+
+    def keep_place(self, entry: QueuedJob, now_s: float) -> bool:
+        """Make a head of a task that does not fit; return whether places could be kept for it."""
+        if entry.kind.is_wide:
+            parallel = self.heads.reserve_pool(entry, now_s)
+            if parallel is not None:
+                self.placement.replanned(parallel)
+            return parallel is not None
+        view = self.heads.reserve(entry, now_s)
+        if view is not None:
+            self.placement.shrank(view)
+        return view is not None
 
     def _count_in(self, entry: QueuedJob, view: MachineView, key: ClaimKey, ranks: int = 1) -> None:
         want = entry.want
@@ -188,7 +224,7 @@ class BrokerState:
         ends_in_s = running.ends_in_s
         stay_s = None if ends_in_s is None else AHEAD_WAIT_S + ends_in_s
         view.calendar.add_ahead(running.attempt, running.resources, now_s, stay_s)
-        self.pool.changed(view)
+        self.index.changed(view)
         self._count_running(view, running, account)
 
     def began(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
@@ -234,7 +270,7 @@ class BrokerState:
         """End a claim and free its place; return False if there was none."""
         has_ended = self.release(view, key)
         if has_ended:
-            self.pool.grew(view)
+            self.index.grew(view)
         return has_ended
 
     def release(self, view: MachineView, key: ClaimKey, *, was_granted: bool = False) -> bool:
@@ -253,9 +289,9 @@ class BrokerState:
         """Remove a claim that waited for a place: it has the place now, or will not get it."""
         if view.calendar.remove_ahead(key):
             if self._count_out(view, key):
-                self.pool.grew(view)
+                self.index.grew(view)
             else:
-                self.pool.changed(view)
+                self.index.changed(view)
 
     def _count_out(self, view: MachineView, key: ClaimKey) -> bool:
         """Remove a claim from the counts; return whether a task of its name may run there again."""
@@ -269,7 +305,7 @@ class BrokerState:
     def availability_changed(self, view: MachineView) -> None:
         """Note that the availability of a machine may have changed."""
         self.heads.changes += 1
-        self.pool.grew(view)
+        self.index.grew(view)
 
     # --- queries ---------------------------------------------------------------------------------
 
@@ -320,8 +356,8 @@ class BrokerState:
         if kind.is_wide:
             return self.placement.parallel.could_ever_run(kind)
         if not kind.is_choosy:
-            return self.pool.has_kind_for(resources)
-        views, bounds, demand = self.pool.views, kind.key.bounds, kind.demand
+            return self.index.has_kind_for(resources)
+        views, bounds, demand = self.index.views, kind.key.bounds, kind.demand
         names = views if demand is None else demand.possible()
         return any(
             resources.fits_in(views[name].calendar.capacity)
@@ -356,8 +392,8 @@ class BrokerState:
         """Prepare a pass at that time: machines came, or a new minute began."""
         if self.matching.tick(wall_s):
             self.heads.changes += 1
-            for view in self.pool.views.values():
-                self.pool.grew(view)
+            for view in self.index.views.values():
+                self.index.grew(view)
         self.regroup_excluded()
         if self._must_review:
             self._must_review = False
@@ -374,7 +410,7 @@ class BrokerState:
 
     def check(self) -> None:
         """Raise if an invariant is broken, or an index does not agree with its source."""
-        self.pool.check()
+        self.index.check()
         views = self.machines.values()
         self.usage.check([key for view in views for key in (*view.calendar, *view.calendar.ahead)])
         for machine, head in self.reserved.items():

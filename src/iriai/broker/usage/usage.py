@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
+
 from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
@@ -34,8 +36,7 @@ class _CounterKey(NamedTuple):
     account: Account
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(msgspec.Struct):
     """A claim, or a match that will become one."""
 
     account: Account

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from iriai.cli.framework.table import count_text
 from iriai.model.job import Condition
 
 if TYPE_CHECKING:
@@ -69,6 +70,12 @@ def complete_node(ctx: typer.Context) -> list[tuple[str, str]]:
     """Return machines that run tasks, with their states."""
     rows = _ask(ctx, lambda client: list(client.nodes()), follow=False)
     return [(row.name, row.state) for row in rows]
+
+
+def complete_pool(ctx: typer.Context) -> list[tuple[str, str]]:
+    """Return pools, with how many machines they have."""
+    rows = _ask(ctx, lambda client: list(client.pools()), follow=False)
+    return [(row.name, count_text(len(row.machines), "machine")) for row in rows if row.name]
 
 
 def complete_home(ctx: typer.Context) -> list[tuple[str, str]]:

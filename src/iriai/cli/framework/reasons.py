@@ -14,6 +14,8 @@ MACHINES_SHOWN_MAX = 8
 
 _MEANINGS: dict[str, str] = {
     Rule.NO_MACHINE_LARGE_ENOUGH: "no machine is large enough",
+    Rule.NO_POOL: "no pool is large enough for its ranks",
+    Rule.POOL_BUSY: "no pool has room for all its ranks now",
     Rule.MACHINE_BUSY: "the machine is busy",
     Rule.RUNNING_CAP: "the account runs as much as it may at once",
     Rule.BURST: "other accounts wait, and this one has its share already",

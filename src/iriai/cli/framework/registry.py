@@ -10,16 +10,19 @@ from iriai.cli.framework.command import MACHINE, Command, CommandGroup, GlobalOp
 FOLDERS = {
     "machine": (
         MACHINE,
-        "up down status nodes ads match drain resume doctor config backup restore",
+        "up down status nodes pools ads match drain resume doctor config backup restore",
     ),
     "cluster": (MACHINE, "cluster token join leave eject operator trust consent"),
-    "jobs": ("Jobs", "run submit jobs show why story logs wait cancel hold release alter"),
+    "jobs": (
+        "Jobs",
+        "run submit exec remote-shell jobs show why story logs wait cancel hold release alter",
+    ),
     "accounts": ("Accounts", "shares usage"),
     "simulate": ("Simulation", "simulate"),
 }
 """The commands of each folder, and their heading on the help page."""
 COMMANDS = {
-    name: f"iriai.cli.{folder}.{name}"
+    name: f"iriai.cli.{folder}.{name.replace('-', '_')}"
     for folder, (_, names) in FOLDERS.items()
     for name in names.split()
 }

@@ -10,6 +10,7 @@ from iriai.cli.framework.command import Command, GlobalOptions, OptionGroup, opt
 from iriai.cli.framework.standard_streams import remark
 from iriai.cli.jobs.bulk_change import WHOLE_JOBS
 from iriai.cli.jobs.options.job import (
+    AMOUNT_MAX,
     WAIT_FOR_RESOURCES,
     after_texts,
     limit,
@@ -19,6 +20,7 @@ from iriai.cli.jobs.options.job import (
     priority,
     whole,
 )
+from iriai.cli.jobs.options.parallel import parallel
 from iriai.cli.jobs.options.script import THROTTLE_MAX
 from iriai.model.problem import ExitCode, UsageProblem
 from iriai.model.resources import CPUS, GPUS, MEMORY
@@ -33,8 +35,10 @@ T = TypeVar("T")
 class NewValues(OptionGroup, frozen=True):
     """Options with new values; options not given leave theirs unchanged."""
 
-    name: str | None = option(None, metavar="NAME", help="Name of the job, for listings.")
-    cpus: int | None = need(None, metavar="N", help=CPUS.help)
+    name: str | None = option(
+        None, "-J", "--name", metavar="NAME", help="Name of the job, for listings."
+    )
+    cpus: int | None = need(None, "-c", "--cpus", metavar="N", help=CPUS.help)
     memory: str | None = need(None, metavar="SIZE", help=MEMORY.help)
     gpus: int | None = need(None, metavar="N", help=GPUS.help)
     resource: list[str] | None = need(
@@ -52,7 +56,19 @@ class NewValues(OptionGroup, frozen=True):
         None, metavar="EXPR|none", help="Preferred machines: those with the larger value."
     )
     wait_for_resources: bool = WAIT_FOR_RESOURCES
-    time: str | None = limit(None, metavar="DURATION|none", help="Time limit (wall time).")
+    ranks: str | None = parallel(
+        None, "-n", "--ranks", metavar="RANKS|MIN-MAX", help="Processes of each task."
+    )
+    nodes: str | None = parallel(
+        None, "-N", "--nodes", metavar="N|none", help="Machines of each task."
+    )
+    per_node: str | None = parallel(None, metavar="P|none", help="Ranks on each machine.")
+    across_pools: bool | None = parallel(
+        None, "--across-pools/--no-across-pools", help="Machines may be of several pools."
+    )
+    time: str | None = limit(
+        None, "-t", "--time", metavar="DURATION|none", help="Time limit (wall time)."
+    )
     array_throttle: str | None = limit(
         None, metavar="N|none", help="Number of tasks that may run at once."
     )
@@ -84,6 +100,10 @@ class NewValues(OptionGroup, frozen=True):
             wait_for_resources=self.wait_for_resources,
             requirements="" if self.requirements == NONE else _given(self.requirements),
             rank="" if self.rank == NONE else _given(self.rank),
+            ranks=_given(self.ranks),
+            nodes=_number("--nodes", self.nodes),
+            per_node=_number("--per-node", self.per_node),
+            across_pools=_given(self.across_pools),
         )
         if request == Alter(tuple(names), wait_for_resources=self.wait_for_resources):
             raise UsageProblem(
@@ -124,6 +144,16 @@ def _given(value: T | None) -> T | UnsetType:
     return UNSET if value is None else value
 
 
+def _number(option: str, text: str | None) -> int | UnsetType | None:
+    if text is None or text == NONE:
+        return UNSET if text is None else None
+    if not text.isdecimal() or int(text) > AMOUNT_MAX:
+        raise UsageProblem(
+            "bad-amount", f"{option}: '{text}' is not a number", "write one from 1, or none"
+        )
+    return int(text)
+
+
 def _throttle(text: str | None) -> int | None:
     if text is None:
         return None
@@ -141,6 +171,7 @@ app = Command(
     ("iriai alter ume-42 --time 2h --memory 8G", "it needs more"),
     ("iriai alter 'name:sweep*' -p 2", "sooner, at twice the cost"),
     ("iriai alter ume-42 --requirements none", "any machine will do now"),
+    ("iriai alter ume-42 -n 16 --nodes none", "16 ranks, on as few machines as hold them"),
     ("iriai alter ume-42 --array-throttle 5", "at most five of its tasks at once"),
     ("iriai alter ume-43 --after ok:ume-42", "start it when ume-42 has completed"),
     ("iriai alter ume-43 --after none", "it waits for no job any more"),

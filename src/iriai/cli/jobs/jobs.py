@@ -22,6 +22,10 @@ def _of_array(row: JobRow, text: str) -> str:
     return text if row.tasks > 1 else ""
 
 
+def _cpus_text(row: JobRow) -> str:
+    return f"{row.ranks} x {row.cpus}" if row.ranks else str(row.cpus)
+
+
 def _start_text(row: JobRow) -> str:
     start = clock_text(row.start_wall_s)
     return start if row.promised or not start else f"~{start}"
@@ -37,7 +41,7 @@ _COLUMNS: tuple[Column[JobRow], ...] = (
     ),
     Column("Failed", lambda row: _of_array(row, str(row.failed or "")), right=True, style="red"),
     Column("Running", lambda row: _of_array(row, str(row.active or "")), right=True),
-    Column("Cpus", lambda row: str(row.cpus), right=True),
+    Column("Cpus", _cpus_text, right=True),
     Column("-p", lambda row: "" if row.urgency == 1 else f"{row.urgency:g}", right=True),
     Column("Age", lambda row: span_text(time.time() - row.submitted_wall_s), right=True),
     Column("Start", _start_text, right=True),
@@ -74,7 +78,8 @@ def jobs(
 ) -> None:
     """List jobs: by default your own that have not finished.
 
-    Start is the latest start that was promised to a job, or, after a ~, the expected one.
+    Start is the latest start that was promised to a job, or, after a ~, the expected one. Cpus are
+    of each task; 8 x 2 are 8 ranks of 2.
     """
     if in_state is not None and in_state not in STATES:
         raise UsageProblem(

@@ -11,7 +11,7 @@ from iriai.cli.jobs.watching.follow import JobFollower
 from iriai.cli.jobs.watching.follow import follow as follow_output
 from iriai.client.client import Client
 from iriai.client.tail import FollowedFiles, Sink
-from iriai.model.problem import ExitCode, Refused, UsageProblem
+from iriai.model.problem import ExitCode, NotFound, Refused, UsageProblem
 from iriai.wire.requests import LogFile
 
 
@@ -19,9 +19,13 @@ def logs(
     options: GlobalOptions,
     job: str = ANY_JOB,
     follow: bool = option(False, "-f", "--follow", help="Go on until the job has finished."),
+    rank: int | None = option(
+        None, "--rank", metavar="R", help="Only what this rank of a task writes."
+    ),
 ) -> int:
     """Print the output of a job's tasks, as far as it is written.
 
+    Ranks of one machine share a file unless %r is in its name: --rank prints all of it then.
     Output goes to standard output, and errors that have a file of their own to standard error. With
     --json the command prints where the files are instead.
     """
@@ -29,11 +33,13 @@ def logs(
         raise UsageProblem("no-such-form", "--follow has no JSON form", "leave out one of them")
     with options.connect() as client:
         if follow:
-            watch = JobFollower(client, job, _Sections().sinks_for)
+            watch = JobFollower(client, job, _Sections().sinks_for, rank=rank)
             while watch.step() is None:
                 pass
             return ExitCode.DONE
         files = client.logs(job)
+        if rank is not None and files:
+            files = _of_rank(job, files, rank)
         if options.as_json:
             print_document({"files": files})
         elif not files:
@@ -74,9 +80,10 @@ class _Sections:
     def sinks_for(self, file: LogFile) -> tuple[Sink, Sink]:
         """Return where the output and errors of this task go."""
         # Followed one by one, it shows only with the second that there are several.
-        self._is_array = self._is_array or bool(self._task and self._task != file.task)
+        name = _name(file)
+        self._is_array = self._is_array or bool(self._task and self._task != name)
         output, error = self._sinks
-        return self._headed(file.task, output), self._headed(file.task, error)
+        return self._headed(name, output), self._headed(name, error)
 
     def _headed(self, task: str, sink: Sink) -> Sink:
         def headed(data: bytes) -> None:
@@ -89,9 +96,29 @@ class _Sections:
         return headed
 
 
+def _of_rank(job: str, files: tuple[LogFile, ...], rank: int) -> tuple[LogFile, ...]:
+    """Return the files that a rank writes; raise `NotFound` if there is no such rank."""
+    found = tuple(file for file in files if file.has_rank(rank))
+    if not found:
+        most = max(file.ranks for file in files)
+        has = "rank 0 alone" if most == 1 else f"ranks 0 to {most - 1}"
+        raise NotFound("no-such-rank", f"{job} has no rank {rank}", f"it has {has}")
+    return found
+
+
+def _name(file: LogFile) -> str:
+    """Return who writes a file."""
+    if file.writers == file.ranks:
+        return file.task
+    if file.writers == 1:
+        return f"{file.task}, rank {file.rank}"
+    return f"{file.task}, ranks {file.rank} to {file.rank + file.writers - 1}"
+
+
 app = Command(
     logs,
     ("iriai logs ume-42", "all tasks"),
     ("iriai logs -f ume-42.7", "one task, as it is written"),
+    ("iriai logs ume-42 --rank 3", "one rank of a job of several"),
     ("less $(iriai logs --json ume-42 | jq -r '.files[0].output')", "the file itself"),
 )

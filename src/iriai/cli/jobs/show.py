@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.command import Command, GlobalOptions, option
 from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import (
     Column,
@@ -22,9 +22,12 @@ from iriai.cli.framework.table import (
 from iriai.cli.jobs.options.names import ANY_JOB
 from iriai.cli.jobs.watching.exit_status import signal_name
 from iriai.model.state import EndCause
+from iriai.model.submission import Binding, Layout
 from iriai.model.units import printable
-from iriai.wire.requests import AttemptRow, JobDetail, Why
+from iriai.wire.requests import AttemptRow, JobDetail, Parallel, Why
 
+SEATS_SHOWN_MAX = 64
+"""Machines in the table of ranks."""
 SHOWN_MAX = 20
 """Attempts in the table, the newest; `--json` has up to a thousand."""
 
@@ -45,12 +48,22 @@ def _took_text(row: AttemptRow) -> str:
     return span_text(row.elapsed_s if _is_over(row) else time.time() - row.started_wall_s)
 
 
+def _machine_text(row: AttemptRow) -> str:
+    return f"{row.machine} and {row.seats - 1} more" if row.seats > 1 else row.machine
+
+
+def _ranks_text(row: AttemptRow) -> str:
+    if not row.ranks:
+        return f"{row.rank}-"
+    return str(row.rank) if row.ranks == 1 else f"{row.rank}-{row.rank + row.ranks - 1}"
+
+
 _COLUMNS: tuple[Column[AttemptRow], ...] = (
     Column("Task", lambda row: row.task, style="bold"),
     Column("Try", lambda row: str(row.attempt), right=True),
     Column("State", lambda row: row.cause or row.state, by_word=True),
     Column("Exit", _exit_text, right=True),
-    Column("Machine", lambda row: row.machine, shrinks=True),
+    Column("Machine", _machine_text, shrinks=True),
     Column("Started", lambda row: clock_text(row.started_wall_s), right=True),
     Column("Took", _took_text, right=True),
     Column(
@@ -61,15 +74,23 @@ _COLUMNS: tuple[Column[AttemptRow], ...] = (
     Column("Written", lambda row: size_text(row.written_bytes), right=True, wide=True),
     Column("Charge", lambda row: span_text(row.charge_s) if _is_over(row) else "", right=True),
 )
+_SEAT_COLUMNS = (*_COLUMNS[:2], Column("Ranks", _ranks_text, right=True), *_COLUMNS[2:])
 
 
 def show(
     options: GlobalOptions,
     job: str = ANY_JOB,
+    ranks: bool = option(
+        False, "--ranks", help="Also list which ranks each machine has, and how they run."
+    ),
 ) -> None:
-    """Show all details of a job or task: its request, its state, each attempt."""
+    """Show all details of a job or task: its request, its state, each attempt.
+
+    With --ranks each line is of one machine. It is asked for its ranks, then they are held, then
+    confirmed by all machines, then started; what they used is known at their end.
+    """
     with options.connect() as client:
-        detail = client.show(job)
+        detail = client.show(job, ranks=ranks)
         task = client.why(job) if "." in job else None
     if options.as_json:
         print_document(detail)
@@ -92,6 +113,20 @@ def show(
         left_out = len(detail.attempts) - len(shown)
         if left_out:
             print(f"and {left_out} more: iriai show {detail.row.id} --json")
+    if detail.seats:
+        _print_seats(detail)
+
+
+def _print_seats(detail: JobDetail) -> None:
+    shown = detail.seats[:SEATS_SHOWN_MAX]
+    print()
+    print_table(_SEAT_COLUMNS, shown)
+    for each in shown:
+        if each.message and detail.row.ranks:
+            print(printable(f"ranks {_ranks_text(each)}, attempt {each.attempt}: {each.message}"))
+    left_out = len(detail.seats) - len(shown)
+    if left_out:
+        print(f"and {left_out} more machines: iriai show {detail.row.id} --ranks --json")
 
 
 def _factors_text(row: AttemptRow) -> str:
@@ -115,6 +150,7 @@ def _pairs(detail: JobDetail) -> list[tuple[str, str]]:
         ("ended", ", ".join(f"{n} {cause}" for cause, n in detail.causes.items())),
         ("cancelled", detail.note),
         ("after", " ".join(detail.after)),
+        ("ranks", _ranks(detail.parallel)),
         ("needs", _needs(detail)),
         ("requires", detail.requirements),
         ("preferred machines", detail.rank),
@@ -147,10 +183,36 @@ def _tasks(detail: JobDetail) -> str:
 
 def _needs(detail: JobDetail) -> str:
     needs = amounts_text(detail.resources)
+    if detail.row.ranks:
+        return f"{needs} for each rank{', whole machines' if detail.exclusive else ''}"
     return f"{needs}, a whole machine" if detail.exclusive else needs
 
 
+def _ranks(parallel: Parallel | None) -> str:
+    if parallel is None:
+        return ""
+    from iriai.model.ranks import shape_of
+
+    shape = shape_of(parallel.ranks, parallel.nodes, parallel.per_node)
+    parts = [
+        str(shape),
+        "of several pools if need be" if parallel.across_pools else "",
+        "the command runs on the first machine" if parallel.layout is Layout.FIRST else "",
+        "others go on if one fails" if parallel.keep_going else "",
+        _BOUND[parallel.bind] if parallel.bind else "",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+_BOUND = {
+    Binding.CORES: "each on processors of its own",
+    Binding.NONE: "on all processors of their machine that the job has",
+}
+
+
 def _command(detail: JobDetail) -> str:
+    if detail.parallel is not None and detail.parallel.pipes:
+        return " | ".join(map(command_text, detail.parallel.pipes))
     command = command_text(detail.command)
     if not detail.script:
         return command
@@ -170,5 +232,6 @@ app = Command(
     show,
     ("iriai show ume-42", "a job and its attempts"),
     ("iriai show ume-42.7", "one task of an array"),
+    ("iriai show ume-42 --ranks", "which ranks are on which machine"),
     ("iriai show ume-42 --json", "everything, for a program"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from iriai.cli.framework.command import (
 )
 from iriai.cli.framework.standard_streams import remark, remarks
 from iriai.cli.jobs.options.job import JobOptions, surrounding
+from iriai.cli.jobs.options.parallel import ParallelOptions
 from iriai.cli.jobs.options.script import (
     SCRIPT,
     Script,
@@ -49,9 +51,11 @@ class SubmitOptions(OptionGroup, frozen=True):
     )
     output: str | None = surrounding(
         None,
+        "-o",
+        "--output",
         metavar="PATTERN",
-        help="File for the output; %j is the job, %t the task, %a the attempt. \\[default: "
-        "iriai-%j.%t.out]",
+        help="File for the output; %j is the job, %t the task, %r the rank, %a the attempt. "
+        "\\[default: iriai-%j.%t.out]",
     )
     error: str | None = surrounding(
         None, metavar="PATTERN", help="File for standard error. \\[default: the output file]"
@@ -79,9 +83,10 @@ def submit(
     invocation: Invocation,
     options: GlobalOptions,
     job: JobOptions,
+    parallel: ParallelOptions,
     own: SubmitOptions,
-    words: list[str] = argument(
-        ...,
+    words: list[str] | None = argument(
+        None,
         metavar="-- CMD... | SCRIPT [ARG]...",
         help="A command after --; or a script, whose text is sent ('-': standard input).",
     ),
@@ -92,12 +97,17 @@ def submit(
     processes of this machine fail. A script may set options in its leading comments, as #IRIAI,
     #SBATCH or #PBS; options on the command line win.
     """
-    script = _script(invocation, words, own.stdin)
+    words = words or []
+    if not (words or parallel.pipe):
+        raise UsageProblem(
+            "no-command", "there is no command", "give one after --, or name a script"
+        )
+    script = _script(invocation, words, own.stdin) if words else None
     if script is not None and script.has_directives and not own.no_directives:
         from iriai.cli.jobs.options.script_directives import submit_with_directives
 
         return submit_with_directives(invocation.context(), script)
-    draft = job.draft(words, own.fields()) if script is None else _draft(script, words, job, own)
+    draft = _draft(script, words, job, own, parallel)
     with options.connect() as client:
         if job.dry_run:
             from iriai.cli.jobs.options.dry_run import print_dry_run
@@ -105,7 +115,7 @@ def submit(
             answer = _asked(client.dry_run, draft, script)
             options.print_result(answer, lambda: print_dry_run(answer))
             return None
-        submitted = _asked(client.submit, draft, script)
+        submitted = _asked(partial(client.submit, immediate=job.immediate), draft, script)
     remarks(submitted.warnings)
     options.print_result(submitted, submitted.id)
     return None
@@ -122,12 +132,20 @@ def _asked(ask: Callable[[JobDraft], _T], draft: JobDraft, script: Script | None
         return ask(msgspec.structs.replace(draft, notify=""))
 
 
-def _draft(script: Script, words: list[str], job: JobOptions, own: SubmitOptions) -> JobDraft:
-    """Return the draft of `script`; the first of `words` names it."""
+def _draft(
+    script: Script | None,
+    words: list[str],
+    job: JobOptions,
+    own: SubmitOptions,
+    parallel: ParallelOptions,
+) -> JobDraft:
+    """Return the draft of `script`, which the first of `words` names; None: of a command."""
+    if script is None:
+        return job.draft(words, own.fields() | parallel.fields())
     with script.naming_lines():
         if script.path == STDIN:
             _check_one_input(own.stdin)  # a directive may name one
-        fields = own.fields()
+        fields = own.fields() | parallel.fields()
         fields["script"] = script.content
         fields["name"] = job.name or script.name
         if script.batch is not None:
@@ -165,6 +183,7 @@ app = Command(
     ("iriai submit --array 1-100 --output '%t.txt' ./analyse.sh", "a hundred tasks"),
     ("iriai submit --time 2h train.sbatch", "a Slurm script, with another time limit"),
     ("echo 'sort big.txt | uniq -c' | iriai submit -", "a script from standard input"),
+    ("iriai submit -n 64 --time 1h -- ./wave", "64 processes, on as few machines as hold them"),
     ("iriai submit -p 2 --name urgent -- ./report", "sooner, at twice the cost"),
     ("iriai wait $(iriai submit -- ./step1) && ./step2", "continue when it has succeeded"),
     takes_command=True,

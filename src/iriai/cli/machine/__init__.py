@@ -1,1 +1,1 @@
-"""Commands about this machine and the machines of the pool."""
+"""Commands about this machine and the machines of the cluster."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import msgspec
@@ -13,6 +12,8 @@ from iriai.cli.framework.table import Column, print_table
 from iriai.model.resources import amount_words
 from iriai.model.units import format_size, printable
 from iriai.wire.machines import AskNodes, Forget, NodeRow
+
+NO_MACHINES = "No machine runs tasks yet: start a back end with 'iriai up --parts node'."
 
 
 def _if_known(cell: Callable[[NodeRow], str]) -> Callable[[NodeRow], str]:
@@ -91,10 +92,7 @@ def nodes(
         print_document(table)
         return
     if not rows:
-        print(
-            "No machine runs tasks yet: start a back end with 'iriai up --parts node'.",
-            file=sys.stderr,
-        )
+        remark(NO_MACHINES)
         return
     in_cluster = any(row.member for row in rows)
     names = sorted({name for row in rows for name, _, _ in row.named or ()})

@@ -121,7 +121,8 @@ class Surroundings(NamedTuple):
     environment: Mapping[str, str]
     chosen: Mapping[str, str]
     """Options of iriai from the command line or `#IRIAI`, which take precedence over the script's:
-    `--cpus`, `--array`, `--name`, `--memory`, `--gpus`, each as text."""
+    `--cpus`, `--array`, `--name`, `--memory`, `--gpus`, `--ranks`, `--nodes`, `--per-node`, each as
+    text."""
     is_directory: Callable[[str], bool]
 
 

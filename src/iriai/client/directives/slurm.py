@@ -10,22 +10,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from fractions import Fraction
 from functools import partial
-from itertools import pairwise
+from math import ceil
 
 from iriai.client.directives.option import (
     Collected,
     Given,
     bad_value,
     by_name,
-    contradiction,
     ignored,
     refused,
     understood,
 )
+from iriai.client.directives.slurm_tasks import (
+    Share,
+    TaskCounts,
+    node_range,
+    single_share,
+    tasks_on_each,
+)
+from iriai.client.directives.slurm_variables import array_variables, on_one_machine
 from iriai.client.directives.translator import Translator, dependencies, environment, whole
 from iriai.model.batch_variables import BatchSystem, VariableName
 from iriai.model.problem import UsageProblem
+from iriai.model.ranks import ONE, RankShape
 from iriai.model.units import parse_size
 
 _SIZE = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
@@ -92,15 +101,20 @@ def _amounts(given: Given) -> Iterable[tuple[str, str]]:
         yield name, count
 
 
+def _no_kill(given: Given, _: Collected) -> Iterable[None]:
+    if given.value != "off":
+        yield None
+
+
 _exported = partial(environment, skipped=("", "ALL", "NIL", "NONE"))
-_ONE = "the script runs on one machine, and placement within it is the kernel's"
+_ONE = "machines are chosen by --nodes and --ntasks-per-node alone, and processors by the kernel"
 _SITE = "it names something of another site"
 
 OPTIONS = (
     understood("--array= -a", "`--array`, with `%N`", "--array"),
     understood("--chdir= -D", "`--chdir`", "--chdir"),
-    understood("--cpus-per-gpu=", "`--cpus`, times the GPUs"),
-    understood("--cpus-per-task= -c", "`--cpus`, times the tasks"),
+    understood("--cpus-per-gpu=", "`--cpus`, times the GPUs of a task"),
+    understood("--cpus-per-task= -c", "`--cpus`"),
     understood(
         "--dependency= -d",
         "`--after`: afterok, afterany, afternotok with ids of iriai; the other kinds are refused",
@@ -112,10 +126,12 @@ OPTIONS = (
     understood(
         "--export=", "ALL, NONE, or the variables: `--no-env` and `--env`", "--env", _exported
     ),
-    understood("--gpus= -G", "`--gpus`; a type is refused"),
-    understood("--gpus-per-node=", "`--gpus`"),
-    understood("--gpus-per-task=", "`--gpus`, times the tasks"),
-    understood("--gres=", "gpu: `--gpus`; others: `--resource`", "--resource", _resources),
+    understood("--gpus= -G", "`--gpus`, divided among all tasks; a type is refused"),
+    understood("--gpus-per-node=", "`--gpus`, divided among the tasks of a machine"),
+    understood("--gpus-per-task=", "`--gpus`"),
+    understood(
+        "--gres=", "gpu: as `--gpus-per-node`; others: `--resource`", "--resource", _resources
+    ),
     understood("--hold -H", "`--hold`", "--hold"),
     understood("--ignore-pbs", "always so: with #SBATCH no #PBS is read"),
     understood("--input= -i", "`--stdin`", "--stdin"),
@@ -127,17 +143,25 @@ OPTIONS = (
         "reported. Ignored with a warning if the machine cannot send mail",
     ),
     understood("--mail-user=", "`--notify mailto:ADDRESS`; without it you"),
-    understood("--mem=", "`--memory`; 0 only with `--exclusive`"),
-    understood("--mem-per-cpu=", "`--memory`, times the CPUs"),
-    understood("--mem-per-gpu=", "`--memory`, times the GPUs"),
-    understood("--mincpus=", "`--cpus`, at least"),
-    understood("--no-requeue", "`--no-restart`", "--no-restart"),
-    understood("--nodes= -N", "1; more are refused"),
     understood(
-        "--ntasks= -n", "`--cpus`: a CPU for each, or `--cpus-per-task`; the script runs once"
+        "--mem=", "`--memory`, divided among the tasks of a machine; 0 only with `--exclusive`"
     ),
-    understood("--ntasks-per-node= --tasks-per-node", "as `--ntasks`"),
-    understood("--ntasks-per-gpu=", "`--ntasks`: times the GPUs"),
+    understood("--mem-per-cpu=", "`--memory`, times the CPUs of a task"),
+    understood("--mem-per-gpu=", "`--memory`, times the GPUs of a task"),
+    understood("--mincpus=", "`--cpus` at least, divided among the tasks of a machine"),
+    understood("--no-requeue", "`--no-restart`", "--no-restart"),
+    understood(
+        "--no-kill[=] -k",
+        "`--keep-going`, also when a task fails; off: the default",
+        "--keep-going",
+        _no_kill,
+    ),
+    understood("--nodes= -N", "`--nodes`; of N-M: N, or without `--ntasks` as many as fit"),
+    understood("--ntasks= -n", "`-n`; the script runs once, on the first machine (`--first`)"),
+    understood(
+        "--ntasks-per-node= --tasks-per-node", "`--per-node`, or as many `--nodes` as keep it"
+    ),
+    understood("--ntasks-per-gpu=", "`-n`: times the GPUs"),
     understood(
         "--output= -o", "`--output`; without it `slurm-%j.out`, of arrays `slurm-%A_%a.out`"
     ),
@@ -160,7 +184,7 @@ OPTIONS = (
     *ignored("a job whose dependency cannot hold is cancelled", "--kill-on-invalid-dep="),
     *ignored(_SITE, "--mcs-label=, --network=, --power=, --prefer=, --wckey="),
     *ignored("the order is drawn by the usage of each account", "--nice[=], --priority="),
-    *ignored("the script runs on one machine", "--no-kill[=] -k, --wait-all-nodes="),
+    *ignored("nothing starts before all machines are ready", "--wait-all-nodes="),
     *ignored("output is always added to the end of the file", "--open-mode="),
     *ignored("no CPU is given to two jobs", "--oversubscribe= -s"),
     *ignored("submit prints the id alone", "--parsable, --quiet -Q, --verbose -v"),
@@ -209,109 +233,140 @@ class SlurmTranslator(Translator):
     mail = ("--mail-type", "--mail-user", ",")
 
     def size(self) -> dict[VariableName, str]:
-        """Set CPUs, GPUs and memory; return the job's environment variables."""
+        """Set ranks, CPUs, GPUs and memory; return the job's environment variables."""
         for given in self.all.find("--export"):
             if "ALL" not in given.value.split(","):
                 self.set(given, "--no-env", None)
-        for given in self.all.find("--nodes"):
-            if (least := given.value.split("-")[0]) != "1":
-                whole(given, least)
-                self.all.refuse(given, "it would run on one machine alone")
-        tasks = self._tasks()
-        gpus = self._gpus(tasks)
-        cpus = self._cpus(tasks or 1, gpus)
-        memory_bytes = self._memory(cpus, gpus)
-        return self._variables(cpus, tasks, gpus, memory_bytes)
+        shape = self._shape()
+        on_each, tasks = tasks_on_each(shape), shape.most
+        gpus, joined = self._gpus(shape, on_each)
+        if joined:
+            shape, on_each = ONE, 1
+        self.set_ranks(shape)
+        cpus = self._cpus(joined, on_each, gpus)
+        result = self._variables(self._memory(on_each, cpus, gpus))
+        if shape.most == 1:
+            result |= on_one_machine(tasks, cpus)
+        elif shape.least == tasks:
+            result |= {"SLURM_NTASKS": str(tasks), "SLURM_NPROCS": str(tasks)}
+        result["SLURM_CPUS_PER_TASK"] = str(max(cpus // max(joined, 1), 1))
+        if gpus and shape.least == shape.most:
+            result["SLURM_GPUS"] = str(gpus * shape.most)
+        if gpus and shape.most == 1:
+            result["SLURM_GPUS_ON_NODE"] = str(gpus)
+        return result
 
-    def _tasks(self) -> int | None:
-        """Return the number of tasks that the script names; None if it names none."""
-        found = self.all.find("--ntasks", "--ntasks-per-node")
-        if len(found) == 2 and whole(found[0]) > whole(found[1]):
-            raise contradiction(*found)
-        return whole(found[0]) if found else None
+    def _shape(self) -> RankShape:
+        """Return how many tasks there are, and how they lie on machines."""
+        tasks = self.chosen_ranks
+        per_node, count = self.chosen_number("--per-node"), self.chosen_number("--nodes")
+        nodes = None if count is None else (count, count)
+        for given in self.all.find("--nodes")[: nodes is None]:
+            nodes = node_range(given)
+        for given in self.all.find("--ntasks-per-node")[: per_node is None]:
+            per_node = whole(given)
+        for given in self.all.find("--ntasks")[: tasks is None]:
+            tasks = (whole(given),) * 2
+        for given in self.all.find("--ntasks-per-gpu")[: tasks is None]:
+            tasks = (whole(given) * max(self._gpus_in_all(nodes), 1),) * 2
+        found = TaskCounts(tasks, nodes, per_node).shape(self.all)
+        of_node = self.all.find("--mem", "--gpus-per-node", "--gres", "--mincpus")
+        if of_node and found.nodes is None and found.per_node is None and found.most > 1:
+            found = found._replace(
+                nodes=1
+            )  # what is asked for a machine is divided among its tasks
+        return found
 
-    def _gpus(self, tasks: int | None) -> int:
-        counts: list[tuple[Given, int]] = []
+    def _gpus_in_all(self, nodes: tuple[int, int] | None) -> int:
+        for given in self.all.find("--gpus", "--gpus-per-node", "--gres"):
+            count = gpu_count(given, self.all)
+            if count is not None:
+                return count * (nodes[0] if nodes and given.option.names[0] != "--gpus" else 1)
+        return 0
+
+    def _gpus(self, shape: RankShape, on_each: int) -> tuple[int, int]:
+        """Return the GPUs of each rank, and how many tasks are joined in one rank; 0: none are.
+
+        Tasks on one machine are joined if they do not divide its GPUs.
+        """
+        parts = {"--gpus-per-task": 1, "--gpus": shape.most}
+        shares = []
         for given in self.all.find("--gpus", "--gpus-per-node", "--gpus-per-task", "--gres"):
             count = gpu_count(given, self.all)
             if count is not None:
-                per_task = given.option.names[0] == "--gpus-per-task"
-                counts.append((given, count * (tasks or 1 if per_task else 1)))
-        for (first, one), (second, other) in pairwise(counts):
-            if one != other:
-                raise contradiction(first, second)
-        for given, count in counts[:1]:
-            self.set(given, "--gpus", str(count))
-        chosen = self.chosen_number("--gpus")
-        return chosen if chosen is not None else counts[0][1] if counts else 0
+                divided_by = parts.get(given.option.names[0], on_each)
+                shares.append(Share(given, Fraction(count, divided_by)))
+        share, chosen = single_share(shares), self.chosen_number("--gpus")
+        if share is None or chosen is not None:
+            return chosen or 0, 0
+        given, each = share
+        joined = 0
+        if each.denominator != 1:
+            if not shape.least == shape.most == on_each:
+                self.all.refuse(given, "the tasks cannot have equally many of them")
+                return 0, 0
+            joined = shape.most
+            self.all.warnings.append(
+                f"{given.place}: {given.text}: {joined} tasks do not divide them, so all are one "
+                "rank"
+            )
+        gpus = int(each * max(joined, 1))
+        self.set(given, "--gpus", str(gpus))
+        return gpus, joined
 
-    def _cpus(self, tasks: int, gpus: int) -> int:
-        count = tasks
-        for given in self.all.find("--ntasks-per-gpu"):
-            count = whole(given) * max(gpus, 1)
+    def _cpus(self, joined: int, on_each: int, gpus: int) -> int:
+        """Return the CPUs of a rank, which is `joined` tasks if that is not 0."""
+        count = max(joined, 1)
         for given in self.all.find("--cpus-per-task"):
             count *= whole(given)
         for given in self.all.find("--cpus-per-gpu"):
             count = whole(given) * max(gpus, 1)
         for given in self.all.find("--mincpus"):
-            count = max(count, whole(given))
-        counted = (
-            "--ntasks",
-            "--ntasks-per-node",
-            "--ntasks-per-gpu",
-            "--cpus-per-task",
-            "--cpus-per-gpu",
-            "--mincpus",
-        )
-        for given in self.all.find(*counted)[-1:]:
-            self.set(given, "--cpus", str(count))
+            count = max(count, -(-whole(given) // on_each))
+        counted = self.all.find("--cpus-per-task", "--cpus-per-gpu", "--mincpus")
+        if counted or joined:
+            self.set(counted[-1] if counted else None, "--cpus", str(count))
         return self.chosen_number("--cpus") or count
 
-    def _memory(self, cpus: int, gpus: int) -> int:
+    def _memory(self, on_each: int, cpus: int, gpus: int) -> int:
+        """Set the memory of a rank; return that of a machine, or of a rank if only it is known."""
         total = 0
-        for name, times in (("--mem", 1), ("--mem-per-cpu", cpus), ("--mem-per-gpu", gpus)):
+        amounts = (
+            ("--mem", Fraction(1, on_each)),
+            ("--mem-per-cpu", Fraction(cpus)),
+            ("--mem-per-gpu", Fraction(gpus)),
+        )
+        for name, times in amounts:
             for given in self.all.find(name):
-                total = size_bytes(given) * times
-                if total:
-                    self.set(given, "--memory", str(total))
+                each = ceil(size_bytes(given) * times)
+                total = each * on_each
+                if each:
+                    self.set(given, "--memory", str(each))
                 elif name != "--mem":
                     raise bad_value(given, "it would have no memory", "write a size")
                 elif "--exclusive" not in self.all.given:
                     self.all.refuse(given, "it would not have all memory: use --exclusive with it")
         try:
-            return parse_size(self.around.chosen["--memory"])
+            return parse_size(self.around.chosen["--memory"]) * on_each
         except (KeyError, UsageProblem):  # options of the command line are checked with it
             return total
 
-    def _variables(
-        self, cpus: int, tasks: int | None, gpus: int, memory_bytes: int
-    ) -> dict[VariableName, str]:
-        """Return the variables of a job of these sizes."""
-        count = tasks or 1
+    def _variables(self, memory_bytes: int) -> dict[VariableName, str]:
+        """Return the variables of a job of these sizes, wherever its tasks are."""
         result: dict[VariableName, str] = {
             "SLURM_SUBMIT_DIR": self.around.directory,
             "SLURM_SUBMIT_HOST": self.around.host,
             "SLURM_CLUSTER_NAME": "iriai",
             "SLURM_JOB_NAME": self.name,
             "SLURM_JOB_USER": self.around.user,
-            "SLURM_JOB_NUM_NODES": "1",
-            "SLURM_NNODES": "1",
-            "SLURM_NTASKS": str(count),
-            "SLURM_NPROCS": str(count),
-            "SLURM_TASKS_PER_NODE": str(count),
-            "SLURM_CPUS_PER_TASK": str(max(cpus // count, 1)),
-            "SLURM_CPUS_ON_NODE": str(cpus),
-            "SLURM_JOB_CPUS_PER_NODE": str(cpus),
             "SLURM_NODEID": "0",
             "SLURM_PROCID": "0",
             "SLURM_LOCALID": "0",
         }
-        if gpus:
-            result |= {"SLURM_GPUS": str(gpus), "SLURM_GPUS_ON_NODE": str(gpus)}
         if memory_bytes:
             result["SLURM_MEM_PER_NODE"] = str(memory_bytes >> 20)
         if array := self.chosen("--array"):
-            result |= _array_variables(array)
+            result |= array_variables(array)
         return result
 
     def name_files(self, *, is_array: bool) -> None:
@@ -345,30 +400,3 @@ class SlurmTranslator(Translator):
             else:
                 self.all.refuse(given, f"the file would have another name: no %{piece[0]} here")
         return "".join(result)
-
-
-def _array_variables(array: str) -> dict[VariableName, str]:
-    """Return the variables of the array; none if its ranges are malformed."""
-    try:
-        ranges = list(_ranges(array.partition("%")[0].split(",")))
-        sizes = [(last - first) // step + 1 for first, last, step in ranges]
-    except (ValueError, ZeroDivisionError):
-        return {}
-    return {
-        "SLURM_ARRAY_TASK_COUNT": str(sum(sizes)),
-        "SLURM_ARRAY_TASK_MIN": str(min(first for first, _, _ in ranges)),
-        "SLURM_ARRAY_TASK_MAX": str(
-            max(
-                first + (size - 1) * step
-                for (first, _, step), size in zip(ranges, sizes, strict=True)
-            )
-        ),
-        "SLURM_ARRAY_TASK_STEP": str(ranges[0][2]),
-    }
-
-
-def _ranges(parts: Iterable[str]) -> Iterable[tuple[int, int, int]]:
-    for part in parts:
-        ends, _, step = part.partition(":")
-        first, _, last = ends.partition("-")
-        yield int(first), int(last or first), int(step or 1)

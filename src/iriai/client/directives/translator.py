@@ -19,12 +19,14 @@ from iriai.client.directives.option import (
     scan,
 )
 from iriai.model.batch_variables import BatchSystem, VariableName
+from iriai.model.ranks import RankShape
 
 _CONDITIONS = {"afterok": "ok", "afterany": "any", "afternotok": "fail"}
 _FOREIGN_ID = re.compile(r"\d[\d+_]*([.\[].*)?")
 _BEGINNING = frozenset({"BEGIN", "b"})
 _NEVER = frozenset({"NONE", "n", "p"})
 """Values that request no mail."""
+_SHAPE = frozenset({"--nodes", "--per-node"})
 _END = frozenset({"END", "ALL", "e"})
 
 
@@ -86,6 +88,11 @@ class Translator(ABC):
         """Set an option of iriai, asked for by `given` or (None) a default of the other system."""
         self._settings.append(OptionValue(option, value, given.place if given else self._place))
 
+    def sets_variable(self, name: str) -> bool:
+        """Return whether the script sets an environment variable of its tasks."""
+        values = (each.value or "" for each in self._settings if each.option == "--env")
+        return any(value.partition("=")[0] == name for value in values)
+
     def follow(self, given: Given) -> None:
         """Set the option of iriai that `given` alone determines."""
         if given.option.becomes:
@@ -96,6 +103,23 @@ class Translator(ABC):
         """Return the value of an option of iriai on the command line, else in the script."""
         given = (each.value for each in self.all.given.values() if each.option.becomes == option)
         return self.around.chosen.get(option) or next(given, None)
+
+    def set_ranks(self, shape: RankShape) -> None:
+        """Set the ranks of a script, which runs once and starts the rest."""
+        if shape.most > 1:
+            self.set(None, "--ranks", shape.ranks_text)
+            for option, count in (("--nodes", shape.nodes), ("--per-node", shape.per_node)):
+                if count is not None:
+                    self.set(None, option, str(count))
+        if shape.most > 1 or self.chosen_ranks or self.around.chosen.keys() & _SHAPE:
+            self.set(None, "--first", None)
+
+    @property
+    def chosen_ranks(self) -> tuple[int, int] | None:
+        """Return the least and most ranks on the command line; None if absent or malformed."""
+        least, _, most = self.around.chosen.get("--ranks", "").partition("-")
+        is_number = least.isdecimal() and (most or least).isdecimal()
+        return (int(least), int(most or least)) if is_number else None
 
     def chosen_number(self, option: str) -> int | None:
         """Return a number from the command line; None if it is absent or malformed."""

@@ -6,6 +6,7 @@ from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending
 from iriai.daemon.server.request_scheduling import Durability
 from iriai.model.instant import Instant
+from iriai.node.operator_requests import change
 from iriai.wire.inquiries import AskDrain
 
 
@@ -21,7 +22,7 @@ class NodeDrain:
     def change(self, reason: str | None, by: str, now: Instant) -> Pending[None]:
         """Drain for a reason, or resume (None); await until that is durable. Within a turn."""
         self._durability.check()
-        self._engine.machine.node.change(reason, by, now)
+        change(self._engine.machine.node, reason, by, now)
         return self._durability.stored()
 
     def asked(self, question: AskDrain, now: Instant) -> Pending[None]:

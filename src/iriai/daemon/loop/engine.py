@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from iriai.daemon.loop.pending import Pending
 from iriai.daemon.loop.routes import CoreFailed, JobStored, NotificationDue, Outgoing, Routes
-from iriai.launcher.system.crash_points import crash_point
+from iriai.launcher.system.crash_points import crash_point, crash_points_before
 from iriai.machine.core import Machine, MachineEvent
 from iriai.machine.outbox import Outbox, Turn
 from iriai.model.instant import Instant
@@ -33,6 +33,7 @@ from iriai.protocol.messages.effects import (
     Part,
     PeerNoticed,
     Send,
+    StepChanged,
     Wake,
     WakeAt,
     WhyAnswered,
@@ -128,7 +129,7 @@ class LauncherOrders(Protocol):
         ...
 
 
-ROUTED = frozenset({JobCompleted, PeerNoticed, WhyAnswered})
+ROUTED = frozenset({JobCompleted, PeerNoticed, StepChanged, WhyAnswered})
 """Effects that others of this daemon take."""
 
 
@@ -305,19 +306,19 @@ class Engine:
                 self.outbox.close_gate(sequence)
             if self._writer.durable >= sequence:
                 self.durable(sequence)
-        leaving = Leaving([], [], [], self._answers, {})
+        leaving = sends, orders, news, _, changed = Leaving([], [], [], self._answers, {})
+        for record in turn.records:
+            if type(record) is JobEvent:
+                changed[record.number] = None
         for effect in turn.outward:
             if type(effect) is WakeAt:
                 self._set_alarm(effect, now)
             elif type(effect) is Send:
-                leaving.sends.append(effect)
+                sends.append(effect)
             elif type(effect) in ROUTED:
-                leaving.news.append(effect)
+                news.append(effect)
             else:
-                leaving.orders.append(effect)
-        for record in turn.records:
-            if type(record) is JobEvent:
-                leaving.changed[record.number] = None
+                orders.append(effect)
         if any(leaving):
             self.outbox.send(partial(self._leave, leaving))
 
@@ -325,6 +326,7 @@ class Engine:
         """Perform the effects of a turn, whose records are durable."""
         tell = self.routes.tell
         if leaving.sends:
+            crash_points_before(send.message for send in leaving.sends)
             tell(Outgoing(leaving.sends))
         if leaving.orders:
             self._launcher.perform(leaving.orders)

@@ -11,7 +11,7 @@ from iriai.daemon.net.credentials import Credentials
 from iriai.daemon.transport.socket_stream import ByteStream, ignore
 from iriai.daemon.transport.tls_stream import TlsStream
 from iriai.links.attempt import UNPROVED, NotReached
-from iriai.links.greeting import NO_GREETING, ClientGreeting, ServerGreeting, Step
+from iriai.links.greeting import NO_GREETING, ClientGreeting, GreetingStep, ServerGreeting
 from iriai.model.problem import Problem
 from iriai.system.clock import now as read_clocks
 from iriai.wire.greetings import Agreed, Begin, Rejected, decode_greeting, greeting_frame
@@ -91,7 +91,7 @@ class Handshake:
                 self._on_done(self)
                 return
 
-    def _go_on(self, step: Step) -> None:
+    def _go_on(self, step: GreetingStep) -> None:
         if isinstance(step.answer, Agreed | Begin):
             self.stream.allow(NETWORK_FRAME_BYTES_MAX)
         if step.answer is not None:

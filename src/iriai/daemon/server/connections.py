@@ -58,6 +58,7 @@ class RequestContext:
         "connection",
         "is_changing",
         "number",
+        "origin",
         "size_bytes",
     )
 
@@ -67,12 +68,15 @@ class RequestContext:
         number: int,
         caller: Caller,
         size_bytes: int = 0,
+        origin: str = "",
     ) -> None:
         self.connection = connection
         self.number = number
         self.caller = caller
         self.size_bytes = size_bytes
         """As it came."""
+        self.origin = origin
+        """The machine that passed it on; empty: its client is connected here."""
         self.is_changing = False
         """Whether the handler has begun to change a core: an internal error then leaves the core in
         doubt."""

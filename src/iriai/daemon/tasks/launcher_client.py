@@ -30,12 +30,16 @@ from iriai.launcher.contract.messages import (
     FromLauncher,
     HookFailed,
     Launch,
+    ParallelSeat,
     Prolong,
     SampleAll,
     Sampled,
+    SeatBarrier,
+    SeatHost,
     ShutDown,
     Spawned,
     StartOrder,
+    StartStep,
     StreamEnds,
     StreamKind,
     Template,
@@ -57,11 +61,15 @@ from iriai.protocol.messages.effects import (
     LauncherAttached,
     LauncherEvent,
     LauncherLost,
+    LaunchStep,
     PrologFailed,
     RenewLeases,
     SampleAttempts,
+    StepExited,
+    StepStarted,
     TerminateAttempt,
 )
+from iriai.protocol.messages.steps import Step
 from iriai.system.frames import frame
 from iriai.system.internal_errors import trouble_line
 
@@ -106,8 +114,13 @@ class LauncherClient:
         streams: TaskStreams,
         on_event: Callable[[LauncherEvent], None],
         routes: Routes,
+        host_of: Callable[[str], str] = str,
     ) -> None:
-        """`on_event` takes what concerns attempts; notifications and hooks are told to `routes`."""
+        """`on_event` takes what concerns attempts; notifications and hooks are told to `routes`.
+
+        `host_of` returns the address, without a port, at which others reach a machine.
+        """
+        self._host_of = host_of
         self._path = path
         self._minimum_uid = minimum_uid
         self._payloads = payloads
@@ -153,8 +166,12 @@ class LauncherClient:
             match effect:
                 case LaunchAttempt():
                     launches.append(effect)
+                case LaunchStep(step):
+                    self._send(_start_of(step))
                 case ForgetAttempt(attempt):
                     forgotten.append(attempt)
+                    if attempt.step:
+                        self._streams.forget(attempt)
                 case TerminateAttempt(attempt, cause, grace_s):
                     self._launch(launches)
                     launches = []
@@ -228,6 +245,7 @@ class LauncherClient:
                 place = batch.places[job] = len(batch.templates)
                 batch.templates.append(template)
                 batch.size_bytes += size_bytes
+            is_parallel = launch.ranks > 1 or bool(launch.seats or spec.pipes or spec.bind)
             batch.orders.append(
                 StartOrder(
                     attempt,
@@ -235,10 +253,18 @@ class LauncherClient:
                     launch.gpu_ids,
                     launch.lease_s,
                     launch.leased_steady_s,
+                    self._parallel(launch) if is_parallel else None,
                 )
             )
         if batch.orders:
             self._send_batch(batch)
+
+    def _parallel(self, launch: LaunchAttempt) -> ParallelSeat:
+        """Return what is told of an attempt with several ranks."""
+        hosts = (
+            SeatHost(seat.machine, self._host_of(seat.machine), seat.ranks) for seat in launch.seats
+        )
+        return ParallelSeat(launch.ranks, tuple(hosts), launch.port)
 
     def _send_batch(self, batch: _Batch) -> None:
         self._send(Launch(tuple(batch.templates), tuple(batch.orders)))
@@ -289,18 +315,23 @@ class LauncherClient:
                 self.welcome, self._other_version = message, None
                 self._defective = message.defective
                 self._pause_s = RETRY_S
-                tasks = _without_notices(message.alive)
+                tasks = _of_tasks(message.alive)
                 alive = tuple((task.attempt, task.started_wall_s) for task in tasks)
-                self._on_event(LauncherAttached(alive))
+                known = [each.attempt for each in message.alive]
+                known += [end.attempt for end in message.ended]
+                steps = tuple(attempt for attempt in known if attempt.step)
+                self._on_event(LauncherAttached(alive, steps))
                 for each in message.unfit:
                     self._unfit(each)
                 self._exits(message.ended)
                 self._routes.tell(LauncherReady())
             case Spawned(started):
-                for task in _without_notices(started):
+                for task in _of_tasks(started):
                     self._on_event(AttemptStarted(task.attempt, task.started_wall_s))
             case StreamEnds(attempts):
                 self._take_streams(attempts)
+            case SeatBarrier():
+                self._routes.tell(message)
             case Exited(exits):
                 self._exits(exits)
             case HookFailed():
@@ -324,7 +355,9 @@ class LauncherClient:
             if end.attempt.attempt == NOTICE_ATTEMPT:
                 self._routes.tell(NoticeEnded(end))
                 continue
-            exited = AttemptExited(*msgspec.structs.astuple(end))
+            exited: LauncherEvent = AttemptExited(*msgspec.structs.astuple(end))
+            if end.attempt.step:
+                exited = StepExited(end.attempt, end.cause, end.exit_code, end.signal, end.message)
             if end.attempt in self._streams:
                 self._streams.finish(end.attempt, partial(self._on_event, exited))
             else:
@@ -338,6 +371,8 @@ class LauncherClient:
         for attempt, kinds in attempts:
             own, ends[: len(kinds)] = dict(zip(kinds, ends, strict=False)), []
             self._streams.take(attempt, {str(kind): fd for kind, fd in own.items()})
+            if attempt.step:  # of tasks, `Spawned` tells it
+                self._on_event(StepStarted(attempt))
 
     def _closed(self, reason: str) -> None:
         self._stream = None
@@ -352,6 +387,20 @@ class LauncherClient:
             self._on_over()
 
 
-def _without_notices(alive: tuple[Alive, ...]) -> list[Alive]:
-    """Return the attempts of tasks among them, which the node knows."""
-    return [each for each in alive if each.attempt.attempt != NOTICE_ATTEMPT]
+def _start_of(step: Step) -> StartStep:
+    return StartStep(
+        step.attempt,
+        step.rank,
+        step.command,
+        step.interaction,
+        step.takes_input,
+        step.window,
+        step.terminal,
+    )
+
+
+def _of_tasks(alive: tuple[Alive, ...]) -> list[Alive]:
+    """Return the attempts of tasks among them, without notices and job steps."""
+    return [
+        each for each in alive if each.attempt.attempt != NOTICE_ATTEMPT and not each.attempt.step
+    ]

@@ -11,9 +11,11 @@ import re
 from contextlib import suppress
 
 from iriai.model.ids import AttemptId
+from iriai.model.job import INPUT, OUTPUTS
 
 _NAME = re.compile(
-    r"([a-z][a-z0-9-]{0,30})-([0-9]{1,18})\.([0-9]{1,9})-([0-9]{1,18})\.(?:in|out|err)"
+    r"([a-z][a-z0-9-]{0,30})-([0-9]{1,18})\.([0-9]{1,9})-([0-9]{1,18})"
+    r"(?:\.([0-9]{1,9}))?(?:\+([0-9]{1,15}))?\.(?:in|out|err)"
 )
 _FLAGS = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -73,11 +75,17 @@ class Spool:
         finally:
             os.close(descriptor)
 
+    def delete(self, attempt: AttemptId) -> None:
+        """Delete the streams of an attempt, as far as they are there."""
+        for kind in (INPUT, *OUTPUTS):
+            with suppress(OSError):
+                os.unlink(self.path(attempt, kind))  # noqa: PTH108
+
 
 def attempt_of(name: str) -> AttemptId | None:
     """Return whose stream the file `name` has; None: it is not such a file."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
-    home, number, index, attempt = match.groups()
-    return AttemptId(home, int(number), int(index), int(attempt))
+    home, *numbers = match.groups(default="0")
+    return AttemptId(home, *map(int, numbers))

@@ -23,6 +23,7 @@ from iriai.protocol.messages.effects import (
     LinkUp,
     Part,
     Send,
+    StepChanged,
 )
 from iriai.protocol.messages.scheduling import Begun
 from iriai.protocol.messages.streams import AskOutput, Input, InputTaken, Output
@@ -68,6 +69,7 @@ class StreamRelay:
         engine.routes.take(OutputGrown, self._grown)
         engine.routes.take(StreamMessage, self._receive)
         engine.routes.take(Begun, self._began)
+        engine.routes.take(StepChanged, self._step_changed)
         engine.routes.take(LinkUp, self._linked)
         engine.routes.take(LinkDown, self._unlinked)
 
@@ -147,12 +149,27 @@ class StreamRelay:
         home = self._engine.machine.home
         job = home.jobs.get(begun.attempt.number)
         is_followed = job is not None and job.spec.interaction is not Interaction.BATCH
-        if is_followed and home.waits_for(begun.attempt, begun.machine):
-            self.follow(begun.attempt, begun.machine)
+        if job is not None and is_followed and home.waits_for(begun.attempt, begun.machine):
+            ranks = job.tasks[begun.attempt.index].ranks_of(begun.attempt.rank)
+            first = begun.attempt.rank
+            for rank in range(first, first + (ranks if job.spec.streams_each else first == 0)):
+                self.follow(begun.attempt.seat(rank), begun.machine)
+
+    def _step_changed(self, changed: StepChanged) -> None:
+        """Fetch the output of a job step that runs elsewhere: a client follows it."""
+        self.follow(changed.step, self._engine.machine.home.steps.machine_of(changed.step))
+
+    def forget(self, step: AttemptId) -> None:
+        """Delete the output of a job step, whose client has all of it."""
+        self._copies.forget(step)
+        self._spool.delete(step)
 
     def exited(self, attempt: AttemptId) -> None:
-        """Send the rest of the output of another home's attempt, which is over."""
-        self._send(self._source.ended(attempt, self._now_s()))
+        """Send the rest of the output of another home's seat, or job step, which is over."""
+        now_s, first = self._now_s(), attempt.rank
+        ranks = 1 if attempt.step else self._engine.machine.node.ranks_of(attempt)
+        for rank in range(first, first + ranks):
+            self._send(self._source.ended(attempt._replace(rank=rank), now_s))
 
     def _linked(self, event: LinkUp) -> None:
         """Ask again what a machine was asked before its link broke."""
@@ -196,8 +213,11 @@ class StreamRelay:
     def _runs(self, attempt: AttemptId) -> bool:
         """Return whether an attempt may print more here."""
         machine = self._engine.machine
-        is_claimed = Part.NODE in machine.parts and attempt in machine.node.calendar
-        return is_claimed or attempt in self._tasks
+        if Part.NODE in machine.parts:
+            node = machine.node
+            if node.steps.runs(attempt) if attempt.step else node.has_place(attempt):
+                return True
+        return attempt in self._tasks
 
     def _is_awaited(self, attempt: AttemptId) -> bool:
         """Return whether this home waits for the end of an attempt."""

@@ -15,7 +15,7 @@ from iriai.daemon.tasks.output_pump import OutputPump
 from iriai.daemon.tasks.spool import Spool
 from iriai.launcher.contract.messages import EndInput, Terminate
 from iriai.model.ids import AttemptId
-from iriai.model.job import INPUT, OUTPUT, STREAM_BYTES_MAX, TERMINAL
+from iriai.model.job import INPUT, OUTPUT, OUTPUTS, STREAM_BYTES_MAX, TERMINAL
 from iriai.model.state import EndCause
 from iriai.model.units import format_size
 from iriai.protocol.messages.streams import Input, InputTaken
@@ -59,6 +59,8 @@ class TaskStreams:
         self._routes = routes
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="output")
         self._streams: dict[AttemptId, _TaskStreams] = {}
+        self._ranks: dict[AttemptId, list[AttemptId]] = {}
+        """By attempt: its ranks here that have streams, without the first of all."""
 
     def __contains__(self, attempt: AttemptId) -> bool:
         return attempt in self._streams
@@ -69,6 +71,8 @@ class TaskStreams:
             for fd in ends.values():
                 os.close(fd)
             return
+        if attempt.rank and not attempt.step:
+            self._ranks.setdefault(attempt.seat(0), []).append(attempt)
         streams = self._streams[attempt] = _TaskStreams()
         terminal = ends.pop(TERMINAL, -1)
         if terminal >= 0:
@@ -88,7 +92,27 @@ class TaskStreams:
                 self._terminate(attempt, EndCause.FAILED, words)
 
     def finish(self, attempt: AttemptId, then: Callable[[], None]) -> None:
-        """Call `then` once all that an attempt has printed is in its files; it is over."""
+        """Call `then` once all that a seat or a step has printed is in its files; it is over.
+
+        A machine has one seat of an attempt: what ranks have streams here are of that.
+        """
+        further = [] if attempt.step else self._ranks.pop(attempt.seat(0), [])
+        ranks = dict.fromkeys((attempt, *further))
+        left = len(ranks)
+
+        def finished(rank: AttemptId) -> None:
+            nonlocal left
+            left -= 1
+            for kind in OUTPUTS if rank != attempt else ():  # whoever follows it hears of its end
+                self._routes.tell(OutputGrown(rank, kind))
+            if not left:
+                then()
+
+        for rank in ranks:
+            self._finish(rank, partial(finished, rank))
+
+    def _finish(self, attempt: AttemptId, then: Callable[[], None]) -> None:
+        """Do what `finish` does for one rank."""
         streams = self._streams.get(attempt)
         if streams is None:
             then()
@@ -138,6 +162,10 @@ class TaskStreams:
         for pump in streams.pumps.values():
             pump.close()
         self._routes.tell(LauncherOrder(EndInput(attempt)))
+
+    def forget(self, step: AttemptId) -> None:
+        """Delete what a job step printed, whose client has all of it."""
+        self._spool.delete(step)
 
     def close(self) -> None:
         """Stop; the launcher keeps what was not read for the next daemon."""

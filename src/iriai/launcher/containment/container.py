@@ -38,7 +38,7 @@ class Containment:
     joins: tuple[str, ...]
     """Options of iriai-exec by which a process gets in."""
     started_ticks = 0
-    """Start time of the main process, where that is needed to find it again; else 0."""
+    """Start time of the last main process, where that is needed to find it again; else 0."""
 
     @property
     def limits_memory(self) -> bool:
@@ -59,7 +59,7 @@ class Containment:
         """Set the limits of the next task. Raises OSError where the kernel refuses one."""
 
     def hold(self, pid: int, uid: int, mark: str) -> None:
-        """Take in the main process `pid`, with its user and the mark it carries."""
+        """Take in a main process `pid`, with its user and the mark it carries."""
 
     def processes(self) -> list[int]:
         """Return the live processes of the task, without zombies."""

@@ -62,23 +62,29 @@ class LiveProcesses:
 
 
 class ProcessTree(Containment):
-    """The processes of one task."""
+    """The processes of one task: those of each main process."""
 
     number = -1
     joins: tuple[str, ...] = ()
 
     def __init__(self, trees: ProcessTrees) -> None:
         self._trees = trees
-        self.pid = 0
+        self.mains: dict[int, int] = {}
+        """Start time of each main process, by pid."""
+        self.begun_ticks = 0
+        """Start time of the first of them."""
         self.uid = -1
         self.mark = b""
 
     def hold(self, pid: int, uid: int, mark: str) -> None:
         """Take in the main process `pid`, with its user and the mark it carries."""
         process = read_process(pid)
-        self.pid, self.uid, self.mark = pid, uid, mark.encode()
+        self.uid, self.mark = uid, mark.encode()
         self.started_ticks = process.started_ticks if process else 0
-        self._trees.add(self)
+        if not self.mains:
+            self.begun_ticks = self.started_ticks
+        self.mains[pid] = self.started_ticks
+        self._trees.add(self, pid)
 
     def processes(self) -> list[int]:
         """Return the live processes of the task, without zombies."""
@@ -124,15 +130,16 @@ class ProcessTrees:
         """Return a tree for one task."""
         return ProcessTree(self)
 
-    def add(self, tree: ProcessTree) -> None:
-        """Add `tree`, whose main process exists now."""
-        self._trees[tree.pid] = tree
+    def add(self, tree: ProcessTree, pid: int) -> None:
+        """Add a main process of `tree`, which exists now."""
+        self._trees[pid] = tree
 
     def release(self, container: Containment) -> None:
         """Drop the tree of a task that is over."""
         tree = cast("ProcessTree", container)  # of `acquire`
-        if self._trees.get(tree.pid) is tree:
-            del self._trees[tree.pid]
+        for pid in tree.mains:
+            if self._trees.get(pid) is tree:
+                del self._trees[pid]
 
     def close(self) -> None:
         """Do nothing: nothing was made."""
@@ -158,15 +165,16 @@ class ProcessTrees:
         return bool(pids) and bool(self._orphans(tree, read_processes(pids)))
 
     def processes_of(self, tree: ProcessTree, snapshot: LiveProcesses) -> list[Process]:
-        """Return the live processes of `tree`: of its main process, its session and its orphans.
+        """Return the live processes of `tree`: main processes, their sessions and its orphans.
 
         The main process comes first.
         """
-        main = snapshot.processes.get(tree.pid)
         roots: list[Process] = []
-        if main is None or main.started_ticks == tree.started_ticks:  # else it was reused
-            roots += [main] if main else []
-            roots += snapshot.sessions.get(tree.pid, ())
+        for pid, ticks in tree.mains.items():
+            main = snapshot.processes.get(pid)
+            if main is None or main.started_ticks == ticks:  # else it was reused
+                roots += [main] if main else []
+                roots += snapshot.sessions.get(pid, ())
         roots += self._orphans(tree, snapshot.children.get(self._own_pid, ()))
         return snapshot.below(roots)
 
@@ -188,8 +196,8 @@ class ProcessTrees:
         uid = user_of(process.pid)
         possible = [
             tree
-            for tree in self._trees.values()
-            if tree.uid == uid and tree.started_ticks <= process.started_ticks
+            for tree in dict.fromkeys(self._trees.values())
+            if tree.uid == uid and tree.begun_ticks <= process.started_ticks
         ]
         if not possible:
             return None

@@ -35,6 +35,8 @@ EPILOG = "epilog"
 class MachineSettings(msgspec.Struct, frozen=True):
     """The keys of `[machine]` that concern the launcher and the logs."""
 
+    cpus: int | None = None
+    """How many processors are offered; None: all."""
     tmp: str = TMP_DEFAULT
     """Where the private directories of tasks are."""
     prolog: str = ""

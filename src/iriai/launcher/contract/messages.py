@@ -12,17 +12,33 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 
 from iriai.model.batch_variables import NoticeVariable
-from iriai.model.bounds import Amount, Code, Content, Count, Many, Name, Seconds, Word, Words
+from iriai.model.bounds import (
+    Amount,
+    Code,
+    Content,
+    Count,
+    KeyBytes,
+    Many,
+    Name,
+    Seconds,
+    Text,
+    Word,
+    Words,
+)
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
+from iriai.model.ranks import SEATS_MAX, RankCount
 from iriai.model.state import EndCause
+from iriai.model.submission import Interaction
 from iriai.model.usage import Usage
 
+PutPairs = Annotated[tuple[tuple[KeyBytes, KeyBytes], ...], Many]
+"""Keys and values of PMI-1, each key once."""
 StreamKind = Literal["in", "out", "err", "tty"]
-LAUNCHER_VERSION = 5
+LAUNCHER_VERSION = 7
 """Raised with every change that an older launcher or daemon would misread. 2: leases. 3: variables
 of ours are no longer taken from the environment. 4: `Defective`. 5: the
-launcher makes the streams of tasks."""
+launcher makes the streams of tasks. 6: steps. 7: seats of several ranks."""
 FRAME_BYTES_MAX = 256 << 20
 """A Launch with many different scripts and inputs is the largest; no honest frame is longer."""
 EXIT_NOT_FOUND = 127
@@ -50,8 +66,28 @@ class Template(msgspec.Struct, frozen=True, array_like=True):
     """Variables of a notice about the job that it reports."""
 
 
+class SeatHost(NamedTuple):
+    """One seat of an attempt, as its ranks see it."""
+
+    machine: Name
+    address: Name
+    """At which the other machines reach it, without a port."""
+    ranks: RankCount
+
+
+class ParallelSeat(msgspec.Struct, frozen=True, array_like=True):
+    """What the order of a seat says beyond that of a task of one rank."""
+
+    ranks: RankCount = 1
+    """Of the seat, the first of which is that of its attempt; resources are of each."""
+    seats: Annotated[tuple[SeatHost, ...], msgspec.Meta(max_length=SEATS_MAX)] = ()
+    """All seats of the attempt, in order of their ranks; empty: there is but this one."""
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 0
+    """One that was free on the first seat's machine, for ranks to meet; 0: none is known."""
+
+
 class StartOrder(msgspec.Struct, frozen=True, array_like=True):
-    """Start one attempt."""
+    """Start one seat of an attempt."""
 
     attempt: AttemptId
     template: Count
@@ -61,6 +97,18 @@ class StartOrder(msgspec.Struct, frozen=True, array_like=True):
     """How long it may run after `leased_s`, unless renewed; None: it has no lease."""
     leased_s: Seconds = 0.0
     """Since when its lease counts, on the steady clock."""
+    parallel: ParallelSeat | None = None
+    """None: the attempt has one process."""
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks the seat has."""
+        return 1 if self.parallel is None else self.parallel.ranks
+
+    @property
+    def seats(self) -> tuple[SeatHost, ...]:
+        """All seats of the attempt; empty: there is but this one."""
+        return () if self.parallel is None else self.parallel.seats
 
 
 class UnreadTemplate(NamedTuple):
@@ -117,6 +165,39 @@ class EndInput(msgspec.Struct, frozen=True, array_like=True, tag=8):
     """Daemon: the input of an attempt, or its terminal, is over; it has closed its own end."""
 
     attempt: AttemptId
+
+
+class StartStep(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """Daemon: start a step beside a seat that runs; its end is told as that of an attempt.
+
+    `Terminate`, `EndInput` and `Discard` name it as they name attempts. One that was ordered before
+    is not started again (a no-op). The launcher remembers steps as long as their seat, which does
+    not outlive it: they are not in its journal.
+    """
+
+    attempt: AttemptId
+    """The seat, with the number of the step."""
+    rank: Count
+    """Of the seat, whose environment the step has."""
+    command: Annotated[tuple[Text, ...], Many]
+    interaction: Interaction
+    takes_input: bool = False
+    window: tuple[Count, Count] = (0, 0)
+    """Rows and columns of its terminal; 0: the kernel's default."""
+    terminal: Name = ""
+    """The value of TERM; empty: as the job has it."""
+
+
+class EndBarrier(msgspec.Struct, frozen=True, array_like=True, tag=10):
+    """Daemon: the ranks of all seats have come to a barrier; those of this seat go on.
+
+    Ignored if it does not wait at that one.
+    """
+
+    attempt: AttemptId
+    number: Count
+    put: PutPairs
+    """What all ranks have put since the barrier before."""
 
 
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):
@@ -202,6 +283,20 @@ class StreamEnds(msgspec.Struct, frozen=True, array_like=True, tag=18):
     attempts: Annotated[tuple[tuple[AttemptId, Annotated[tuple[StreamKind, ...], Many]], ...], Many]
 
 
+class SeatBarrier(msgspec.Struct, frozen=True, array_like=True, tag=19):
+    """Launcher: all ranks of a seat have come to a barrier. Answered with `EndBarrier`.
+
+    Sent only where the attempt has other seats. The last two of each seat that runs are sent after
+    Attached.
+    """
+
+    attempt: AttemptId
+    number: Count
+    """Of the barrier, from 1."""
+    put: PutPairs
+    """What the ranks of the seat have put since the barrier before."""
+
+
 class VersionRefused(msgspec.Struct, frozen=True, array_like=True, tag=17):
     """Launcher, answer to Attach of another version; it closes the connection then."""
 
@@ -227,7 +322,26 @@ class Sampled(msgspec.Struct, frozen=True, array_like=True, tag=14):
     samples: Annotated[tuple[tuple[AttemptId, Usage], ...], Many]
 
 
-ToLauncher = Attach | Launch | Terminate | Discard | SampleAll | ShutDown | Prolong | EndInput
+ToLauncher = (
+    Attach
+    | Launch
+    | Terminate
+    | Discard
+    | SampleAll
+    | ShutDown
+    | Prolong
+    | EndInput
+    | StartStep
+    | EndBarrier
+)
 FromLauncher = (
-    Attached | Spawned | Exited | Sampled | HookFailed | Defective | VersionRefused | StreamEnds
+    Attached
+    | Spawned
+    | Exited
+    | Sampled
+    | HookFailed
+    | Defective
+    | VersionRefused
+    | StreamEnds
+    | SeatBarrier
 )

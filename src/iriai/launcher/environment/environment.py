@@ -174,7 +174,7 @@ def environment_of(
     `shared` is the common part of its template, without reserved names of the submitter's and with
     all GPUs hidden, `mark` the value of MARK, `tmp` the task's private directory.
     """
-    home, number, index, tries = order.attempt
+    home, number, index, tries, *_ = order.attempt
     result = shared.copy()
     result[b":IRIAI_JOB_ID"] = b"%b-%d" % (home.encode(), number)
     result[b":IRIAI_TASK_ID"] = b"%d" % index

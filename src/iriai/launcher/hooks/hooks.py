@@ -188,7 +188,7 @@ def hook_environment(order: StartOrder, prepared: Prepared) -> dict[str, str]:
         "IRIAI_UID": str(login.uid),
         "IRIAI_GID": str(login.gid),
         "IRIAI_GROUP": spec.account.group,
-        "IRIAI_CPUS": str(spec.resources.cpus),
+        "IRIAI_CPUS": str(spec.resources.cpus * order.ranks),
     }
     if order.gpu_ids:
         result["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, order.gpu_ids))

@@ -63,6 +63,8 @@ class ProcessStarts(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """These run; with each the start time of its process in clock ticks (0: unknown)."""
 
     started: tuple[tuple[Alive, int], ...]
+    ranks: tuple[tuple[AttemptId, int, int], ...] = ()
+    """Further processes of seats: process id and start time."""
 
 
 class Exits(msgspec.Struct, frozen=True, array_like=True, tag=4):
@@ -118,11 +120,17 @@ class JournalState:
         """Without an end yet."""
         self.started: dict[AttemptId, tuple[Alive, int]] = {}
         """Of those with an intent and without an end."""
+        self.ranks: dict[AttemptId, list[tuple[int, int]]] = {}
+        """The same of the further processes of each, where its control group does not tell."""
         self.exits: dict[AttemptId, Exit] = {}
         """Ended, and not dropped by the daemon yet."""
         self.owed: dict[AttemptId, Owed] = {}
         """Epilogs that may not have been run."""
         self.forgotten = Tombstones()
+
+    def __contains__(self, attempt: AttemptId) -> bool:
+        """Return whether an attempt was ordered, or refused."""
+        return attempt in self.intents or attempt in self.exits or attempt in self.forgotten
 
     def apply(self, record: Record) -> None:
         """Update the state with one record."""
@@ -133,11 +141,10 @@ class JournalState:
             case ProcessStarts():
                 for alive, ticks in record.started:
                     self.started[alive.attempt] = (alive, ticks)
+                for attempt, pid, ticks in record.ranks:
+                    self.ranks.setdefault(attempt, []).append((pid, ticks))
             case Exits():
-                for exit_ in record.exits:
-                    self.exits[exit_.attempt] = exit_
-                    self.intents.pop(exit_.attempt, None)
-                    self.started.pop(exit_.attempt, None)
+                self._end(record.exits)
             case Dropped():
                 for attempt in record.attempts if self.owed else ():
                     self.owed.pop(attempt, None)
@@ -154,13 +161,23 @@ class JournalState:
             case Lines():
                 self.forgotten = Tombstones(record.lines)
 
+    def _end(self, exits: tuple[Exit, ...]) -> None:
+        for exit_ in exits:
+            self.exits[exit_.attempt] = exit_
+            self.intents.pop(exit_.attempt, None)
+            self.started.pop(exit_.attempt, None)
+        if self.ranks:
+            for exit_ in exits:
+                self.ranks.pop(exit_.attempt, None)
+
     def records(self) -> Iterator[Record]:
         """Yield the fewest records whose replay gives this state."""
         if self.boot is not None:
             yield self.boot
         yield Lines(self.forgotten.lines())
         yield Intents(tuple(self.intents.values()))
-        yield ProcessStarts(tuple(self.started.values()))
+        further = ((attempt, *each) for attempt, found in self.ranks.items() for each in found)
+        yield ProcessStarts(tuple(self.started.values()), tuple(further))
         yield Exits(tuple(self.exits.values()))
         yield from self.owed.values()
 

@@ -122,7 +122,7 @@ def _runs(points: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _place(attempt: AttemptId) -> tuple[Line, int]:
-    home, number, index, tries = attempt
+    home, number, index, tries, *_ = attempt  # a machine has one seat of an attempt
     tries = min(tries, TRIES_APART_MAX)
     if index == 0:
         return (home, tries, False), number

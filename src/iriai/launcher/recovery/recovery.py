@@ -47,6 +47,9 @@ class Orphans:
             for attempt, (alive, ticks) in known.started.items()
             if ticks
         }
+        self._by_session |= {
+            pid: (attempt, ticks) for attempt, found in known.ranks.items() for pid, ticks in found
+        }
         self._by_slot = {str(each.slot): attempt for attempt, each in known.intents.items()}
         self._hook_mark = f"{launcher_mark}/hook".encode()
         self._foreign: set[int] = set()

@@ -20,8 +20,11 @@
  *   i=PATH             standard input; without it descriptor 0 stays as it is
  *   o=PATH e=PATH      standard output and error, appended to, made where missing;
  *                      without e= standard error goes where standard output goes
- *   k=                 both outputs stay as they are
+ *   k=                 both outputs stay as they are, but for what e= says
  *   t=                 descriptor 0 becomes the controlling terminal
+ *   a=N,N,...          the only processors on which it runs, below 4096
+ *   f=FD               a descriptor that the program has
+ *   w=                 nothing is executed: this process waits until it is ended
  *
  * As `iriai-exec s=FD` it waits instead: each message on that socket is one task, which it starts as
  * its own sibling, a child of the launcher (see serve).
@@ -88,6 +91,7 @@ struct report {
     int32_t error;
 };
 
+enum { PROCESSORS_MAX = 4096 };
 enum { GROUPS_MAX = 65536, PATH_BYTES_MAX = 4096, TASK_UMASK = 022, FILE_MODE = 0666 };
 enum { EXIT_NOT_RUN = 126 };
 
@@ -169,6 +173,18 @@ static void limit(const char *text)
     values.soft = number(&text, ':');
     values.hard = number(&text, ':');
     check(call(__NR_prlimit64, 0, resource, (long)&values, 0), STAGE_LIMIT);
+}
+
+/* Where the kernel has none of them, as in a container whose processors changed, it runs on any. */
+static void bind_to(const char *text)
+{
+    uint64_t mask[PROCESSORS_MAX / 64] = {0};
+    while (*text) {
+        uint64_t each = number(&text, ',');
+        if (each < PROCESSORS_MAX)
+            mask[each / 64] |= (uint64_t)1 << each % 64;
+    }
+    call(__NR_sched_setaffinity, 0, (long)sizeof mask, (long)mask);
 }
 
 static void set_user(long uid)
@@ -302,9 +318,9 @@ static long search(char **arguments, char **environment)
 
 /* The values of the options; repeated ones (g, l) are read in their step. */
 struct settings {
-    const char *user, *directory, *input, *output, *error;
+    const char *user, *directory, *input, *output, *error, *processors;
     long parent;
-    int keep_outputs, terminal, no_new_privileges, namespace;
+    int keep_outputs, terminal, no_new_privileges, namespace, waits, kept;
 };
 
 /* Read the options; returns where "--" stands. */
@@ -332,6 +348,9 @@ static int read_options(int count, char **options, struct settings *settings)
         case 't': settings->terminal = 1; break;
         case 'm': settings->namespace = (int)number(&value, 0); break;
         case 'n': settings->no_new_privileges = 1; break;
+        case 'w': settings->waits = 1; break;
+        case 'f': settings->kept = (int)number(&value, 0); break;
+        case 'a': settings->processors = value; break;
         case 'g': case 'l': break;
         default: fail(STAGE_ARGUMENTS, EINVAL);
         }
@@ -346,6 +365,8 @@ static void open_files(const struct settings *settings)
     long flags = O_WRONLY | O_APPEND | O_CREAT;
     if (settings->input)
         open_as(0, settings->input, O_RDONLY, STAGE_STDIN);
+    if (settings->keep_outputs && settings->error)
+        open_as(2, settings->error, flags, STAGE_STDERR);
     if (settings->keep_outputs)
         return;
     open_as(1, settings->output ? settings->output : "/dev/null", flags, STAGE_STDOUT);
@@ -454,10 +475,22 @@ static void close_others_on_exec(void)
     call(__NR_close_range, report_fd + 1, LAST_POSSIBLE, 0);
 }
 
+/*
+ * The seat of a parallel task on a machine where nothing is started but job steps. The user can end
+ * it, and nothing else: it has no descriptor of the launcher's.
+ */
+static __attribute__((noreturn)) void wait_for_the_end(void)
+{
+    call(__NR_close_range, FIRST_OTHER, LAST_POSSIBLE, 0);
+    call(__NR_close, report_fd);
+    for (;;)
+        call(__NR_ppoll, 0, 0, 0, 0, 0);
+}
+
 static __attribute__((noreturn)) void become_task(int count, char **options, char **entries,
                                                   int namespace)
 {
-    struct settings settings = {.namespace = -1};
+    struct settings settings = {.namespace = -1, .kept = -1};
     call(__NR_prctl, PARENT_DEATH_SIGNAL, SIGNAL_KILL); /* until the user changes */
     block_signals(NONE);
     int end = read_options(count, options, &settings);
@@ -476,10 +509,16 @@ static __attribute__((noreturn)) void become_task(int count, char **options, cha
     for (int at = 1; at < end; at++)
         if (options[at][0] == 'l')
             limit(options[at] + 2);
+    if (settings.processors)
+        bind_to(settings.processors);
     call(__NR_umask, TASK_UMASK);
     become(&settings);
     close_others_on_exec();
+    if (settings.kept >= 0)
+        call(__NR_fcntl, settings.kept, F_SETFD, 0);
     call(__NR_prctl, PARENT_DEATH_SIGNAL, 0);
+    if (settings.waits)
+        wait_for_the_end();
     char **arguments = options + end + 1;
     char **environment = task_environment(entries);
     int is_path = *find(arguments[0], '/') == '/';

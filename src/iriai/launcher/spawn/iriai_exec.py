@@ -93,9 +93,18 @@ def become_task(options: list[str]) -> NoReturn:
         for text in (value for letter, value in given if letter == "l"):
             number, soft, hard = map(int, text.split(":"))
             resource.setrlimit(number, (soft, hard))
+    if "a" in single:
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, map(int, single["a"].split(",")))
     os.umask(TASK_UMASK)
     become(single)
     close_others_on_exec()
+    if "f" in single:
+        os.set_inheritable(int(single["f"]), True)
+    if "w" in single:
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        while True:
+            signal.pause()
     environment = {name[1:]: value for name, value in os.environb.items() if name.startswith(b":")}
     if "x" in single or b"/" in command[0]:
         program = os.fsencode(single.get("x", "")) or command[0]
@@ -221,9 +230,11 @@ def open_files(single: dict[str, str]) -> None:
     """Open standard input, output and error as the user."""
     if "i" in single:
         open_as(0, single["i"], os.O_RDONLY, STDIN)
-    if "k" in single:
-        return
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    if "k" in single:
+        if "e" in single:
+            open_as(2, single["e"], flags, STDERR)
+        return
     open_as(1, single.get("o", os.devnull), flags, STDOUT)
     if "e" in single:
         open_as(2, single["e"], flags, STDERR)

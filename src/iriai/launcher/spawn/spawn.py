@@ -18,25 +18,33 @@ from enum import IntEnum
 from functools import partial
 from typing import NamedTuple
 
+from msgspec.structs import replace as with_fields
+
 from iriai.launcher.containment.container import Limits
 from iriai.launcher.containment.namespaces.visible import EVERYTHING, Visible
 from iriai.launcher.contract.machine_config import MachineSettings
 from iriai.launcher.contract.messages import EXIT_NOT_FOUND, EXIT_NOT_RUN, StartOrder
 from iriai.launcher.directories.scratch import ScratchSpace
-from iriai.launcher.environment.batch_variables import add_batch_variables, packed, write_node_file
+from iriai.launcher.environment.batch_variables import (
+    add_batch_variables,
+    batch_rank_variables,
+    packed,
+)
 from iriai.launcher.environment.environment import environment_of
+from iriai.launcher.environment.processors import processors_of
+from iriai.launcher.environment.rank_variables import pmi_variables, rank_gpus, rank_variables
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.streams import NO_ENDS, TaskEnds
 from iriai.launcher.spawn.task_starter import TaskStarter
 from iriai.launcher.system.syscalls import PrivilegedThread
-from iriai.model.batch_variables import BatchSystem, NoticeVariable
+from iriai.model.batch_variables import NoticeVariable
 from iriai.model.ids import AttemptId
 from iriai.model.job import (
     JobSpec,
     expand_pattern,
 )
-from iriai.model.submission import Interaction
+from iriai.model.submission import Interaction, Layout
 from iriai.system.passwd_cache import Login
 
 HELPER = os.path.join(os.path.dirname(__file__), "iriai-exec")
@@ -67,7 +75,11 @@ class Prepared(NamedTuple):
     visible: Visible = EVERYTHING
     """What it sees of the machine's /tmp and /dev/shm."""
     limits: Limits = Limits(1, 0, 0)
-    """Limits that the kernel enforces, for tasks without cards."""
+    """Limits that the kernel enforces, for tasks of one rank without cards."""
+    processors: tuple[int, ...] = ()
+    """Of the seat whose ranks are bound to some; empty: they run on any."""
+    of_seat: dict[bytes, bytes] | None = None
+    """What all ranks of a seat find in their environment; None: the attempt has but one rank."""
 
 
 class Payload(NamedTuple):
@@ -78,6 +90,13 @@ class Payload(NamedTuple):
 
 
 NO_PAYLOAD = Payload()
+
+
+def output_file(pattern: str, order: StartOrder, layout: Layout, rank: int) -> str:
+    """Return the file that `pattern` names for a rank."""
+    has_several = bool(order.seats) and layout is Layout.RANKS
+    first = order.attempt.rank if has_several else None
+    return expand_pattern(pattern, order.attempt.seat(rank), first)
 
 
 def find_helper(kind: str) -> tuple[str, ...]:
@@ -160,6 +179,8 @@ class Spawner:
         os.set_inheritable(report_fd, True)  # helpers are the only children
         self._namespace_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         """The number that a task's mount namespace has in the helper."""
+        self._pmi_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        """The number that the connection to the process manager has in a rank."""
         self._fixed_options = (f"p={os.getpid()}", f"r={report_fd}", *_raise_file_limit())
 
     def use(self, settings: MachineSettings) -> None:
@@ -199,36 +220,43 @@ class Spawner:
         scratch: ScratchSpace,
         namespace_fd: int,
         ends: TaskEnds,
+        rank: int,
     ) -> ReadyHelper:
-        """Return the helper that becomes the task, ready to be started.
+        """Return the helper that becomes a rank of the task, ready to be started.
 
         `mark` is from `mark_of`, `joins` are the options by which it enters its container.
         `scratch` is the task's private directory, `namespace_fd` its mount namespace, -1 if there
         is none; `ends` are its streams, which the caller closes once it has started. Raises OSError
         or ValueError.
         """
+        spec = task.spec
         environment = environment_of(order, task.environment, mark, scratch.path)
         environment[b":IRIAI_STATE"] = self._state
         if order.gpu_ids:
-            environment.update(packed(self._gpus.variables(order.gpu_ids).items()))
-        if (batch := task.spec.batch) is not None:
-            is_array = task.spec.is_array
+            cards = rank_gpus(order, spec.layout, rank)
+            environment.update(packed(self._gpus.variables(cards).items()))
+        if (batch := spec.batch) is not None:
+            is_array = spec.is_array
             add_batch_variables(environment, batch, order, scratch.path, is_array=is_array)
-            if batch.system is BatchSystem.PBS:
-                write_node_file(scratch.fd, task.spec.resources.cpus, task.login.uid)
         if task.notice:
             environment.update(packed(task.notice))
         dup = os.POSIX_SPAWN_DUP2
         redirects: list[tuple[int, int, int]] = []
         if ends is not NO_ENDS:
-            redirects += [(dup, fd, target) for target, fd in enumerate(ends) if fd >= 0]
+            targets = zip(ends, (0, 1, 2, self._pmi_fd), strict=True)
+            redirects += [(dup, fd, target) for fd, target in targets if fd >= 0]
         arguments = [*self._helper, *task.options, *joins]
+        if task.of_seat is not None:
+            environment.update(task.of_seat)
+            arguments += self._rank_options(environment, task, order, rank, ends)
         if not payload.stdin and (not redirects or redirects[0][2] != 0):
             arguments.append("i=/dev/null")
-        if task.spec.interaction is Interaction.BATCH:
-            for letter, pattern in (("o", task.spec.output), ("e", task.spec.error)):
-                if pattern:
+        if spec.interaction is Interaction.BATCH:
+            for letter, pattern in (("o", spec.output), ("e", spec.error)):
+                if pattern and order.parallel is None:
                     arguments.append(f"{letter}={expand_pattern(pattern, order.attempt)}")
+                elif pattern:
+                    arguments.append(f"{letter}={output_file(pattern, order, spec.layout, rank)}")
         if namespace_fd >= 0:
             arguments.append(f"m={self._namespace_fd}")
         arguments.append("--")
@@ -243,6 +271,27 @@ class Spawner:
         return ReadyHelper(
             arguments, environment, redirects, namespace_fd, stdin_fd, is_limited, bool(joins)
         )
+
+    def _rank_options(
+        self,
+        environment: dict[bytes, bytes],
+        task: Prepared,
+        order: StartOrder,
+        rank: int,
+        ends: TaskEnds,
+    ) -> tuple[str, ...]:
+        """Add what a rank of a parallel attempt finds; return its options of the helper."""
+        environment.update(rank_variables(order, task.spec.layout, rank))
+        if task.spec.batch is not None:
+            environment.update(batch_rank_variables(task.spec.batch, order, rank))
+        options: tuple[str, ...] = ()
+        if task.processors:
+            own = processors_of(task.processors, order, task.spec.layout, rank)
+            options = (f"a={','.join(map(str, own))}",)
+        if ends.pmi < 0:
+            return options
+        environment.update(pmi_variables(order, rank, self._pmi_fd))
+        return (*options, f"f={self._pmi_fd}")
 
     def ask(self, ready: ReadyHelper) -> bool:
         """Ask the helper that waits for a task; False: `start` does everything.
@@ -271,6 +320,17 @@ class Spawner:
         finally:
             if stdin_fd >= 0:
                 os.close(stdin_fd)
+
+
+def piped(task: Prepared, order: StartOrder, rank: int) -> Prepared:
+    """Return what becomes a stage whose output another one reads; errors go to the rank's file."""
+    spec = task.spec
+    if spec.interaction is not Interaction.BATCH:
+        return task
+    errors = spec.error or spec.output
+    path = output_file(errors, order, spec.layout, rank) if errors else os.devnull
+    kept = with_fields(spec, output="", error="")
+    return task._replace(spec=kept, options=(*task.options, "k=", f"e={path}"))
 
 
 def _raise_file_limit() -> tuple[str, ...]:
@@ -346,8 +406,8 @@ def read_failures(fd: int) -> Iterator[SpawnError]:
             return
 
 
-def explain(failure: SpawnError, spec: JobSpec, attempt: AttemptId) -> tuple[int, str]:
-    """Return the exit code for `failure`, and a message for people."""
+def explain(failure: SpawnError, spec: JobSpec, order: StartOrder, rank: int) -> tuple[int, str]:
+    """Return the exit code for `failure` of a rank, and a message for people."""
     why = os.strerror(failure.error)
     command = spec.command[0] if spec.command and not spec.script else "the script"
     match failure.stage:
@@ -360,9 +420,11 @@ def explain(failure: SpawnError, spec: JobSpec, attempt: AttemptId) -> tuple[int
         case Stage.STDIN:
             what = "standard input cannot be opened"
         case Stage.STDOUT:
-            what = f"output file {expand_pattern(spec.output, attempt)} cannot be opened"
+            named = output_file(spec.output, order, spec.layout, rank)
+            what = f"output file {named} cannot be opened"
         case Stage.STDERR:
-            what = f"error file {expand_pattern(spec.error, attempt)} cannot be opened"
+            named = output_file(spec.error, order, spec.layout, rank)
+            what = f"error file {named} cannot be opened"
         case Stage.USER:
             what = f"the launcher could not become user {spec.user}"
         case Stage.GROUP:

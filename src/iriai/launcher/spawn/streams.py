@@ -31,11 +31,13 @@ assigned yet."""
 
 
 class TaskEnds(NamedTuple):
-    """What becomes a task's 0, 1 and 2; -1: nothing of these."""
+    """What becomes a task's 0, 1 and 2, and what it has beside these; -1: nothing."""
 
     stdin: int = -1
     stdout: int = -1
     stderr: int = -1
+    pmi: int = -1
+    """The connection of a rank to its process manager."""
 
     def close(self) -> None:
         """Close them: the task has copies."""
@@ -52,26 +54,38 @@ class Streams:
     def __init__(self) -> None:
         self._kept: dict[AttemptId, dict[StreamKind, int]] = {}
         self._new: list[AttemptId] = []
+        self._ranks: dict[AttemptId, list[AttemptId]] = {}
+        """Further ranks of a seat, whose streams are named as a seat of that rank."""
 
     def __contains__(self, attempt: AttemptId) -> bool:
         return attempt in self._kept
 
-    def make(self, attempt: AttemptId, spec: JobSpec, login: Login) -> TaskEnds:
-        """Make the streams of an attempt; return the task's ends, which the caller closes.
+    def make(self, seat: AttemptId, spec: JobSpec, login: Login, rank: int) -> TaskEnds:
+        """Make the streams of a rank, or a step; return the task's ends, which the caller closes.
 
-        Raises OSError; nothing stays open then.
+        Input is that of rank 0. Raises OSError; nothing stays open then.
         """
         if spec.interaction is Interaction.BATCH:
             return NO_ENDS
+        attempt = seat
+        if rank != seat.rank and not seat.step:
+            attempt = seat.seat(rank)
+            self._ranks.setdefault(seat, []).append(attempt)
+        takes_input = spec.takes_input and (rank == 0 or seat.step > 0)
         kept = self._kept[attempt] = {}
         self._new.append(attempt)
         try:
             if spec.interaction is Interaction.TERMINAL:
                 return _terminal(kept, spec.window, login)
-            return _pipes(kept, login, takes_input=spec.takes_input)
+            return _pipes(kept, login, takes_input=takes_input)
         except OSError:
             self.close(attempt)
             raise
+
+    def seat_of(self, rank: AttemptId) -> AttemptId:
+        """Return the seat of a rank that has streams of its own; of others, the rank."""
+        found = (seat for seat, ranks in self._ranks.items() if rank in ranks)
+        return next(found, rank)
 
     def passed(self, attempts: list[AttemptId] | None = None) -> list[Passed]:
         """Return the messages with the ends of attempts; without any: of those made since."""
@@ -104,9 +118,12 @@ class Streams:
                 os.close(kept.pop(kind))
 
     def close(self, attempt: AttemptId) -> None:
-        """Close the ends of an attempt whose end the daemon has stored."""
+        """Close the ends of a seat whose end the daemon has stored, or of a step."""
         for fd in self._kept.pop(attempt, {}).values():
             os.close(fd)
+        if self._ranks:
+            for rank in self._ranks.pop(attempt, ()):
+                self.close(rank)
 
 
 def _pipes(kept: dict[StreamKind, int], login: Login, *, takes_input: bool) -> TaskEnds:
@@ -119,7 +136,7 @@ def _pipes(kept: dict[StreamKind, int], login: Login, *, takes_input: bool) -> T
             os.set_blocking(kept[kind], False)
             with suppress(OSError):  # the user's pipes have as many pages as the kernel allows
                 fcntl.fcntl(kept[kind], fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-            _give(own[kind], login, 0o600)
+            give_to(own[kind], login, 0o600)
     except OSError:
         TaskEnds(*own.values()).close()
         raise
@@ -133,14 +150,14 @@ def _terminal(kept: dict[StreamKind, int], window: tuple[int, int], login: Login
         os.set_blocking(master, False)
         if any(window):
             fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", *window, 0, 0))
-        _give(slave, login, 0o620)
+        give_to(slave, login, 0o620)
     except OSError:
         os.close(slave)
         raise
     return TaskEnds(slave, slave, slave)
 
 
-def _give(fd: int, login: Login, mode: int) -> None:
+def give_to(fd: int, login: Login, mode: int) -> None:
     """Give it to the task's user: programs open /dev/stdout, or their terminal, by name."""
     if os.geteuid() == 0:
         os.fchown(fd, login.uid, -1)

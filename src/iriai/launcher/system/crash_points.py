@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterable
 
 CRASH_VARIABLE = "IRIAI_CRASH_AT"
 """Environment variable that names the step at which a process kills itself, or, with a slash in it,
@@ -12,7 +13,8 @@ launcher: `after-intent` (intents are journalled, nothing is spawned), `after-sp
 nothing was reported), `before-exit-journal` (an end is known, not journalled), `after-exit-journal`
 (it is journalled, not reported). Of the daemon: `before-commit` (decided, nothing written),
 `after-commit` (durable, nothing left the daemon), `after-launch-sent` (the launcher has the order,
-clients no answer)."""
+clients no answer), `send-match`, `send-run-held`, `send-accepted-confirmed` and so on (a message of
+that name and phase is about to leave, and what it rests on is durable)."""
 
 _WANTED = os.environ.get(CRASH_VARIABLE)
 # Read once: steps are passed a thousand times a second.
@@ -31,3 +33,13 @@ def crash_point(step: str) -> None:
     elif wanted != step:
         return
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def crash_points_before(messages: Iterable[object]) -> None:
+    """Pass a step for each message that is about to leave."""
+    if _WANTED is None:
+        return
+    for message in messages:
+        phase = getattr(message, "phase", None)
+        words = ["send", type(message).__name__, *([] if phase is None else [phase.name])]
+        crash_point("-".join(words).lower())

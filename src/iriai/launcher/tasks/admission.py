@@ -19,7 +19,7 @@ from iriai.launcher.spawn.spawn import Prepared, Spawner
 from iriai.launcher.system.digest import digest_of
 from iriai.launcher.tasks.task import kernel_limits
 from iriai.model.ids import HOME_NAME
-from iriai.model.job import limits_problem
+from iriai.model.job import JobSpec, limits_problem
 from iriai.model.sizes import (
     ENVIRONMENT_BYTES_MAX,
     FILE_NAME_BYTES_MAX,
@@ -27,6 +27,7 @@ from iriai.model.sizes import (
     file_problem,
 )
 from iriai.model.state import EndCause
+from iriai.model.submission import Interaction, Layout
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -37,7 +38,7 @@ _ACCOUNT_NAME = re.compile(r"[^\s\x00-\x1f\x7f/]{1,256}")
 def content_problem(template: Template) -> str:
     """Return why no task of `template` can be started, for people; empty if they can."""
     spec, size_bytes = template.spec, len(template.environment)
-    packed = _encode((spec.command, spec.working_directory, spec.output, spec.error))
+    packed = _encode((spec.command, spec.pipes, spec.working_directory, spec.output, spec.error))
     is_small = len(packed) <= FILE_NAME_BYTES_MAX and size_bytes <= ENVIRONMENT_BYTES_MAX
     if is_small and b"\0" not in packed and _ACCOUNT_NAME.fullmatch(spec.account.group):
         return ""  # nearly all: one check suffices
@@ -52,13 +53,22 @@ def content_problem(template: Template) -> str:
         ("error file", spec.error),
     )
     found = (file_problem(what, path) for what, path in named)
-    for problem in (command_problem(spec.command), *found):
+    for problem in (*map(command_problem, (spec.command, *spec.pipes)), *found):
         if problem:
             return str(problem)
     if not _ACCOUNT_NAME.fullmatch(spec.account.group):
         return (
             f"its account's group is {spec.account.group[:64]!r}, which is not the name of a group"
         )
+    return ""
+
+
+def parallel_problem(spec: JobSpec) -> str:
+    """Return why a job cannot have several ranks, for people; empty: it can."""
+    if spec.interaction is Interaction.TERMINAL and spec.layout is Layout.RANKS:
+        return "several processes cannot have one terminal"
+    if spec.pipes and spec.layout is Layout.FIRST:
+        return "the stages of a pipe run for each rank, not on the first machine alone"
     return ""
 
 
@@ -129,7 +139,7 @@ class Authorizer:
             login = self.users.login(home, spec.user, now_s)
         except UserRefused as refusal:
             return NotStarted(EndCause.FAILED, str(refusal))
-        if not spec.command and not template.script:
+        if not (spec.command or template.script or (spec.pipes and all(spec.pipes))):
             return NotStarted(EndCause.FAILED, "there is neither a command nor a script")
         words = limits_problem(spec) or content_problem(template)
         if words:

@@ -10,15 +10,17 @@ from iriai.launcher.containment.container import Containment
 from iriai.launcher.contract.machine_config import EPILOG, PROLOG
 from iriai.launcher.contract.messages import Alive, Exit, StartOrder
 from iriai.launcher.directories.scratch import NoDirectory
+from iriai.launcher.environment.rank_variables import seats_problem
 from iriai.launcher.gpus.gpus import CardTaken
 from iriai.launcher.hooks.hooks import Hooks, cleaned, hook_environment, uncleanness
 from iriai.launcher.journal.journal import Intent, JournalState, Owed
 from iriai.launcher.spawn.spawn import Prepared
 from iriai.launcher.system.crash_points import crash_point
-from iriai.launcher.tasks.admission import NotStarted
+from iriai.launcher.tasks.admission import NotStarted, parallel_problem
 from iriai.launcher.tasks.limit_monitor import OVER, LeaseTimers, LimitMonitor
-from iriai.launcher.tasks.task import LimitExceeded, RunningTask
-from iriai.launcher.tasks.tasks import ENDED, LauncherParts, ReadyTask, Tasks
+from iriai.launcher.tasks.parts import ENDED, LauncherParts, ReadyTask
+from iriai.launcher.tasks.task import LimitExceeded, RunningTask, kernel_limits, spec_of_seat
+from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.system.clock import steady_s
@@ -171,7 +173,7 @@ class StartQueue:
     @property
     def has_work(self) -> bool:
         """Whether `spawn_some` has work to do."""
-        return bool(self._pending or self.failed)
+        return bool(self._pending or self.failed or self._tasks.unfinished)
 
     def attempts(self) -> list[AttemptId]:
         """Return all of them."""
@@ -184,6 +186,10 @@ class StartQueue:
         """
         if isinstance(prepared, NotStarted):
             raise prepared
+        if order.parallel is not None:
+            words = seats_problem(order) or parallel_problem(prepared.spec)
+            if words:
+                raise NotStarted(EndCause.FAILED, words)
         if order.gpu_ids:
             order = self._with_cards(order)
         container = self._acquire(order)
@@ -294,6 +300,8 @@ class StartQueue:
         order, prepared, container = pending
         try:
             limits = prepared.limits
+            if order.parallel is not None:
+                limits = kernel_limits(spec_of_seat(prepared.spec, order.ranks))
             if order.gpu_ids:
                 limits = limits._replace(gpu_ids=order.gpu_ids)
             container.prepare(limits)

@@ -6,15 +6,17 @@ import math
 import os
 import resource
 import signal
+from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
 
 from iriai.launcher.containment.container import Containment, Limits, Use
 from iriai.launcher.containment.namespaces.pool import Namespace
-from iriai.launcher.contract.messages import Alive, Exit
+from iriai.launcher.contract.messages import Alive, Exit, StartOrder
 from iriai.launcher.directories.scratch import ScratchSpace
-from iriai.launcher.spawn.spawn import Payload, SpawnError, explain
+from iriai.launcher.spawn.spawn import Payload, Prepared, SpawnError, explain
+from iriai.launcher.tasks.rank_processes import RankProcesses
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
@@ -36,10 +38,26 @@ class LimitExceeded(NamedTuple):
     """With the value that was reached, for people."""
 
 
+MEMORY_BYTES_MAX = 1 << 62
+"""The kernel takes no larger limit; as many ranks of what one may have would be more."""
+
+
 def kernel_limits(spec: JobSpec) -> Limits:
     """Return the limits that the kernel enforces for a task of `spec` without cards."""
     resources = spec.resources
-    return Limits(resources.cpus, resources.memory_bytes, spec.process_limit or 0)
+    memory_bytes = min(resources.memory_bytes, MEMORY_BYTES_MAX)
+    return Limits(resources.cpus, memory_bytes, spec.process_limit or 0)
+
+
+def spec_of_seat(spec: JobSpec, ranks: int) -> JobSpec:
+    """Return `spec` with the limits of a seat: those of one rank, for each of them."""
+    cpu_s, processes = spec.cpu_limit_s, spec.process_limit
+    return msgspec.structs.replace(
+        spec,
+        resources=spec.resources.times(ranks),
+        cpu_limit_s=None if cpu_s is None else cpu_s * ranks,
+        process_limit=None if processes is None else processes * ranks,
+    )
 
 
 def next_sample_s(
@@ -111,16 +129,23 @@ class RunningTask(msgspec.Struct, eq=False):
 
     attempt: AttemptId
     spec: JobSpec
+    """With the limits of all its ranks."""
     container: Containment
     payload: Payload
     scratch: ScratchSpace
     namespace: Namespace | None
+    prepared: Prepared
+    """What its steps share with it, without script and standard input."""
+    order: StartOrder
+    ranks: RankProcesses | None = None
+    """Its processes, where there are several; else it is the one that `pid` names."""
     pid: int = 0
+    """Of the main process, or of the first rank."""
     started_s: float = 0.0
     started_wall_s: float = 0.0
     is_over: bool = False
     status: int | None = None
-    """Wait status of the main process, once it ended."""
+    """Wait status of the main process, or of the rank that decides, once all have ended."""
     failure: SpawnError | None = None
     cause: EndCause | None = None
     """Why it is being ended, where it did not end by itself."""
@@ -132,6 +157,24 @@ class RunningTask(msgspec.Struct, eq=False):
     sampled_peak_bytes: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it is being ended, or its main process has ended: no step may begin."""
+        return self.kill_at_s is not None or self.status is not None
+
+    @property
+    def unreaped(self) -> Collection[int]:
+        """Its own processes that were not reaped: their numbers are given to no others."""
+        if self.ranks is not None:
+            return self.ranks.live
+        return () if self.status is not None else (self.pid,)
+
+    def settle(self) -> None:
+        """Take over how its ranks ended, none of which is left."""
+        failed = None if self.ranks is None else self.ranks.failed
+        self.status = 0 if failed is None else failed.status
+        self.failure = None if failed is None else failed.failure
 
     @property
     def alive(self) -> Alive:
@@ -176,7 +219,7 @@ class RunningTask(msgspec.Struct, eq=False):
         cause, message = self.cause, self.message
         if self.failure is not None and cause is None:
             cause = EndCause.FAILED
-            exit_code, message = explain(self.failure, self.spec, self.attempt)
+            exit_code, message = self._explained(self.failure)
         elif cause is None and (limit := self._limit(usage, signal_number)):
             cause, message = limit
         elif cause is None:
@@ -192,6 +235,17 @@ class RunningTask(msgspec.Struct, eq=False):
             now_s - self.started_s,
             message or self._remarks(),
         )
+
+    def _explained(self, failure: SpawnError) -> tuple[int, str]:
+        """Return the exit code of a rank whose helper failed, and why."""
+        if self.ranks is None or self.ranks.failed is None:
+            return explain(failure, self.prepared.spec, self.order, self.attempt.rank)
+        rank, stage = self.ranks.failed.place
+        spec = self.prepared.spec
+        if spec.pipes:
+            spec = msgspec.structs.replace(spec, command=spec.pipes[stage])
+        exit_code, words = explain(failure, spec, self.order, rank)
+        return exit_code, f"{self.ranks.words(self.ranks.failed)}: {words}"
 
     def _limit(self, usage: Usage, signal_number: int | None) -> LimitExceeded | None:
         """Return the limit by which the kernel ended the task, if any."""
@@ -211,4 +265,6 @@ class RunningTask(msgspec.Struct, eq=False):
         """Return what explains a failure that no limit caused."""
         if self.status and self.spec.process_limit and self.container.process_refusals():
             return f"the process limit of {self.spec.process_limit} was reached"
+        if self.ranks is not None and self.ranks.failed is not None:
+            return f"{self.ranks.words(self.ranks.failed)} {self.ranks.failed.words}"
         return ""

@@ -4,94 +4,48 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from iriai.launcher.containment.container import Containment, Containments
-from iriai.launcher.containment.namespaces.pool import Namespaces
-from iriai.launcher.contract.messages import Defective, Exit, StartOrder
-from iriai.launcher.directories.scratch import NoDirectory, Scratch
-from iriai.launcher.gpus.gpus import Gpus
-from iriai.launcher.hooks.hooks import Hooks
-from iriai.launcher.spawn.payloads import PayloadFiles
+from iriai.launcher.containment.container import Containment
+from iriai.launcher.contract.messages import Exit, StartOrder
+from iriai.launcher.directories.scratch import NoDirectory
+from iriai.launcher.environment.batch_variables import write_node_file
+from iriai.launcher.pmi.pmi_sockets import PmiSockets
+from iriai.launcher.pmi.seat_server import Abort
 from iriai.launcher.spawn.spawn import (
     NO_PAYLOAD,
     Payload,
     Prepared,
     ReadyHelper,
-    Spawner,
+    SpawnError,
     read_failures,
 )
 from iriai.launcher.spawn.streams import NO_ENDS, Streams, TaskEnds
-from iriai.launcher.system.timers import Timers
+from iriai.launcher.tasks.parts import LauncherParts, ReadyTask
+from iriai.launcher.tasks.rank_processes import RankStage
+from iriai.launcher.tasks.seat import make_seat, of_stage, only_waits, waiting
+from iriai.launcher.tasks.steps import LOOK_AGAIN_S, Steps
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask
+from iriai.model.batch_variables import BatchSystem
 from iriai.model.ids import AttemptId
+from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
+from iriai.model.submission import Layout
 from iriai.model.usage import Usage
 from iriai.system.clock import steady_s, wall_s
-from iriai.system.internal_errors import InternalErrors
+from iriai.system.passwd_cache import Login
 from iriai.system.procfs import read_process
 
-NOT_STARTED = "kept it from starting"
-ENDED = "ended it"
 
+class RankStart(NamedTuple):
+    """A further rank of a seat that runs, where the kernel does not tell whose a process is."""
 
-class Defects(InternalErrors):
-    """Internal errors since this launcher started.
-
-    Guarded by this are the actions of timers, descriptors and ended children, and what is done for
-    one attempt. Not guarded are the turn itself and the journal: an error there leaves in doubt
-    what is written down, and the launcher begins again from that (ADR 0087).
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._reported = 0
-        """How many the daemon knows of."""
-
-    def so_far(self) -> Defective | None:
-        """Return what a daemon that attaches has to know; None: there was no error."""
-        self._reported = self.count
-        return Defective(self.count, self.last) if self.count else None
-
-    def news(self) -> Defective | None:
-        """Return the same if there was another error since the last report, else None."""
-        return self.so_far() if self.count != self._reported else None
-
-    def record(self, doing: str, error: Exception, cost: str = NOT_STARTED) -> str:
-        """Count and log an error in `doing`; return the message for whoever waits for that."""
-        self.add(f"internal error {self.count + 1} of this launcher, {doing}", error)
-        kind = type(error).__name__
-        return f"an internal error of the launcher {cost} ({kind}); see its log"
-
-
-LOOK_AGAIN_S = 0.05
-"""Between two attempts to kill what is left of a task; usually the first is enough."""
-
-
-class LauncherParts(NamedTuple):
-    """What tasks are started, watched and ended with; made once."""
-
-    spawner: Spawner
-    containers: Containments
-    payloads: PayloadFiles
-    scratch: Scratch
-    namespaces: Namespaces
-    timers: Timers
-    hooks: Hooks
-    gpus: Gpus
-    defects: Defects
-
-
-class ReadyTask(NamedTuple):
-    """A task that has everything but a process."""
-
-    task: RunningTask
-    helper: ReadyHelper
-    ends: TaskEnds
-    uid: int
-    mark: str
+    attempt: AttemptId
+    pid: int
+    ticks: int
 
 
 class Tasks:
@@ -101,13 +55,22 @@ class Tasks:
         self._parts = parts
         self.streams = Streams()
         """The daemon's ends of streams."""
+        self.steps = Steps(
+            parts.spawner, parts.timers, self.streams, self.get, parts.defects.record
+        )
+        self.pmi = PmiSockets(parts.watch, self._aborted)
         self._by_attempt: dict[AttemptId, RunningTask] = {}
         self._by_pid: dict[int, RunningTask] = {}
         """By main process that was not reaped yet."""
         self._by_session: dict[int, RunningTask] = {}
         self._left_over: list[RunningTask] = []
         """Tasks whose main process ended, and whose tree may not be empty."""
+        self._failures: dict[int, SpawnError] = {}
+        """Reports of helpers that were not reaped, by pid."""
         self._ends: list[Exit] = []
+        self.unfinished: deque[RunningTask] = deque()
+        """Seats some of whose ranks have not been started; `start_ranks` does that."""
+        self._rank_starts: list[RankStart] = []
 
     def __len__(self) -> int:
         return len(self._by_attempt)
@@ -139,18 +102,68 @@ class Tasks:
             if scratch is not None:
                 self._parts.scratch.give_back(scratch, steady_s())
             raise
-        task = RunningTask(order.attempt, prepared.spec, container, payload, scratch, namespace)
-        mark, ends = self._parts.spawner.mark_of(order.attempt), NO_ENDS
+        kept = prepared if payload is NO_PAYLOAD else prepared._replace(script=b"", stdin=b"")
+        task = RunningTask(
+            order.attempt, prepared.spec, container, payload, scratch, namespace, kept, order
+        )
+        mark, batch, rank = self._parts.spawner.mark_of(order.attempt), prepared.spec.batch, 0
         try:
-            ends = self.streams.make(order.attempt, prepared.spec, login)
-            namespace_fd = -1 if namespace is None else namespace.fd
-            helper = self._parts.spawner.ready(
-                prepared, order, mark, container.joins, payload, scratch, namespace_fd, ends
-            )
+            if order.parallel is not None:
+                rank = order.attempt.rank
+                make_seat(task, self._parts.processors)
+                kept, payload = self._of_place(task, RankStage(rank, 0))
+            if batch is not None and batch.system is BatchSystem.PBS:
+                write_node_file(scratch.fd, order, prepared.spec.resources.cpus, login.uid)
+            helper, ends = self._helper(task, kept, payload, rank, mark)
         except Exception:
-            self._abandon(task, ends)
+            self._abandon(task, NO_ENDS)
             raise
         return ReadyTask(task, helper, ends, login.uid, mark)
+
+    def _of_place(self, task: RunningTask, place: RankStage) -> tuple[Prepared, Payload]:
+        """Return what a process of a seat is started from."""
+        prepared, payload = of_stage(task.prepared, task.order, place), task.payload
+        if only_waits(prepared, task.order):
+            return waiting(prepared, self._parts.spawner.options), NO_PAYLOAD
+        return prepared, payload._replace(stdin="") if any(place) else payload
+
+    def _helper(
+        self, task: RunningTask, prepared: Prepared, payload: Payload, rank: int, mark: str
+    ) -> tuple[ReadyHelper, TaskEnds]:
+        """Return the helper that becomes a rank of `task`, and its streams.
+
+        Raises OSError or ValueError; `streams` may have ends of it then.
+        """
+        order, namespace, scratch = task.order, task.namespace, task.scratch
+        spec, login = prepared.spec, prepared.login
+        if order.parallel is None:
+            ends = self.streams.make(order.attempt, spec, login, rank)
+        else:
+            ends = self._rank_ends(task, spec, login, rank)
+        fd = -1 if namespace is None else namespace.fd
+        joins = task.container.joins
+        try:
+            helper = self._parts.spawner.ready(
+                prepared, order, mark, joins, payload, scratch, fd, ends, rank
+            )
+        except Exception:
+            ends.close()
+            raise
+        return helper, ends
+
+    def _rank_ends(self, task: RunningTask, spec: JobSpec, login: Login, rank: int) -> TaskEnds:
+        """Return the streams of what is started next of a seat, and its process manager."""
+        seat = task.attempt
+        if task.ranks is not None and task.ranks.stages > 1:
+            return task.ranks.stage_ends(login, lambda: self.streams.make(seat, spec, login, rank))
+        ends = self.streams.make(seat, spec, login, rank)
+        if spec.layout is Layout.FIRST:
+            return ends
+        try:
+            return ends._replace(pmi=self.pmi.connect(task.order, rank))
+        except OSError:
+            ends.close()
+            raise
 
     def drop(self, ready: ReadyTask) -> None:
         """Give up a task without starting it."""
@@ -159,6 +172,9 @@ class Tasks:
 
     def _abandon(self, task: RunningTask, ends: TaskEnds) -> None:
         """Release what a task has that was not started."""
+        if task.ranks is not None:
+            task.ranks.start_no_more()
+        self._close_seat(task)
         self._give_back(task)
         ends.close()
         self.streams.close(task.attempt)
@@ -186,16 +202,76 @@ class Tasks:
         task.container.hold(pid, uid, mark)
         self._by_attempt[task.attempt] = task
         self._by_pid[task.pid] = self._by_session[task.pid] = task
+        if task.ranks is not None:
+            task.ranks.started(pid)
+            self.unfinished.append(task)
         return task
 
-    def end(self, task: RunningTask, reason: LimitExceeded, grace_s: float, now_s: float) -> None:
+    # --- further ranks ---------------------------------------------------------------------------
+
+    def start_ranks(self, most: int) -> list[RankStart]:
+        """Start `most` further processes, of each seat in turn; return those to be journalled."""
+        started: list[RankStart] = []
+        while self.unfinished and most > 0:
+            task = self.unfinished.popleft()
+            ranks = task.ranks
+            place = None if ranks is None else ranks.next_place
+            if ranks is None or place is None:
+                continue
+            self.unfinished.append(task)
+            most -= 1
+            try:
+                pid = self._start_rank(task, place)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it costs this seat alone
+                self._rank_not_started(task, place.rank, error)
+                continue
+            ranks.started(pid)
+            ticks = task.container.started_ticks
+            if ticks:
+                started.append(RankStart(task.attempt, pid, ticks))
+        return started
+
+    def _start_rank(self, task: RunningTask, place: RankStage) -> int:
+        mark, login = self._parts.spawner.mark_of(task.attempt), task.prepared.login
+        prepared, payload = self._of_place(task, place)
+        helper, ends = self._helper(task, prepared, payload, place.rank, mark)
+        try:
+            pid = self._parts.spawner.start(helper, asked=self._parts.spawner.ask(helper))
+        finally:
+            ends.close()
+        task.container.hold(pid, login.uid, mark)
+        self._by_pid[pid] = self._by_session[pid] = task
+        return pid
+
+    def _rank_not_started(self, task: RunningTask, rank: int, error: Exception) -> None:
+        if isinstance(error, OSError | ValueError):
+            why = getattr(error, "strerror", None) or error
+            words = f"rank {rank} could not be started: {why}"
+        else:
+            words = self._parts.defects.record(f"starting rank {rank} of {task.attempt}", error)
+        reason = LimitExceeded(EndCause.FAILED, words)
+        self.end(task, reason, task.spec.kill_grace_s, steady_s())
+
+    def _aborted(self, seat: AttemptId, abort: Abort) -> None:
+        """End a seat one of whose ranks aborts, which ends by itself."""
+        task = self._by_attempt.get(seat)
+        if task is not None and task.ranks is not None:
+            task.ranks.aborted(abort.rank, abort.exit_code)
+            if task.ranks.must_end():
+                self.end(task, None, task.spec.kill_grace_s, steady_s())
+
+    # --- ends ------------------------------------------------------------------------------------
+
+    def end(
+        self, task: RunningTask, reason: LimitExceeded | None, grace_s: float, now_s: float
+    ) -> None:
         """Send SIGTERM to the whole tree of a task, and kill it after `grace_s`.
 
-        The first reason stays; a later request can only shorten the grace.
+        The first reason stays, None: how a rank ended; a later request can only shorten the grace.
         """
         if task.is_over:
             return
-        if task.cause is None:
+        if task.cause is None and task.kill_at_s is None and reason is not None:
             task.cause, task.message = reason
         kill_at_s = now_s + max(grace_s, 0.0)
         if task.kill_at_s is not None and task.kill_at_s <= kill_at_s:
@@ -203,11 +279,18 @@ class Tasks:
         if kill_at_s > now_s and task.kill_at_s is None:
             for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process must get it too
                 _signal_main(task, number)
+                own = task.unreaped
                 for pid in task.container.processes():
-                    if pid != task.pid:
+                    if pid not in own:
                         with suppress(ProcessLookupError, PermissionError):
                             os.kill(pid, number)
         task.kill_at_s = kill_at_s
+        if task.ranks is not None:
+            task.ranks.start_no_more()
+            if task.ranks.is_over and task.status is None:
+                self._left_over.append(task)
+                task.settle()
+                kill_at_s = now_s
         if kill_at_s <= now_s:
             self._kill(task, now_s)
         else:
@@ -223,21 +306,48 @@ class Tasks:
     def reap(self) -> None:
         """Reap all processes that ended; kill what main processes left behind."""
         reaped: list[RunningTask] = []
+        of_ranks: list[tuple[RunningTask, int, int]] = []
         found_any = False
         while (pid := _ended_child()) is not None:
             found_any = True
             task = self._by_pid.pop(pid, None)
             if task is None:
-                self._reap_other(pid)
+                if pid in self.steps:
+                    self.steps.reap(pid)
+                else:
+                    self._reap_other(pid)
                 continue
-            _, task.status, usage = os.wait4(pid, 0)
+            _, status, usage = os.wait4(pid, 0)
             task.count(usage)
+            if task.ranks is not None:
+                of_ranks.append((task, pid, status))
+                continue
+            task.status = status
             reaped.append(task)
-        if reaped:
-            self._left_over += reaped
+        if reaped or of_ranks or self.steps.has_reaped:
             self._drain_failures(reaped)
+            if of_ranks:
+                reaped += self._ranks_ended(of_ranks)
+            self._left_over += reaped
         if found_any and self._left_over:
             self._finish_empty(reaped)
+
+    def _ranks_ended(self, reaped: list[tuple[RunningTask, int, int]]) -> list[RunningTask]:
+        """Take in ends of processes of seats; return the seats that have none left.
+
+        A rank that failed ends the others of its seat.
+        """
+        for task, pid, status in reaped:
+            if task.ranks is not None:
+                task.ranks.ended(pid, status, self._failures.pop(pid, None))
+        over = []
+        for task in dict.fromkeys(task for task, _, _ in reaped):
+            if task.ranks is not None and task.ranks.is_over:
+                task.settle()
+                over.append(task)
+            elif task.ranks is not None and task.ranks.must_end():
+                self.end(task, None, task.spec.kill_grace_s, steady_s())
+        return over
 
     def _reap_other(self, pid: int) -> None:
         """Reap a child that is no main process: a hook, or what a task left behind."""
@@ -255,7 +365,7 @@ class Tasks:
         remaining = []
         now_s, now_wall_s = steady_s(), wall_s()
         for task in self._left_over:
-            if task.container.is_empty():
+            if self._is_empty(task):
                 self._finish(task, now_s, now_wall_s)
             else:
                 remaining.append(task)
@@ -267,15 +377,22 @@ class Tasks:
 
     def _kill(self, task: RunningTask, now_s: float) -> None:
         """Send SIGKILL to all of the task, repeatedly until it is over."""
-        if task.status is not None and task.container.is_empty():
+        if task.status is not None and self._is_empty(task):
             self._left_over.remove(task)
             self._finish(task, now_s, wall_s())
             return
         _signal_main(task, signal.SIGKILL)
+        self.steps.kill(task.attempt)
         task.container.kill()
         self._parts.timers.add(
             now_s + LOOK_AGAIN_S, task, lambda later_s: self._kill(task, later_s)
         )
+
+    def _is_empty(self, task: RunningTask) -> bool:
+        """Return whether nothing is left of a task, after its main process, nor of its steps."""
+        if not task.container.is_empty():
+            return False
+        return not (self.steps.seats and self.steps.has_live(task.attempt))
 
     def _finish(self, task: RunningTask, now_s: float, now_wall_s: float) -> None:
         task.is_over = True
@@ -285,8 +402,15 @@ class Tasks:
             end = self._unknown_end(task, error, now_s, now_wall_s)
         self._ends.append(end)
         del self._by_attempt[task.attempt]
+        if self.steps.seats:
+            self.steps.seat_ended(task.attempt)
         if self._by_session.get(task.pid) is task:
             del self._by_session[task.pid]
+        if task.order.parallel is not None:
+            self._close_seat(task)
+            for pid in task.ranks.pids if task.ranks is not None else ():
+                if self._by_session.get(pid) is task:
+                    del self._by_session[pid]
         if self._parts.gpus.held:
             self._parts.gpus.release(task.attempt)
         try:
@@ -294,6 +418,11 @@ class Tasks:
             self._parts.containers.release(task.container)
         except Exception as error:  # noqa: BLE001 - it is lost, and the next task gets another
             self._parts.defects.record(f"releasing the resources of {task.attempt}", error)
+
+    def _close_seat(self, task: RunningTask) -> None:
+        """Release what the ranks of a seat have had in common."""
+        self.pmi.close(task.attempt)
+        self._parts.processors.release(task.attempt)
 
     def _unknown_end(
         self, task: RunningTask, error: Exception, now_s: float, now_wall_s: float
@@ -314,12 +443,17 @@ class Tasks:
             self._parts.namespaces.give_back(task.namespace, task.started_s)
 
     def _drain_failures(self, reaped: list[RunningTask]) -> None:
-        failures = {
-            failure.pid: failure for failure in read_failures(self._parts.spawner.failures_fd)
-        }
-        if failures:
+        """Take in what helpers have reported; tasks that were reaped and steps are told.
+
+        The rest is kept: of a helper that has reported and not ended yet.
+        """
+        for failure in read_failures(self._parts.spawner.failures_fd):
+            self._failures[failure.pid] = failure
+        if self._failures:
             for task in reaped:
-                task.failure = failures.get(task.pid)
+                task.failure = self._failures.pop(task.pid, None)
+        if self.steps.has_reaped:
+            self.steps.finish(self._failures)
 
     def _owner_of(self, pid: int) -> RunningTask | None:
         """Return the task that left the zombie `pid` behind, if its session tells."""
@@ -348,9 +482,9 @@ def _signal_main(task: RunningTask, number: signal.Signals) -> None:
 
     It comes first, so that a shell does not see its child killed and exit by itself.
     """
-    if task.status is None:
+    for pid in task.unreaped:
         with suppress(PermissionError):  # it may have become another user's, by a setuid file
-            os.kill(task.pid, number)
+            os.kill(pid, number)
 
 
 def _ended_child() -> int | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, islice
 from operator import attrgetter, ge
 
+from iriai.model.ranks import RANKS_MAX
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.policy.placement.policy_api import Claimed
@@ -29,7 +30,7 @@ class AvailabilityProfile:
     """
 
     def __init__(self, capacity: Resources, claimed: Iterable[Claimed], now_s: float) -> None:
-        self._capacity = capacity
+        self.capacity = capacity
         # What is past its end still holds its place, and counts as ending now.
         held = sorted((each for each in claimed if each.end_s > now_s), key=attrgetter("end_s"))
         self._times = [now_s, *dict.fromkeys(each.end_s for each in held)]
@@ -81,7 +82,7 @@ class AvailabilityProfile:
 
     def earliest_s(self, resources: Resources, stay_s: float | None, now_s: float) -> float | None:
         """The first moment from which `resources` are free for as long; None: never."""
-        if not resources.fits_in(self._capacity):
+        if not resources.fits_in(self.capacity):
             return None
         stay_s = OPEN_END_S if stay_s is None else stay_s
         times, needs = self._times, _needs(resources)
@@ -103,6 +104,22 @@ class AvailabilityProfile:
             if place + 1 == len(times) or times[place + 1] >= start_s + stay_s:
                 return start_s
         return None
+
+    def times_from(self, now_s: float) -> Iterator[float]:
+        """Yield `now_s`, then the later moments at which something changes."""
+        yield now_s
+        yield from islice(self._times, bisect_right(self._times, now_s), None)
+
+    def fit(self, need: Resources, start_s: float, stay_s: float | None) -> int:
+        """Return how often `need` fits from `start_s` on, for as long as it stays."""
+        if not need.fits_in(self.capacity):
+            return 0
+        end_s = start_s + (OPEN_END_S if stay_s is None else stay_s)
+        first = max(0, bisect_right(self._times, start_s) - 1)
+        last = max(first + 1, bisect_left(self._times, end_s))
+        needs = _needs(need)
+        fits = (min(self._columns[name][first:last]) // amount for name, amount in needs)
+        return max(0, min(fits, default=RANKS_MAX))
 
     def _steps(self, start_s: float, stay_s: float | None) -> tuple[int, int]:
         """Return the first step of a plan, and the first after it."""

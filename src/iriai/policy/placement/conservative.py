@@ -8,14 +8,16 @@ moves up in turn as far as it can, while the others keep their places: a promise
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
-from iriai.policy.placement.availability_profile import AvailabilityProfile
+from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import OPEN_END_S
+from iriai.policy.placement.plan_profiles import PlanProfiles, is_pool, machine_of, pool_of
 from iriai.policy.placement.policy_api import (
     Decision,
     PlannedMachine,
@@ -24,6 +26,7 @@ from iriai.policy.placement.policy_api import (
     View,
     WaitingJob,
 )
+from iriai.policy.placement.seats import Seats
 
 CONSERVATIVE = "conservative"
 """Its name as `[order] backfill`."""
@@ -36,7 +39,8 @@ PROMISE_STEP_S = 1.0
 
 class _Place(NamedTuple):
     job: WaitingJob
-    machine: str
+    seats: Seats
+    """Of a profile each, which is a machine's or a pool's."""
     start_s: float
     told_s: float | None
 
@@ -51,51 +55,67 @@ class Conservative:
         """In the order in which they were given."""
         self._ended: dict[str, int] = {}
         """What each machine had counted when places were last moved up."""
+        self._capacities: dict[str, Resources] = {}
+        """What each machine has."""
 
     def plan(self, view: View, now: Instant) -> Iterator[Decision]:
         """Move up, give places to what is new, start what begins now."""
         now_s = now.steady_s
         queue = list(islice(view.queue(), PLACES_MAX))
         machines = {machine.name: machine for machine in view.machines}
-        self._forget({job.id: job for job in queue}, machines)
-        profiles = self._profiles(machines, now_s)
+        self._forget({job.id: job for job in queue})
+        profiles = PlanProfiles(machines, queue, now_s)
+        self._reserve(profiles, self._has_less(machines), now_s)
         if self._has_ended(machines):
             for place in list(self._places.values()):
                 self._move_up(place, profiles, now_s)
         for job in queue:
             if job.id not in self._places:
-                self._give_place(job, job.promised_start_s, profiles, now_s)
-        yield from self._due(machines, profiles, now_s)
-        yield from self._news(now_s)
+                self._give_place(job, job.promised_start_s, profiles)
+        yield from self._due(profiles, now_s)
+        yield from self._news(machines, now_s)
         starts_s = [place.start_s for place in self._places.values()]
         self.wake_s = min((start_s for start_s in starts_s if start_s > now_s), default=None)
 
-    def _forget(
-        self, waiting: dict[JobId, WaitingJob], machines: dict[str, PlannedMachine]
-    ) -> None:
-        """Drop what waits no more or changed, and what its machine can no longer keep."""
-        for id_, place in list(self._places.items()):
+    def _forget(self, waiting: dict[JobId, WaitingJob]) -> None:
+        """Drop what waits no more, or changed."""
+        for id_, (known, *_) in list(self._places.items()):
             job = waiting.get(id_)
-            is_kept = (
-                job is not None
-                and (job.resources, job.stay_s) == (place.job.resources, place.job.stay_s)
-                and place.machine in machines
-                and job.may_run_on(place.machine)
-            )
-            if not is_kept:
+            if job is None or (
+                (job.resources, job.stay_s, job.shape)
+                != (known.resources, known.stay_s, known.shape)
+            ):
                 del self._places[id_]
 
-    def _profiles(
-        self, machines: dict[str, PlannedMachine], now_s: float
-    ) -> dict[str, AvailabilityProfile]:
-        profiles = {
-            name: AvailabilityProfile(machine.capacity, machine.claimed(), now_s)
-            for name, machine in machines.items()
-        }
+    def _has_less(self, machines: dict[str, PlannedMachine]) -> bool:
+        """Return whether a machine is gone, or has less, since the last call."""
+        before = self._capacities
+        now = self._capacities = {name: each.capacity for name, each in machines.items()}
+        return any(
+            name not in now or not capacity.fits_in(now[name]) for name, capacity in before.items()
+        )
+
+    def _reserve(self, profiles: PlanProfiles, has_less: bool, now_s: float) -> None:
+        """Enter the places; what has none any more gets another for the same time if it can.
+
+        Where plans are of machines that were of pools, all can, in the order of their starts:
+        nothing that begins later is in the way of what begins at a moment.
+        """
+        seatless = []
         for place in self._places.values():
-            start_s = max(now_s, place.start_s)
-            profiles[place.machine].reserve(place.job.resources, start_s, place.job.stay_s)
-        return profiles
+            is_kept = profiles.has(place.seats, place.job, has_less=has_less)
+            if not is_kept or (has_less and is_pool(place.seats[0].machine)):
+                seatless.append(place)
+            else:
+                profiles.reserve(place.seats, place.job, max(now_s, place.start_s))
+        for place in sorted(seatless, key=attrgetter("start_s")):
+            job, start_s = place.job, max(now_s, place.start_s)
+            seats = profiles.at(job, start_s)
+            if seats:
+                profiles.reserve(seats, job, start_s)
+                self._places[job.id] = place._replace(seats=seats)
+            else:
+                del self._places[job.id]
 
     def _has_ended(self, machines: dict[str, PlannedMachine]) -> bool:
         ended = {name: machine.ended for name, machine in machines.items()}
@@ -104,47 +124,27 @@ class Conservative:
         self._ended = ended
         return True
 
-    def _move_up(
-        self, place: _Place, profiles: dict[str, AvailabilityProfile], now_s: float
-    ) -> None:
+    def _move_up(self, place: _Place, profiles: PlanProfiles, now_s: float) -> None:
         """Give a job an earlier place if there is one; mostly one look shows that there is none."""
-        job, profile, start_s = place.job, profiles[place.machine], max(now_s, place.start_s)
-        if len(profiles) == 1 and profile.is_earliest(job.resources, start_s):
+        job, start_s = place.job, max(now_s, place.start_s)
+        if profiles.is_earliest(job, start_s):
             if start_s != place.start_s:
                 self._places[job.id] = place._replace(start_s=start_s)
             return
-        profile.give(job.resources, start_s, job.stay_s)
-        self._give_place(job, place.told_s, profiles, now_s)
+        profiles.give(place.seats, job, start_s)
+        self._give_place(job, place.told_s, profiles)
 
-    def _give_place(
-        self,
-        job: WaitingJob,
-        told_s: float | None,
-        profiles: dict[str, AvailabilityProfile],
-        now_s: float,
-    ) -> None:
-        """The earliest on any machine."""
-        starts = (
-            (profile.earliest_s(job.resources, job.stay_s, now_s), name)
-            for name, profile in profiles.items()
-            if job.may_run_on(name)
-        )
-        best = min(
-            ((start_s, name) for start_s, name in starts if start_s is not None), default=None
-        )
-        if best is None:
+    def _give_place(self, job: WaitingJob, told_s: float | None, profiles: PlanProfiles) -> None:
+        """The earliest on any machine, or the machines of a pool."""
+        found = profiles.earliest(job)
+        if found is None:
             self._places.pop(job.id, None)
             return
-        start_s, name = best
-        profiles[name].reserve(job.resources, start_s, job.stay_s)
-        self._places[job.id] = _Place(job, name, start_s, told_s)
+        start_s, seats = found
+        profiles.reserve(seats, job, start_s)
+        self._places[job.id] = _Place(job, seats, start_s, told_s)
 
-    def _due(
-        self,
-        machines: dict[str, PlannedMachine],
-        profiles: dict[str, AvailabilityProfile],
-        now_s: float,
-    ) -> Iterator[Decision]:
+    def _due(self, profiles: PlanProfiles, now_s: float) -> Iterator[Decision]:
         """Start what begins now; further tasks of the same job get places behind all others.
 
         A place whose moment has come is kept until what it takes is really free: whoever is to
@@ -155,17 +155,18 @@ class Conservative:
             again = []
             for place in due:
                 job = place.job
-                if job.resources.fits_in(machines[place.machine].free):
+                seats = profiles.now(place.seats, job)
+                if seats:
                     del self._places[job.id]
-                    yield Start(job.id, place.machine)
+                    yield Start(job.id, seats=seats)
                     if job.tasks > 1:
                         again.append(job._replace(tasks=job.tasks - 1))
             for job in again:
-                self._give_place(job, None, profiles, now_s)
+                self._give_place(job, None, profiles)
             found = [self._places.get(job.id) for job in again]
             due = [place for place in found if place is not None and place.start_s <= now_s]
 
-    def _news(self, now_s: float) -> Iterator[Decision]:
+    def _news(self, machines: Mapping[str, PlannedMachine], now_s: float) -> Iterator[Decision]:
         """Tell of places that are new or better than what was told."""
         for id_, place in list(self._places.items()):
             rests_on_open_claim = place.start_s > now_s + OPEN_END_S / 2
@@ -176,4 +177,6 @@ class Conservative:
                 is_news = start_s != told_s
             if is_news:
                 self._places[id_] = place._replace(told_s=start_s)
-                yield PlannedStart(id_, place.machine, start_s)
+                machine = machine_of(place.seats)
+                pool = "" if machine else pool_of(place.seats, machines)
+                yield PlannedStart(id_, machine, start_s, pool)

@@ -17,7 +17,9 @@ from typing import NamedTuple, Protocol
 
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
+from iriai.model.ranks import ONE, RankShape
 from iriai.model.resources import Resources
+from iriai.policy.placement.seats import Room, Seats, rank_fit, seats_of
 
 
 def anywhere(_machine: str) -> bool:
@@ -43,6 +45,10 @@ class WaitingJob(NamedTuple):
     """What its home was told of its first task's start, on the steady clock."""
     may_run_on: Callable[[str], bool] = anywhere
     """Whether a machine matches, by its name: what the job requires, and what its owner does."""
+    shape: RankShape = ONE
+    """The ranks of each task; `resources` are of one."""
+    across_pools: bool = False
+    """Whether the machines of a task may be of several pools."""
 
 
 class Claimed(NamedTuple):
@@ -59,6 +65,11 @@ class PlannedMachine(Protocol):
     @property
     def name(self) -> str:
         """Return its name, as decisions use it."""
+        ...
+
+    @property
+    def pool(self) -> str:
+        """Return the name of its pool: machines alike, of which a task's ranks take one's."""
         ...
 
     @property
@@ -106,24 +117,44 @@ class View(Protocol):
 
 
 class Start(NamedTuple):
-    """The next task of `job` starts on `machine` now."""
+    """The next task of `job` starts now: on `machine`, or on the machines of its seats."""
 
     job: JobId
-    machine: str
+    machine: str = ""
+    seats: Seats = ()
+    """Where its ranks go, in their order; a job of several ranks needs them."""
 
 
 class PlannedStart(NamedTuple):
     """The next task of `job` starts on `machine` at `start_s` (steady clock) at the latest.
 
-    Its owner is told. A promise is the policy's to keep. `start_s` None takes it back.
+    Its owner is told. A promise is the policy's to keep. `start_s` None takes it back. Where
+    it is to start on several machines, or which one is open, that name is empty, and `pool` may
+    name theirs.
     """
 
     job: JobId
     machine: str
     start_s: float | None
+    pool: str = ""
 
 
 Decision = Start | PlannedStart
+
+
+def seats_now(job: WaitingJob, machines: Iterable[PlannedMachine]) -> Seats:
+    """Return where a task of `job` could start now; empty: it fits nowhere.
+
+    Its ranks go to machines of one pool, on which most of them fit, as many as fit of those that it
+    asks for. Of equal machines, and of several pools, the first that is given comes first.
+    """
+    pools: dict[str, list[Room]] = {}
+    for machine in machines:
+        fit = rank_fit(job.resources, machine.free)
+        if fit and job.may_run_on(machine.name):
+            pool = "" if job.across_pools else machine.pool
+            pools.setdefault(pool, []).append(Room(machine.name, fit))
+    return next(filter(None, (seats_of(rooms, job.shape) for rooms in pools.values())), ())
 
 
 class Policy(Protocol):

@@ -6,9 +6,8 @@ moment, bound to no machine. Times are on the steady clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -16,20 +15,7 @@ from iriai.model.ids import JobId
 from iriai.model.ranks import SEATS_MAX, RankShape
 from iriai.model.resources import NOTHING, Resources
 from iriai.policy.placement.calendar import Calendar
-from iriai.policy.placement.seats import Room, ranks_in
-
-
-def rank_fit(need: Resources, free: Resources) -> int:
-    """Return how often `need` fits into `free`."""
-    fit = free.cpus // need.cpus if need.cpus else free.cpus
-    if need.memory_bytes:
-        fit = min(fit, free.memory_bytes // need.memory_bytes)
-    if need.gpus:
-        fit = min(fit, free.gpus // need.gpus)
-    if need.named:
-        have = dict(free.named)
-        fit = min(fit, *(have.get(name, 0) // amount for name, amount in need.named))
-    return max(0, fit)
+from iriai.policy.placement.seats import Room, rank_fit, ranks_in
 
 
 def has_room(fits: Mapping[str, int], shape: RankShape) -> bool:
@@ -38,43 +24,78 @@ def has_room(fits: Mapping[str, int], shape: RankShape) -> bool:
 
 
 class FitCounts:
-    """How many ranks of a task fit on each machine, and whether they are enough."""
+    """How many ranks of a task fit on each machine, and whether they are enough.
 
-    __slots__ = ("_is_sum", "_shape", "_total", "by_machine")
+    Where machines have to hold several ranks each, there must be enough machines that hold so
+    many: these are counted, since all that fits is no measure then.
+    """
+
+    __slots__ = ("_counts", "_is_sum", "_levels", "_shape", "by_machine", "total")
 
     def __init__(self, by_machine: dict[str, int], shape: RankShape) -> None:
         self.by_machine = by_machine
+        self.total = sum(by_machine.values())
         self._shape = shape
-        self._total = sum(by_machine.values())
-        # Where ranks may lie in any way, all that fits counts.
-        self._is_sum = (
-            shape.nodes is None and shape.per_node is None and len(by_machine) <= SEATS_MAX
-        )
+        self._levels = _levels_of(shape)
+        self._counts = [
+            sum(fit >= level for fit in by_machine.values()) for level, _ in self._levels
+        ]
+        self._is_sum = not self._levels and len(by_machine) <= SEATS_MAX
 
     def put(self, machine: str, fit: int) -> None:
         """Replace the count of a machine."""
-        self._total += fit - self.by_machine[machine]
+        before = self.by_machine[machine]
+        self.total += fit - before
         self.by_machine[machine] = fit
+        for place, (level, _) in enumerate(self._levels):
+            self._counts[place] += (fit >= level) - (before >= level)
 
     def is_enough(self) -> bool:
         """Return whether a task fits."""
-        if self._is_sum:
-            return self._total >= self._shape.least
-        return has_room(self.by_machine, self._shape)
+        return self.is_enough_with({})
 
     def is_enough_with(self, changed: dict[str, int]) -> bool:
         """Return whether a task fits where so much fits on some machines instead."""
+        known = self.by_machine
         if self._is_sum:
-            loss = sum(self.by_machine[machine] - fit for machine, fit in changed.items())
-            return self._total - loss >= self._shape.least
-        return has_room({**self.by_machine, **changed}, self._shape)
+            loss = sum(known[machine] - fit for machine, fit in changed.items()) if changed else 0
+            return self.total - loss >= self._shape.least
+        if not self._levels:
+            return has_room({**known, **changed}, self._shape)
+        for (level, needed), count in zip(self._levels, self._counts, strict=True):
+            lost = sum(
+                (known[machine] >= level) - (fit >= level) for machine, fit in changed.items()
+            )
+            if count - lost < needed:
+                return False
+        return True
+
+    def spare_ranks(self) -> int | None:
+        """Return how many ranks more than the least fit; None where that does not decide."""
+        return self.total - self._shape.least if self._is_sum else None
+
+
+def _levels_of(shape: RankShape) -> list[tuple[int, int]]:
+    """Return which numbers of ranks how many machines must hold; empty: it has no such rule."""
+    if shape.per_node is not None:
+        machines = shape.nodes
+        if machines is None:
+            machines = -(-shape.least // shape.per_node)
+        return [(shape.per_node, machines)]
+    if shape.nodes is None:
+        return []
+    each, more = divmod(max(shape.least, shape.nodes), shape.nodes)
+    return [(each, shape.nodes), (each + 1, more)]
 
 
 def sum_of(amounts: Iterable[Resources]) -> Resources:
     """Return all amounts together."""
     total = NOTHING
+    alike: dict[Resources, int] = {}
     for each in amounts:
-        total = total.plus(each)
+        alike[each] = alike.get(each, 0) + 1
+    for each, count in alike.items():
+        total = total.plus(each.times(count))
     return total
 
 
@@ -90,24 +111,59 @@ class PoolHead:
     """When it starts at the latest, if every claim ends at its end."""
     free: dict[str, Resources]
     """What each machine of the pool has free at that moment, less what was started beside it."""
+    whole: Mapping[str, Resources] = field(default_factory=dict)
+    """The capacity of each machine, if it takes whole ones; else empty."""
     pool: str = ""
     """The name of its pool."""
     is_across: bool = False
     """Whether its machines are of all pools."""
     told_start_s: float | None = None
     """What its home was told."""
+    is_stale: bool = False
+    """Whether a machine has left the pool since it was planned."""
+    counts: FitCounts | None = None
+    """How many of its ranks fit on each machine at that moment; computed if not given."""
     spare: Resources = field(init=False)
     """What is free then beyond its ranks, on all machines together."""
     _fits: FitCounts = field(init=False)
 
     def __post_init__(self) -> None:
-        fits = {name: rank_fit(self.need, free) for name, free in self.free.items()}
-        self._fits = FitCounts(fits, self.shape)
+        if self.counts is None:
+            fits = {name: self._fit(name, free) for name, free in self.free.items()}
+            self.counts = FitCounts(fits, self.shape)
+        self._fits = self.counts
         self.spare = sum_of(self.free.values()).minus(self.need.times(self.shape.least))
 
     def is_in(self, pool: str) -> bool:
         """Return whether it has machines of that pool."""
         return self.is_across or self.pool == pool
+
+    def starts_after(self, stay_s: float | None, now_s: float) -> bool:
+        """Return whether what starts now, and stays so long, is over by then."""
+        return stay_s is not None and now_s + stay_s <= self.start_s
+
+    def allows(self, need: Resources, ranks: int, stay_s: float | None, now_s: float) -> bool:
+        """Return False where so many ranks delay this head, on whichever of its machines.
+
+        Each that is as large as one of its own takes a place at least.
+        """
+        if self.need.fits_in(need) and not (self.whole or self.starts_after(stay_s, now_s)):
+            spare = self._fits.spare_ranks()
+            return spare is None or ranks <= spare
+        return True
+
+    def spared(self, machine: str, need: Resources, most: int) -> int:
+        """Return how often `need` can be taken on a machine and no place of this head is lost."""
+        free = self.free.get(machine)
+        if free is None:
+            return most
+        fit = self._fits.by_machine[machine]
+        while most and self._fit(machine, free.minus(need.times(most))) < fit:
+            most -= 1
+        return most
+
+    def _fit(self, machine: str, free: Resources) -> int:
+        return fit_of(self.need, free, self.whole.get(machine))
 
     def tolerates(
         self, machine: str, resources: Resources, stay_s: float | None, now_s: float
@@ -119,13 +175,13 @@ class PoolHead:
         self, claims: list[tuple[str, Resources]], stay_s: float | None, now_s: float
     ) -> bool:
         """Whether claims on several machines, each once, may be made together."""
-        if self._ends_before(stay_s, now_s):
+        if self.starts_after(stay_s, now_s):
             return True
         changed = {}
         for machine, resources in claims:
             free = self.free.get(machine)
             if free is not None:
-                fit = rank_fit(self.need, free.minus(resources))
+                fit = self._fit(machine, free.minus(resources))
                 if fit != self._fits.by_machine[machine]:
                     changed[machine] = fit
         return not changed or self._fits.is_enough_with(changed)
@@ -134,13 +190,15 @@ class PoolHead:
         self, machine: str, resources: Resources, stay_s: float | None, now_s: float
     ) -> None:
         """Such a claim was made: what outlasts the head's start is not free then."""
-        if machine in self.free and not self._ends_before(stay_s, now_s):
+        if machine in self.free and not self.starts_after(stay_s, now_s):
             free = self.free[machine] = self.free[machine].minus(resources)
             self.spare = self.spare.minus(resources)
-            self._fits.put(machine, rank_fit(self.need, free))
+            self._fits.put(machine, self._fit(machine, free))
 
-    def _ends_before(self, stay_s: float | None, now_s: float) -> bool:
-        return stay_s is not None and now_s + stay_s <= self.start_s
+
+def fit_of(need: Resources, free: Resources, whole: Resources | None) -> int:
+    """Return how often `need` fits; on a machine that it takes as a `whole`, only if it is."""
+    return rank_fit(need, free) if whole is None or whole == free else 0
 
 
 def plan_head(
@@ -149,28 +207,33 @@ def plan_head(
     shape: RankShape,
     calendars: Mapping[str, Calendar[Any]],
     now_s: float,
+    *,
+    is_exclusive: bool = False,
 ) -> PoolHead | None:
     """Return the head of a task on these machines at the earliest moment at which it fits.
 
     Every claim is taken to end at its end; one past its end counts as ending now. All claims that
     end at the same moment as the last that is needed count as over. None: it fits never.
+    `is_exclusive`: it takes whole machines.
     """
+    whole = {name: each.capacity for name, each in calendars.items()} if is_exclusive else {}
     free = {name: calendar.free_later for name, calendar in calendars.items()}
-    fits = FitCounts({name: rank_fit(need, room) for name, room in free.items()}, shape)
-    start_s, is_room = now_s, fits.is_enough()
-    ends = sorted(chain.from_iterable(map(_ends_of, calendars.items())), key=itemgetter(0))
+    fits = {name: fit_of(need, room, whole.get(name)) for name, room in free.items()}
+    counts = FitCounts(fits, shape)
+    start_s, is_room = now_s, counts.is_enough()
+    ends = [
+        (end_s, name, resources)
+        for name, calendar in calendars.items()
+        for resources, end_s in calendar.ends()
+    ]
+    ends.sort(key=itemgetter(0))
     for end_s, name, resources in ends:
         if is_room and end_s > start_s:
             break
         room = free[name] = free[name].plus(resources)
-        fit = rank_fit(need, room)
-        if fit != fits.by_machine[name]:
-            fits.put(name, fit)
-            if not is_room and fits.is_enough():
+        fit = fit_of(need, room, whole.get(name))
+        if fit != fits[name]:
+            counts.put(name, fit)
+            if not is_room and counts.is_enough():
                 is_room, start_s = True, max(now_s, end_s)
-    return PoolHead(job, need, shape, start_s, free) if is_room else None
-
-
-def _ends_of(machine: tuple[str, Calendar[Any]]) -> Iterator[tuple[float, str, Resources]]:
-    name, calendar = machine
-    return ((end_s, name, resources) for resources, end_s in calendar.ends())
+    return PoolHead(job, need, shape, start_s, free, whole, counts=counts) if is_room else None

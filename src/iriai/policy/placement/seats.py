@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from iriai.model.ranks import SEATS_MAX, RankShape
+from iriai.model.resources import Resources
 
 
 class Room(NamedTuple):
@@ -27,6 +28,19 @@ class Seat(NamedTuple):
 
 Seats = Sequence[Seat]
 """Of one attempt, by rank."""
+
+
+def rank_fit(need: Resources, free: Resources) -> int:
+    """Return how often `need` fits into `free`."""
+    fit = free.cpus // need.cpus if need.cpus else free.cpus
+    if need.memory_bytes:
+        fit = min(fit, free.memory_bytes // need.memory_bytes)
+    if need.gpus:
+        fit = min(fit, free.gpus // need.gpus)
+    if need.named:
+        have = dict(free.named)
+        fit = min(fit, *(have.get(name, 0) // amount for name, amount in need.named))
+    return max(0, fit)
 
 
 def ranks_in(rooms: Sequence[Room], shape: RankShape) -> int:

@@ -7,15 +7,28 @@ of a message, so that a machine that lies can do harm to its own work alone.
 from __future__ import annotations
 
 from iriai.protocol.messages import scheduling as said
+from iriai.protocol.messages.fences import Fence, Fenced
 from iriai.protocol.messages.gossip import ProbeAnswer, ProbeMissed
 from iriai.protocol.messages.rpc import Inform
+from iriai.protocol.messages.steps import (
+    ForgetStep,
+    Step,
+    StepAnswer,
+    StepBegun,
+    StepEnded,
+    StopStep,
+)
 from iriai.protocol.messages.streams import AskOutput, Input, InputTaken, Output
 
-_ANSWERS = (ProbeAnswer, ProbeMissed, said.BrokerIs, said.Heard, Inform)
+_ANSWERS = (ProbeAnswer, ProbeMissed, said.BrokerIs, said.Heard, Inform, StepAnswer)
 # Tuples: a union would be made anew for each message.
-_TO_TASKS = (said.Run, said.Stop, said.Acknowledge, AskOutput, Input)
+_TO_TASKS = (AskOutput, Input, Fenced)
+"""Also to job steps."""
+_TO_SEATS = (said.Run, said.Stop, said.Acknowledge)
+_TO_STEPS = (Step, StopStep, ForgetStep)
 _CLAIMS = (said.Accepted, said.Begun)
-_STREAMS = (Output, InputTaken)
+_OF_STEPS = (StepBegun, StepEnded)
+_STREAMS = (Output, InputTaken, Fence)
 _REPORTS = (said.Renew, said.Idle, said.Counted, said.Wants)
 _REQUESTS = (said.Want, said.Withdraw, said.Decline, said.Explain)
 _PROSPECTS = (said.Promise, said.Explained)
@@ -26,14 +39,22 @@ def is_authorized(sender: str, receiver: str, message: said.Message) -> bool:
     """Return whether the machine `sender` may send `message` to the machine `receiver`."""
     if isinstance(message, _TO_TASKS):
         return message.attempt.home == sender
+    if isinstance(message, _TO_SEATS):
+        return message.attempt.home == sender and not message.attempt.step
+    if isinstance(message, _TO_STEPS):
+        return message.attempt.home == sender and message.attempt.step > 0
     if isinstance(message, _CLAIMS):
-        return message.machine == sender and message.attempt.home == receiver
+        return _is_of(message, sender, receiver) and not message.attempt.step
+    if isinstance(message, _OF_STEPS):
+        return _is_of(message, sender, receiver) and message.attempt.step > 0
     if isinstance(message, said.Refusal):
         return message.reason.machine == sender and message.attempt.home == receiver
     if isinstance(message, _STREAMS):
         return message.attempt.home == receiver
     if isinstance(message, said.End):
-        return message.result.machine == sender and message.attempt.home == receiver
+        attempt = message.attempt
+        is_own = message.result.machine == sender and attempt.home == receiver
+        return is_own and not attempt.step
     if isinstance(message, said.Renewed):
         return message.home == sender
     if isinstance(message, _REPORTS):
@@ -47,6 +68,12 @@ def is_authorized(sender: str, receiver: str, message: said.Message) -> bool:
     if isinstance(message, _BETWEEN_CLUSTERS):
         return message.broker == sender
     return True
+
+
+def _is_of(
+    message: said.Accepted | said.Begun | StepBegun | StepEnded, sender: str, receiver: str
+) -> bool:
+    return message.machine == sender and message.attempt.home == receiver
 
 
 def is_answer(message: said.Message) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
+from iriai.model.ranks import SeatPlace
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow, Record
 from iriai.model.state import EndCause
@@ -22,6 +23,7 @@ from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
 from iriai.protocol.messages.entries import Entry, EntryKey
 from iriai.protocol.messages.members import Member
 from iriai.protocol.messages.scheduling import Message
+from iriai.protocol.messages.steps import Step
 
 
 class Part(StrEnum):
@@ -66,7 +68,7 @@ class Persist(msgspec.Struct, frozen=True):
 
 
 class LaunchAttempt(msgspec.Struct, frozen=True):
-    """Node: have the launcher start this attempt."""
+    """Node: have the launcher start this seat of an attempt."""
 
     attempt: AttemptId
     spec: JobSpec
@@ -75,10 +77,22 @@ class LaunchAttempt(msgspec.Struct, frozen=True):
     """How long it may run without renewal; the launcher ends it by itself. None: no lease."""
     leased_steady_s: float = 0.0
     """When the lease began, on the steady clock. If it is over the attempt is lost, not started."""
+    ranks: int = 1
+    """Of the seat; its first is that of `attempt`."""
+    seats: tuple[SeatPlace, ...] = ()
+    """All seats of the attempt, in order of their ranks; empty: there is but this one."""
+    port: int = 0
+    """One that was free on the machine of the first seat, for its ranks to meet; 0: none."""
+
+
+class LaunchStep(msgspec.Struct, frozen=True):
+    """Node: have the launcher start this job step, unless it had the order before."""
+
+    step: Step
 
 
 class TerminateAttempt(msgspec.Struct, frozen=True):
-    """Node: have the launcher end this attempt."""
+    """Node: have the launcher end this attempt, or step."""
 
     attempt: AttemptId
     cause: EndCause
@@ -86,7 +100,7 @@ class TerminateAttempt(msgspec.Struct, frozen=True):
 
 
 class ForgetAttempt(msgspec.Struct, frozen=True):
-    """Node: the launcher may forget this attempt."""
+    """Node: the launcher may forget this attempt, or step."""
 
     attempt: AttemptId
 
@@ -150,6 +164,15 @@ class WhyAnswered(msgspec.Struct, frozen=True):
 
     number: int
     reasons: tuple[Reason, ...]
+
+
+class StepChanged(msgspec.Struct, frozen=True):
+    """Home: a job step began, or is over; answer those who wait for it."""
+
+    step: AttemptId
+    user: str
+    """Of its job."""
+    is_over: bool
 
 
 class MembersChanged(msgspec.Struct, frozen=True):
@@ -219,6 +242,7 @@ Effect = (
     Send
     | Persist
     | LaunchAttempt
+    | LaunchStep
     | TerminateAttempt
     | ForgetAttempt
     | RenewLeases
@@ -226,6 +250,7 @@ Effect = (
     | WakeAt
     | JobCompleted
     | WhyAnswered
+    | StepChanged
     | MembersChanged
     | EntriesChanged
     | PeerNoticed
@@ -304,6 +329,8 @@ class LauncherAttached(msgspec.Struct, frozen=True):
     """Node: a launcher is connected. `alive` are (attempt, wall time of start) that run."""
 
     alive: tuple[tuple[AttemptId, float], ...]
+    steps: tuple[AttemptId, ...] = ()
+    """Job steps that it runs, and those over, whose ends follow once their output is stored."""
 
 
 class LauncherLost(msgspec.Struct, frozen=True):
@@ -328,6 +355,22 @@ class AttemptExited(msgspec.Struct, frozen=True):
     started_wall_s: float
     ended_wall_s: float
     elapsed_s: float
+    message: str
+
+
+class StepStarted(msgspec.Struct, frozen=True):
+    """Node: the launcher started a job step."""
+
+    step: AttemptId
+
+
+class StepExited(msgspec.Struct, frozen=True):
+    """Node: a job step ended, as the launcher saw it."""
+
+    step: AttemptId
+    cause: EndCause
+    exit_code: int | None
+    signal: int | None
     message: str
 
 
@@ -360,6 +403,8 @@ LauncherEvent = (
     | LauncherLost
     | AttemptStarted
     | AttemptExited
+    | StepStarted
+    | StepExited
     | AttemptsSampled
     | PrologFailed
     | LoadMeasured

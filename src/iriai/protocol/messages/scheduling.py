@@ -27,15 +27,21 @@ from iriai.model.bounds import (
     Weight,
     Words,
 )
+from iriai.model.claim import HOLD_MAX_S, HOLD_S, Phase
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.job import Grace, JobSpec, Limit
+from iriai.model.ranks import ONE, SEATS_MAX, RankCount, RankShape, SeatPlaces
 from iriai.model.reason import Reason
 from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.protocol.messages.gossip import PeerMessage
 from iriai.protocol.messages.rpc import ToInquiry
+from iriai.protocol.messages.steps import StepToHome, StepToNode
 from iriai.protocol.messages.streams import ToStreams
+
+HoldTime = Annotated[float, msgspec.Meta(gt=0.0, le=HOLD_MAX_S)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 
 
 class Capability(NamedTuple):
@@ -190,6 +196,14 @@ class Want(msgspec.Struct, frozen=True):
     """The group that it was submitted under, where its account here has another."""
     user: Name = ""
     """The user that its tasks run as; empty for the user of its account."""
+    shape: RankShape = ONE
+    """The ranks of each task, and how they lie on machines; `resources` are of one."""
+    across_pools: bool = False
+    """Whether the machines of a task may be of several pools."""
+
+    def __post_init__(self) -> None:
+        if self.shape != ONE and not self.shape.is_possible:
+            raise ValueError(f"{self.shape} contradict")  # which also makes a message malformed
 
 
 class Withdraw(msgspec.Struct, frozen=True):
@@ -209,27 +223,38 @@ class Wants(msgspec.Struct, frozen=True):
     machine: Name
 
 
-class Match(msgspec.Struct, frozen=True):
-    """Broker to home: one task of `job` may start on `machine` with this capability.
+class SeatOffer(NamedTuple):
+    """One seat of a match: ranks on a machine, with its capability."""
 
-    The home binds a ready task and sends `Run`, or answers `Decline`.
+    machine: Name
+    capability: Capability
+    ranks: RankCount = 1
+
+
+SeatOffers = Annotated[tuple[SeatOffer, ...], msgspec.Meta(min_length=1, max_length=SEATS_MAX)]
+
+
+class Match(msgspec.Struct, frozen=True):
+    """Broker to home: one task of `job` may start on these machines, with their capabilities.
+
+    The home binds a ready task and sends each machine `Run`, or answers `Decline`.
     """
 
     job: JobId
-    machine: Name
-    capability: Capability
+    seats: SeatOffers
+    """In order of their ranks."""
     until_s: Seconds
-    """How long the broker reserves the place."""
+    """How long the broker reserves the places."""
     broker: Name = ""
     """Of another cluster, which is told if the match is declined; empty: the home's own."""
 
 
 class Decline(msgspec.Struct, frozen=True):
-    """Home to the broker that matched: no task is left for this; the capability is free again."""
+    """Home to the broker that matched: no task is left for it; its capabilities are free again."""
 
     job: JobId
-    machine: Name
-    capability: Capability
+    seats: SeatOffers
+    """As in the match."""
 
 
 class Explain(msgspec.Struct, frozen=True):
@@ -245,7 +270,7 @@ class Explained(msgspec.Struct, frozen=True):
     reasons: Annotated[tuple[Reason, ...], Many]
 
 
-class Promise(msgspec.Struct, frozen=True):
+class Promise(msgspec.Struct, frozen=True, omit_defaults=True):
     """Broker to home: the job is a reserved head and starts in `start_in_s` at the latest.
 
     The home stores it and repeats it in its wants. None takes it back.
@@ -253,15 +278,19 @@ class Promise(msgspec.Struct, frozen=True):
 
     job: JobId
     machine: Name
+    """Where its place is; empty: it has several, in a pool."""
     start_in_s: Span | None
+    pool: Name = ""
+    """The pool of its places; empty: they are in all pools, or on a machine."""
 
 
-class Run(msgspec.Struct, frozen=True):
-    """Home to node: run this attempt. The node claims and starts it, or refuses; never "wait".
+class Run(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Home to node: run this seat. The node claims and starts it, or refuses; never "wait".
 
-    Repeated, without capability, for each attempt whose end is not known: by a home that came back,
-    and when the machine can be reached again. An attempt that the node holds a claim for is started
-    at most once.
+    Of an attempt with several seats it comes once for each phase, and the node does no more than
+    its phase says. Repeated, without capability, for each seat whose end is not known: by a home
+    that came back, and when the machine can be reached again. A seat that the node holds a claim
+    for is started at most once.
     """
 
     attempt: AttemptId
@@ -270,6 +299,17 @@ class Run(msgspec.Struct, frozen=True):
     lease_s: Limit | None = None
     """How long the attempt goes on without word from the home (docs/spec/002, section 3). None:
     both are of one machine, and share its fate."""
+    phase: Phase = Phase.STARTED
+    """How far the node may go now."""
+    ranks: RankCount = 1
+    """Of this seat; its first is that of `attempt`."""
+    hold_s: HoldTime = HOLD_S
+    """How long the node keeps the claim while it is held."""
+    seats: SeatPlaces = ()
+    """With phase `STARTED`: all seats of the attempt, in order of their ranks; empty: there is but
+    this one."""
+    port: Port = 0
+    """With phase `STARTED`: one that was free on the machine of the first seat; 0: none."""
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -280,13 +320,16 @@ class Stop(msgspec.Struct, frozen=True):
     grace_s: Grace
 
 
-class Accepted(msgspec.Struct, frozen=True):
-    """Node to home: the claim is granted and durable; the attempt is being started."""
+class Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Node to home: the claim is granted, and durable with this phase."""
 
     attempt: AttemptId
     machine: Name
     is_ahead: bool = False
     """Whether it waits there for a place, and starts or is refused soon."""
+    phase: Phase = Phase.STARTED
+    port: Port = 0
+    """With phase `CONFIRMED`, for the first seat: one that is free there; 0: none."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -437,8 +480,8 @@ class Returned(msgspec.Struct, frozen=True):
 ToBroker = Idle | Counted | Want | Withdraw | Wants | Decline | Explain
 OfAttempt = Accepted | Refusal | Begun | End
 """Node to home, about one attempt of that home."""
-ToHome = Match | Promise | Explained | OfAttempt | Renew
-ToNode = Run | Stop | Acknowledge | Renewed | Quiet | Charging
+ToHome = Match | Promise | Explained | OfAttempt | Renew | StepToHome
+ToNode = Run | Stop | Acknowledge | Renewed | Quiet | Charging | StepToNode
 JobMessage = ToBroker | ToHome | ToNode
 """Between node, home and broker."""
 BetweenClusters = Summary | Forward | Returned

@@ -7,6 +7,8 @@ import msgspec
 from iriai.model.bounds import Content, Count, SizeBytes, Word
 from iriai.model.ids import AttemptId
 from iriai.model.submission import InputPiece
+from iriai.protocol.messages.fences import Fence, Fenced
+from iriai.protocol.messages.steps import StepAnswer, StepRequest
 
 PIECE_BYTES = 128 << 10
 """Of one piece: small beside a frame, large beside what it costs."""
@@ -65,4 +67,4 @@ class InputTaken(msgspec.Struct, frozen=True):
     """Whether the task can take more."""
 
 
-ToStreams = AskOutput | Output | Input | InputTaken
+ToStreams = AskOutput | Output | Input | InputTaken | StepRequest | StepAnswer | Fence | Fenced

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from msgspec.structs import replace as with_fields
 
 from iriai.machine.outbox import Turn
+from iriai.model.claim import Phase
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.problem import Problem
+from iriai.model.ranks import ONE, RankShape
+from iriai.model.records import Attempted, ClaimStored, Decided, JobEvent, Record, SeatEnded
 from iriai.model.resources import Resources
 from iriai.model.state import TaskState
+from iriai.model.submission import Layout
 from iriai.protocol.messages.effects import LoadMeasured, Part
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.work import Work, plain_job
@@ -42,7 +46,10 @@ class Submission:
     urgency: float = 1.0
     max_restarts: int | None = None
     memory_bytes: int = 0
-    """Memory of each task; 0: without a limit."""
+    """Memory of each rank; 0: without a limit."""
+    shape: RankShape = ONE
+    keep_going: bool = False
+    layout: Layout = Layout.RANKS
 
     def spec(self) -> JobSpec:
         """Return the job as its home stores it."""
@@ -53,6 +60,9 @@ class Submission:
             urgency=self.urgency,
             kill_grace_s=3.0,
             lease_s=self.lease_s,
+            shape=self.shape,
+            keep_going=self.keep_going,
+            layout=self.layout,
         )
 
 
@@ -177,6 +187,13 @@ def _daemon_dies_writing(world: World, machine: SimulatedMachine, happening: Hap
     world.agenda.after(WRITES_WITHIN_S, watch.end)
 
 
+def _dies_in_phase(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Kill the daemon as soon as it has gone one step with an attempt of several seats."""
+    kept_turns, step = divmod(happening.number, PHASE_STEPS)
+    happening = replace(happening, number=kept_turns)
+    world.watchers.append(_DeathInPhase(world, machine, happening, step))
+
+
 @dataclass(eq=False, slots=True)
 class _DeathInWriting:
     """A watcher that kills a daemon in its next write; see `World.watchers`."""
@@ -185,8 +202,12 @@ class _DeathInWriting:
     machine: SimulatedMachine
     happening: Happening
 
-    def __call__(self, turned: SimulatedMachine, _turn: Turn, _now: Instant) -> None:
-        if turned is self.machine and turned.store.unsynced:
+    def is_time(self, turn: Turn) -> bool:
+        """Return whether the machine, after this turn of it, dies."""
+        return bool(self.machine.store.unsynced)
+
+    def __call__(self, turned: SimulatedMachine, turn: Turn, _now: Instant) -> None:
+        if turned is self.machine and self.is_time(turn):
             self.end()
             dies = partial(_daemon_dies, self.world, turned, self.happening)
             self.world.agenda.after(0.0, dies)
@@ -195,6 +216,37 @@ class _DeathInWriting:
         """Stop watching."""
         if self in self.world.watchers:
             self.world.watchers.remove(self)
+
+
+@dataclass(eq=False, slots=True)
+class _DeathInPhase(_DeathInWriting):
+    """A watcher that kills a daemon after a step with an attempt of several seats."""
+
+    step: int = 0
+
+    def is_time(self, turn: Turn) -> bool:
+        """Return whether the machine, after this turn of it, dies."""
+        return any(_step_of(record) == self.step for record in turn.records)
+
+
+def _step_of(record: Record) -> int | None:
+    """Return the number of the step that a record is, of a home or of a node; None: of neither."""
+    if isinstance(record, ClaimStored):
+        claim = record.claim
+        is_of_several = claim.phase is not Phase.STARTED or claim.ranks > 1 or claim.attempt.rank
+        return claim.phase.value if is_of_several else None  # 1, 2, 3
+    if isinstance(record, JobEvent):
+        change = record.change
+        if isinstance(change, Attempted) and len(change.seats) > 1:
+            return 0
+        if isinstance(change, Decided):
+            return 4
+        if isinstance(change, SeatEnded):
+            return 5
+    return None
+
+
+PHASE_STEPS = 6
 
 
 def _power_fails(world: World, machine: SimulatedMachine, happening: Happening) -> None:
@@ -297,6 +349,7 @@ KINDS: Mapping[str, Action] = {
     "owner": _owner_works,
     "daemon-dies": _daemon_dies,
     "dies-writing": _daemon_dies_writing,
+    "dies-in-phase": _dies_in_phase,
     "daemon-stops": _daemon_stops,
     "launcher-dies": _launcher_dies,
     "launcher-stops": _launcher_stops,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from functools import partial
+from math import inf
 
 from iriai.machine.checks import check_stored
 from iriai.machine.cluster_checks import check_cluster
@@ -17,10 +18,12 @@ from iriai.model.home_trust import refusal_of
 from iriai.model.ids import Account, AttemptId, JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.job import task_count
+from iriai.model.reason import Rule
 from iriai.model.records import JobEvent, LedgerRow
 from iriai.model.state import EndCause
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.messages.effects import Part
+from iriai.sim.faults.seat_checker import SeatChecker, check_sums
 from iriai.sim.faults.told_jobs import AwaitedJobs, ToldJobs, check_feasible
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.work import ProcessModel
@@ -41,12 +44,17 @@ BY_ITSELF = (EndCause.COMPLETED, EndCause.FAILED, EndCause.MEMORY_LIMIT)
 class Checker:
     """Checks a world after each turn, and at its end."""
 
-    def __init__(self, world: World, *, is_calm: bool = False) -> None:
-        """With `is_calm` nothing breaks, so promises must be kept to the second."""
+    def __init__(self, world: World, *, is_calm: bool = False, calm_from_s: float = inf) -> None:
+        """With `is_calm` nothing breaks, so promises must be kept to the second.
+
+        From `calm_from_s` on nothing breaks any more.
+        """
         self._world = world
+        self._seats = SeatChecker(world, 0.0 if is_calm else calm_from_s)
         self._is_calm = is_calm
         self._live: dict[TaskId, dict[AttemptId, SimulatedMachine]] = {}
-        self._last: dict[TaskId, int] = {}
+        self._last: dict[TaskId, dict[AttemptId, None]] = {}
+        """The seats of the last attempt of each task that have started."""
         self._ended: dict[AttemptId, ProcessModel] = {}
         self._rows: dict[tuple[str, Account], LedgerRow] = {}
         self._cores: dict[str, Machine] = {}
@@ -68,12 +76,18 @@ class Checker:
         """Check (a) and (b) against the processes that run."""
         attempt, now_s = process.attempt, self._world.now_s
         task = attempt.task
-        last = self._last.get(task, 0)
-        assert attempt.attempt > last, f"{attempt} is started after attempt {last} was"
-        self._last[task] = attempt.attempt
+        last = self._last.setdefault(task, {})
+        assert attempt not in last, f"{attempt} is started again"
+        assert all(each.attempt <= attempt.attempt for each in last), (
+            f"{attempt} after {list(last)}"
+        )
+        if any(each.attempt < attempt.attempt for each in last):
+            last.clear()
+        last[attempt] = None
+        self._seats.started(machine, process)
         live = self._live.setdefault(task, {})
         for other, where in live.items():
-            if where.launcher.runs(other, now_s):
+            if other.attempt != attempt.attempt and where.launcher.runs(other, now_s):
                 assert self._is_excused(where, other), (
                     f"{attempt} starts on {machine.plan.name} while {other} runs on "
                     f"{where.plan.name}"
@@ -106,6 +120,7 @@ class Checker:
             {name: each.core for name, each in machines.items()},
             {name: each.clock.at(self._world.now_s) for name, each in machines.items()},
         )
+        self._seats.check(machine, turn, self._live)
         leads = Part.BROKER in machine.core.parts
         assert Part.BROKER in parts or not leads, f"{machine.plan.name} has become a broker"
         if Part.NODE in parts:
@@ -221,13 +236,16 @@ class Checker:
         store, name = machine.store, machine.plan.name
         assert len(set(machine.settled)) == len(machine.settled), f"{name} told an end twice"
         completed = Counter[int]()
-        for attempt, result in store.results.items():
-            if result.cause in BY_ITSELF:
+        check_sums(store)
+        wholes = {attempt.seat(0) for attempt in store.seats}
+        for attempt, result in (*store.results.items(), *store.seats.items()):
+            is_whole = store.results.get(attempt) is result
+            if result.cause in BY_ITSELF and not (is_whole and attempt in wholes):
                 process = self._ended.get(attempt)
                 assert process is not None, f"{attempt} {result.cause}, and never ran"
                 assert process.end[0] is result.cause, f"{attempt} {result.cause}: {process.end}"
                 self._check_charge(attempt, result.charge_s, process)
-            if result.cause is EndCause.COMPLETED:
+            if result.cause is EndCause.COMPLETED and is_whole:
                 completed[attempt.number] += 1
         for number, finished in store.finished.items():
             may_be_lost = store.accepted[number].spec.max_restarts is not None
@@ -259,7 +277,9 @@ class Checker:
                 continue
             assert not len(view.calendar), f"the broker takes {name} for busy"
             assert not view.calendar.ahead, f"the broker has tasks wait at {name}"
-            assert view.unavailable is None, f"the broker takes {name} for {view.unavailable}"
+            why = view.unavailable  # a launcher that could start nothing is tried again later
+            is_free = why is None or why.rule is Rule.BACKED_OFF
+            assert is_free, f"the broker takes {name} for {why}"
             fading = decay_of(each.plan.configuration.order)
             for row in each.core.node.ledger.rows():
                 use_s = fading.restored(row).at(wall_s)

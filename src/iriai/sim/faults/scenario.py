@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 from iriai.config.reader import Configuration
 from iriai.config.sections import JobSection, OrderSection
+from iriai.model.ranks import RankShape
 from iriai.model.resources import Resources
+from iriai.model.submission import Layout
 from iriai.protocol.messages.effects import Part
-from iriai.sim.faults.actions import KINDS, OF_NODES, Happening, Submission
+from iriai.sim.faults.actions import KINDS, OF_NODES, PHASE_STEPS, Happening, Submission
 from iriai.sim.world.clock import Clock
-from iriai.sim.world.machine_model import MachinePlan
+from iriai.sim.world.machine_model import EVERYBODY, MachinePlan
 from iriai.sim.world.network import NetworkPlan
 from iriai.sim.world.rng import Rng
 from iriai.sim.world.work import FAILURE, SUCCESS, Work
@@ -25,11 +27,16 @@ DRIFT_MAX = 0.004
 """Two clocks differ by less than the hundredth that leases allow for."""
 SHORT_CHANCE = 0.2
 """The chance that a seed has many short tasks as well."""
+PARALLEL_CHANCE = 0.4
+"""The chance that a seed has tasks of several ranks."""
 HOLE_CHANCE = 0.2
 """The chance that a seed has a machine on which many tasks fail at once."""
 FRONT = "front"
 PEOPLE = ("cancel", "cancel-running", "hold")
-OF_THEIR_OWN = ("submit", "gone", "forgotten", "prolog-fails", "program-missing")
+OF_THEIR_OWN = (
+    *("submit", "gone", "forgotten", "prolog-fails", "program-missing"),
+    "dies-in-phase",
+)
 """Kinds that are drawn apart from the others."""
 FAULTS = tuple(kind for kind in KINDS if kind not in (*OF_THEIR_OWN, *PEOPLE))
 CPU_PARTS = (1.0, 1.0, 0.1, 2.0)
@@ -91,6 +98,11 @@ def scenario_of(
     short = Rng(seed, "short")
     if short.chance(SHORT_CHANCE):
         happenings += _short_work(short, homes, cpus)
+    parallel = Rng(seed, "parallel")
+    if parallel.chance(PARALLEL_CHANCE):
+        sizes = _sizes([plan for plan in plans if Part.NODE in plan.parts and plan.name != gone])
+        happenings += _parallel_work(parallel, homes, sizes)
+        happenings += _deaths_in_phases(parallel, names) if not is_calm else []
     if not is_calm:
         happenings += _people(Rng(seed, "people"), homes)
         happenings += _faults(Rng(seed, "faults"), names, nodes)
@@ -201,6 +213,67 @@ def _short_work(rng: Rng, homes: list[str], cpus_max: int) -> list[Happening]:
             at_s += rng.between(0.0, 5.0)
             happenings.append(Happening(at_s, "submit", rng.pick(homes), submission=late))
     return happenings
+
+
+def _sizes(plans: list[MachinePlan]) -> list[int]:
+    """Return the cpus of machines that every cluster has which runs the tasks of all users."""
+    led = {plan.cluster for plan in plans if not (plan.cluster and plan.outward_only)}
+    clusters: dict[str, list[int]] = {}
+    for plan in plans:
+        if plan.rules is EVERYBODY:
+            name = plan.cluster if plan.cluster in led else plan.name
+            clusters.setdefault(name, []).append(plan.capacity.cpus)
+    sizes = list(clusters.values())
+    return sizes[0] if len(sizes) == 1 else [min(map(min, sizes))] * min(map(len, sizes))
+
+
+def _parallel_work(rng: Rng, homes: list[str], sizes: list[int]) -> list[Happening]:
+    """Return submissions of tasks with several ranks, which machines of these sizes can hold."""
+    happenings = []
+    for _ in range(1 + rng.below(4)):
+        cpus = 1 if min(sizes) < 2 else rng.pick((1, 1, 2))
+        each = [size // cpus for size in sizes]
+        most = 1 + rng.below(sum(each))
+        least = rng.pick((most, most, 1 + rng.below(most)))
+        nodes = per_node = None
+        if rng.chance(0.3):
+            nodes = 1 + rng.below(len(sizes))
+            least = most = nodes * min(each)
+        elif rng.chance(0.2):
+            per_node = 1 + rng.below(min(each))
+            least = most = per_node * (1 + rng.below(len(sizes)))
+        end = FAILURE if rng.chance(0.2) else SUCCESS
+        run_s = rng.pick((0.5, 3.0, 10.0, 40.0))
+        work = Work(run_s, end, rng.chance(0.2), spread=0.4)
+        submission = Submission(
+            user=rng.pick(("ann", "bob", "eve")),
+            cpus=cpus,
+            tasks=rng.pick((1, 1, 2)),
+            work=work,
+            limit_s=rng.pick((None, 20.0, 60.0)),
+            lease_s=rng.pick((12.0, 20.0, 40.0)),
+            max_restarts=rng.pick((None, None, None, 0, 1)),
+            shape=RankShape(least, most, nodes, per_node),
+            keep_going=rng.chance(0.2),
+            layout=Layout.FIRST if rng.chance(0.2) else Layout.RANKS,
+        )
+        at_s = rng.between(BEGIN_S, FAULTS_UNTIL_S * 0.8)
+        happenings.append(Happening(at_s, "submit", rng.pick(homes), submission=submission))
+    return happenings
+
+
+def _deaths_in_phases(rng: Rng, names: list[str]) -> list[Happening]:
+    """Return daemons that die at one of the steps from hold to start, and come back."""
+    return [
+        Happening(
+            rng.between(BEGIN_S, FAULTS_UNTIL_S * 0.8),
+            "dies-in-phase",
+            rng.pick(names),
+            rng.pick((rng.between(0.0, 2.0), rng.between(2.0, 60.0))),
+            number=PHASE_STEPS * rng.below(4) + rng.pick((*range(PHASE_STEPS), 3, 3, 3)),
+        )
+        for _ in range(rng.below(13))
+    ]
 
 
 def _prologs(rng: Rng, nodes: list[str]) -> list[Happening]:

@@ -37,6 +37,8 @@ BEATS_PER_S = 4
 """The turns to allow for each second and machine, where machines watch their broker."""
 CHECK_EACH_S = 20.0
 """Seconds between two checks whether all jobs have ended."""
+HEALED_S = 60.0
+"""Time after the last fault after which all machines are linked again."""
 STORY_LINES_MAX = 200
 """The last lines of a story: what led to the failure is among them."""
 
@@ -109,7 +111,8 @@ def _kind(message: str | None) -> str | None:
 
 def _play(scenario: Scenario, tell: Tell | None) -> None:
     world = scenario.world()
-    checker = Checker(world, is_calm=scenario.is_calm)
+    calm_from_s = FAULTS_UNTIL_S + HEALED_S
+    checker = Checker(world, is_calm=scenario.is_calm, calm_from_s=calm_from_s)
     if tell is not None:
         _narrate(world, scenario, tell)
     play(world, scenario, checker)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import accumulate, islice
+from operator import itemgetter
 
 import msgspec
 from msgspec.structs import astuple, replace
@@ -16,9 +18,9 @@ from iriai.jobs.selection import SelectedJobs
 from iriai.jobs.waits import JobWaits, OpenWait
 from iriai.machine.feasibility import Feasibility
 from iriai.model.charge_factors import encode_factors
-from iriai.model.history import HistoryRow, JobRecord, Selection
+from iriai.model.history import HistoryRow, JobRecord, SeatRow, Selection
 from iriai.model.ids import JobId
-from iriai.model.records import AttemptResult, JobAccepted, JobEvent
+from iriai.model.records import AttemptResult, JobAccepted, JobEvent, SeatEnded
 from iriai.model.state import ATTEMPT_ONLY, EndCause
 from iriai.protocol.messages.effects import Part
 from iriai.sim.world.machine_model import SimulatedMachine
@@ -67,6 +69,23 @@ class PastModel:
         rows.sort(key=lambda row: (row.ended_wall_s, row.task_index, row.attempt), reverse=True)
         return rows[:limit]
 
+    def seats(self, number: int, task_index: int, attempt: int) -> list[SeatRow]:
+        """Return the seats of one attempt that have ended, by rank, since the last snapshot."""
+        ended = [
+            (*result.attempt[1:5], ranks, *_how(result))
+            for event in self.events(number)
+            if isinstance(event.change, SeatEnded)
+            for result, ranks in event.change.results
+            if result.attempt[2:4] == (task_index, attempt)
+        ]
+        return msgspec.convert(sorted(ended, key=itemgetter(3)), list[SeatRow])
+
+    def last_seats(self, number: int, after_index: int, limit: int) -> list[SeatRow]:
+        """Return the seats of each task's last attempt above `after_index`, as `seats` does."""
+        last = self.last_attempts(number, after_index, limit)
+        rows = (each for row in last for each in self.seats(number, row.task_index, row.attempt))
+        return list(islice(rows, limit))
+
     def last_attempts(self, number: int, after_index: int, limit: int) -> list[HistoryRow]:
         """Return the last attempt of each task above `after_index`, by index."""
         last: dict[int, HistoryRow] = {}
@@ -94,12 +113,17 @@ class PastModel:
 
 
 def _history_row(result: AttemptResult, accepted: JobAccepted) -> HistoryRow:
-    spec, usage = accepted.spec, result.usage
-    ended = (result.machine, result.cause, result.exit_code, result.signal, *astuple(usage))
+    spec = accepted.spec
+    job = (*spec.account, spec.user, spec.name, accepted.submitted_wall_s)
+    return msgspec.convert((*result.attempt[1:4], *_how(result), *job), HistoryRow)
+
+
+def _how(result: AttemptResult) -> tuple[object, ...]:
+    """Return how an attempt or seat ended, as the store has it."""
+    ended = (result.machine, result.cause, result.exit_code, result.signal)
     times = (result.started_wall_s, result.ended_wall_s, result.elapsed_s, result.charge_s)
     told = (result.message, encode_factors(result.factors))
-    job = (*spec.account, spec.user, spec.name, accepted.submitted_wall_s)
-    return msgspec.convert((*result.attempt[1:], *ended, *times, *told, *job), HistoryRow)
+    return (*ended, *astuple(result.usage), *times, *told)
 
 
 SPOOL = "/spool"
@@ -148,7 +172,8 @@ class ToldJobs:
 
     def _detail(self, selected: SelectedJobs) -> JobDetail:
         """Return the details of a job whose tasks are all told, each once."""
-        detail = self._queries.detail(selected, [], {})
+        detail = self._queries.detail(selected, [], {}, ranks=True)
+        _check_seats(detail)
         row = detail.row
         told = row.waiting + row.active + row.succeeded + row.failed
         assert told == row.tasks, f"{told} of {row.tasks} tasks of {row.id} are told: {row}"
@@ -165,7 +190,10 @@ class ToldJobs:
         told = Counter[str]()
         for row in rows:
             told[row.what] += _tasks_of(row)
-        results = sum(attempt.number == id_.number for attempt in self._store.results)
+        results = sum(
+            attempt.number == id_.number and result.cause is not EndCause.REFUSED
+            for attempt, result in self._store.results.items()
+        )
         if "folded" not in told:
             tasks = told["claimed"] - told["refused"]
             assert tasks == told["ended"] == results, f"{id_} has {results} results: {told}"
@@ -212,6 +240,23 @@ def _tasks_of(row: StoryRow) -> int:
     shown, _, more = row.tasks.partition(" and ")
     ranges = [(int(a), int(b or a)) for a, b in _RANGE.findall(shown)]
     return sum(b - a + 1 for a, b in ranges) + int((more or "0").split()[0])
+
+
+def _check_seats(detail: JobDetail) -> None:
+    """Check that the seats of each attempt are told, with ranks one after the other."""
+    for attempt in detail.attempts:
+        if not attempt.ranks:
+            continue  # its events are folded
+        seats = [
+            each
+            for each in detail.seats
+            if (each.task, each.attempt) == (attempt.task, attempt.attempt)
+        ]
+        name = f"{attempt.task}, attempt {attempt.attempt}"
+        assert len(seats) == attempt.seats, f"{name} has {attempt.seats} seats, told {len(seats)}"
+        firsts = list(accumulate((each.ranks for each in seats), initial=0))
+        assert [each.rank for each in seats] == firsts[:-1], f"{name} has other ranks"
+        assert firsts[-1] == attempt.ranks, f"{name} has {attempt.ranks} ranks, not {firsts[-1]}"
 
 
 def check_feasible(machine: SimulatedMachine) -> None:

@@ -24,12 +24,14 @@ ROUNDING = 1e-6
 
 
 class _Run:
+    """What runs of a job on the machine."""
+
     __slots__ = ("job", "key", "read_s", "resources", "start_s")
 
-    def __init__(self, key: Hashable, job: LogJob, start_s: float) -> None:
+    def __init__(self, key: Hashable, job: LogJob, cpus: int, start_s: float) -> None:
         self.key = key
         self.job = job
-        self.resources = Resources(job.width)
+        self.resources = Resources(cpus)
         self.start_s = self.read_s = start_s
         """Until when it has been charged."""
 
@@ -64,7 +66,7 @@ class _Slices(NamedTuple):
 
 
 class SlicedCharges:
-    """The ledger of the one machine of a replay. Times are those of the log."""
+    """The ledger of a machine of a replay. Times are those of the log."""
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class SlicedCharges:
         self._began_wall_s = began_wall_s
         self._fading = fading
         self._ledger = UsageCounters(fading, ())
-        self._running: dict[int, _Run] = {}
+        self._running: dict[Hashable, _Run] = {}
         self._next_slice_s = inf
         """When the slice that runs is over; infinite while nothing does."""
         self._last_slice_s = -inf
@@ -100,16 +102,17 @@ class SlicedCharges:
         self._last_slice_s = next_s + more * SLICE_S
         self._next_slice_s = self._last_slice_s + SLICE_S
 
-    def began(self, key: Hashable, job: LogJob, now_s: float) -> None:
-        """Start `job`, which the usage accounts know as `key`."""
-        self._running[job.number] = _Run(key, job, now_s)
+    def began(self, key: Hashable, job: LogJob, cpus: int, now_s: float) -> None:
+        """Start what runs of `job` here, which the usage accounts know as `key`."""
+        self._running[key] = _Run(key, job, cpus, now_s)
 
-    def ended(self, job: LogJob, now_s: float) -> None:
-        """End `job` and charge the rest of it."""
-        run = self._running.pop(job.number)
+    def ended(self, key: Hashable, now_s: float, *, is_first: bool) -> None:
+        """End it and charge the rest; a job's run time is counted with the first of its seats."""
+        run = self._running.pop(key)
         self._charge_slices(run)
         self._add(run, charge_of(run, now_s - run.read_s, self._rule), now_s)
-        self._ledger.ran(job.account, now_s - run.start_s, job.estimate_s)
+        if is_first:
+            self._ledger.ran(run.job.account, now_s - run.start_s, run.job.estimate_s)
 
     def end_turn(self, now_s: float) -> None:
         """End a turn: end a slice that is due, and begin one if anything runs."""
@@ -155,4 +158,4 @@ class SlicedCharges:
 
 def charge_of(run: _Run, ran_s: float, rule: ChargeRule) -> float:
     """Return the charge of `ran_s` of a job that keeps all its cpus busy."""
-    return charge(run.resources, ran_s, run.job.width * ran_s, rule)
+    return charge(run.resources, ran_s, run.resources.cpus * ran_s, rule)

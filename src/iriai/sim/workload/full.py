@@ -1,7 +1,8 @@
 """Full simulation of a log: home, broker and node with every message between them.
 
 The machine of the log is one node with as many cpus as it has processors; a job's width is its
-cpus. Nothing takes time but the jobs, so that they start as in `replay`.
+cpus. With several machines each has a node, beside one of home and broker, and a job's width is its
+ranks. Nothing takes time but the jobs, so that they start as in `replay`.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from math import inf
 from random import Random
 
 from iriai.model.job import JobSpec
+from iriai.model.ranks import ONE, RankShape
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
 from iriai.sim.workload.log import Log, LogJob, Progress, Record, no_progress, with_starts
-from iriai.sim.workload.settings import ReplaySettings
+from iriai.sim.workload.settings import ALONE, ReplaySettings, machines_of
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import MachinePlan
 from iriai.sim.world.work import ProcessModel, Work
 from iriai.sim.world.world import World
 
-MACHINE, FRONT = "machine", "front"
+FRONT = "front"
 PROGRESS_JOBS = 64
 """Between two calls of `Progress`."""
 
@@ -31,7 +33,7 @@ def simulate(log: Log, settings: ReplaySettings, progress: Progress = no_progres
 
 
 class _FullRun:
-    """One log in a world of one machine."""
+    """One log in a world of its machines."""
 
     def __init__(self, log: Log, settings: ReplaySettings, progress: Progress) -> None:
         self.world = World(settings.seed, through_wire=settings.through_wire)
@@ -40,22 +42,28 @@ class _FullRun:
         self._starts: dict[int, float] = {}
         """By the home's number, which is the place in the log, from 1."""
         self._submitted = 0
+        self._are_many = settings.machines > 1
         plan = MachinePlan(
-            MACHINE,
+            ALONE,
             Resources(log.processors),
             configuration=settings.configuration_for(log),
             policy=settings.plan_source(),
         )
         rng = Random(settings.seed)  # as in `replay`, so that both throw the same
-        if settings.through_wire:  # nothing is sent within a machine: the node stands alone
+        if settings.through_wire or self._are_many:  # within a machine nothing is sent
             front = replace(plan, name=FRONT, parts=(Part.HOME, Part.BROKER))
             self._front = self.world.add(front, Clock(wall_s=log.began_wall_s), rng)
-            plan = replace(plan, parts=(Part.NODE,), broker_at=FRONT)
-            machine = self.world.add(plan, Clock(wall_s=log.began_wall_s))
+            for name, cpus in machines_of(log, settings.machines):
+                parts = (Part.NODE,)
+                node = replace(
+                    plan, name=name, capacity=Resources(cpus), parts=parts, broker_at=FRONT
+                )
+                machine = self.world.add(node, Clock(wall_s=log.began_wall_s))
+                machine.launcher.on_start = self._started
             self.world.run_until(0.0)  # they are linked before anything comes
         else:
-            machine = self._front = self.world.add(plan, Clock(wall_s=log.began_wall_s), rng)
-        machine.launcher.on_start = self._started
+            self._front = self.world.add(plan, Clock(wall_s=log.began_wall_s), rng)
+            self._front.launcher.on_start = self._started
         if settings.is_checked:
             self.world.watchers.append(lambda machine, _turn, now: machine.core.check(now))
 
@@ -77,7 +85,8 @@ class _FullRun:
         while self._submitted < len(jobs) and jobs[self._submitted].submit_s <= now_s:
             job = jobs[self._submitted]
             self._submitted += 1
-            self.world.submit(self._front.plan.name, _spec(job), Work(job.run_s))
+            spec = _spec(job, are_ranks=self._are_many)
+            self.world.submit(self._front.plan.name, spec, Work(job.run_s))
             if self._submitted % PROGRESS_JOBS == 0:
                 self._progress(self._submitted, now_s)
         if self._submitted < len(jobs):
@@ -87,14 +96,17 @@ class _FullRun:
         self._starts.setdefault(process.attempt.number, process.started_s)
 
 
-def _spec(job: LogJob) -> JobSpec:
+def _spec(job: LogJob, *, are_ranks: bool) -> JobSpec:
+    """Return what is submitted; `are_ranks`: the job's width is its ranks."""
+    is_wide = are_ranks and job.width > 1
     return JobSpec(
         job.account,
         job.account.user,
         str(job.number),
         ("true",),
         "/",
-        Resources(job.width),
+        Resources(1 if is_wide else job.width),
         time_limit_s=job.estimate_s,
         kill_grace_s=0.0,
+        shape=RankShape(job.width, job.width) if is_wide else ONE,
     )

@@ -7,14 +7,13 @@ first, then all submissions, then one pass of the policy. Nothing takes time but
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import inf
 from random import Random
 from typing import NamedTuple
 
-from iriai.broker.pool.machine_view import MachineView
-from iriai.broker.queue.entries import ParallelRequest
+from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.scheduling.plan_policy import planning_of
 from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.state.contention import DecisionRng
@@ -22,7 +21,7 @@ from iriai.broker.state.state import BrokerSettings, BrokerState, MatchedSeat
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
-from iriai.model.problem import Refused, UsageProblem
+from iriai.model.problem import Refused
 from iriai.model.ranks import RankShape
 from iriai.model.resources import Resources
 from iriai.plugins.orders import order_named
@@ -32,9 +31,8 @@ from iriai.policy.draw.order import OrderSettings
 from iriai.protocol.messages.scheduling import Want
 from iriai.sim.workload.charging import SlicedCharges
 from iriai.sim.workload.log import Log, LogJob, Progress, Record, no_progress, with_starts
-from iriai.sim.workload.settings import FIFO, ReplaySettings
+from iriai.sim.workload.settings import FIFO, ReplaySettings, machines_of
 
-MACHINE = "machine"
 HOME = "log"
 ONE_CPU = Resources(cpus=1)
 PROGRESS_JOBS = 256
@@ -84,14 +82,20 @@ class _Replay:
         )
         self._planning = planning_of(state)
         self._are_many = settings.machines > 1
-        self._views = list(_machines(log, settings.machines))
+        self._views = [
+            MachineView(name, Resources(cpus), mints=False)
+            for name, cpus in machines_of(log, settings.machines)
+        ]
         for view in self._views:
             state.add_machine(view)
-        self._bill = None
+        self._bills: dict[str, SlicedCharges] = {}
+        """By machine; empty under an order that knows no accounts."""
         if settings.order != FIFO:
-            self._bill = SlicedCharges(
-                MACHINE, usage, ChargeRule.of(order), decay_of(order), log.began_wall_s
-            )
+            rule, decay = ChargeRule.of(order), decay_of(order)
+            for view in self._views:
+                self._bills[view.name] = SlicedCharges(
+                    view.name, usage, rule, decay, log.began_wall_s
+                )
         self._waiting: dict[int, LogJob] = {}
         self._running: list[_Running] = []
         self._instants = 0
@@ -126,8 +130,9 @@ class _Replay:
     def _turn(self, now_s: float, arrived: Sequence[LogJob]) -> None:
         """Handle one instant: ends, submissions, one pass."""
         wall_s = self._log.began_wall_s + now_s
-        if self._bill is not None:
-            self._bill.turn(now_s)
+        bills = self._bills.values()
+        for bill in bills:
+            bill.turn(now_s)
         has_ended = self._end_what_is_over(now_s)
         for job in arrived:
             self._waiting[job[0]] = job
@@ -137,17 +142,19 @@ class _Replay:
         ):
             decisions = []
         else:
-            if self._bill is not None:
-                self._bill.publish()
+            for bill in bills:
+                bill.publish()
             decisions = self._pass(Instant(now_s, wall_s)).decisions
         for entry, seats in decisions:
             job = self._waiting.pop(entry.want.job.number)
             self.starts[job.number] = now_s
             heappush(self._running, _Running(now_s + job.run_s, job.number, job, seats))
-            if self._bill is not None:
-                self._bill.began(seats[0].key, job, now_s)
-        if self._bill is not None:
-            self._bill.end_turn(now_s)
+            if bills:
+                for view, ranks, key in seats:
+                    cpus = ranks if self._are_many else job.width
+                    self._bills[view.name].began(key, job, cpus, now_s)
+        for bill in bills:
+            bill.end_turn(now_s)
         if self._is_checked:
             self._check()
 
@@ -158,7 +165,7 @@ class _Replay:
         joins that queue.
         """
         state = self._state
-        if self._bill is not None or not (state.reserved or state.heads.by_job):
+        if self._bills or not (state.reserved or state.heads.by_job):
             return True
         free_cpus = sum(view.calendar.free.cpus for view in self._views)
         return any(job.width <= free_cpus for job in arrived)
@@ -177,10 +184,10 @@ class _Replay:
         running = self._running
         has_ended = bool(running) and running[0][0] == now_s
         while running and running[0][0] == now_s:
-            _, _, job, seats = heappop(running)
-            if self._bill is not None:
-                self._bill.ended(job, now_s)
-            for view, _, key in seats:
+            _, _, _, seats = heappop(running)
+            for number, (view, _, key) in enumerate(seats):
+                if self._bills:
+                    self._bills[view.name].ended(key, now_s, is_first=not number)
                 self._state.end(view, key)
         return has_ended
 
@@ -199,25 +206,8 @@ class _Replay:
         id_, estimate_s = JobId(HOME, job.number), job.estimate_s
         if self._are_many and job.width > 1:
             shape = RankShape(job.width, job.width)
-            return ParallelRequest(id_, job.account, ONE_CPU, estimate_s, 1.0, 0.0, 1, shape=shape)
+            return Want(id_, job.account, ONE_CPU, estimate_s, 1.0, 0.0, 1, shape=shape)
         return Want(id_, job.account, width, estimate_s, 1.0, 0.0, 1)
-
-
-def _machines(log: Log, count: int) -> Iterator[MachineView]:
-    """Yield so many machines, on which the log's processors are spread evenly."""
-    if count == 1:
-        yield MachineView(MACHINE, Resources(log.processors), mints=False)
-        return
-    if count > log.processors:
-        raise UsageProblem(
-            "usage",
-            f"{count} machines are more than the {log.processors} processors of the log",
-            f"use --machines {log.processors} at most",
-        )
-    each, more = divmod(log.processors, count)
-    for number in range(count):
-        cpus = each + (number < more)
-        yield MachineView(f"{MACHINE}-{number}", Resources(cpus), mints=False)
 
 
 def _left_over(count: int) -> Refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -25,10 +26,11 @@ POLICIES = {
     "conservative": "conservative",
 }
 """By the name in the literature, the name that `[order] backfill` of the configuration has."""
-ON_MANY_MACHINES = ("fcfs", "easy", "easy-sjbf")
-"""Policies that place the ranks of wide jobs on several machines."""
 POLICY, ORDER = "easy", FIFO
 """What other simulators mean by the name of a backfill rule alone."""
+
+ALONE = "machine"
+"""The machine of a log, where it has but one."""
 
 DEFAULTS = Configuration()
 
@@ -74,15 +76,6 @@ class ReplaySettings:
                 f"there is no policy '{self.policy}'",
                 f"use one of: {', '.join(POLICIES)}, or FILE.py:CLASS",
             )
-        if self.machines > 1 and not (
-            self.mode == REPLAY and self.order == FIFO and self.policy in ON_MANY_MACHINES
-        ):
-            raise UsageProblem(
-                "usage",
-                "several machines are simulated in the mode replay, under the order fifo, by "
-                f"{', '.join(ON_MANY_MACHINES)}, and not otherwise",
-                "leave out --machines, or what does not go with it",
-            )
 
     def plan_source(self) -> PlanSource | None:
         """Return the policy from a file; None for one that is built in."""
@@ -108,3 +101,23 @@ class ReplaySettings:
             given, order = replace(given, groups={}), replace(order, burst=WEIGHT_MAX)
         jobs = replace(given.jobs, end_slack_s=0.0, kill_grace_s=0.0, time_limit_s=None)
         return replace(given, order=order, jobs=jobs)
+
+
+def machines_of(log: Log, count: int) -> Iterator[tuple[str, int]]:
+    """Yield the names of so many machines, with the log's processors spread evenly over them.
+
+    Raises:
+        UsageProblem: there are more machines than the log has processors.
+    """
+    if count == 1:
+        yield ALONE, log.processors
+        return
+    if count > log.processors:
+        raise UsageProblem(
+            "usage",
+            f"{count} machines are more than the {log.processors} processors of the log",
+            f"use --machines {log.processors} at most",
+        )
+    each, more = divmod(log.processors, count)
+    for number in range(count):
+        yield f"{ALONE}-{number}", each + (number < more)

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from itertools import accumulate
 from math import inf
 
+from msgspec.structs import replace
+
 from iriai.model.ids import AttemptId
+from iriai.model.ranks import has_shape
 from iriai.model.state import START_TOLD_WITHIN_S, EndCause
 from iriai.model.submission import Interaction
 from iriai.model.usage import Usage
@@ -33,6 +37,7 @@ from iriai.sim.world.clock import Clock
 from iriai.sim.world.work import LOST, End, ProcessModel, Work, Works
 
 FORGOTTEN = "this attempt ended here earlier, and its end was acknowledged"
+NEVER_ORDERED = "it was ended before it was ordered"
 NO_PROGRAM = Work(0.05, (EndCause.FAILED, 127, None))
 """The end of a shell whose program is missing."""
 REFUSED: End = (EndCause.REFUSED, None, None)
@@ -104,6 +109,10 @@ class LauncherModel:
                 if process is not None:
                     process.ask(cause, grace_s, now_s)
                     self._plan(process)
+                elif attempt not in self.exits and attempt not in self.forgotten:
+                    self._written_s = now_s
+                    never = (cause, None, None)
+                    return [self._keep(attempt, never, Usage(), now_s, 0.0, NEVER_ORDERED)]
             case ForgetAttempt(attempt):
                 self._forget(attempt, now_s)
             case RenewLeases(home, asked_steady_s):
@@ -126,10 +135,21 @@ class LauncherModel:
         if self.fails_prolog:
             unfit = self.unfit[attempt] = PrologFailed(attempt, PROLOG_FAILED)
             return [unfit, self._refused(attempt, PROLOG_FAILED, now_s)]
-        others = [other for other in self.running if other.task == attempt.task]
+        whole = attempt.seat(0)
+        others = [
+            other
+            for other in self.running
+            if other.task == attempt.task and (other.seat(0) != whole or other == attempt)
+        ]
         is_safe = not others or attempt.home in self.liars
         assert is_safe, f"{attempt} is started while {others[0]} runs"
-        work = NO_PROGRAM if self.fails_at_once else self.works.of(attempt)
+        knows_all = _knows_all_seats(order) or attempt.home in self.liars
+        assert knows_all, f"{attempt} is started, of seats {order.seats} for {spec.shape}"
+        work = self.works.of(attempt, spec)
+        if self.fails_at_once and work.run_s != inf:
+            work = NO_PROGRAM
+        if order.ranks > 1:
+            spec = replace(spec, resources=spec.resources.times(order.ranks))
         process = ProcessModel(attempt, spec, work, now_s, self._speed)
         if order.lease_s is not None:
             if self._clock.world_s(order.leased_steady_s + order.lease_s) <= now_s:
@@ -287,3 +307,12 @@ class LauncherModel:
 
     def _wall_s(self, world_s: float) -> float:
         return self._clock.at(world_s).wall_s
+
+
+def _knows_all_seats(order: LaunchAttempt) -> bool:
+    """Return whether a seat is told of all others, whose ranks it is to meet."""
+    seats = [(place.machine, place.ranks) for place in order.seats] or [("", order.ranks)]
+    firsts = accumulate((ranks for _, ranks in seats), initial=0)
+    own = (order.attempt.rank, order.ranks)
+    is_one_of_them = own in zip(firsts, (ranks for _, ranks in seats), strict=False)
+    return is_one_of_them and has_shape(seats, order.spec.shape)

@@ -27,6 +27,7 @@ from iriai.model.records import (
     LedgerRow,
     Record,
     Resumed,
+    SeatEnded,
     Snapshot,
 )
 from iriai.model.snapshot import StoredJob, StoredState, waited_for
@@ -41,6 +42,8 @@ class StoreModel:
         self.events: dict[int, list[JobEvent]] = {}
         self.finished: dict[int, JobFinished] = {}
         self.results: dict[AttemptId, AttemptResult] = {}
+        self.seats: dict[AttemptId, AttemptResult] = {}
+        """Of attempts with several ranks."""
         self.claims: dict[AttemptId, Claim] = {}
         self.ledger: dict[Account, LedgerRow] = {}
         self.incarnation = 0
@@ -92,6 +95,7 @@ class StoreModel:
         copy.accepted = dict(self.accepted)
         copy.events = {number: list(events) for number, events in self.events.items()}
         copy.finished, copy.results = dict(self.finished), dict(self.results)
+        copy.seats = dict(self.seats)
         copy.claims, copy.ledger = dict(self.claims), dict(self.ledger)
         copy.incarnation, copy.drained = self.incarnation, self.drained
         for records in self.unsynced:
@@ -132,6 +136,9 @@ class StoreModel:
         events = self.events.setdefault(record.number, [])
         if isinstance(record.change, Snapshot):
             events.clear()
+        elif isinstance(record.change, SeatEnded):
+            for result, _ in record.change.results:
+                self.seats.setdefault(result.attempt, result)
         assert not events or events[-1].sequence < record.sequence, "events in order"
         events.append(record)
 

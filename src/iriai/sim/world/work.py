@@ -10,6 +10,7 @@ from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
+from iriai.model.submission import Layout
 from iriai.model.usage import Usage
 
 End = tuple[EndCause, int | None, int | None]
@@ -34,6 +35,8 @@ class Work(NamedTuple):
     """Of each of its cpus, how much it uses."""
     memory_bytes_per_s: float = 0.0
     """How fast its memory grows; beyond what it claimed, if that is any, it is ended."""
+    spread: float = 0.0
+    """The part of `run_s` by which the longest of several seats takes longer."""
 
     def usage(self, spec: JobSpec, elapsed_s: float) -> Usage:
         """Return the usage after `elapsed_s`."""
@@ -72,9 +75,21 @@ class Works:
         """Set the work of the tasks of a job."""
         self._of_jobs[home, number] = work
 
-    def of(self, attempt: AttemptId) -> Work:
-        """Return the work of an attempt."""
-        return self._of_jobs.get((attempt.home, attempt.number), self.default)
+    def of(self, attempt: AttemptId, spec: JobSpec) -> Work:
+        """Return the work of an attempt, or of a seat of one.
+
+        With a spread seats take different times, and one fails: the first. Where only that runs a
+        command, the others wait for what it starts there.
+        """
+        work = self._of_jobs.get((attempt.home, attempt.number), self.default)
+        if not attempt.rank:
+            return work
+        if spec.layout is Layout.FIRST:
+            return work._replace(run_s=inf, end=SUCCESS)
+        if not work.spread:
+            return work
+        run_s = work.run_s * (1.0 + attempt.rank % 5 / 4 * work.spread)
+        return work._replace(run_s=run_s, end=SUCCESS)
 
 
 class ProcessModel:

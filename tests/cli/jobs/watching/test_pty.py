@@ -29,7 +29,7 @@ class Home:
         self.steps = steps
         """How often the client looks before the end."""
 
-    def submit(self, _draft, *, takes_input, window):
+    def submit(self, _draft, *, takes_input, window, immediate):
         return SimpleNamespace(id="ume-1", warnings=())
 
     def waiting(self, _names, on_progress, _on_lost):
@@ -79,7 +79,7 @@ def test_the_first_prompt_comes_when_keys_are_the_tasks_and_the_waiting_line_is_
     monkeypatch.setattr(waiting_line.WaitingLine, "_write", staticmethod(show))
     monkeypatch.setattr(waiting_line.os, "isatty", lambda _: True)
     monkeypatch.setattr("iriai.cli.framework.reasons.reason_text", str)
-    outcome = run_on_terminal(no_input, Home(waits=waits, steps=steps), None)
+    outcome = run_on_terminal(no_input, Home(waits=waits, steps=steps), None, immediate=False)
     assert outcome is OUTCOME
     line, cleared, prompt = shown
     assert "ume-1 waits: it waits" in line[0]

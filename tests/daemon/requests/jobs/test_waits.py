@@ -19,7 +19,7 @@ from iriai.model.records import AttemptResult
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.protocol.messages.effects import Delivered, JobCompleted, Part
-from iriai.protocol.messages.scheduling import Begun, Capability, End, Match
+from iriai.protocol.messages.scheduling import Begun, Capability, End, Match, SeatOffer
 from iriai.system.passwd_cache import Person
 from iriai.wire.requests import Outcome
 from tests.support.handlers import CarriedOut, answer_of
@@ -116,7 +116,7 @@ class Scene:
         return self.disk.written
 
     def begin(self, index: int) -> int:
-        self.hear(Match(JOB, "c", Capability(1, 1, index, index), 10.0))
+        self.hear(Match(JOB, (SeatOffer("c", Capability(1, 1, index, index)),), 10.0))
         return self.hear(Begun(AttemptId("ume", 1, index, 1), "c", 0.0))
 
     def end(self, index: int) -> None:

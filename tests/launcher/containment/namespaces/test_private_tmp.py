@@ -212,6 +212,8 @@ def test_what_is_visible_is_the_entries_by_which_a_task_gets_to_its_paths():
     elsewhere = spec(working_directory="/tmp/project/run", output="/dev/shm/ann/deep/out")
     assert visible_for(elsewhere, ANN) == Visible(frozenset({"project"}), frozenset({"ann"}))
     assert visible_for(spec(command=("/tmp/tools/run",)), ANN).tmp == frozenset({"tools"})
+    stages = spec(command=(), pipes=(("/tmp/one/run",), ("sort",), ("/tmp/two/run",)))
+    assert visible_for(stages, ANN).tmp == frozenset({"one", "two"})
     assert visible_for(spec(output="/tmp/out"), ANN) == Visible()
     assert visible_for(spec(), ANN._replace(home="/tmp/ann")).tmp == frozenset({"ann"})
     assert visible_for(spec(), ANN._replace(home="/tmp")) == Visible()

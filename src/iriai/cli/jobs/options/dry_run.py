@@ -20,7 +20,8 @@ def print_dry_run(answer: DryRun) -> None:
         [
             ("account", answer.account),
             ("tasks", count_text(answer.tasks, "task") if answer.tasks > 1 else ""),
-            ("needs", amounts_text(answer.resources)),
+            ("ranks", answer.ranks),
+            ("needs", f"{amounts_text(answer.resources)}{' for each rank' * bool(answer.ranks)}"),
             ("time limit", span_text(answer.time_limit_s)),
             ("output", answer.output),
             ("waits for", waits or "nothing: it would start at once"),

@@ -63,9 +63,13 @@ class JobOptions(OptionGroup, frozen=True):
     """Options of both commands."""
 
     name: str = option(
-        "", metavar="NAME", help="Name of the job, for listings. \\[default: the command's]"
+        "",
+        "-J",
+        "--name",
+        metavar="NAME",
+        help="Name of the job, for listings. \\[default: the command's]",
     )
-    cpus: int = need(1, metavar="N", help=CPUS.help)
+    cpus: int = need(1, "-c", "--cpus", metavar="N", help=CPUS.help)
     memory: str | None = need(None, metavar="SIZE", help=MEMORY.help)
     gpus: int = need(0, metavar="N", help=GPUS.help)
     resource: list[str] | None = need(
@@ -88,6 +92,8 @@ class JobOptions(OptionGroup, frozen=True):
     )
     time: str | None = limit(
         None,
+        "-t",
+        "--time",
         metavar="DURATION",
         help="Time limit (wall time), as 90s, 1h30m or H:MM:SS. Jobs with a limit can fill gaps.",
     )
@@ -157,6 +163,9 @@ class JobOptions(OptionGroup, frozen=True):
     dry_run: bool = option(
         False, "--dry-run", help="Show what would happen, without submitting the job."
     )
+    immediate: bool = option(
+        False, "--immediate", help="Refuse the job (exit code 3) unless it can start now."
+    )
 
     def draft(self, command: Sequence[str], more: DraftFields) -> JobDraft:
         """Return the draft of a job that runs `command`, or the script in `more` with it."""
@@ -165,11 +174,18 @@ class JobOptions(OptionGroup, frozen=True):
         made = draft(command, cwd=self.chdir, env=environment, **fields)
         if not self.no_check:
             check_directory(made.working_directory)
-            if not made.script:
-                check_command(command[0], environment, made.working_directory)
+            commands = made.pipes or (() if made.script else (command,))
+            for words in commands:
+                check_command(words[0] if words else "", environment, made.working_directory)
         return made
 
     def _fields(self) -> DraftFields:
+        if self.rank.strip().isdecimal():
+            raise UsageProblem(
+                "bad-rank",
+                f"--rank {self.rank} prefers no machine to another",
+                f"for {self.rank} processes use -n {self.rank}",
+            )
         return DraftFields(
             name=self.name,
             cpus=whole("--cpus", self.cpus, 1),

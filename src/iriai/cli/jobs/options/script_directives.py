@@ -23,11 +23,11 @@ from iriai.model.problem import UsageProblem
 
 _ADDED = ("env",)
 """Options whose values on the command line are added to the script's instead of replacing them."""
-_FAMILIES = (("max_restarts", "no_restart"),)
+_FAMILIES = (("max_restarts", "no_restart"), ("across_pools", "no_across_pools"))
 """Options that set the same thing."""
-_FOREIGN = (*GlobalOptions.__struct_fields__, "dry_run", "no_directives", "help")
+_FOREIGN = (*GlobalOptions.__struct_fields__, "dry_run", "immediate", "no_directives", "help")
 """Options that control the submission, not the job."""
-_CHOSEN = ("cpus", "array", "name", "memory", "gpus")
+_CHOSEN = ("cpus", "array", "name", "memory", "gpus", "ranks", "nodes", "per_node")
 
 
 def submit_with_directives(ctx: typer.Context, script: Script) -> int | None:
@@ -151,6 +151,8 @@ def _options_of(ctx: typer.Context, line: DirectiveLine) -> dict[str, object]:
 
 def _as_settings(name: str, value: object, line: DirectiveLine) -> list[OptionValue]:
     option = f"--{name.replace('_', '-')}"
+    if value is False:
+        option, value = f"--no-{option[2:]}", True
     if isinstance(value, list | tuple):
         return [OptionValue(option, str(each), line.place) for each in value]
     return [OptionValue(option, None if value is True else str(value), line.place)]
@@ -170,7 +172,7 @@ def _contradiction(first: OptionValue, second: OptionValue) -> UsageProblem:
 def _surroundings(ctx: typer.Context, own: list[OptionValue]) -> Surroundings:
     chosen = {each.option: each.value for each in own if each.value is not None}
     chosen |= {
-        f"--{name}": str(ctx.params[name])
+        f"--{name.replace('_', '-')}": str(ctx.params[name])
         for name in _CHOSEN
         if name in ctx.params and _is_given(ctx, name)
     }

@@ -20,27 +20,39 @@ LOOK_FOR_S = 1.0
 """After this long, only progress is a reason to poll: the job waits its turn."""
 FILES_MAX = 64
 """Tasks of an array that are followed at once, each an open file; others follow when they end."""
+RANKS_MAX = 400
+"""The same of ranks of one task, each a request that waits for more."""
 
 SinksFor = Callable[[LogFile], tuple[Sink, Sink]]
 """Returns where a task's output and its errors go; called before the first of it is copied."""
+_Output = tuple[str, int, int]
+"""Task, attempt and rank that write it."""
 
 
 class JobFollower:
     """Follows one job (or task); call `step` until it returns outcomes."""
 
     def __init__(
-        self, client: Client, name: str, sinks_for: SinksFor, on_lost: OnLost | None = None
+        self,
+        client: Client,
+        name: str,
+        sinks_for: SinksFor,
+        on_lost: OnLost | None = None,
+        *,
+        rank: int | None = None,
     ) -> None:
+        """With `rank` what this rank writes alone."""
         self.is_started = False
         """Whether a task was seen to have started."""
         self._client = client
         self._name = name
         self._sinks_for = sinks_for
+        self._rank = rank
         self._files = FollowedFiles()
-        self._followed: set[tuple[str, int]] = set()
-        """Attempts whose output is being followed."""
-        self._over: set[tuple[str, int]] = set()
-        """Attempts whose output was copied to its end."""
+        self._followed: set[_Output] = set()
+        """What is being followed."""
+        self._over: set[_Output] = set()
+        """What was copied to its end."""
         self._over_until = -1
         """All started tasks up to this index are over; the last poll restarts here."""
         self._progress: Progress | None = None
@@ -89,11 +101,12 @@ class JobFollower:
             is_over_so_far &= file.finished
             if is_over_so_far:
                 self._over_until = index_of(file)
-            key = (file.task, file.attempt)
-            if key in self._over:
+            key = (file.task, file.attempt, file.rank)
+            if key in self._over or not (self._rank is None or file.has_rank(self._rank)):
                 continue
             if key not in self._followed:
-                if len(self._followed) >= FILES_MAX and not file.finished:
+                most = FILES_MAX if file.ranks == 1 else RANKS_MAX
+                if len(self._followed) >= most and not file.finished:
                     continue
                 self._follow(key, file)
             if file.finished:
@@ -102,7 +115,7 @@ class JobFollower:
                 self._followed.remove(key)
                 self._over.add(key)
 
-    def _follow(self, key: tuple[str, int], file: LogFile) -> None:
+    def _follow(self, key: _Output, file: LogFile) -> None:
         self._followed.add(key)
         follow(self._client, self._files, file, self._sinks_for(file))
 

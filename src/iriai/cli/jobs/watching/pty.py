@@ -17,24 +17,26 @@ from iriai.cli.jobs.watching.waiting_line import WaitingLine
 from iriai.client.client import Client
 from iriai.client.input import InputSender
 from iriai.client.tail import Sink
-from iriai.wire.requests import JobDraft, LogFile, Outcome
+from iriai.wire.requests import JobDraft, LogFile, Outcome, WriteInput
 
 
-def run_on_terminal(connect: Callable[[], Client], client: Client, draft: JobDraft) -> Outcome:
+def run_on_terminal(
+    connect: Callable[[], Client], client: Client, draft: JobDraft, *, immediate: bool
+) -> Outcome:
     """Run the job of `draft` on a new terminal until its end; then restore this terminal.
 
     `connect` makes another connection, for what is typed.
     """
     sink = sink_to(STDOUT)
     with Interruption() as interruption, ExitStack() as settings:
-        submitted = client.submit(draft, takes_input=True, window=_window())
+        submitted = client.submit(draft, takes_input=True, window=window(), immediate=immediate)
         remarks(submitted.warnings)
         job = submitted.id
         line = WaitingLine(client, job)
 
         def sinks_for(_: LogFile) -> tuple[Sink, Sink]:
             line.clear()
-            settings.enter_context(_raw_terminal())  # at the first prompt, keys are the task's
+            settings.enter_context(raw_terminal())  # at the first prompt, keys are the task's
             return sink, sink
 
         watch = JobFollower(client, job, sinks_for, remark_offline)
@@ -47,8 +49,8 @@ def run_on_terminal(connect: Callable[[], Client], client: Client, draft: JobDra
         finally:
             line.clear()
         if outcomes is None:
-            typed = InputSender(connect, job, STDIN, is_terminal=True)
-            with _window_changes(typed):
+            typed = InputSender(connect, WriteInput(job, 0, b""), STDIN, is_terminal=True)
+            with window_changes(typed):
                 typed.start()
                 while (outcomes := watch.step()) is None:
                     pass
@@ -56,7 +58,7 @@ def run_on_terminal(connect: Callable[[], Client], client: Client, draft: JobDra
 
 
 @contextmanager
-def _raw_terminal() -> Iterator[None]:
+def raw_terminal() -> Iterator[None]:
     """Pass every key to the task; restore the terminal's settings at the end."""
     if not os.isatty(STDIN):
         yield
@@ -87,7 +89,7 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 
 @contextmanager
-def _window_changes(typed: InputSender) -> Iterator[None]:
+def window_changes(typed: InputSender) -> Iterator[None]:
     """Keep the size of the task's terminal equal to that of this one."""
     before = signal.signal(signal.SIGWINCH, lambda *_: typed.look())
     try:
@@ -96,7 +98,7 @@ def _window_changes(typed: InputSender) -> Iterator[None]:
         signal.signal(signal.SIGWINCH, before)
 
 
-def _window() -> tuple[int, int]:
+def window() -> tuple[int, int]:
     """Return rows and columns of this terminal; 0 without one: the kernel's default."""
     try:
         columns, rows = os.get_terminal_size(STDIN)

@@ -50,7 +50,7 @@ class FeasibilityRequests:
 
     def _fit(self, question: AskFit, _now: Instant) -> Fit:
         """Answer another machine as the broker."""
-        lacking = self._feasibility.lacking(question.want.resources)
+        lacking = self._feasibility.lacking(question.want)
         waits_for = tuple(Why(each.rule, each.needed, each.had, each.machine) for each in lacking)
         verdict = self._feasibility.verdict(question.want)
         refusal = None if verdict.refusal is None else declined(verdict.refusal)

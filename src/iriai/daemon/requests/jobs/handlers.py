@@ -13,6 +13,9 @@ from iriai.daemon.requests.jobs.changes import JobChanges
 from iriai.daemon.requests.jobs.dependency_outcomes import DependencyOutcomes
 from iriai.daemon.requests.jobs.explanations import Explanations
 from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests
+from iriai.daemon.requests.jobs.immediate_starts import ImmediateStarts
+from iriai.daemon.requests.jobs.step_transit import StepTransit
+from iriai.daemon.requests.jobs.steps import SpeaksFor, StepHandlers
 from iriai.daemon.requests.jobs.streams import StreamHandlers
 from iriai.daemon.requests.jobs.waits import JobWaiters
 from iriai.daemon.server.connections import RequestContext
@@ -30,7 +33,7 @@ from iriai.jobs.payloads import PayloadStore
 from iriai.jobs.queries import JobQueries, check_listing, told_reasons
 from iriai.jobs.selection import check_ids
 from iriai.jobs.validation import dependencies_here
-from iriai.jobs.views import amounts
+from iriai.jobs.views import amounts, ranks_text
 from iriai.model.ids import JobId
 from iriai.model.job import (
     Dependency,
@@ -74,7 +77,9 @@ class JobHandlers:
         past: JobHistory,
         durability: Durability,
         streams: StreamRelay,
+        speaks_for: SpeaksFor,
     ) -> None:
+        """`speaks_for` judges other machines where a user there asks for job steps."""
         self._settings = settings
         self._engine = engine
         self._users = users
@@ -96,10 +101,13 @@ class JobHandlers:
         self.changes = JobChanges(
             engine, fits, self._queries, durability, self._dependencies, self._order
         )
+        here = StepHandlers(engine, self._queries, durability, self.streams, streams, speaks_for)
+        self.steps = StepTransit(engine, users, here)
         engine.routes.take(JobCompleted, self._job_finished)
         engine.routes.take(JobStored, self._job_changed)
         self.waits = JobWaiters(engine, self._queries.outcome, limits.waits_per_user)
         self._explanations = Explanations(engine)
+        self._immediate = ImmediateStarts(engine, self._explanations)
 
     def limits(self) -> dict[str, dict[str, int]]:
         """Return live counts of refusals, by limit and user."""
@@ -118,6 +126,7 @@ class JobHandlers:
     def _job_changed(self, changed: JobStored) -> None:
         if changed.number in self.waits.awaited:
             self.waits.job_changed(changed.number)
+        self._immediate.job_changed(changed.number)
 
     # --- submission ------------------------------------------------------------------------------
 
@@ -148,6 +157,12 @@ class JobHandlers:
         except Refused:
             self._cancel(job.number, "it could not be stored")
             raise
+        if body.immediate:
+            refusal = await self._immediate.refusal(job.number)
+            if refusal is not None:
+                self._cancel(job.number, "it could not start at once")
+                await self._durability.stored()
+                raise refusal
         return answer
 
     def _want(self, draft: JobDraft, person: Person) -> Want:
@@ -197,6 +212,7 @@ class JobHandlers:
             draft.time_limit_s or jobs.time_limit_s,
             draft.output or "",
             waits_for + lacking,
+            ranks_text(want.shape),
         )
 
     # --- looking ---------------------------------------------------------------------------------
@@ -234,9 +250,10 @@ class JobHandlers:
         job = self._home.jobs.get(number)
         waits = job is not None and job.waiting > 0
         reasons = await self._explanations.of(number) if waits else []
-        if number not in self._home.jobs:
+        if body.ranks or number not in self._home.jobs:
             await self._all_written()
-        return self._queries.detail(selected, reasons, self._estimates() if waits else {})
+        starts = self._estimates() if waits else {}
+        return self._queries.detail(selected, reasons, starts, ranks=body.ranks)
 
     @handles(AskStory)
     async def _story(self, asked: RequestContext, body: AskStory) -> Story:

@@ -58,7 +58,7 @@ class StreamHandlers:
         self._queries = queries
         self._streams = streams
         self.per_user = Allowance("descriptors_per_user", "terminals and inputs open", each_max)
-        self._looks = Allowance("reads_per_user", "reads of output that wait", READS_MAX)
+        self.looks = Allowance("reads_per_user", "reads of output that wait", READS_MAX)
         self.users: dict[int, str] = {}
         """Users of jobs that take input."""
         self._read_s: dict[int, float] = {}
@@ -127,9 +127,9 @@ class StreamHandlers:
         self._note_reader(number)
         spec = self._queries.spec(number)
         after_index = min(body.after_index, ARRAY_INDEX_MAX)
-        files, until = self._queries.log_files(selected, after_index)
+        files, until = self._queries.log_files(selected, after_index, body.after_rank)
         told = (self._placed(file, attempt, spec) for attempt, file in files.items())
-        return LogFiles(tuple(told), until)
+        return LogFiles(tuple(told), *(until or ()))
 
     def _placed(self, file: LogFile, attempt: AttemptId, spec: JobSpec) -> LogFile:
         """Return `file` with its owner, and whether its content is fetched from its machine."""
@@ -150,7 +150,8 @@ class StreamHandlers:
         selected = whole(body.task, self._home.name)
         number = selected.job.number
         self._queries.require(number, asked.caller.own)
-        is_kept = self._queries.spec(number).interaction is not Interaction.BATCH
+        spec = self._queries.spec(number)
+        is_kept = spec.interaction is not Interaction.BATCH and body.rank < spec.shape.most
         if len(selected.indices) != 1 or body.kind not in OUTPUTS or not is_kept:
             raise UsageProblem(
                 "no-such-output",
@@ -159,15 +160,15 @@ class StreamHandlers:
             )
         self._note_reader(number)
         [index] = selected.indices
-        attempt = AttemptId(*selected.job, index, body.attempt)
+        attempt = AttemptId(*selected.job, index, body.attempt, body.rank)
         machine = self._machine_of(attempt)
         user = asked.caller.person.name
-        wait_s = body.wait_s if self._looks.has_room(user) else 0.0
-        self._looks.add(user)
+        wait_s = body.wait_s if self.looks.has_room(user) else 0.0
+        self.looks.add(user)
         try:
             return await self._streams.read(attempt, machine, body.kind, body.offset, wait_s)
         finally:
-            self._looks.give_back(user)
+            self.looks.give_back(user)
             self._note_reader(number)
 
     def _machine_of(self, attempt: AttemptId) -> str:
@@ -175,7 +176,7 @@ class StreamHandlers:
         job = self._home.jobs.get(attempt.number)
         task = job.tasks.get(attempt.index) if job is not None else None
         if task is not None and task.attempt == attempt.attempt:
-            return task.machine
+            return task.machine_with(attempt.rank) or task.machine
         return self._streams.machine_of(attempt)
 
     def _note_reader(self, number: int) -> None:
@@ -192,7 +193,7 @@ class StreamHandlers:
             raise Refused("no-input", f"{body.id} takes no input: it has finished, or had none")
         index = selected.indices[0] if selected.indices else next(iter(job.tasks), 0)
         task = job.tasks.get(index)
-        if task is None or task.state is not TaskState.RUNNING:
+        if task is None or not task.has_input:
             raise Refused(NOT_STARTED, f"{body.id} has not started", "send its input later")
         attempt = AttemptId(*selected.job, index, task.attempt)
         message = Input(attempt, body.offset, body.content, is_end=body.is_end, window=body.window)

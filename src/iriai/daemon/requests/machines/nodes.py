@@ -1,4 +1,4 @@
-"""Handlers of `iriai nodes`: the list of machines, and the removal of one."""
+"""Handlers of `iriai nodes` and `iriai pools`: the list of machines, and the removal of one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from iriai.reports.nodes import (
     tables_of_site,
     with_members,
 )
+from iriai.reports.pools import known_pools, pools_of_site, pools_without_broker
 from iriai.wire.exchange import Done
-from iriai.wire.machines import AskNodes, Forget, NodeTable
+from iriai.wire.machines import AskNodes, AskPools, Forget, NodeTable, PoolTable
 
 if TYPE_CHECKING:
     from iriai.cluster.member import SeenMember
@@ -46,6 +47,7 @@ class NodeTables:
         self._sensor = sensor
         self._inquirer = inquirer
         self._seen = seen
+        inquirer.answerers[AskPools] = lambda _, _now: known_pools(engine.machine)
         inquirer.answerers[AskNodes] = lambda _, now: broker_table(engine.machine, now)
 
     @handles(AskNodes)
@@ -58,6 +60,16 @@ class NodeTables:
         others = await self._inquirer.ask_clusters(body, NodeTable)
         table = tables_of_site(near, others)
         return with_members(table, machine, self._seen(), self._cluster_name)
+
+    @handles(AskPools)
+    async def _pools(self, asked: RequestContext, body: AskPools) -> PoolTable:
+        machine, load = self._engine.machine, (self._sensor.average, self._sensor.foreign)
+        if Part.HOME not in machine.parts:
+            return known_pools(machine, load)
+        reply = await self._inquirer.ask(body, PoolTable)
+        near = reply.checked() or pools_without_broker(machine, load, reply.missing)
+        others = await self._inquirer.ask_clusters(body, PoolTable)
+        return pools_of_site(machine.cluster, near, others)
 
     @handles(Forget)
     async def _forget(self, asked: RequestContext, body: Forget) -> Done:

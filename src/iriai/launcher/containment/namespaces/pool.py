@@ -64,10 +64,10 @@ class Namespace:
 class Namespaces:
     """Unchanged namespaces, by user and what is visible in them."""
 
-    def __init__(self, scratch: Scratch, state_path: str) -> None:
-        """`state_path` has to be visible to all, for scripts and the daemon's socket."""
+    def __init__(self, scratch: Scratch, *needed: str) -> None:
+        """`needed` are paths that all tasks see: scripts, the daemon's socket, iriai itself."""
         self._scratch = scratch
-        self._state_path = state_path
+        self._needed = needed
         self._idle: OrderedDict[_Key, list[Namespace]] = OrderedDict()
         self._idle_count = 0
         self._settings: tuple[bool, str] = (False, "")
@@ -127,7 +127,7 @@ class Namespaces:
         name = path = ""
         uid, visible = key
         try:
-            always = visible_below((self._state_path, self._scratch.place.path))
+            always = visible_below((*self._needed, self._scratch.place.path))
             visible = visible.joined(always)
             if visible.tmp is not None:
                 place, name = self._scratch.new_private(STICKY)

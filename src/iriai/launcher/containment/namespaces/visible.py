@@ -48,16 +48,17 @@ def visible_for(spec: JobSpec, login: Login) -> Visible:
 
     A working directory /tmp makes all of it visible; a home or an output there does not.
     """
-    program = spec.command[0] if spec.command else ""
-    return _visible_for(spec.working_directory, program, spec.output, spec.error, login.home)
+    programs = tuple(each[0] for each in (spec.command, *spec.pipes) if each)
+    return _visible_for(spec.working_directory, programs, spec.output, spec.error, login.home)
 
 
 @lru_cache(maxsize=KEPT)
-def _visible_for(directory: str, program: str, output: str, error: str, home: str) -> Visible:
+def _visible_for(
+    directory: str, programs: tuple[str, ...], output: str, error: str, home: str
+) -> Visible:
     outputs = [os.path.dirname(os.path.join(directory, each)) for each in (output, error) if each]
     others = [each for each in (home, *outputs) if os.path.normpath(each) not in PLACES]
-    programs = [program] if "/" in program else []
-    return visible_below([directory, *programs, *others])
+    return visible_below([directory, *(each for each in programs if "/" in each), *others])
 
 
 def _part(path: str, place: str) -> frozenset[str] | None:

@@ -1,1 +1,0 @@
-"""The pool: machines as the broker knows them, and which of them match a task."""

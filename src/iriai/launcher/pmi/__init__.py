@@ -1,0 +1,1 @@
+"""The process manager interface of MPI programs, PMI-1."""
