@@ -30,15 +30,16 @@ from iriai.model.job import JobSpec
 from iriai.model.ranks import SEATS_MAX, RankCount
 from iriai.model.state import EndCause
 from iriai.model.submission import Interaction
+from iriai.model.suspension import Reasons
 from iriai.model.usage import Usage
 
 PutPairs = Annotated[tuple[tuple[KeyBytes, KeyBytes], ...], Many]
 """Keys and values of PMI-1, each key once."""
 StreamKind = Literal["in", "out", "err", "tty"]
-LAUNCHER_VERSION = 7
+LAUNCHER_VERSION = 8
 """Raised with every change that an older launcher or daemon would misread. 2: leases. 3: variables
 of ours are no longer taken from the environment. 4: `Defective`. 5: the
-launcher makes the streams of tasks. 6: steps. 7: seats of several ranks."""
+launcher makes the streams of tasks. 6: steps. 7: seats of several ranks. 8: suspension."""
 FRAME_BYTES_MAX = 256 << 20
 """A Launch with many different scripts and inputs is the largest; no honest frame is longer."""
 EXIT_NOT_FOUND = 127
@@ -200,6 +201,25 @@ class EndBarrier(msgspec.Struct, frozen=True, array_like=True, tag=10):
     """What all ranks have put since the barrier before."""
 
 
+class FreezeOrder(NamedTuple):
+    """The reasons for which one attempt may not run; empty: it runs."""
+
+    attempt: AttemptId
+    """The seat."""
+    number: Count
+    """Rises with each order about this attempt; one that is not higher than the last is ignored."""
+    reasons: Reasons
+
+
+class Freeze(msgspec.Struct, frozen=True, array_like=True, tag=20):
+    """Daemon: freeze and thaw attempts, with their steps. Answered with `Frozen`.
+
+    An attempt that was ordered and not spawned yet is started frozen. Unknown ones are ignored.
+    """
+
+    orders: Annotated[tuple[FreezeOrder, ...], Many]
+
+
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):
     """The mechanism of one limit on this machine, for `doctor`."""
 
@@ -297,6 +317,31 @@ class SeatBarrier(msgspec.Struct, frozen=True, array_like=True, tag=19):
     """What the ranks of the seat have put since the barrier before."""
 
 
+class FreezeState(msgspec.Struct, frozen=True, array_like=True):
+    """How far an attempt has followed the orders to freeze and to thaw it."""
+
+    attempt: AttemptId
+    number: Count
+    """Of the last order that was taken in."""
+    reasons: Reasons
+    """Those of that order."""
+    frozen_s: Amount
+    """How long it was frozen in all, until `changed_s`."""
+    changed_s: Seconds
+    """When it was last frozen or thawed, or had other reasons, on the steady clock."""
+    is_complete: bool = True
+    """Whether nothing of it runs any more; False: the freezer has not reported that in time."""
+
+
+class Frozen(msgspec.Struct, frozen=True, array_like=True, tag=21):
+    """Launcher: attempts that were frozen, thawed, or have other reasons.
+
+    Sent after each change, and after Attached for all that run and were ever frozen.
+    """
+
+    states: Annotated[tuple[FreezeState, ...], Many]
+
+
 class VersionRefused(msgspec.Struct, frozen=True, array_like=True, tag=17):
     """Launcher, answer to Attach of another version; it closes the connection then."""
 
@@ -333,6 +378,7 @@ ToLauncher = (
     | EndInput
     | StartStep
     | EndBarrier
+    | Freeze
 )
 FromLauncher = (
     Attached
@@ -344,4 +390,5 @@ FromLauncher = (
     | VersionRefused
     | StreamEnds
     | SeatBarrier
+    | Frozen
 )
