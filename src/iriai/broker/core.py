@@ -18,6 +18,7 @@ from iriai.broker.scheduling.explain import explain, never_matching, never_runs
 from iriai.broker.scheduling.fair_shares import AccountShare, account_shares
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
 from iriai.broker.scheduling.plan_policy import PlanDriver, planning_of
+from iriai.broker.scheduling.resumptions import next_vacation_s
 from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.scheduling.start_estimates import estimated_starts
 from iriai.broker.state.contention import DecisionRng
@@ -212,6 +213,8 @@ class Broker:
         wake_s = None if driver is None else driver.wake_s
         if wake_s is not None and wake_s > now_s:
             effects += self._alarm.by(wake_s)
+        if self.state.suspended.claims and (vacate_s := next_vacation_s(self.state, now_s)) < inf:
+            effects += self._alarm.by(vacate_s)
         for at_s in (offpeak.next_s, sessions.silent_s, self.state.exclusions.next_s):
             if at_s is not None:
                 effects += self._alarm.by(at_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,7 +23,7 @@ from iriai.client.connection import (
 from iriai.client.rpc_channel import ConnectionLost, RpcChannel
 from iriai.model.paths import STATE_VARIABLE
 from iriai.model.problem import Problem, Unreachable
-from iriai.wire.exchange import IDS_MAX, ClientAnswer, ClientRequest
+from iriai.wire.exchange import IDS_MAX, ClientAnswer, ClientRequest, JobRequest
 from iriai.wire.requests import (
     AskWhy,
     Down,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from iriai.client.step import StepFollower
-    from iriai.wire.changes import Alter, AlterResult, Cancel, Changed, FieldChange, Hold, Release
+    from iriai.wire.changes import Alter, AlterResult, Changed, FieldChange
     from iriai.wire.machines import NodeRow, PoolRow
     from iriai.wire.reports import ShareTable, StatusReport, UsageTable
     from iriai.wire.steps import NumberStep, OrderStep, StepNumbered
@@ -282,6 +282,19 @@ class Client:
 
         return self._changed(Release, names)
 
+    def suspend(self, names: Sequence[str]) -> Changed:
+        """Suspend running tasks of `names`: ids, ranges, `name:PATTERN`."""
+        return self._suspend(names, is_wanted=True)
+
+    def unsuspend(self, names: Sequence[str]) -> Changed:
+        """Let suspended tasks of `names` go on, once the cpus that they need are free."""
+        return self._suspend(names, is_wanted=False)
+
+    def _suspend(self, names: Sequence[str], *, is_wanted: bool) -> Changed:
+        from iriai.wire.changes import SuspendTasks
+
+        return self._changed(lambda ids: SuspendTasks(ids, is_wanted), names)
+
     def alter(self, request: Alter) -> AlterResult:
         """Change what the waiting tasks of jobs ask for."""
         from iriai.wire.changes import AlterResult
@@ -294,13 +307,15 @@ class Client:
             problems |= altered.problems
         return AlterResult(changes, problems)
 
-    def _changed(self, kind: type[Cancel | Hold | Release], names: Sequence[str]) -> Changed:
+    def _changed(
+        self, request: Callable[[tuple[str, ...]], JobRequest[Changed]], names: Sequence[str]
+    ) -> Changed:
         from iriai.wire.changes import Changed
 
         tasks: dict[str, int] = {}
         problems: dict[str, str] = {}
         for piece in pieces(tuple(names), IDS_MAX):
-            changed = self.ask(kind(piece))
+            changed = self.ask(request(piece))
             tasks |= changed.tasks
             problems |= changed.problems
         return Changed(tasks, problems)

@@ -204,6 +204,9 @@ class JobSection(msgspec.Struct, frozen=True):
     """How long a task on another machine goes on without contact to the machine where the job was
     submitted. Longer: work survives longer breaks; shorter: work of a dead machine is repeated
     sooner."""
+    user_suspend_max_s: Annotated[float, DURATION, Meta(ge=0, le=31_622_400)] = 86_400.0
+    """How long a user may keep a task suspended in all, 0 to a year; then it gives up what it keeps
+    and waits again. Longer: a task that was forgotten keeps its memory from others for as long."""
     max_array: Annotated[int, Meta(ge=1, le=100_000_000)] = 1_000_000
     """Tasks of one array, at most. Larger: more memory in one submission."""
     processes: Annotated[int, Meta(ge=1, le=4_194_304)] = 4096

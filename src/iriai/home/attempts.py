@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from iriai.home.active_task import ActiveTask
 from iriai.home.completion import Completion, EventLog
 from iriai.home.explain import waits_for_place
-from iriai.home.job import ActiveTask, JobState
+from iriai.home.job import JobState
 from iriai.home.leases import MachineStats, lost_result
 from iriai.home.node_sessions import NodeSessions
 from iriai.home.parallel_attempt import ParallelAttempt
 from iriai.home.request_publisher import RequestPublisher
 from iriai.home.steps import HomeSteps
+from iriai.home.suspension import HomeSuspensions
 from iriai.model.claim import HOLD_S, Phase
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
@@ -30,6 +32,7 @@ from iriai.protocol.messages.scheduling import (
     Refusal,
     Renew,
     SeatOffers,
+    Suspended,
 )
 from iriai.protocol.messages.steps import StepBegun, StepEnded
 from iriai.protocol.misbehaviour import Incidents
@@ -61,6 +64,7 @@ class Attempts:
         self._jobs = jobs
         self.nodes = NodeSessions(home, jobs, effects)
         self.steps = HomeSteps(home, jobs, log, effects)
+        self.suspensions = HomeSuspensions(home, jobs, log, self.nodes)
         self.stats = MachineStats()
         """Statistics of what machines do, beside what they report."""
         self.incidents = Incidents()
@@ -219,6 +223,15 @@ class Attempts:
             self.stats.begun += 1
             job.started(index, attempt)
             self._log.add(number, Started(((index, attempt),)))
+
+    def suspended(self, suspended: Suspended, _now: Instant) -> None:
+        """Note for which reasons a seat does not run at present."""
+        job = self.nodes.current(suspended.attempt)
+        if not self._may_report(suspended.machine, suspended.attempt, job):
+            return
+        self.nodes.reported(suspended.attempt, suspended.machine, job)
+        if job is not None:
+            self.suspensions.told(job, suspended)
 
     def ended(self, end: End, _now: Instant) -> None:
         """Handle the end of an attempt and its result."""

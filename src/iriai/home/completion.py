@@ -26,6 +26,7 @@ from iriai.model.records import (
     JobEvent,
     JobFinished,
     NoticeDue,
+    ReasonsTold,
     SeatEnded,
     Started,
 )
@@ -43,6 +44,9 @@ def _merged(changes: list[Change]) -> Iterator[Change]:
         if kind is SeatEnded:
             yield SeatEnded(tuple(result for each in alike for result in each.results))
             continue
+        if kind is ReasonsTold:
+            yield ReasonsTold(tuple(seat for each in alike for seat in each.seats))
+            continue
         tasks = tuple(task for each in alike for task in each.tasks)
         if kind is Attempted:
             yield Attempted(tasks, machine, seats)
@@ -58,7 +62,7 @@ def _kind_of(change: Change) -> tuple[type, str, SeatPlaces]:
     return type(change), "", ()
 
 
-_MERGED = (Attempted, Started, Ended, SeatEnded)
+_MERGED = (Attempted, Started, Ended, SeatEnded, ReasonsTold)
 
 EVENTS_MAX = 512
 """Events of a job that are stored before a snapshot replaces them: bounds what a restart replays.

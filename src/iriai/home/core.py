@@ -45,6 +45,7 @@ from iriai.protocol.messages.scheduling import (
     Promise,
     Refusal,
     Renew,
+    Suspended,
     ToHome,
 )
 from iriai.protocol.messages.steps import StepBegun, StepEnded
@@ -91,6 +92,7 @@ class Home:
             Accepted: self._attempts.accepted,
             Refusal: self._attempts.refused,
             Begun: self._attempts.begun,
+            Suspended: self._attempts.suspended,
             End: self._attempts.ended,
             Renew: self._attempts.renew,
             StepBegun: self._attempts.step_begun,
@@ -188,6 +190,15 @@ class Home:
     def hold(self, number: int, by: str) -> int:
         """Keep the waiting tasks of a job from starting; returns how many there are."""
         return self._set_held(number, Held(by), is_held=True)
+
+    def suspend(self, number: int, indices: tuple[int, ...], by: str, *, is_wanted: bool) -> int:
+        """Suspend running tasks, or let them go on: `indices`, or all tasks if it is empty.
+
+        Return how many are concerned. Raises `NotFound` if the job is not here, `Refused` if none
+        of the tasks runs, or none is suspended.
+        """
+        self.job(number)
+        return self._attempts.suspensions.want(number, indices, by, is_wanted=is_wanted)
 
     def release(self, number: int, by: str) -> int:
         """Let the held tasks of a job start; returns how many there are."""

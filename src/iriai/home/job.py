@@ -16,6 +16,7 @@ from typing import NamedTuple, assert_never
 
 import msgspec
 
+from iriai.home.active_task import ActiveTask, StoredTaskSuspension, TaskSuspension
 from iriai.home.parallel_attempt import ParallelAttempt, SeatEnds
 from iriai.home.task_end import TaskEnd
 from iriai.model.alteration import Alteration
@@ -33,11 +34,13 @@ from iriai.model.records import (
     Ended,
     Held,
     Promised,
+    ReasonsTold,
     Released,
     SeatEnded,
     Snapshot,
     Started,
     Stepped,
+    UserSuspended,
 )
 from iriai.model.state import (
     ATTEMPT_ONLY,
@@ -49,63 +52,6 @@ from iriai.model.state import (
 )
 
 _first_of = itemgetter(0)
-
-
-class ActiveTask(msgspec.Struct):
-    """A task that has been started at least once and has not finished."""
-
-    attempt: int
-    """The number of its last attempt."""
-    state: TaskState
-    machine: str
-    """Of the first seat."""
-    lost: int = 0
-    """The number of its attempts that were lost."""
-    stopping: bool = False
-    """True if a user cancelled it while it ran."""
-    spec: JobSpec | None = None
-    """The specification of its attempt, if the job was altered since; None: the job's."""
-    parallel: ParallelAttempt | None = None
-    """The seats of its attempt; None: one rank, on `machine`."""
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether the attempt starts: until then its machines hold its seats at most."""
-        return self.parallel is None or self.parallel.is_decided
-
-    def has_seat(self, rank: int) -> bool:
-        """Return whether a seat of the attempt begins with `rank`, and is not over."""
-        return not rank if self.parallel is None else rank in self.parallel
-
-    def machine_of(self, rank: int) -> str:
-        """Return the machine of the seat that begins with `rank`, and is not over."""
-        return self.machine if self.parallel is None else self.parallel.place(rank).machine
-
-    def machine_with(self, rank: int) -> str | None:
-        """Return the machine that runs, or ran, `rank` of the attempt; None: there is none."""
-        if self.parallel is None:
-            return None if rank else self.machine
-        return self.parallel.machine_with(rank)
-
-    @property
-    def has_input(self) -> bool:
-        """Whether rank 0, which input goes to, is known to run."""
-        has_first = self.parallel is None or self.parallel.has_first
-        return has_first and self.state is TaskState.RUNNING
-
-    def ranks_of(self, rank: int) -> int:
-        """Return how many ranks the seat has that begins with `rank`, and is not over."""
-        return 1 if self.parallel is None else self.parallel.place(rank).ranks
-
-    def is_awaited(self, rank: int) -> bool:
-        """Return whether the seat that has `rank` is not over."""
-        return not rank if self.parallel is None else self.parallel.seat_of(rank) is not None
-
-    def seats(self) -> tuple[tuple[int, str], ...]:
-        """Return first rank and machine of each seat that is not over."""
-        if self.parallel is None:
-            return ((0, self.machine),)
-        return tuple((rank, place.machine) for rank, place in self.parallel.seats())
 
 
 class JobOutcome(NamedTuple):
@@ -140,6 +86,8 @@ class _Folded(msgspec.Struct, array_like=True):
     steps: int = 0
     parallel: tuple[tuple[int, tuple[SeatPlace, ...], bool, SeatEnds], ...] = ()
     """(task index, seats, whether they were decided, ends) of each parallel attempt."""
+    suspended: tuple[tuple[int, StoredTaskSuspension], ...] = ()
+    """(task index, what is known) of each attempt that was ever suspended."""
 
 
 _NO_TASKS: dict[int, ActiveTask] = {}
@@ -296,12 +244,14 @@ class JobState:
         parallel = self._parallel_of(index, result.attempt.attempt)
         has_run = self.tasks[index].state is not TaskState.CLAIMED
         parallel.note_end(result, self.spec_of(index), has_run=has_run)
+        self.tasks[index].seat_over(result.attempt.rank)
 
     def started(self, index: int, attempt: int) -> None:
         """Mark an attempt as running."""
         self.listing = None
         task = self._task_of(index, attempt)
         task.state = next_state(task.state, TaskEvent.START)
+        task.settle()
 
     def ended(
         self, index: int, attempt: int, cause: EndCause, exit_code: int | None, signal: int | None
@@ -315,7 +265,7 @@ class JobState:
         task.lost += cause is EndCause.LOST
         if self._is_repeated(task, cause):
             task.state, task.spec = next_state(task.state, TaskEvent.REQUEUE), None
-            task.parallel = None
+            task.parallel = task.suspension = None
             self._requeued = self._requeued or []
             heappush(self._requeued, index)
             self.waiting += 1
@@ -372,6 +322,12 @@ class JobState:
         match change:
             case Attempted() | Decided() | Started() | SeatEnded() | Ended():
                 self._apply_to_attempts(change)
+            case UserSuspended(tasks, _, is_wanted):
+                for index, attempt in tasks:
+                    self._task_of(index, attempt).wanted(is_wanted=is_wanted)
+            case ReasonsTold(seats):
+                for seat in seats:
+                    self._task_of(seat.index, seat.attempt).told(seat)
             case Cancelled(indices):
                 self.cancelled(indices)
             case Held() | Released():
@@ -448,6 +404,11 @@ class JobState:
                         (index, parallel.places, parallel.is_decided, parallel.ends)
                         for index, task in self.tasks.items()
                         if (parallel := task.parallel) is not None
+                    ),
+                    tuple(
+                        (index, task.suspension.stored)
+                        for index, task in self.tasks.items()
+                        if task.suspension is not None
                     ),
                 )
             ),
@@ -578,6 +539,8 @@ class JobState:
             self.tasks[index].spec = folded.former[place]
         for index, places, is_decided, ends in folded.parallel:
             self.tasks[index].parallel = ParallelAttempt(places, is_decided, ends)
+        for index, suspended in folded.suspended:
+            self.tasks[index].suspension = TaskSuspension(*suspended)
         if folded.spec is not None:
             self.spec, self.altered = folded.spec, True
         self.open_after = folded.open_after

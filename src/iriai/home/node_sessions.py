@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from iriai.home.job import ActiveTask, JobState
+from iriai.home.active_task import ActiveTask
+from iriai.home.job import JobState
 from iriai.home.leases import Leases, lease_of
 from iriai.model.claim import Phase
 from iriai.model.ids import AttemptId
@@ -18,6 +19,7 @@ from iriai.protocol.messages.scheduling import (
     Run,
     SeatOffers,
     Stop,
+    Suspend,
     ToNode,
 )
 
@@ -83,6 +85,11 @@ class NodeSessions:
     def run_one_again(self, attempt: AttemptId, job: JobState) -> None:
         """Send one seat how far it may go now."""
         self._run(attempt, job, job.tasks[attempt.index].machine_of(attempt.rank), None)
+
+    def suspend(self, attempt: AttemptId, task: ActiveTask) -> None:
+        """Send all seats of an attempt that are not over what their user wants."""
+        for rank, machine in task.seats():
+            self._suspend(attempt.seat(rank), task, machine)
 
     def stop(self, job: JobState, indices: frozenset[int]) -> None:
         """Stop running tasks that were cancelled: `indices`, or all if it is empty."""
@@ -211,6 +218,15 @@ class NodeSessions:
                 places, port = (), 0
             run = Run(attempt, spec, capability, lease_s, phase, ranks, seats=places, port=port)
         self._send(machine, run)
+        task = job.tasks[attempt.index]
+        if task.suspension is not None:
+            self._suspend(attempt, task, machine)
+
+    def _suspend(self, seat: AttemptId, task: ActiveTask, machine: str) -> None:
+        """Send what the user of a seat wants, if that ever was something else than to run."""
+        suspension = task.suspension
+        if suspension is not None and suspension.change:
+            self._send(machine, Suspend(seat, suspension.change, suspension.is_wanted))
 
     def _stop_if_ending(self, attempt: AttemptId, job: JobState) -> None:
         task = job.tasks[attempt.index]

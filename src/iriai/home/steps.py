@@ -134,7 +134,7 @@ class HomeSteps:
         has no such rank.
         """
         task = job.tasks.get(index)
-        if task is None or task.state is not TaskState.RUNNING or task.stopping:
+        if task is None or not task.has_started or task.stopping:
             name = f"{self._home}-{job.number}.{index}"
             state = "is being cancelled" if task and task.stopping else "does not run"
             raise Refused("not-running", f"{name} {state}", f"see 'iriai show {name}'")

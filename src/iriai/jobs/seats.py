@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from iriai.home.job import ActiveTask
+from iriai.home.active_task import ActiveTask
 from iriai.jobs.views import output_paths, past_attempt_row, running_row
 from iriai.model.history import HistoryRow, SeatRow
 from iriai.model.ids import AttemptId

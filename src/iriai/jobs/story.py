@@ -23,13 +23,16 @@ from iriai.model.records import (
     Held,
     JobEvent,
     Promised,
+    ReasonsTold,
     Released,
     SeatEnded,
     Snapshot,
     Started,
     Stepped,
+    UserSuspended,
 )
 from iriai.model.state import EndCause
+from iriai.model.suspension import reasons_text
 from iriai.model.units import format_duration
 from iriai.wire.changes import StoryRow
 
@@ -100,6 +103,8 @@ class StoryBuilder:
                 yield from self._claimed(indices, machine, _seats_text(seats), event.wall_s)
             case Decided() | SeatEnded() | Stepped():
                 yield from self._of_seats(change)
+            case UserSuspended() | ReasonsTold():
+                yield from self._suspensions(change)
             case Started(tasks):
                 self._begun.update(tasks)
                 yield from self._started(tasks)
@@ -167,6 +172,21 @@ class StoryBuilder:
                 whose = f"ranks {first} to {first + count - 1}" if count > 1 else f"rank {first}"
                 what = f"{whose}: {text}"
                 yield _Row("seat ended", named, result.machine, text=what)
+
+    def _suspensions(self, change: UserSuspended | ReasonsTold) -> Iterator[_Row]:
+        """Yield what users suspended, and what machines froze and thawed; equals share a row."""
+        if isinstance(change, UserSuspended):
+            if named := self._mine(index for index, _ in change.tasks):
+                yield _Row("suspended" if change.is_wanted else "unsuspended", named, by=change.by)
+            return
+        alike: dict[tuple[str, str], list[int]] = {}
+        for index, _, rank, reasons, is_resuming in change.seats:
+            if self._mine((index,)):
+                text = reasons_text(reasons, is_resuming=is_resuming)
+                text = f"rank {rank}: {text}".removesuffix(": ") if rank else text
+                alike.setdefault(("frozen" if reasons else "thawed", text), []).append(index)
+        for (what, text), indices in alike.items():
+            yield _Row(what, indices, text=text)
 
     def _starts_of_short(self, change: Ended, story: str) -> Iterator[StoryRow]:
         """Yield the start of tasks so short that only their ends are events."""

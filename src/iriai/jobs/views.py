@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from iriai.home.job import ActiveTask, JobState
+from iriai.home.active_task import ActiveTask
+from iriai.home.job import JobState
 from iriai.model.history import HistoryRow, JobRecord, SeatRow, UsageTotal
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.job import (
@@ -19,6 +20,7 @@ from iriai.model.ranks import ONE, RankShape
 from iriai.model.resources import FIELDS, Resources
 from iriai.model.state import EndCause, TaskState
 from iriai.model.submission import Interaction, Layout
+from iriai.model.suspension import Reasons, reasons_text
 from iriai.wire.reports import UsageRow
 from iriai.wire.requests import AttemptRow, JobDetail, JobRow, Jobs, Parallel, Why
 
@@ -123,6 +125,11 @@ def running_row(
     how = (task.attempt, task.machine, task.state, "", None, None)
     used, times = (0.0, 0, 0, 0), (started_wall_s, None, 0.0, 0.0)
     places = () if task.parallel is None else task.parallel.places
+    ranks = sum(place.ranks for place in places) or 1
+    reasons: Reasons = ()
+    if task.suspension is not None and task.suspension.reasons:
+        reasons, is_resuming = task.suspension.reasons, task.suspension.is_resuming
+        message = message or f"suspended: {reasons_text(reasons, is_resuming=is_resuming)}"
     files = output_paths(spec, attempt, spool, 0 if len(places) > 1 else None)
     return AttemptRow(
         str(attempt.task),
@@ -131,8 +138,10 @@ def running_row(
         *times,
         message,
         *files,
-        ranks=sum(place.ranks for place in places) or 1,
+        ranks=ranks,
         seats=len(places) or 1,
+        reasons=reasons,
+        kept_bytes=spec.resources.memory_bytes * ranks if reasons else 0,
     )
 
 

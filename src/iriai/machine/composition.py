@@ -95,6 +95,7 @@ def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant
         settings.speed,
         settings.boot_id,
         settings.configuration.jobs.end_slack_s,
+        settings.configuration.jobs.user_suspend_max_s,
         settings.load_max,
         settings.judge_user,
         settings.ad,

@@ -24,7 +24,7 @@ from iriai.model.problem import Refused
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow
 from iriai.node.core import Node
-from iriai.protocol.delivery.authorization import is_authorized
+from iriai.protocol.delivery.authorization import BROKER_ONLY, is_authorized
 from iriai.protocol.delivery.retransmission import Retransmission
 from iriai.protocol.election.election import Election
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
@@ -48,13 +48,11 @@ from iriai.protocol.messages.effects import (
 from iriai.protocol.messages.scheduling import (
     AskBroker,
     BrokerIs,
-    Charging,
     Explain,
     Forward,
     Heard,
     Idle,
     Message,
-    Quiet,
     Returned,
     Summary,
     Want,
@@ -82,7 +80,6 @@ _OF_ITS_OWN = frozenset({Part.BROKER, Part.STREAMS})
 """A machine that is no longer the broker answers with the broker's name."""
 _OF_OTHERS = (LinkUp, LinkDown, PeersChanged)
 _OF_SUCCESSION = (AskBroker, BrokerIs, Heard)
-_OF_BROKERS = (Charging, Quiet)
 _BETWEEN_CLUSTERS = (Summary, Forward, Returned)
 
 ROUNDS_MAX = 1000
@@ -396,7 +393,7 @@ class Machine:
         if isinstance(message, _OF_SUCCESSION):
             if not self._is_of_peer_cluster(sender, message):
                 self._of_election(sender, message, now)
-        elif isinstance(message, _OF_BROKERS) and sender != self._broker_at:
+        elif isinstance(message, BROKER_ONLY) and sender != self._broker_at:
             return  # it was the broker until now, or claims so
         else:
             self._dispatch(part, message, now)

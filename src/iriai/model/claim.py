@@ -10,6 +10,7 @@ from iriai.model.charge_factors import Factors
 from iriai.model.ids import Account, AttemptId
 from iriai.model.ranks import RankCount
 from iriai.model.resources import Resources
+from iriai.model.suspension import StoredSuspension
 
 HOLD_S = 10.0
 """How long a machine holds a claim that its home has not confirmed, unless the home asks for
@@ -63,3 +64,12 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     port: int = 0
     """One that was free there when it was confirmed, for the ranks of all seats to meet; 0: none.
     """
+    suspension: StoredSuspension | None = None
+    """None: it was never suspended."""
+
+    @property
+    def kept(self) -> Resources:
+        """What it holds: not the cpus that are free for others while its user has it suspended."""
+        if self.suspension is None or not self.suspension.freed_cpus:
+            return self.resources
+        return self.resources.minus(Resources(cpus=self.suspension.freed_cpus))

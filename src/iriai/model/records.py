@@ -19,6 +19,7 @@ from iriai.model.job import Dependency, JobSpec
 from iriai.model.ranks import RankCount, SeatPlace
 from iriai.model.reason import Reason
 from iriai.model.state import EndCause
+from iriai.model.suspension import Reasons
 from iriai.model.usage import Usage
 
 
@@ -128,6 +129,33 @@ class SeatEnded(msgspec.Struct, frozen=True, array_like=True, tag=14):
     """Each with how many ranks it had."""
 
 
+class UserSuspended(msgspec.Struct, frozen=True, array_like=True, tag=15):
+    """A user wants these attempts suspended, or no longer: (index, attempt) each."""
+
+    tasks: tuple[tuple[int, int], ...]
+    by: str
+    is_wanted: bool
+
+
+class SeatReasons(NamedTuple):
+    """Why one seat of an attempt does not run at present."""
+
+    index: int  # type: ignore[assignment]  # shadows tuple.index, which nobody calls here
+    attempt: int
+    rank: int
+    """The first of the seat."""
+    reasons: Reasons
+    """Empty: it runs."""
+    is_resuming: bool = False
+    """Whether it waits for its cpus, which others have."""
+
+
+class ReasonsTold(msgspec.Struct, frozen=True, array_like=True, tag=16):
+    """The machines of seats told for which reasons they do not run."""
+
+    seats: tuple[SeatReasons, ...]
+
+
 Change = (
     Attempted
     | Started
@@ -143,6 +171,8 @@ Change = (
     | Stepped
     | Decided
     | SeatEnded
+    | UserSuspended
+    | ReasonsTold
 )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
-from msgspec import Meta
+from msgspec import Meta, Struct
+
+from iriai.model.bounds import Amount, Count, Seconds
 
 
 class SuspendReason(StrEnum):
@@ -46,3 +48,59 @@ def in_order(reasons: Iterable[SuspendReason]) -> Reasons:
 def is_by_user_alone(reasons: Reasons) -> bool:
     """Return whether the time so spent is its user's: charged for what the task keeps."""
     return reasons == (SuspendReason.USER,)
+
+
+_WORDS = {
+    SuspendReason.USER: "its user",
+    SuspendReason.OWNER: "the owner of the machine",
+    SuspendReason.SLICE: "another task's time slice",
+    SuspendReason.HIGHER_QUEUE: "a higher queue",
+    SuspendReason.STOPPED_QUEUE: "its queue, which is stopped",
+}
+WAITS_FOR_CPUS = "waits for its cpus, which other tasks have"
+
+
+def reasons_text(reasons: Reasons, *, is_resuming: bool = False) -> str:
+    """Return for people what keeps a task from running; empty: nothing."""
+    if is_resuming:
+        reasons = with_reason(reasons, SuspendReason.USER, is_given=False)
+    words = [_WORDS[reason] for reason in reasons]
+    return ", ".join([*words, WAITS_FOR_CPUS] if is_resuming else words)
+
+
+class StoredSuspension(Struct, frozen=True, omit_defaults=True):
+    """What a machine keeps of a claim that was ever suspended."""
+
+    reasons: Reasons = NO_REASONS
+    """Those that are given now."""
+    number: Count = 0
+    """Of the last order to the launcher."""
+    change: Count = 0
+    """Of the last change of its home that was taken in."""
+    told: Reasons = NO_REASONS
+    """Those for which the launcher keeps it frozen, by its last word; empty: it runs."""
+    changed_wall_s: Seconds = 0.0
+    """When the launcher said so."""
+    frozen_s: Amount = 0.0
+    """How long it was frozen in all, until then."""
+    by_user_s: Amount = 0.0
+    """For how long of that by its user alone."""
+    freed_cpus: Count = 0
+    """Those of its cpus that are free for others."""
+    is_resuming: bool = False
+    """Whether its user wants it to go on, which needs those cpus."""
+
+
+class SuspendedClaim(NamedTuple):
+    """A claim that was ever suspended, as a broker needs to know it."""
+
+    freed_cpus: Count = 0
+    """Those of its cpus that are free for others."""
+    is_resuming: bool = False
+    """Whether it waits for them."""
+    is_by_user: bool = False
+    """Whether its user alone keeps it from running: then its end does not move."""
+    left_s: Seconds | None = None
+    """Of such a claim: how long it takes at most once it goes on; None: no limit."""
+    ending_s: Seconds = 0.0
+    """Of such a claim: how long it takes at most to end it."""

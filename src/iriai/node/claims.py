@@ -166,6 +166,8 @@ class Claims:
         """The claims granted ahead, which hold nothing yet, in the order of arrival."""
         self.holds = Holds(settings.machine)
         """Those that end by themselves unless their homes confirm them."""
+        self.suspended: dict[AttemptId, HeldClaim] = {}
+        """Those that were ever suspended, and are not over."""
         self._seats: dict[AttemptId, AttemptId] = {}
         """The seat here of each attempt that has several ranks here."""
         self._free_gpu_ids = list(range(settings.capacity.gpus))
@@ -297,8 +299,10 @@ class Claims:
         if claim.is_ahead:
             self.waiting[claim.attempt] = held
         else:
-            self.calendar.add(claim.attempt, claim.resources, now.steady_s, held.stay_left_s(now))
+            self.calendar.add(claim.attempt, claim.kept, now.steady_s, held.stay_left_s(now))
         self.by_attempt[claim.attempt] = held
+        if held.suspension is not None:
+            self.suspended[claim.attempt] = held
         if claim.ranks > 1:
             self._seats[claim.attempt.seat(0)] = claim.attempt
         if claim.phase is Phase.HELD:
@@ -306,6 +310,16 @@ class Claims:
             self.holds.add(claim.attempt, now.steady_s + left_s)
         elif claim.lease_s is not None:
             self.leases.add(held, now.steady_s)
+
+    def suspension_changed(self, held: HeldClaim, now: Instant) -> None:
+        """Let a claim hold what it keeps now that its suspension changed, until its new end."""
+        claim, suspension = held.claim, held.suspension
+        stored = None if suspension is None else suspension.stored(now)
+        claim = held.claim = replace(claim, suspension=stored)
+        self.suspended[claim.attempt] = held
+        if not claim.is_ahead:
+            stay_s = held.stay_left_s(now)
+            self.calendar.change(claim.attempt, claim.kept, now.steady_s, stay_s)
 
     # --- granted ahead ---------------------------------------------------------------------------
 
@@ -335,6 +349,8 @@ class Claims:
         """Release the resources of an attempt that is over."""
         if self.waiting.pop(claim.attempt, None) is None:
             self.calendar.remove(claim.attempt)
+        if claim.suspension is not None:
+            self.suspended.pop(claim.attempt, None)
         if claim.ranks > 1:
             self._seats.pop(claim.attempt.seat(0), None)
         if claim.phase is Phase.HELD:

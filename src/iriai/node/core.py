@@ -11,12 +11,9 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
-from msgspec.structs import replace
-
 from iriai.model.claim import Claim, Phase
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
-from iriai.model.job import JobSpec
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
     ClaimsDropped,
@@ -33,6 +30,7 @@ from iriai.node.metering import SLICE_S, HeldClaim, Meter, UsageCounters
 from iriai.node.offer_builder import Availability, OfferBuilder
 from iriai.node.settings import NodeSettings
 from iriai.node.steps import NodeSteps
+from iriai.node.suspended_claims import NodeSuspensions
 from iriai.policy.placement.calendar import AHEAD_WAIT_S
 from iriai.protocol.messages.effects import (
     AttemptExited,
@@ -40,7 +38,6 @@ from iriai.protocol.messages.effects import (
     AttemptStarted,
     Effect,
     ForgetAttempt,
-    LaunchAttempt,
     LauncherAttached,
     LauncherEvent,
     LauncherLost,
@@ -95,6 +92,7 @@ class Node:
         self._claims = Claims(settings)
         self.calendar = self._claims.calendar
         self.has_place, self.ranks_of = self._claims.has_place, self._claims.ranks_of
+        self.running, self.specs = self._claims.running, self._claims.specs
         self.ledger = UsageCounters(settings.fading, ledger)
         self._availability = Availability(
             settings.machine, settings.capacity.cpus, settings.load_max, drained
@@ -117,6 +115,8 @@ class Node:
         """Whether nothing happened since the last `end_turn`."""
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
         self.steps = NodeSteps(settings, self._claims.by_attempt.get, self._effects)
+        self._suspensions = NodeSuspensions(settings, self._claims, self._report, self._effects)
+        self.suspend = self._suspensions.give
         self._handlers = self._table()
         self._claims.restore(claims, now)
         self._refuse_waiting()
@@ -141,6 +141,7 @@ class Node:
             LinkUp: self._link_up,
             LinkDown: self._link_down,
             **self.steps.handlers,
+            **self._suspensions.handlers,
         }
 
     def _refuse_waiting(self) -> None:
@@ -233,10 +234,6 @@ class Node:
         self.is_idle = False
         self._report.restart()
 
-    def running(self) -> list[AttemptId]:
-        """Return the attempts that hold a claim, in the order of the grants."""
-        return self._claims.running()
-
     def live(self, now: Instant) -> list[AttemptId]:
         """Return the claims that may run, as far as the node knows; see `Claims.live`."""
         return self._claims.live(now.steady_s)
@@ -244,10 +241,6 @@ class Node:
     def claims(self) -> list[Claim]:
         """Return all claims that a restarted node must find: granted, and not acknowledged."""
         return self._claims.stored()
-
-    def specs(self) -> list[JobSpec]:
-        """Return the specifications of attempts that may still have to be started."""
-        return self._claims.specs()
 
     def check(self) -> None:
         """Raise if an invariant of this part is broken: (a), and its conditions."""
@@ -306,25 +299,12 @@ class Node:
 
     def _launch(self, held: HeldClaim, now: Instant) -> None:
         """Order the start, if it may start now; the launcher checks whether its lease expired."""
-        spec, claim = held.spec, held.claim
         is_ready = self.has_launcher and held.is_confirmed and self._is_of_this_boot(held)
-        if spec is not None and is_ready and held.may_start:
+        if held.spec is not None and is_ready and held.may_start:
             held.is_ordered = True
-            if spec.exclusive:  # its limits and variables are those of the machine
-                spec = replace(spec, resources=claim.resources.shared(claim.ranks))
-            leased_s = held.leased_steady_s or 0.0
-            self._effects.append(
-                LaunchAttempt(
-                    claim.attempt,
-                    spec,
-                    claim.gpu_ids,
-                    claim.lease_s,
-                    leased_s,
-                    claim.ranks,
-                    held.seats,
-                    held.port,
-                )
-            )
+            self._effects.append(held.launch(held.spec))
+            if held.suspension is not None:
+                self._suspensions.order(held)
 
     def _free(self, claim: Claim) -> None:
         """Release the resources of an attempt that is over."""
@@ -386,6 +366,7 @@ class Node:
         for attempt, started_wall_s in event.alive:
             if attempt in self._claims:
                 self._started(AttemptStarted(attempt, started_wall_s), now)
+                self._suspensions.order(self._claims.by_attempt[attempt])
             else:
                 self._effects.append(TerminateAttempt(attempt, EndCause.LOST, 0.0))
 
@@ -476,11 +457,12 @@ class Node:
         claim = held.claim
         if event.elapsed_s > 0.0 and held.started_wall_s is None:  # a short task, told once
             self._note_start(held, event.started_wall_s, now)
-        self._meter.read(held, event.elapsed_s, event.usage.cpu_s, now)
+        ran_s = held.ran_s(event)
+        self._meter.read(held, ran_s, event.usage.cpu_s, now)
         # Lost attempts, and those that never started, do not show how long the next one takes; of
         # several seats the first does, for all.
         if event.cause is not EndCause.LOST and held.is_ordered and not claim.attempt.rank:
-            self.ledger.ran(claim.account, event.elapsed_s, claim.limit_s)
+            self.ledger.ran(claim.account, ran_s, claim.limit_s)
         end = held.ended(event, self.settings.machine)
         self._free(claim)
         if held.is_lost_at_once(event, now.steady_s):
@@ -541,7 +523,7 @@ class Node:
             held = self._claims.by_attempt.get(attempt)
             if held is None or held.end is not None or held.started_steady_s is None:
                 continue
-            self._meter.read(held, now.steady_s - held.started_steady_s, usage.cpu_s, now)
+            self._meter.read(held, held.ran_so_far_s(now.steady_s), usage.cpu_s, now)
             self._effects.append(Persist(ClaimStored(held.as_charged()), urgent=False))
             self._report.charged(attempt, held.charged_s)
 
@@ -549,6 +531,8 @@ class Node:
         self._alarm_s = None
         if self._availability.back_off.is_over(now.steady_s):
             self._report.is_due = True
+        if self._claims.suspended:
+            self._suspensions.evict_overdue(now.steady_s)
         if self._slice_at_s is not None and now.steady_s >= self._slice_at_s:
             self._slice_at_s = None
             self._sample()
@@ -565,7 +549,9 @@ class Node:
         back_off_s = self._availability.back_off.until_s
         give_back_s = self._claims.give_back_s if self._claims.waiting else None
         held_s = min(self._holds.until_s.values()) if self._holds.until_s else None
-        for at_s in (self._slice_at_s, back_off_s, self._leases.next_s, give_back_s, held_s):
+        evict_s = self._suspensions.next_s if self._claims.suspended else None
+        moments = (self._slice_at_s, back_off_s, self._leases.next_s, give_back_s, held_s, evict_s)
+        for at_s in moments:
             if at_s is not None and (due_s is None or at_s < due_s):
                 due_s = at_s
         if due_s is not None and due_s != self._alarm_s:

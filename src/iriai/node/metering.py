@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 import msgspec
 from msgspec.structs import replace
@@ -14,13 +15,16 @@ from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.ranks import SeatPlaces
 from iriai.model.records import AttemptResult, LedgerRow
+from iriai.model.resources import Resources
 from iriai.model.state import EndCause
+from iriai.model.suspension import SuspendedClaim, SuspendReason
 from iriai.model.usage import Usage
+from iriai.node.suspension import Suspension
 from iriai.policy.accounting.decay import ChargeRule, Counter, Decay, charge
 from iriai.policy.accounting.offpeak import OffpeakHours
 from iriai.policy.accounting.runtime_estimates import NO_RUNS, RunTimes
 from iriai.policy.placement.calendar import END_SLACK_S, longest_stay_s
-from iriai.protocol.messages.effects import AttemptExited
+from iriai.protocol.messages.effects import AttemptExited, LaunchAttempt
 from iriai.protocol.messages.scheduling import (
     Accepted,
     Begun,
@@ -142,6 +146,8 @@ class Meter:
             speed=self._speed,
             urgency=held.claim.urgency,
         )
+        if held.suspension is not None:
+            whole_s += self._charge_kept(held, held.suspension.total_by_user_s(now.steady_s))
         quiet_part = self._offpeak_part(held, ran_s, now)
         more_s = max(0.0, whole_s - held.metered_s)
         held.metered_s += more_s
@@ -150,6 +156,12 @@ class Meter:
             held.charged_s += more_s
             advance_s = more_s * (1.0 - 1.0 / held.claim.urgency)
             self._ledger.add(held.claim.account, more_s, now.wall_s, advance_s)
+
+    def _charge_kept(self, held: HeldClaim, by_user_s: float) -> float:
+        """Return the charge for what a claim kept while its user had it suspended: no cpus."""
+        kept = held.claim.resources.minus(Resources(cpus=held.claim.resources.cpus))
+        urgency = held.claim.urgency
+        return charge(kept, by_user_s, 0.0, self._rule, speed=self._speed, urgency=urgency)
 
     def _offpeak_part(self, held: HeldClaim, ran_s: float, now: Instant) -> float:
         """Return, and note, the off-peak part (0 to 1) of the time since the last reading."""
@@ -207,6 +219,8 @@ class HeldClaim(msgspec.Struct):
     port: int = 0
     """One for the ranks of all seats to meet; 0: none."""
     end_slack_s: float = END_SLACK_S
+    suspension: Suspension | None = None
+    """None: it was never suspended."""
 
     @staticmethod
     def restored(claim: Claim, now: Instant, end_slack_s: float = END_SLACK_S) -> HeldClaim:
@@ -221,6 +235,9 @@ class HeldClaim(msgspec.Struct):
             metered_s=max(claim.metered_s, claim.charged_s),
             factors=claim.factors,
             is_ordered=not claim.is_ahead and claim.phase is Phase.STARTED,
+            suspension=None
+            if claim.suspension is None
+            else Suspension.restored(claim.suspension, now),
         )
 
     @property
@@ -232,6 +249,18 @@ class HeldClaim(msgspec.Struct):
     def is_confirmed(self) -> bool:
         """Return whether its home is known to want it: then it may start and renew its lease."""
         return self.claim.lease_s is None or self.leased_steady_s is not None
+
+    @property
+    def frees_cpus(self) -> bool:
+        """Return whether its cpus are free for others once it is frozen for its user.
+
+        Not where it has the whole machine, nor before its home has said again what it is.
+        """
+        suspension = self.suspension
+        if self.spec is None or self.spec.exclusive or suspension is None:
+            return False
+        is_wanted = SuspendReason.USER in suspension.reasons and not suspension.is_resuming
+        return is_wanted and not suspension.freed_cpus
 
     def is_lease_over(self, now_s: float) -> bool:
         """Return whether its lease is over."""
@@ -257,6 +286,29 @@ class HeldClaim(msgspec.Struct):
         self.started_wall_s = started_wall_s
         self.started_steady_s = now.steady_s - max(0.0, now.wall_s - started_wall_s)
 
+    def ran_so_far_s(self, now_s: float) -> float:
+        """Return for how long it has run until now, the time frozen apart; 0: it has not begun."""
+        if self.started_steady_s is None:
+            return 0.0
+        frozen_s = 0.0 if self.suspension is None else self.suspension.total_s(now_s)
+        return max(0.0, now_s - self.started_steady_s - frozen_s)
+
+    def ran_s(self, end: AttemptExited) -> float:
+        """Return for how long it ran until its end, the time frozen apart.
+
+        A launcher that finds what an earlier one left behind does not know when that was frozen.
+        """
+        if self.suspension is None or end.cause is not EndCause.LOST:
+            return end.elapsed_s
+        lasted_s = end.ended_wall_s - end.started_wall_s
+        known_s = self.suspension.frozen_s
+        return min(end.elapsed_s, max(0.0, lasted_s - known_s))
+
+    @property
+    def ending_s(self) -> float:
+        """Return how long it takes at most until its place is free, once it is to end."""
+        return self.claim.grace_s + self.end_slack_s
+
     def stay_left_s(self, now: Instant) -> float | None:
         """Return the time until its resources are certainly free; None: no limit."""
         stay_s = longest_stay_s(self.claim.limit_s, self.claim.grace_s, self.end_slack_s)
@@ -268,7 +320,27 @@ class HeldClaim(msgspec.Struct):
             end_s += max(0.0, hold_s - HOLD_S)
         if self.started_steady_s is not None:  # a start long after the grant needs no more slack
             end_s = max(end_s, self.started_steady_s + stay_s - self.end_slack_s)
+        if self.suspension is not None:
+            if self.suspension.extension_s == inf:
+                return None
+            end_s += self.suspension.extension_s
         return max(0.0, end_s - now.steady_s)
+
+    def launch(self, spec: JobSpec) -> LaunchAttempt:
+        """Return the order to start it."""
+        claim = self.claim
+        if spec.exclusive:  # its limits and variables are those of the machine
+            spec = replace(spec, resources=claim.resources.shared(claim.ranks))
+        return LaunchAttempt(
+            claim.attempt,
+            spec,
+            claim.gpu_ids,
+            claim.lease_s,
+            self.leased_steady_s or 0.0,
+            claim.ranks,
+            self.seats,
+            self.port,
+        )
 
     def ended(self, event: AttemptExited, machine: str) -> End:
         """Note the end that the launcher reported; its use was read before."""
@@ -349,7 +421,17 @@ class HeldClaim(msgspec.Struct):
             self.charged_s,
             claim.urgency,
             self.capability,
+            None if self.suspension is None else self._suspended(self.suspension, now),
         )
+
+    def _suspended(self, suspension: Suspension, now: Instant) -> SuspendedClaim:
+        """Return what a broker needs to know of its suspension."""
+        freed_cpus, is_by_user = suspension.freed_cpus, suspension.is_by_user
+        stay_s = self.stay_left_s(now)
+        if not is_by_user or stay_s is None:
+            return SuspendedClaim(freed_cpus, suspension.is_resuming, is_by_user)
+        left_s = stay_s + max(0.0, now.steady_s - suspension.changed_s)
+        return SuspendedClaim(freed_cpus, suspension.is_resuming, True, left_s, self.ending_s)
 
     def as_charged(self) -> Claim:
         """Return the claim as it is stored, with the charges so far."""

@@ -263,6 +263,7 @@ class OfferBuilder:
         self._lost: list[AttemptId] = []
         self._failed: list[FailedAtOnce] = []
         self._refused: list[AttemptId] = []
+        self._changed: dict[AttemptId, None] = {}
         self._spent: list[Capability] = []
         self._turned_away: list[TurnedAway] = []
         self.charges: dict[AttemptId, float] = {}
@@ -280,6 +281,11 @@ class OfferBuilder:
     def waits(self, attempt: AttemptId) -> None:
         """Note a claim granted ahead."""
         self._waiting.append(attempt)
+        self.is_due = True
+
+    def changed(self, attempt: AttemptId) -> None:
+        """Note a claim that holds something else, or ends at another time, than was reported."""
+        self._changed[attempt] = None
         self.is_due = True
 
     def ended(self, attempt: AttemptId) -> None:
@@ -339,6 +345,10 @@ class OfferBuilder:
         whose = live if self.is_whole else self._began
         began = [running(attempt) for attempt in whose if attempt not in waiting]
         waits = waiting if self.is_whole else [each for each in self._waiting if each in waiting]
+        changed: tuple[AttemptId, ...] = ()
+        if self._changed:
+            changed = () if self.is_whole else tuple(self._changed)
+            self._changed = {}
         idle = Idle(
             settings.machine,
             self.capabilities.incarnation,
@@ -364,6 +374,7 @@ class OfferBuilder:
             tuple(filter(None, map(running, waits))),
             tuple(self._failed),
             self.rules,
+            tuple(filter(None, map(running, changed))) if changed else (),
         )
         self._began, self._ended, self._spent = [], [], []
         self._lost, self._failed, self._refused, self._waiting = [], [], [], []

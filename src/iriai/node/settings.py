@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from iriai.model.ad import MachineAd
 from iriai.model.resources import Resources
 from iriai.policy.accounting.decay import ChargeRule, Decay
-from iriai.policy.placement.calendar import END_SLACK_S
+from iriai.policy.placement.calendar import END_SLACK_S, USER_SUSPEND_MAX_S
 from iriai.protocol.ledger.use_bounds import rate_of
 
 JudgeUser = Callable[[str, str, float], str]
@@ -39,6 +39,8 @@ class NodeSettings:
     """Changes with every boot of the machine."""
     end_slack_s: float = END_SLACK_S
     """`[jobs] end_slack_s`."""
+    user_suspend_max_s: float = USER_SUSPEND_MAX_S
+    """`[jobs] user_suspend_max_s`."""
     load_max: float | None = None
     """Foreign load for each cpu above which no task starts; None: no bound."""
     judge_user: JudgeUser = admit_everybody

@@ -28,7 +28,7 @@ class StoryRow(msgspec.Struct, frozen=True):
     wall_s: Seconds
     what: Word
     """submitted, held, released, altered, cancelled, waited, dependency, promised, claimed,
-    started, ended, refused, folded, or finished."""
+    started, suspended, unsuspended, frozen, thawed, ended, refused, folded, or finished."""
     tasks: Words
     """Which tasks, as 7 or 1-20,25; empty: the job."""
     machine: Name
@@ -94,7 +94,10 @@ class Alter(JobRequest[AlterResult], frozen=True, tag="alter"):
 
 
 class Changed(ClientAnswer, frozen=True, tag="changed"):
-    """Answer to `Cancel`, `Hold`, `Release`: how many tasks each id changed, and why some not."""
+    """Answer to `Cancel`, `Hold`, `Release`, `SuspendTasks`: how many tasks each id changed.
+
+    And why some did not.
+    """
 
     tasks: Annotated[dict[Expression, Count], Many]
     problems: Annotated[dict[Words, Words], Many] = msgspec.field(default_factory=dict)
@@ -113,6 +116,14 @@ class Hold(JobRequest[Changed], frozen=True, tag="hold"):
     """Hold the waiting tasks of these jobs."""
 
     ids: Annotated[tuple[Expression, ...], Many]
+
+
+class SuspendTasks(JobRequest[Changed], frozen=True, tag="suspend"):
+    """Suspend running tasks, or let them go on; ids as in `Cancel`. Others stay as they are."""
+
+    ids: Annotated[tuple[Expression, ...], Many]
+    is_wanted: bool
+    """Whether they are to be suspended."""
 
 
 class Release(JobRequest[Changed], frozen=True, tag="release"):

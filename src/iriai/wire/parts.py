@@ -11,7 +11,7 @@ from iriai.model.job import limits_problem
 from iriai.protocol.messages import fences, gossip, rpc, scheduling, steps, streams
 from iriai.protocol.messages.scheduling import Message
 
-PARTS_VERSION = 10
+PARTS_VERSION = 11
 """Raised with every change of the messages that an older machine would misread. Both ends of a link
 must have the same."""
 
@@ -19,6 +19,9 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
     "node": {
         "Run": scheduling.Run,
         "Stop": scheduling.Stop,
+        "Suspend": scheduling.Suspend,
+        "ReturnCpus": scheduling.ReturnCpus,
+        "Vacate": scheduling.Vacate,
         "Acknowledge": scheduling.Acknowledge,
         "Renewed": scheduling.Renewed,
         "Quiet": scheduling.Quiet,
@@ -34,6 +37,7 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Accepted": scheduling.Accepted,
         "Refusal": scheduling.Refusal,
         "Begun": scheduling.Begun,
+        "Suspended": scheduling.Suspended,
         "End": scheduling.End,
         "Renew": scheduling.Renew,
         "StepBegun": steps.StepBegun,

@@ -19,6 +19,7 @@ from iriai.model.bounds import (
     Content,
     Count,
     Expression,
+    Few,
     Many,
     Name,
     Real,
@@ -175,7 +176,7 @@ class JobRow(msgspec.Struct, array_like=True):
     group: Name
     user: Name
     state: Word
-    """held, queued, claimed, running or finished; of an array the most advanced not over."""
+    """held, queued, claimed, suspended, running or finished; of an array the most advanced."""
     tasks: Count
     waiting: Count
     active: Count
@@ -250,6 +251,10 @@ class AttemptRow(msgspec.Struct, frozen=True):
     """Of the attempt or the seat; 0: not known any more."""
     seats: Count = 1
     """How many machines the attempt has; `machine` is the first."""
+    reasons: Annotated[tuple[Word, ...], Few] = ()
+    """For which it does not run at present; see `model.suspension.SuspendReason`."""
+    kept_bytes: SizeBytes = 0
+    """The memory that it keeps meanwhile, as far as it asked for any."""
 
 
 class Parallel(msgspec.Struct, frozen=True):

@@ -24,7 +24,12 @@ INSIDE = (
     "iriai.jobs.notices",
 )
 """Modules whose structs stay within one process, or go into a report of an experiment."""
-INSIDE_KINDS = ("iriai.home.job.ActiveTask", "iriai.node.metering.HeldClaim")
+INSIDE_KINDS = (
+    "iriai.home.active_task.ActiveTask",
+    "iriai.home.active_task.TaskSuspension",
+    "iriai.node.metering.HeldClaim",
+    "iriai.node.suspension.Suspension",
+)
 """The same, of modules that have others."""
 BY_HAND = ("iriai.config.",)
 """Modules of what people write, as TOML: docs/guide/configuration.md holds that."""

@@ -105,12 +105,15 @@ def _impossible(idle: Idle) -> str:
             return f"it reports {amount} {what}; the limit is {most}"
     if not (isfinite(idle.load) and isfinite(idle.foreign_load)):
         return f"a load of {idle.load}, of which {idle.foreign_load} is foreign"
-    for running in (*idle.began, *idle.waiting):
+    for running in (*idle.began, *idle.waiting, *idle.changed):
         if not 0 <= running.resources.cpus <= CPUS_MAX or not running.charge_so_far_s >= 0.0:
             return (
                 f"{running.attempt} with {running.resources.cpus} cpus, which was charged "
                 f"{running.charge_so_far_s} s"
             )
+        if running.suspended and running.suspended.freed_cpus > running.resources.cpus:
+            freed_cpus = running.suspended.freed_cpus
+            return f"{running.attempt} with {freed_cpus} of {running.resources.cpus} cpus free"
     return ""
 
 
@@ -248,11 +251,14 @@ class NodeReports:
             self._running(view, running, now, places)
         for capability in places:
             state.release(view, capability, was_granted=True)
+        for running in idle.changed:
+            state.suspension_changed(view, running, now.steady_s)
+            is_wider = True
         for attempt in idle.ended:
             self._failures.ended(view, idle, attempt, now.steady_s)
             is_wider |= state.release(view, attempt)
             self._prefetcher.ended(attempt)
-        if idle.began and view.matched:
+        if (idle.began or idle.changed) and view.matched:
             self._pending.give_way(view, now.steady_s)
         for running in idle.waiting:
             self._waits(view, running, now)
@@ -301,6 +307,7 @@ class NodeReports:
     ) -> None:
         """Take a claim that began; it gets the place of its match, if that is among `places`."""
         if running.attempt in view.calendar:
+            self._state.suspension_changed(view, running, now.steady_s)
             return
         state, now_s, key = self._state, now.steady_s, running.capability
         was_ahead = running.attempt in view.calendar.ahead

@@ -245,7 +245,7 @@ class PendingMatches:
 
     def announce(self, outcome: PassResult) -> list[Effect]:
         """Return the messages to homes after a pass, whose matches are pending from now on."""
-        effects: list[Effect] = []
+        effects: list[Effect] = [*outcome.orders]
         views, machine = self._views, self._machine
         for _, seats in outcome.decisions:
             for view, _, _ in seats:

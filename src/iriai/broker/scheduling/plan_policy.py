@@ -11,6 +11,7 @@ from math import isfinite
 
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import TaskClass
+from iriai.broker.scheduling.resumptions import resume, tolerated_by_plans, vacate
 from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.queue_order import in_order
@@ -34,6 +35,7 @@ from iriai.policy.placement.policy_api import (
 )
 from iriai.policy.placement.seats import Seat, Seats
 from iriai.policy.policy_error import PolicyError
+from iriai.protocol.messages.effects import Send
 from iriai.protocol.messages.scheduling import Promise
 
 DECISIONS_MAX = 100_000
@@ -75,7 +77,7 @@ class PlanDriver:
 
     def run(self, decision_rng: DecisionRng, now: Instant) -> PassResult:
         """Decide which tasks start, and where; the claims are made in the view of the machines."""
-        outcome = PassResult([], [])
+        outcome = PassResult([], [], self._suspended(now.steady_s))
         self.mistake = None
         decision_rng.begin()
         self._state.tick(now.wall_s)
@@ -103,6 +105,15 @@ class PlanDriver:
         else:
             main = Reason(Rule.POLICY, "the policy to start it", "it has not started it yet")
         return [main, *(reason for reason in reasons if reason.rule is not Rule.STARTING)]
+
+    def _suspended(self, now_s: float) -> list[Send]:
+        """Return the orders about suspended claims, which come before what the policy starts."""
+        state, promised = self._state, list(self.promised.values())
+        if not state.suspended.claims:
+            return []
+        tolerates = tolerated_by_plans(promised, now_s)
+        orders = [each.order for each in resume(state, now_s, tolerates)]
+        return orders + vacate(state, now_s, promised)
 
     def _follow(self, decision_rng: DecisionRng, now: Instant, outcome: PassResult) -> None:
         view = _View(self._state, self.promised, decision_rng, now)

@@ -6,13 +6,14 @@ that could serve it; later draws only fill in beside it (docs/spec/003, section 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from math import inf
 from typing import Any, NamedTuple
 
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import BEHIND_ALL, Queue, QueuedJob, SubQueue, TaskClass
+from iriai.broker.scheduling.resumptions import needed_at, resume, vacate
 from iriai.broker.state.contention import ContenderState, DecisionRng
 from iriai.broker.state.reserved_heads import (
     PROMISE_STEP_S,
@@ -21,6 +22,7 @@ from iriai.broker.state.reserved_heads import (
     kept_for,
 )
 from iriai.broker.state.state import BrokerState, MatchedSeat
+from iriai.broker.state.suspended_claims import KnownSuspension
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
@@ -28,6 +30,7 @@ from iriai.policy.draw.order import IncrementalDraw
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.pool_plan import PoolHead
 from iriai.policy.placement.seats import Seat, Seats
+from iriai.protocol.messages.effects import Send
 from iriai.protocol.messages.scheduling import Promise
 
 FRESH_LOOKS_MAX = 16
@@ -57,6 +60,8 @@ class PassResult(NamedTuple):
     decisions: list[Decision]
     promises: list[Promise]
     """Messages about promised starts, for homes."""
+    orders: Sequence[Send] = ()
+    """Messages about suspended claims, for their machines."""
 
 
 class SchedulingPass:
@@ -79,6 +84,7 @@ class SchedulingPass:
         self._contenders: list[ContenderState] | None = None
         """Accounts that may start a task; None: not computed since resources became free."""
         self._decisions: list[Decision] = []
+        self._orders: list[Send] = []
         self._drawing: IncrementalDraw | None = None
         self._sole: ContenderState | None = None
         """The only account that may start a task: it need not be drawn; None: there are others."""
@@ -102,7 +108,8 @@ class SchedulingPass:
         if self.is_over:
             self._placement.end()
         decisions, self._decisions = self._decisions, []
-        return PassResult(decisions, self._heads.drain_promises())
+        orders, self._orders = self._orders, []
+        return PassResult(decisions, self._heads.drain_promises(), orders)
 
     def _begin(self) -> None:
         state = self._state
@@ -111,9 +118,40 @@ class SchedulingPass:
         state.tick(self._now.wall_s)
         self._placement.begin(self._now.steady_s)
         self._place_heads()
+        if state.suspended.claims:
+            self._see_to_suspended()
         if state.queues.shared is None and state.index.open.ranks:
             self._contention.begin(self._now.wall_s, state.index.total_cpus)
             self._share_out()
+
+    def _see_to_suspended(self) -> None:
+        """Let suspended claims go on, or give up what heads were promised."""
+        state, now_s = self._state, self._now.steady_s
+        for resumption in resume(state, now_s, self._tolerates):
+            self._orders.append(resumption.order)
+            known, cpus, stay_s = resumption
+            view = known.view
+            head = self._heads.by_machine.get(view.name)
+            if head is not None:
+                head.filled(needed_at(known, cpus, head.start_s), stay_s, now_s)
+            for parallel in self._heads.by_job.values():
+                taken = needed_at(known, cpus, parallel.start_s)
+                parallel.filled(view.name, taken, stay_s, now_s)
+            self._placement.shrank(view)
+        self._orders += vacate(state, now_s, self._heads.planned())
+
+    def _tolerates(self, known: KnownSuspension, cpus: int, stay_s: float | None) -> bool:
+        """Return whether a claim may take cpus for so long without delaying a head."""
+        now_s, name = self._now.steady_s, known.view.name
+        head = self._heads.by_machine.get(name)
+        if head is not None and not head.tolerates(
+            needed_at(known, cpus, head.start_s), stay_s, now_s
+        ):
+            return False
+        return all(
+            parallel.tolerates(name, needed_at(known, cpus, parallel.start_s), stay_s, now_s)
+            for parallel in self._heads.by_job.values()
+        )
 
     def _serve(self) -> bool:
         """Start tasks; return whether all that may start have."""

@@ -13,11 +13,13 @@ from iriai.broker.machines.machine_index import MachineIndex
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.machines.pool_rooms import PoolOf
 from iriai.broker.queue.entries import Queue, QueuedJob, TaskClass
+from iriai.broker.state.suspended_claims import SuspendedClaims
 from iriai.model.ids import JobId
 from iriai.model.ranks import ONE
 from iriai.model.resources import Resources
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.calendar import OPEN_END_S, Slot
+from iriai.policy.placement.policy_api import PlannedStart
 from iriai.policy.placement.pool_plan import PoolHead, plan_head
 from iriai.protocol.messages.scheduling import Promise, Want
 
@@ -35,7 +37,8 @@ handful, unless all machines differ."""
 class ReservedHeads:
     """Lives as long as the broker."""
 
-    def __init__(self, index: MachineIndex) -> None:
+    def __init__(self, index: MachineIndex, suspended: SuspendedClaims) -> None:
+        """No place is kept on a machine where a task of `suspended` waits to go on."""
         self.by_machine: dict[str, ReservedHead] = {}
         self.by_job: dict[JobId, PoolHead] = {}
         """Heads of parallel tasks, whose places are on the machines of a pool."""
@@ -46,6 +49,7 @@ class ReservedHeads:
         """Incremented when a place could be kept for a kind for which none could before."""
         self._promises: list[Promise] = []
         self._index = index
+        self._suspended = suspended
         self._capacities: tuple[Resources, ...] = ()
         """Keys of the machines that hold a head and take tasks."""
         self._held = 0
@@ -65,6 +69,15 @@ class ReservedHeads:
         elif machine not in self.by_machine:
             resources = want.resources
             self._keep(ReservedHead(want.job, machine, resources, start_s, resources, start_s))
+
+    def planned(self) -> list[PlannedStart]:
+        """Return the starts of all heads."""
+        alone = self.by_machine.values()
+        planned = [PlannedStart(head.job, head.machine, head.start_s) for head in alone]
+        for each in self.by_job.values():
+            pool = "" if each.is_across else each.pool
+            planned.append(PlannedStart(each.job, "", each.start_s, pool))
+        return planned
 
     def withdraw_absent(self, waiting: Container[JobId]) -> None:
         """Free the places of earlier heads whose jobs are not among the waiting ones.
@@ -172,6 +185,7 @@ class ReservedHeads:
             for name, view in pool.machines.items()
             if view.is_available
             and name not in self.by_machine
+            and not self._suspended.is_awaited_on(name)
             and (not kind.is_choosy or kind.may_run_on(name))
             and kind.key.tenant not in view.tenants
         }
@@ -230,7 +244,7 @@ class ReservedHeads:
         for end_s, view in self._index.by_first_end(kind.key.resources):
             if not view.is_available or view.name in self.by_machine:
                 continue
-            if self.is_kept_in(view.pool):
+            if self.is_kept_in(view.pool) or self._suspended.is_awaited_on(view.name):
                 continue
             if kind.is_choosy and not kind.may_run_on(view.name):
                 continue

@@ -25,6 +25,7 @@ from iriai.broker.state.account_queues import AccountQueue, AccountQueues, Queue
 from iriai.broker.state.contention import Contention
 from iriai.broker.state.placement import Placement
 from iriai.broker.state.reserved_heads import ReservedHeads, kept_for
+from iriai.broker.state.suspended_claims import SuspendedClaims
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
 from iriai.model.ids import Account, AttemptId, JobId
@@ -104,7 +105,8 @@ class BrokerState:
             self.exclusions.of,
         )
         self.queues = AccountQueues(rules, self.could_ever_run)
-        self.heads = ReservedHeads(self.index)
+        self.suspended = SuspendedClaims()
+        self.heads = ReservedHeads(self.index, self.suspended)
         self.reserved = self.heads.by_machine
         """By machine; at most one for each disjoint set of machines."""
         self.placement = Placement(self.index, self.queues, self.heads, self.backfill)
@@ -119,7 +121,10 @@ class BrokerState:
     def may_start_something(self) -> bool:
         """Return whether a pass could start a task now."""
         return bool(
-            self.reserved or self.heads.by_job or (self.queues.entries and self.index.open.ranks)
+            self.reserved
+            or self.heads.by_job
+            or self.suspended.resuming
+            or (self.queues.entries and self.index.open.ranks)
         )
 
     # --- changes ---------------------------------------------------------------------------------
@@ -168,6 +173,7 @@ class BrokerState:
         """Drop all claims of a machine."""
         for key in (*view.calendar, *view.calendar.ahead):
             self.usage.ended(key)
+            self.suspended.drop(key)
 
     def start(self, entry: QueuedJob, seats: Seats, now_s: float) -> tuple[MatchedSeat, ...]:
         """Claim the seats of a task that starts; one task less of its job waits.
@@ -229,8 +235,20 @@ class BrokerState:
 
     def began(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
         """Add a claim that its machine granted."""
-        view.calendar.add(running.attempt, running.resources, now_s, running.ends_in_s)
+        view.calendar.add(running.attempt, running.kept, now_s, running.ends_in_s)
+        if running.suspended is not None:
+            self.suspended.put(view, running)
         self._count_running(view, running, account)
+
+    def suspension_changed(self, view: MachineView, running: Running, now_s: float) -> None:
+        """Let a claim that was ever suspended hold what its machine says, until then."""
+        if running.suspended is None or running.attempt not in view.calendar:
+            return
+        view.calendar.change(running.attempt, running.kept, now_s, running.ends_in_s)
+        was_resuming = self.suspended.is_awaited_on(view.name)
+        self.suspended.put(view, running)
+        if was_resuming is not self.suspended.is_awaited_on(view.name):
+            self.heads.changes += 1
 
     def granted(
         self,
@@ -282,6 +300,8 @@ class BrokerState:
             self.end_ahead(view, key)
             return False
         view.ended += not was_granted
+        if self.suspended.claims:
+            self.suspended.drop(key)
         self._count_out(view, key)
         return True
 

@@ -15,8 +15,9 @@ FOLDERS = {
     "cluster": (MACHINE, "cluster token join leave eject operator trust consent"),
     "jobs": (
         "Jobs",
-        "run submit exec remote-shell jobs show why story logs wait cancel hold release alter",
+        "run submit exec remote-shell jobs show why story logs wait",
     ),
+    "jobs.changing": ("Jobs", "cancel hold release suspend unsuspend alter"),
     "accounts": ("Accounts", "shares usage"),
     "simulate": ("Simulation", "simulate"),
 }

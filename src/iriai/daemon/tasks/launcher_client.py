@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 import msgspec
+from msgspec.structs import astuple
 
 from iriai.daemon.loop.routes import EpilogFailed, LauncherOrder, LauncherReady, NoticeEnded, Routes
 from iriai.daemon.tasks.task_streams import TaskStreams
@@ -27,7 +28,10 @@ from iriai.launcher.contract.messages import (
     Discard,
     Exit,
     Exited,
+    Freeze,
+    FreezeOrder,
     FromLauncher,
+    Frozen,
     HookFailed,
     Launch,
     ParallelSeat,
@@ -53,10 +57,12 @@ from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.protocol.messages.effects import (
     AttemptExited,
+    AttemptFrozen,
     AttemptsSampled,
     AttemptStarted,
     Effect,
     ForgetAttempt,
+    FreezeAttempt,
     LaunchAttempt,
     LauncherAttached,
     LauncherEvent,
@@ -162,6 +168,7 @@ class LauncherClient:
             return
         launches: list[LaunchAttempt] = []
         forgotten: list[AttemptId] = []
+        freezes: list[FreezeOrder] = []
         for effect in effects:
             match effect:
                 case LaunchAttempt():
@@ -172,6 +179,8 @@ class LauncherClient:
                     forgotten.append(attempt)
                     if attempt.step:
                         self._streams.forget(attempt)
+                case FreezeAttempt(attempt, number, reasons):
+                    freezes.append(FreezeOrder(attempt, number, reasons))
                 case TerminateAttempt(attempt, cause, grace_s):
                     self._launch(launches)
                     launches = []
@@ -183,6 +192,8 @@ class LauncherClient:
                 case _:
                     raise TypeError(f"{effect} is not for a launcher")
         self._launch(launches)
+        if freezes:  # after the starts of those that are started frozen
+            self._send(Freeze(tuple(freezes)))
         if forgotten:
             self._send(Discard(tuple(forgotten)))
 
@@ -328,6 +339,9 @@ class LauncherClient:
             case Spawned(started):
                 for task in _of_tasks(started):
                     self._on_event(AttemptStarted(task.attempt, task.started_wall_s))
+            case Frozen(states):
+                for state in states:
+                    self._on_event(AttemptFrozen(*astuple(state)))
             case StreamEnds(attempts):
                 self._take_streams(attempts)
             case SeatBarrier():

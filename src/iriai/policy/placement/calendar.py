@@ -67,6 +67,9 @@ plans with it, finite so that times can be compared. A start promised beyond it 
 END_SLACK_S = JobSection().end_slack_s
 """Added to each claim with a limit unless the configuration says otherwise; its reason is there."""
 
+USER_SUSPEND_MAX_S = JobSection().user_suspend_max_s
+"""How long a user may keep a task suspended, unless the configuration says otherwise."""
+
 AHEAD_WAIT_S = 10.0
 """A claim that waits for others to end is given back when it has waited so long: they take twice as
 long as was thought, and there may be room elsewhere."""
@@ -126,9 +129,18 @@ class Calendar(Generic[Key]):
         self.free = self.free.plus(claim[0])
         return True
 
+    def change(self, key: Key, resources: Resources, now_s: float, stay_s: float | None) -> None:
+        """Let a claim hold `resources`, from now for `stay_s`. The caller has checked `free`."""
+        self.remove(key)
+        self.add(key, resources, now_s, stay_s)
+
     def held_by(self, key: Key) -> Resources:
         """Return what a claim holds."""
         return self._claims[key][0]
+
+    def end_s(self, key: Key) -> float:
+        """Return when a claim ends."""
+        return self._claims[key][1]
 
     def pass_on(self, key: Key, to: Key, now_s: float, stay_s: float | None) -> None:
         """Let `to` hold what `key` holds, from now and for `stay_s`."""

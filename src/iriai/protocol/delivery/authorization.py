@@ -24,14 +24,16 @@ _ANSWERS = (ProbeAnswer, ProbeMissed, said.BrokerIs, said.Heard, Inform, StepAns
 # Tuples: a union would be made anew for each message.
 _TO_TASKS = (AskOutput, Input, Fenced)
 """Also to job steps."""
-_TO_SEATS = (said.Run, said.Stop, said.Acknowledge)
+_TO_SEATS = (said.Run, said.Stop, said.Suspend, said.Acknowledge)
 _TO_STEPS = (Step, StopStep, ForgetStep)
-_CLAIMS = (said.Accepted, said.Begun)
+_CLAIMS = (said.Accepted, said.Begun, said.Suspended)
 _OF_STEPS = (StepBegun, StepEnded)
 _STREAMS = (Output, InputTaken, Fence)
 _REPORTS = (said.Renew, said.Idle, said.Counted, said.Wants)
 _REQUESTS = (said.Want, said.Withdraw, said.Decline, said.Explain)
 _PROSPECTS = (said.Promise, said.Explained)
+BROKER_ONLY = (said.Charging, said.Quiet, said.ReturnCpus, said.Vacate)
+"""Messages to nodes that only the broker that they follow may send."""
 _BETWEEN_CLUSTERS = (said.Summary, said.Forward, said.Returned)
 
 
@@ -71,7 +73,9 @@ def is_authorized(sender: str, receiver: str, message: said.Message) -> bool:
 
 
 def _is_of(
-    message: said.Accepted | said.Begun | StepBegun | StepEnded, sender: str, receiver: str
+    message: said.Accepted | said.Begun | said.Suspended | StepBegun | StepEnded,
+    sender: str,
+    receiver: str,
 ) -> bool:
     return message.machine == sender and message.attempt.home == receiver
 

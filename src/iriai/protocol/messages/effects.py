@@ -18,6 +18,7 @@ from iriai.model.ranks import SeatPlace
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow, Record
 from iriai.model.state import EndCause
+from iriai.model.suspension import Reasons
 from iriai.model.usage import Usage
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
 from iriai.protocol.messages.entries import Entry, EntryKey
@@ -97,6 +98,17 @@ class TerminateAttempt(msgspec.Struct, frozen=True):
     attempt: AttemptId
     cause: EndCause
     grace_s: float
+
+
+class FreezeAttempt(msgspec.Struct, frozen=True):
+    """Node: have the launcher keep an attempt frozen while it has reasons; empty: it runs.
+
+    An order whose number is not higher than that of the last about this attempt does nothing.
+    """
+
+    attempt: AttemptId
+    number: int
+    reasons: Reasons
 
 
 class ForgetAttempt(msgspec.Struct, frozen=True):
@@ -244,6 +256,7 @@ Effect = (
     | LaunchAttempt
     | LaunchStep
     | TerminateAttempt
+    | FreezeAttempt
     | ForgetAttempt
     | RenewLeases
     | SampleAttempts
@@ -344,6 +357,22 @@ class AttemptStarted(msgspec.Struct, frozen=True):
     started_wall_s: float
 
 
+class AttemptFrozen(msgspec.Struct, frozen=True):
+    """Node: the launcher froze or thawed an attempt, or keeps it frozen for other reasons."""
+
+    attempt: AttemptId
+    number: int
+    """Of the last order that it has taken in."""
+    reasons: Reasons
+    """Those of that order; empty: it runs."""
+    frozen_s: float
+    """How long it was frozen in all, until then."""
+    changed_steady_s: float
+    """When that was."""
+    is_complete: bool = True
+    """Whether nothing of it runs any more; False: that was not reported in time."""
+
+
 class AttemptExited(msgspec.Struct, frozen=True):
     """Node: an attempt ended, as the launcher saw it."""
 
@@ -402,6 +431,7 @@ LauncherEvent = (
     LauncherAttached
     | LauncherLost
     | AttemptStarted
+    | AttemptFrozen
     | AttemptExited
     | StepStarted
     | StepExited

@@ -35,6 +35,7 @@ from iriai.model.reason import Reason
 from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
+from iriai.model.suspension import Reasons, SuspendedClaim
 from iriai.protocol.messages.gossip import PeerMessage
 from iriai.protocol.messages.rpc import ToInquiry
 from iriai.protocol.messages.steps import StepToHome, StepToNode
@@ -54,7 +55,7 @@ class Capability(NamedTuple):
     random: Bits
 
 
-class Running(msgspec.Struct, frozen=True):
+class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     """The data of a claim that a broker needs."""
 
     attempt: AttemptId
@@ -68,6 +69,15 @@ class Running(msgspec.Struct, frozen=True):
     urgency: Urgency
     capability: Capability | None
     """The capability it was granted for; None if the node does not remember."""
+    suspended: SuspendedClaim | None = None
+    """None: it was never suspended."""
+
+    @property
+    def kept(self) -> Resources:
+        """What it holds: not the cpus that are free for others while it is suspended."""
+        if self.suspended is None or not self.suspended.freed_cpus:
+            return self.resources
+        return self.resources.minus(Resources(cpus=self.suspended.freed_cpus))
 
 
 class Charging(msgspec.Struct, frozen=True):
@@ -100,7 +110,7 @@ class FailedAtOnce(msgspec.Struct, frozen=True):
     """None if a signal ended it."""
 
 
-class Idle(msgspec.Struct, frozen=True):
+class Idle(msgspec.Struct, frozen=True, omit_defaults=True):
     """Node to broker, after each turn that changed its calendar; `whole` to one new to it.
 
     The broker updates its view of the node; it may hand each capability on once.
@@ -149,6 +159,9 @@ class Idle(msgspec.Struct, frozen=True):
     rules: Count = 0
     """Counts how often it became another for which users the machine runs tasks: whom it turned
     away before it may take now."""
+    changed: Annotated[tuple[Running, ...], Many] = ()
+    """Claims that hold something else than before, or end at another time: they were suspended,
+    go on, or wait for that."""
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -320,6 +333,52 @@ class Stop(msgspec.Struct, frozen=True):
     grace_s: Grace
 
 
+class Suspend(msgspec.Struct, frozen=True):
+    """Home to node: the user of a seat wants it suspended, or no longer (docs/spec/012).
+
+    Repeated when the machine can be reached again; answered with `Suspended`.
+    """
+
+    attempt: AttemptId
+    change: Count
+    """Rises with each change of this attempt; one that is not higher than the last is ignored."""
+    is_wanted: bool
+
+
+class Suspended(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Node to home: the reasons for which a seat does not run at present; empty: it runs.
+
+    Sent when they change, and in answer to `Suspend`.
+    """
+
+    attempt: AttemptId
+    machine: Name
+    change: Count
+    """The last change of its home that the node has taken in."""
+    reasons: Reasons = ()
+    is_resuming: bool = False
+    """Whether it waits for its cpus, which others have."""
+
+
+class ReturnCpus(msgspec.Struct, frozen=True):
+    """Broker to node: a seat that waits for its cpus may take so many: nobody was promised them.
+
+    The node takes those of them that are free, and lets the seat go on once it has all.
+    """
+
+    attempt: AttemptId
+    cpus: Count
+
+
+class Vacate(msgspec.Struct, frozen=True):
+    """Broker to node: what a suspended seat keeps was promised to another task from its end on.
+
+    The node ends it as `evicted` if that end is near and its user alone keeps it suspended.
+    """
+
+    attempt: AttemptId
+
+
 class Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
     """Node to home: the claim is granted, and durable with this phase."""
 
@@ -478,10 +537,21 @@ class Returned(msgspec.Struct, frozen=True):
 
 
 ToBroker = Idle | Counted | Want | Withdraw | Wants | Decline | Explain
-OfAttempt = Accepted | Refusal | Begun | End
+OfAttempt = Accepted | Refusal | Begun | End | Suspended
 """Node to home, about one attempt of that home."""
 ToHome = Match | Promise | Explained | OfAttempt | Renew | StepToHome
-ToNode = Run | Stop | Acknowledge | Renewed | Quiet | Charging | StepToNode
+ToNode = (
+    Run
+    | Stop
+    | Suspend
+    | Acknowledge
+    | Renewed
+    | ReturnCpus
+    | Vacate
+    | Quiet
+    | Charging
+    | StepToNode
+)
 JobMessage = ToBroker | ToHome | ToNode
 """Between node, home and broker."""
 BetweenClusters = Summary | Forward | Returned

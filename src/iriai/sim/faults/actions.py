@@ -19,6 +19,7 @@ from iriai.model.records import Attempted, ClaimStored, Decided, JobEvent, Recor
 from iriai.model.resources import Resources
 from iriai.model.state import TaskState
 from iriai.model.submission import Layout
+from iriai.model.suspension import SuspendReason
 from iriai.protocol.messages.effects import LoadMeasured, Part
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.work import Work, plain_job
@@ -141,6 +142,42 @@ def _cancel_running(world: World, machine: SimulatedMachine, _happening: Happeni
                     return
 
     asks(world, machine, cancel)
+
+
+def _suspend(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Suspend what runs of a job, and let it go on after `lasts_s`."""
+    set_suspended(world, machine, happening.number, is_wanted=True)
+    later = partial(set_suspended, world, machine, happening.number, is_wanted=False)
+    world.agenda.after(happening.lasts_s, later)
+
+
+def set_suspended(world: World, machine: SimulatedMachine, number: int, *, is_wanted: bool) -> None:
+    """Let a user suspend the running tasks of a job, or have them go on."""
+    asks(
+        world,
+        machine,
+        lambda: machine.core.home.suspend(number, (), BY, is_wanted=is_wanted),
+    )
+
+
+def _freezes(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Let the machine give all that it runs a reason, and take it after `lasts_s`."""
+    reason = list(SuspendReason)[1 + happening.number % (len(SuspendReason) - 1)]
+    set_reason(world, machine, reason, is_given=True)
+    later = partial(set_reason, world, machine, reason, is_given=False)
+    world.agenda.after(happening.lasts_s, later)
+
+
+def set_reason(
+    world: World, machine: SimulatedMachine, reason: SuspendReason, *, is_given: bool
+) -> None:
+    """Let a machine give a reason to all that it runs, or take it."""
+
+    def act() -> None:
+        node, now = machine.core.node, machine.clock.at(world.now_s)
+        node.suspend(node.running(), reason, now, is_given=is_given)
+
+    asks(world, machine, act)
 
 
 def _hold(world: World, machine: SimulatedMachine, happening: Happening) -> None:
@@ -345,6 +382,8 @@ KINDS: Mapping[str, Action] = {
     "cancel": _cancel,
     "cancel-running": _cancel_running,
     "hold": _hold,
+    "suspend": _suspend,
+    "freezes": _freezes,
     "drain": _drain,
     "owner": _owner_works,
     "daemon-dies": _daemon_dies,
@@ -364,7 +403,7 @@ KINDS: Mapping[str, Action] = {
 }
 OF_NODES = frozenset(
     {"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing", "prolog-fails"}
-    | {"program-missing"}
+    | {"program-missing", "freezes"}
 )
 """Kinds that only happen where tasks run."""
 
@@ -385,11 +424,14 @@ def end_all(world: World) -> None:
         if Part.NODE in machine.plan.parts:
             _measured(world, machine, 0.0)
             _resume(world, machine)
+            for reason in list(SuspendReason)[1:]:
+                set_reason(world, machine, reason, is_given=False)
             # A prolog that failed just now is told a moment later.
             world.agenda.after(REPORTED_S, partial(_resume, world, machine))
         if Part.HOME in machine.plan.parts:
             for number, job in list(machine.core.home.jobs.items()):
                 if job.held:
                     asks(world, machine, partial(machine.core.home.release, number, BY))
+                set_suspended(world, machine, number, is_wanted=False)
     world.members.end_suspicions()
     world.network.heal_all()

@@ -97,7 +97,11 @@ class Checker:
         words = machine.refusal_of(*whose, machine.clock.at(now_s).wall_s)
         if whose not in machine.let_in:  # which may be over since the claim was granted
             raise AssertionError(f"{attempt} of {whose[1]} on {machine.plan.name}: {words}")
-        cpus = sum(p.spec.resources.cpus for p in machine.launcher.running.values())
+        cpus = sum(
+            p.spec.resources.cpus
+            for p in machine.launcher.running.values()
+            if p.frozen_since_s is None
+        )
         capacity = machine.plan.capacity
         assert cpus <= capacity.cpus, f"{machine.plan.name} runs {cpus} of {capacity.cpus} cpus"
 
@@ -256,7 +260,7 @@ class Checker:
                 assert done == total, f"{name}-{number}: {done} results of {total} tasks"
 
     def _check_charge(self, attempt: AttemptId, charge_s: float, process: ProcessModel) -> None:
-        spec, ran_s = process.spec, process.end_s - process.started_s
+        spec, ran_s = process.spec, process.ran_s(process.end_s)
         part = max(1.0, process.work.cpu_part)  # What is claimed and idles is charged, too.
         whole_s = ran_s * spec.resources.cpus * part * spec.urgency
         assert abs(charge_s - whole_s) <= max(CHARGE_TOLERANCE_S, whole_s * 0.02), (

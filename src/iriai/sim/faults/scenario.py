@@ -29,13 +29,17 @@ SHORT_CHANCE = 0.2
 """The chance that a seed has many short tasks as well."""
 PARALLEL_CHANCE = 0.4
 """The chance that a seed has tasks of several ranks."""
+SUSPEND_CHANCE = 0.3
+"""The chance that in a seed users suspend tasks, and machines freeze what they run."""
+SUSPEND_MAX_S = 60.0
+"""How long a user may keep a task suspended."""
 HOLE_CHANCE = 0.2
 """The chance that a seed has a machine on which many tasks fail at once."""
 FRONT = "front"
 PEOPLE = ("cancel", "cancel-running", "hold")
 OF_THEIR_OWN = (
     *("submit", "gone", "forgotten", "prolog-fails", "program-missing"),
-    "dies-in-phase",
+    *("dies-in-phase", "suspend", "freezes"),
 )
 """Kinds that are drawn apart from the others."""
 FAULTS = tuple(kind for kind in KINDS if kind not in (*OF_THEIR_OWN, *PEOPLE))
@@ -103,6 +107,9 @@ def scenario_of(
         sizes = _sizes([plan for plan in plans if Part.NODE in plan.parts and plan.name != gone])
         happenings += _parallel_work(parallel, homes, sizes)
         happenings += _deaths_in_phases(parallel, names) if not is_calm else []
+    suspensions = Rng(seed, "suspensions")
+    if suspensions.chance(SUSPEND_CHANCE):
+        happenings += _suspensions(suspensions, homes, nodes, is_calm=is_calm)
     if not is_calm:
         happenings += _people(Rng(seed, "people"), homes)
         happenings += _faults(Rng(seed, "faults"), names, nodes)
@@ -140,7 +147,7 @@ def _plans(shape: Rng, is_calm: bool) -> list[MachinePlan]:
             half_life_s=604_800.0,
             offpeak_factor=1.0,
         ),
-        jobs=JobSection(end_slack_s=5.0),
+        jobs=JobSection(end_slack_s=5.0, user_suspend_max_s=SUSPEND_MAX_S),
     )
     front = (Part.HOME, Part.BROKER)
     parts: list[tuple[Part, ...]] = [(Part.NODE, *front) if shape.chance(0.3) else front]
@@ -315,6 +322,23 @@ def _forgotten(rng: Rng, homes: list[str], nodes: list[str]) -> list[Happening]:
         if rng.chance(0.5)
         for _ in range(6)
     ]
+
+
+def _suspensions(rng: Rng, homes: list[str], nodes: list[str], *, is_calm: bool) -> list[Happening]:
+    """Return suspensions by users, and by machines where something may put promises off."""
+    happenings = []
+    for _ in range(2 + rng.below(12)):
+        is_users = is_calm or rng.chance(0.6)
+        happenings.append(
+            Happening(
+                rng.between(BEGIN_S, FAULTS_UNTIL_S),
+                "suspend" if is_users else "freezes",
+                rng.pick(homes if is_users else nodes),
+                rng.pick((rng.between(0.0, 1.0), rng.between(1.0, 20.0), rng.between(20.0, 90.0))),
+                number=1 + rng.below(10),
+            )
+        )
+    return happenings
 
 
 def _people(rng: Rng, homes: list[str]) -> list[Happening]:

@@ -21,10 +21,12 @@ from iriai.model.submission import Interaction
 from iriai.model.usage import Usage
 from iriai.protocol.messages.effects import (
     AttemptExited,
+    AttemptFrozen,
     AttemptsSampled,
     AttemptStarted,
     Effect,
     ForgetAttempt,
+    FreezeAttempt,
     LaunchAttempt,
     LauncherAttached,
     LauncherEvent,
@@ -64,6 +66,8 @@ class LauncherModel:
         """True while the program of each task is missing on the machine."""
         self.fails_prolog = False
         """True while the machine's prolog fails."""
+        self.freezes: dict[AttemptId, FreezeAttempt] = {}
+        """The last order to freeze or thaw each attempt that runs, and had one."""
         self.unfit: dict[AttemptId, PrologFailed] = {}
         """Prologs that failed, until the end of the attempt is forgotten."""
         self.is_up = True
@@ -84,6 +88,8 @@ class LauncherModel:
         """The time at which it was stopped or died."""
         self._written_s = 0.0
         """The time of the last write to its journal."""
+        self._changed_s: dict[AttemptId, float] = {}
+        """When each attempt in `freezes` was last frozen or thawed."""
 
     def runs(self, attempt: AttemptId, now_s: float) -> bool:
         """Return True if the process of an attempt runs, even if the launcher is away."""
@@ -113,13 +119,15 @@ class LauncherModel:
                     self._written_s = now_s
                     never = (cause, None, None)
                     return [self._keep(attempt, never, Usage(), now_s, 0.0, NEVER_ORDERED)]
+            case FreezeAttempt():
+                return self._freeze(effect, now_s)
             case ForgetAttempt(attempt):
                 self._forget(attempt, now_s)
             case RenewLeases(home, asked_steady_s):
                 self._renew(home, asked_steady_s, now_s)
             case SampleAttempts():
                 runs = self.running.items()
-                usages = ((a, p.work.usage(p.spec, now_s - p.started_s)) for a, p in runs)
+                usages = ((a, p.work.usage(p.spec, p.ran_s(now_s))) for a, p in runs)
                 return [AttemptsSampled(tuple(usages))]
         return []
 
@@ -170,6 +178,31 @@ class LauncherModel:
             return []  # its end tells its start
         return [AttemptStarted(attempt, self._wall_s(now_s))]
 
+    def _freeze(self, order: FreezeAttempt, now_s: float) -> list[LauncherEvent]:
+        """Freeze or thaw an attempt, unless it is to end, or a later order came before."""
+        attempt = order.attempt
+        process, last = self.running.get(attempt), self.freezes.get(attempt)
+        if process is None or process.is_asked(now_s):
+            return []
+        if last is not None and order.number <= last.number:
+            return []
+        self.freezes[attempt] = order
+        if order.reasons:
+            process.freeze(now_s)
+        else:
+            process.thaw(now_s)
+        self._changed_s[attempt] = now_s
+        self._plan(process)
+        # What is frozen at once is told as started before.
+        started = AttemptStarted(attempt, self._wall_s(process.started_s))
+        return [started, self._frozen(process, order)]
+
+    def _frozen(self, process: ProcessModel, order: FreezeAttempt) -> AttemptFrozen:
+        changed_s = self._changed_s[order.attempt]
+        steady_s = self._clock.at(changed_s).steady_s
+        frozen_s = process.frozen_s(changed_s)
+        return AttemptFrozen(order.attempt, order.number, order.reasons, frozen_s, steady_s)
+
     def _forget(self, attempt: AttemptId, now_s: float) -> None:
         self._written_s = now_s
         self.unfit.pop(attempt, None)
@@ -209,6 +242,7 @@ class LauncherModel:
         while self.next_end_s() <= now_s:
             attempt = heappop(self._ends)[2]
             process = self.running.pop(attempt)
+            self._forget_freezes(attempt)
             if process.lease_end_s < process.end_s:
                 process.ask(EndCause.LOST, 0.0, process.lease_end_s)
             # A launcher that slept past it notices it now.
@@ -261,7 +295,8 @@ class LauncherModel:
     def welcome(self) -> list[LauncherEvent]:
         """Return the events for a daemon that connects."""
         alive = tuple((a, self._wall_s(p.started_s)) for a, p in self.running.items())
-        return [LauncherAttached(alive), *self.unfit.values(), *self.exits.values()]
+        frozen = (self._frozen(self.running[a], order) for a, order in self.freezes.items())
+        return [LauncherAttached(alive), *self.unfit.values(), *self.exits.values(), *frozen]
 
     def _lose_all(self, now_s: float, *, is_searched: bool) -> None:
         """End all processes, as a new launcher that searches for them or as a power failure.
@@ -276,15 +311,23 @@ class LauncherModel:
             seen_s = max(process.started_s, now_s if is_found else written_s)
             process.end_s, process.end = min(now_s, end_s), LOST
             del self.running[process.attempt]
+            self._forget_freezes(process.attempt)
             elapsed_s = max(0.0, seen_s - process.started_s)
             self._keep(process.attempt, LOST, Usage(), process.started_s, elapsed_s)
             self.on_end(process)
 
     def _exit(self, process: ProcessModel) -> AttemptExited:
         self._written_s = process.end_s
-        elapsed_s = max(0.0, process.end_s - process.started_s)
+        elapsed_s = process.ran_s(process.end_s)
         usage = process.work.usage(process.spec, elapsed_s)
-        return self._keep(process.attempt, process.end, usage, process.started_s, elapsed_s)
+        frozen_s = process.frozen_s(process.end_s)
+        return self._keep(
+            process.attempt, process.end, usage, process.started_s, elapsed_s, frozen_s=frozen_s
+        )
+
+    def _forget_freezes(self, attempt: AttemptId) -> None:
+        if self.freezes.pop(attempt, None) is not None:
+            del self._changed_s[attempt]
 
     def _refused(self, attempt: AttemptId, why: str, now_s: float) -> AttemptExited:
         self._written_s = now_s
@@ -298,9 +341,10 @@ class LauncherModel:
         started_s: float,
         elapsed_s: float,
         reason: str = "",
+        frozen_s: float = 0.0,
     ) -> AttemptExited:
         start_wall_s = self._wall_s(started_s)
-        end_wall_s = start_wall_s + elapsed_s
+        end_wall_s = start_wall_s + elapsed_s + frozen_s
         exit_ = AttemptExited(attempt, *end, usage, start_wall_s, end_wall_s, elapsed_s, reason)
         self.exits[attempt] = exit_
         return exit_

@@ -114,6 +114,10 @@ class ProcessModel:
         """When it is first asked to end, and when it does so or is killed."""
         self._cause = EndCause.LOST
         self._signal = KILLED
+        self.frozen_since_s: float | None = None
+        """None: it is not frozen."""
+        self._frozen_s = 0.0
+        """How long it was frozen before that."""
         if spec.time_limit_s is not None and spec.time_limit_s < run_s:
             self.ask(EndCause.TIME_LIMIT, spec.kill_grace_s, started_s + spec.time_limit_s)
 
@@ -127,6 +131,8 @@ class ProcessModel:
 
         The first cause stays; a later request can only shorten the grace.
         """
+        if self.frozen_since_s is not None:  # who is to end must be able to
+            self.thaw(at_s)
         if at_s < self._asked_s:
             self._asked_s, self._cause = at_s, cause
         if grace_s <= 0.0:
@@ -139,13 +145,47 @@ class ProcessModel:
             self._stop_s, self._signal = stop_s, signal
         self._foresee()
 
+    def is_asked(self, now_s: float) -> bool:
+        """Return whether it was asked to end."""
+        return self.frozen_since_s is None and self._asked_s <= now_s
+
+    def frozen_s(self, until_s: float) -> float:
+        """Return how long it was frozen in all, until then."""
+        if self.frozen_since_s is None:
+            return self._frozen_s
+        return self._frozen_s + max(0.0, until_s - self.frozen_since_s)
+
+    def ran_s(self, until_s: float) -> float:
+        """Return how long it has run until then, the time frozen apart."""
+        return max(0.0, until_s - self.started_s - self.frozen_s(until_s))
+
+    def freeze(self, now_s: float) -> None:
+        """Freeze it: it does nothing, and reaches no limit of time."""
+        if self.frozen_since_s is None:
+            self.frozen_since_s, self.end_s = now_s, inf
+
+    def thaw(self, now_s: float) -> None:
+        """Let it go on where it was: it ends by so much later."""
+        if self.frozen_since_s is None:
+            return
+        since_s, self.frozen_since_s = self.frozen_since_s, None
+        lasted_s = max(0.0, now_s - since_s)
+        self._frozen_s += lasted_s
+        self.own_end_s += lasted_s
+        if self._asked_s > since_s:  # at its limit of time
+            self._asked_s += lasted_s
+            self._stop_s += lasted_s
+        self._foresee()
+
     def end_untended_s(self, since_s: float) -> float:
         """Return its end if the launcher has been away since then for ever."""
+        if self.frozen_since_s is not None:
+            return inf
         return self.end_s if self._stop_s <= since_s else self.own_end_s
 
     def slept(self, since_s: float, now_s: float) -> None:
         """Account for a launcher that was stopped from `since_s` until now."""
-        if self._stop_s <= since_s:
+        if self._stop_s <= since_s or self.frozen_since_s is not None:
             return
         if self.own_end_s <= now_s:
             if self._asked_s > since_s:

@@ -1,4 +1,4 @@
-"""Handlers of requests that change jobs: cancel, hold, release, alter."""
+"""Handlers of requests that change jobs: cancel, hold, release, suspend, alter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,16 @@ from iriai.model.alteration import Alteration, differences
 from iriai.model.job import Dependency
 from iriai.model.problem import Problem
 from iriai.protocol.messages.scheduling import Want
-from iriai.wire.changes import Alter, AlterResult, Cancel, Changed, FieldChange, Hold, Release
+from iriai.wire.changes import (
+    Alter,
+    AlterResult,
+    Cancel,
+    Changed,
+    FieldChange,
+    Hold,
+    Release,
+    SuspendTasks,
+)
 
 T = TypeVar("T")
 _Act = Callable[[SelectedJobs, JobState, str], T]
@@ -71,6 +80,15 @@ class JobChanges:
             return change(item.job.number, by)
 
         return await self._count(asked, body.ids, hold)
+
+    @handles(SuspendTasks)
+    async def _suspend(self, asked: RequestContext, body: SuspendTasks) -> Changed:
+        def suspend(item: SelectedJobs, _job: JobState, by: str) -> int:
+            asked.is_changing = True
+            number, indices = item.job.number, tuple(item.indices)
+            return self._home.suspend(number, indices, by, is_wanted=body.is_wanted)
+
+        return await self._count(asked, body.ids, suspend)
 
     async def _count(self, asked: RequestContext, ids: tuple[str, ...], act: _Act[int]) -> Changed:
         tasks, problems = await self._each(asked, ids, act)

@@ -18,7 +18,7 @@ from iriai.model.ids import AttemptId, TaskId, parse_rank
 from iriai.model.job import OUTPUTS, JobSpec
 from iriai.model.problem import NotAllowed, NotFound, Refused, Unreachable, UsageProblem
 from iriai.model.sizes import command_problem
-from iriai.model.state import EndCause, TaskState
+from iriai.model.state import EndCause
 from iriai.model.submission import Interaction
 from iriai.protocol.messages.effects import StepChanged
 from iriai.protocol.messages.steps import Step, StepEnded
@@ -318,7 +318,7 @@ def _index(job: JobState, index: int | None, name: str) -> int:
     """Return the task that a client means who names none: the only one that runs."""
     if index is not None:
         return index
-    running = [each for each, task in job.tasks.items() if task.state is TaskState.RUNNING]
+    running = [each for each, task in job.tasks.items() if task.has_started]
     if len(running) > 1:
         raise UsageProblem(
             "which-task",

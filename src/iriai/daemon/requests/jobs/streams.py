@@ -20,7 +20,6 @@ from iriai.model.job import (
     JobSpec,
 )
 from iriai.model.problem import Refused, UsageProblem
-from iriai.model.state import TaskState
 from iriai.model.submission import Interaction
 from iriai.policy.service.allowances import Allowance
 from iriai.protocol.messages.streams import Input
@@ -109,7 +108,7 @@ class StreamHandlers:
         if rest_s <= 0:
             rest_s = LOOK_S
             for index, task in job.tasks.items():
-                if task.state is TaskState.RUNNING:
+                if task.has_started:
                     rest_s = AWAY_S
                     attempt = AttemptId(self._home.name, number, index, task.attempt)
                     self._streams.abandon(task.machine, Input(attempt, 0, b"", is_abandoned=True))

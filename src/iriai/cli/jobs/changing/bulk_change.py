@@ -13,6 +13,13 @@ WHOLE_JOBS = argument(
     ..., metavar="ID...", help="Jobs (ume-42), names (name:sweep*).", autocompletion="complete_job"
 )
 
+TASKS = argument(
+    ...,
+    metavar="ID...",
+    help="Jobs (ume-42), tasks (ume-42.7), ranges (ume-42.1-10), names (name:sweep*).",
+    autocompletion="complete_job",
+)
+
 
 def print_changed(changed: Changed, done: str, *, as_json: bool) -> int:
     """Print how many tasks of which jobs were changed, and each problem; return the exit code."""

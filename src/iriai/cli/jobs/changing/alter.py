@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from iriai.cli.framework.command import Command, GlobalOptions, OptionGroup, option
 from iriai.cli.framework.standard_streams import remark
-from iriai.cli.jobs.bulk_change import WHOLE_JOBS
+from iriai.cli.jobs.changing.bulk_change import WHOLE_JOBS
 from iriai.cli.jobs.options.job import (
     AMOUNT_MAX,
     WAIT_FOR_RESOURCES,

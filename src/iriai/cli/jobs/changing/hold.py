@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iriai.cli.framework.command import Command, GlobalOptions
-from iriai.cli.jobs.bulk_change import WHOLE_JOBS, print_changed
+from iriai.cli.jobs.changing.bulk_change import WHOLE_JOBS, print_changed
 
 
 def hold(options: GlobalOptions, names: list[str] = WHOLE_JOBS) -> int:

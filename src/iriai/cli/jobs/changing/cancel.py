@@ -6,7 +6,7 @@ import sys
 
 from iriai.cli.framework.command import Command, GlobalOptions, argument, option
 from iriai.cli.framework.table import count_text
-from iriai.cli.jobs.bulk_change import print_changed
+from iriai.cli.jobs.changing.bulk_change import print_changed
 from iriai.client.client import Client
 from iriai.model.problem import Refused, UsageProblem
 from iriai.wire.changes import Changed

@@ -1,0 +1,134 @@
+"""Suspended claims in a pass: which take their cpus again, and which must give up what they keep.
+
+A user's own suspension moves nobody's promise (docs/spec/012, section 6). A claim that waits for
+its cpus takes them before tasks that wait in the queue, and after what was promised to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from iriai.broker.machines.machine_view import MATCH_UNTIL_S, MachineView
+from iriai.broker.state.state import BrokerState
+from iriai.broker.state.suspended_claims import KnownSuspension
+from iriai.model.resources import Resources
+from iriai.policy.placement.policy_api import PlannedStart
+from iriai.protocol.messages.effects import Part, Send
+from iriai.protocol.messages.scheduling import ReturnCpus, Vacate
+
+Tolerates = Callable[[KnownSuspension, int, float | None], bool]
+"""Whether a claim may take so many cpus besides what it keeps, for so long, and delay no promise.
+"""
+PROMISE_SLACK_S = 1.0
+"""Two moments so near each other are one."""
+
+
+class Resumption(NamedTuple):
+    """Cpus that a suspended claim takes, and for how long at most (None: open)."""
+
+    known: KnownSuspension
+    cpus: int
+    stay_s: float | None
+
+    @property
+    def order(self) -> Send:
+        """Return the order to its machine."""
+        return Send(
+            self.known.view.name, Part.NODE, ReturnCpus(self.known.running.attempt, self.cpus)
+        )
+
+
+def resume(state: BrokerState, now_s: float, tolerates: Tolerates) -> Iterator[Resumption]:
+    """Give claims that wait for their cpus those that are free; yield each as it takes them.
+
+    Everywhere in the same order, so that no two each wait for what the other has taken already.
+    """
+    full: dict[str, None] = {}
+    for attempt in sorted(state.suspended.resuming):
+        known = state.suspended.claims[attempt]
+        view, suspended = known.view, known.running.suspended
+        if view.name in full or suspended is None or view.is_away:
+            continue
+        full[view.name] = None  # for those behind it, unless it gets all
+        cpus = min(suspended.freed_cpus, max(0, view.calendar.free.cpus))
+        is_whole = cpus == suspended.freed_cpus
+        stay_s = suspended.left_s if is_whole else None
+        if not cpus or not tolerates(known, cpus, stay_s):
+            continue
+        if is_whole:
+            del full[view.name]
+        _take(state, known, cpus, stay_s, now_s)
+        yield Resumption(known, cpus, stay_s)
+
+
+def needed_at(known: KnownSuspension, cpus: int, start_s: float) -> Resources:
+    """Return what a claim that takes cpus holds at `start_s`, which nobody who planned counted on.
+
+    What it keeps was counted as held until its end.
+    """
+    taken = Resources(cpus=cpus)
+    is_counted = known.view.calendar.end_s(known.running.attempt) > start_s
+    return taken if is_counted else taken.plus(known.running.kept)
+
+
+def _take(
+    state: BrokerState, known: KnownSuspension, cpus: int, stay_s: float | None, now_s: float
+) -> None:
+    view, running = known
+    assert running.suspended is not None
+    left_cpus = running.suspended.freed_cpus - cpus
+    suspended = running.suspended._replace(freed_cpus=left_cpus, is_resuming=left_cpus > 0)
+    state.suspension_changed(view, replace(running, suspended=suspended, ends_in_s=stay_s), now_s)
+    state.index.changed(view)
+
+
+def tolerated_by_plans(promised: Sequence[PlannedStart], now_s: float) -> Tolerates:
+    """Return the rule beside promises of a whole policy: what outlasts one may delay it."""
+
+    def tolerates(known: KnownSuspension, _cpus: int, stay_s: float | None) -> bool:
+        end_s = inf if stay_s is None else now_s + stay_s
+        return all(
+            each.start_s is None or not _concerns(each, known.view) or end_s <= each.start_s
+            for each in promised
+        )
+
+    return tolerates
+
+
+def _concerns(promise: PlannedStart, view: MachineView) -> bool:
+    return promise.machine == view.name if promise.machine else promise.pool in ("", view.pool)
+
+
+def vacate(state: BrokerState, now_s: float, promised: Sequence[PlannedStart]) -> list[Send]:
+    """Return the orders to end claims that keep, past their ends, what others were promised."""
+    orders: list[Send] = []
+    for view, running in state.suspended.kept_by_users():
+        attempt, suspended = running.attempt, running.suspended
+        asked_s = state.suspended.vacated_s.get(attempt, -inf)
+        if suspended is None or view.is_away or now_s < asked_s + MATCH_UNTIL_S:
+            continue
+        end_s = view.calendar.end_s(attempt)
+        if now_s < end_s - suspended.ending_s or not any(
+            each.start_s is not None
+            and each.start_s <= max(now_s, end_s) + PROMISE_SLACK_S
+            and _concerns(each, view)
+            for each in promised
+        ):
+            continue
+        state.suspended.vacated_s[attempt] = now_s
+        orders.append(Send(view.name, Part.NODE, Vacate(attempt)))
+    return orders
+
+
+def next_vacation_s(state: BrokerState, now_s: float) -> float:
+    """Return when the next suspended claim may have to give up what it keeps."""
+    moments = (
+        view.calendar.end_s(running.attempt) - running.suspended.ending_s
+        for view, running in state.suspended.kept_by_users()
+        if running.suspended is not None
+    )
+    return min((at_s for at_s in moments if at_s > now_s), default=inf)

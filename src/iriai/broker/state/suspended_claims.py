@@ -1,0 +1,67 @@
+"""Claims that were ever suspended, as their machines reported them (docs/spec/012, section 6)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from iriai.broker.machines.machine_view import ClaimKey, MachineView
+from iriai.model.ids import AttemptId
+from iriai.protocol.messages.scheduling import Running
+
+
+class KnownSuspension(NamedTuple):
+    """A claim, and the machine that has it."""
+
+    view: MachineView
+    running: Running
+
+
+class SuspendedClaims:
+    """By seat; those that run again stay known until they end."""
+
+    def __init__(self) -> None:
+        self.claims: dict[ClaimKey, KnownSuspension] = {}
+        self.resuming: dict[AttemptId, None] = {}
+        """Those that wait for their cpus."""
+        self.vacated_s: dict[AttemptId, float] = {}
+        """When each was asked for what it keeps, on the steady clock."""
+        self._awaited: dict[str, int] = {}
+        """How many wait for cpus, by machine."""
+
+    def is_awaited_on(self, machine: str) -> bool:
+        """Return whether a claim waits there for its cpus."""
+        return machine in self._awaited
+
+    def put(self, view: MachineView, running: Running) -> None:
+        """Add or replace a claim."""
+        attempt, suspended = running.attempt, running.suspended
+        self._stop_waiting(attempt)
+        self.claims[attempt] = KnownSuspension(view, running)
+        if suspended is not None and suspended.is_resuming:
+            self.resuming[attempt] = None
+            self._awaited[view.name] = self._awaited.get(view.name, 0) + 1
+
+    def drop(self, key: ClaimKey) -> None:
+        """Forget a claim that is over, if it was ever suspended."""
+        if key in self.claims:
+            self._stop_waiting(key)
+            running = self.claims.pop(key).running
+            self.vacated_s.pop(running.attempt, None)
+
+    def kept_by_users(self) -> list[KnownSuspension]:
+        """Return those that their users alone keep from running."""
+        return [
+            each
+            for each in self.claims.values()
+            if each.running.suspended is not None and each.running.suspended.is_by_user
+        ]
+
+    def _stop_waiting(self, key: ClaimKey) -> None:
+        known = self.claims.get(key)
+        if known is None or known.running.attempt not in self.resuming:
+            return
+        del self.resuming[known.running.attempt]
+        name = known.view.name
+        self._awaited[name] -= 1
+        if not self._awaited[name]:
+            del self._awaited[name]
