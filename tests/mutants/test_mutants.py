@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from iriai.sim.faults import scenario
 from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails
 from tests.mutants.cluster import CLUSTER
@@ -15,6 +16,7 @@ from tests.mutants.mutants import MUTANTS
 from tests.mutants.output import OUTPUT
 from tests.mutants.parallel import PARALLEL
 from tests.mutants.parted import PARTED
+from tests.mutants.suspended import SUSPENDED
 from tests.mutants.told import TOLD
 from tests.sim import link_stories, output_stories
 from tests.sim.electing import elected, joined, parted
@@ -33,6 +35,15 @@ FOUND_IN_PARALLEL = {
     "a home does not count how long seats are held": 17,
 }
 """As `FOUND_WITH`, of those about attempts of several seats."""
+FOUND_SUSPENDED = {
+    "time frozen is charged as if the task had run": 2,
+    "a task goes on without its cpus": 23,
+    "a task that goes on passes what was promised": 76,
+    "a node that comes back forgets what is suspended": 52,
+    "nothing is ever thawed": 1,
+    "what is kept beyond its end is never vacated": 76,
+}
+"""As `FOUND_WITH`, of those about suspended tasks."""
 FOUND_WITH = {
     "JobAccepted is not waited for": 64,
     "Refusal is never sent": 68,
@@ -70,6 +81,16 @@ def test_a_mutant_is_found(name, monkeypatch):
 def test_a_mutant_is_found_where_attempts_have_several_seats(name, monkeypatch):
     PARALLEL[name](monkeypatch)
     known = FOUND_IN_PARALLEL.get(name, 9)
+    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+
+
+@pytest.mark.parametrize("name", SUSPENDED)
+def test_a_mutant_is_found_where_tasks_are_suspended(name, monkeypatch):
+    monkeypatch.setattr(scenario, "SUSPEND_CHANCE", 1.0)
+    monkeypatch.setattr(scenario, "CLAIMED_BYTES", 1 << 29)  # a machine has room for two such tasks
+    SUSPENDED[name](monkeypatch)
+    known = FOUND_SUSPENDED.get(name, 4)
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
     assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
 

@@ -116,7 +116,7 @@ class Node:
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
         self.steps = NodeSteps(settings, self._claims.by_attempt.get, self._effects)
         self._suspensions = NodeSuspensions(settings, self._claims, self._report, self._effects)
-        self.suspend = self._suspensions.give
+        self.suspend, self.suspended = self._suspensions.give, self._claims.suspended
         self._handlers = self._table()
         self._claims.restore(claims, now)
         self._refuse_waiting()

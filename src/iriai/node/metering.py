@@ -321,9 +321,10 @@ class HeldClaim(msgspec.Struct):
         if self.started_steady_s is not None:  # a start long after the grant needs no more slack
             end_s = max(end_s, self.started_steady_s + stay_s - self.end_slack_s)
         if self.suspension is not None:
-            if self.suspension.extension_s == inf:
+            extension_s = self.suspension.extension_s(now.steady_s)
+            if extension_s == inf:
                 return None
-            end_s += self.suspension.extension_s
+            end_s += extension_s
         return max(0.0, end_s - now.steady_s)
 
     def launch(self, spec: JobSpec) -> LaunchAttempt:

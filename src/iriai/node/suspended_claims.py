@@ -31,6 +31,8 @@ from iriai.protocol.messages.effects import (
 from iriai.protocol.messages.scheduling import ReturnCpus, Stop, Suspend, Suspended, Vacate
 
 _USER = SuspendReason.USER
+CLOCK_SLACK_S = 1.0
+"""By how much the broker's count of an end may differ from the node's."""
 
 
 class NodeSuspensions:
@@ -107,7 +109,7 @@ class NodeSuspensions:
         if held is None or held.suspension is None or not held.suspension.is_by_user:
             return
         left_s = held.stay_left_s(now)
-        if left_s is not None and left_s <= held.ending_s:
+        if left_s is not None and left_s <= held.ending_s + CLOCK_SLACK_S:
             self._evict(held)
 
     def evict_overdue(self, now_s: float) -> None:

@@ -96,11 +96,14 @@ class Suspension(msgspec.Struct):
     def _open_s(self, now_s: float) -> float:
         return max(0.0, now_s - self.changed_s) if self.told else 0.0
 
-    @property
-    def extension_s(self) -> float:
+    def extension_s(self, now_s: float) -> float:
         """Return by how much the end of the claim is later for it; infinite: nobody knows.
 
         While its user alone keeps it frozen its end does not move: what was promised to others for
         then stays theirs (docs/spec/012, section 6).
         """
-        return self.frozen_s if self.is_by_user or not self.told else inf
+        if not self.told:
+            return self.frozen_s
+        if not self.reasons:  # it is about to go on
+            return self.total_s(now_s)
+        return self.frozen_s if self.is_by_user and is_by_user_alone(self.reasons) else inf

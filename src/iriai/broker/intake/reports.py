@@ -252,8 +252,11 @@ class NodeReports:
         for capability in places:
             state.release(view, capability, was_granted=True)
         for running in idle.changed:
+            state.suspended.returned.pop(running.attempt, None)
             state.suspension_changed(view, running, now.steady_s)
             is_wider = True
+        if state.suspended.returned and view.is_overfull:
+            state.take_back_cpus(view, now.steady_s)
         for attempt in idle.ended:
             self._failures.ended(view, idle, attempt, now.steady_s)
             is_wider |= state.release(view, attempt)
@@ -307,6 +310,7 @@ class NodeReports:
     ) -> None:
         """Take a claim that began; it gets the place of its match, if that is among `places`."""
         if running.attempt in view.calendar:
+            self._state.suspended.returned.pop(running.attempt, None)
             self._state.suspension_changed(view, running, now.steady_s)
             return
         state, now_s, key = self._state, now.steady_s, running.capability

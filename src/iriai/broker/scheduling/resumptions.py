@@ -20,26 +20,35 @@ from iriai.policy.placement.policy_api import PlannedStart
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import ReturnCpus, Vacate
 
-Tolerates = Callable[[KnownSuspension, int, float | None], bool]
-"""Whether a claim may take so many cpus besides what it keeps, for so long, and delay no promise.
-"""
 PROMISE_SLACK_S = 1.0
 """Two moments so near each other are one."""
 
 
 class Resumption(NamedTuple):
-    """Cpus that a suspended claim takes, and for how long at most (None: open)."""
+    """Cpus that a suspended claim takes."""
 
     known: KnownSuspension
     cpus: int
     stay_s: float | None
+    """For how long it has them at most; None: open."""
+    kept_until_s: float
+    """Until when others counted on that it keeps the rest, on the steady clock."""
 
     @property
     def order(self) -> Send:
         """Return the order to its machine."""
-        return Send(
-            self.known.view.name, Part.NODE, ReturnCpus(self.known.running.attempt, self.cpus)
-        )
+        view, running = self.known
+        return Send(view.name, Part.NODE, ReturnCpus(running.attempt, self.cpus))
+
+    def needed_at(self, start_s: float) -> Resources:
+        """Return what the claim holds at `start_s`, which nobody who planned counted on."""
+        taken = Resources(cpus=self.cpus)
+        is_counted = self.kept_until_s > start_s + PROMISE_SLACK_S
+        return taken if is_counted else taken.plus(self.known.running.kept)
+
+
+Tolerates = Callable[[Resumption], bool]
+"""Whether a claim may take cpus, and delays no promise by that."""
 
 
 def resume(state: BrokerState, now_s: float, tolerates: Tolerates) -> Iterator[Resumption]:
@@ -57,22 +66,13 @@ def resume(state: BrokerState, now_s: float, tolerates: Tolerates) -> Iterator[R
         cpus = min(suspended.freed_cpus, max(0, view.calendar.free.cpus))
         is_whole = cpus == suspended.freed_cpus
         stay_s = suspended.left_s if is_whole else None
-        if not cpus or not tolerates(known, cpus, stay_s):
+        resumption = Resumption(known, cpus, stay_s, view.calendar.end_s(attempt))
+        if not cpus or not tolerates(resumption):
             continue
         if is_whole:
             del full[view.name]
         _take(state, known, cpus, stay_s, now_s)
-        yield Resumption(known, cpus, stay_s)
-
-
-def needed_at(known: KnownSuspension, cpus: int, start_s: float) -> Resources:
-    """Return what a claim that takes cpus holds at `start_s`, which nobody who planned counted on.
-
-    What it keeps was counted as held until its end.
-    """
-    taken = Resources(cpus=cpus)
-    is_counted = known.view.calendar.end_s(known.running.attempt) > start_s
-    return taken if is_counted else taken.plus(known.running.kept)
+        yield resumption
 
 
 def _take(
@@ -80,6 +80,7 @@ def _take(
 ) -> None:
     view, running = known
     assert running.suspended is not None
+    state.suspended.returned.setdefault(running.attempt, known)
     left_cpus = running.suspended.freed_cpus - cpus
     suspended = running.suspended._replace(freed_cpus=left_cpus, is_resuming=left_cpus > 0)
     state.suspension_changed(view, replace(running, suspended=suspended, ends_in_s=stay_s), now_s)
@@ -89,10 +90,11 @@ def _take(
 def tolerated_by_plans(promised: Sequence[PlannedStart], now_s: float) -> Tolerates:
     """Return the rule beside promises of a whole policy: what outlasts one may delay it."""
 
-    def tolerates(known: KnownSuspension, _cpus: int, stay_s: float | None) -> bool:
+    def tolerates(resumption: Resumption) -> bool:
+        stay_s, view = resumption.stay_s, resumption.known.view
         end_s = inf if stay_s is None else now_s + stay_s
         return all(
-            each.start_s is None or not _concerns(each, known.view) or end_s <= each.start_s
+            each.start_s is None or not _concerns(each, view) or end_s <= each.start_s
             for each in promised
         )
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import BEHIND_ALL, Queue, QueuedJob, SubQueue, TaskClass
-from iriai.broker.scheduling.resumptions import needed_at, resume, vacate
+from iriai.broker.scheduling.resumptions import Resumption, resume, vacate
 from iriai.broker.state.contention import ContenderState, DecisionRng
 from iriai.broker.state.reserved_heads import (
     PROMISE_STEP_S,
@@ -22,7 +22,6 @@ from iriai.broker.state.reserved_heads import (
     kept_for,
 )
 from iriai.broker.state.state import BrokerState, MatchedSeat
-from iriai.broker.state.suspended_claims import KnownSuspension
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
@@ -129,28 +128,24 @@ class SchedulingPass:
         state, now_s = self._state, self._now.steady_s
         for resumption in resume(state, now_s, self._tolerates):
             self._orders.append(resumption.order)
-            known, cpus, stay_s = resumption
-            view = known.view
+            view, stay_s = resumption.known.view, resumption.stay_s
             head = self._heads.by_machine.get(view.name)
             if head is not None:
-                head.filled(needed_at(known, cpus, head.start_s), stay_s, now_s)
+                head.filled(resumption.needed_at(head.start_s), stay_s, now_s)
             for parallel in self._heads.by_job.values():
-                taken = needed_at(known, cpus, parallel.start_s)
-                parallel.filled(view.name, taken, stay_s, now_s)
+                parallel.filled(view.name, resumption.needed_at(parallel.start_s), stay_s, now_s)
             self._placement.shrank(view)
         self._orders += vacate(state, now_s, self._heads.planned())
 
-    def _tolerates(self, known: KnownSuspension, cpus: int, stay_s: float | None) -> bool:
-        """Return whether a claim may take cpus for so long without delaying a head."""
-        now_s, name = self._now.steady_s, known.view.name
+    def _tolerates(self, resumption: Resumption) -> bool:
+        """Return whether a suspended claim may go on without delaying a head."""
+        now_s, name, stay_s = self._now.steady_s, resumption.known.view.name, resumption.stay_s
         head = self._heads.by_machine.get(name)
-        if head is not None and not head.tolerates(
-            needed_at(known, cpus, head.start_s), stay_s, now_s
-        ):
+        if head and not head.tolerates(resumption.needed_at(head.start_s), stay_s, now_s):
             return False
         return all(
-            parallel.tolerates(name, needed_at(known, cpus, parallel.start_s), stay_s, now_s)
-            for parallel in self._heads.by_job.values()
+            each.tolerates(name, resumption.needed_at(each.start_s), stay_s, now_s)
+            for each in self._heads.by_job.values()
         )
 
     def _serve(self) -> bool:

@@ -165,7 +165,7 @@ class ReservedHeads:
         """Keep places for a parallel task that does not fit; None: no pool takes it."""
         best: PoolHead | None = None
         for pool in self._pools_for(entry.kind):
-            head = self.plan_in(pool, entry, now_s)
+            head = self.plan_in(pool, entry, now_s, is_new=True)
             if head is not None and (best is None or head.start_s < best.start_s):
                 best = head
         if best is None:
@@ -177,15 +177,20 @@ class ReservedHeads:
         self.promise_pool(best, now_s)
         return best
 
-    def plan_in(self, pool: PoolOf, entry: QueuedJob, now_s: float) -> PoolHead | None:
-        """Return the head of a parallel task in a pool, at its earliest start there."""
+    def plan_in(
+        self, pool: PoolOf, entry: QueuedJob, now_s: float, *, is_new: bool = False
+    ) -> PoolHead | None:
+        """Return the head of a parallel task in a pool, at its earliest start there.
+
+        A new one has no machine on which a suspended task waits for its cpus.
+        """
         kind = entry.kind
         calendars = {
             name: view.calendar
             for name, view in pool.machines.items()
             if view.is_available
             and name not in self.by_machine
-            and not self._suspended.is_awaited_on(name)
+            and not (is_new and self._suspended.is_awaited_on(name))
             and (not kind.is_choosy or kind.may_run_on(name))
             and kind.key.tenant not in view.tenants
         }

@@ -250,6 +250,17 @@ class BrokerState:
         if was_resuming is not self.suspended.is_awaited_on(view.name):
             self.heads.changes += 1
 
+    def take_back_cpus(self, view: MachineView, now_s: float) -> None:
+        """Take back the cpus that suspended claims on a machine were given, but may not have got.
+
+        Others have them: the machine says soon what they have.
+        """
+        returned = self.suspended.returned
+        for attempt in [each for each, known in returned.items() if known.view is view]:
+            if not view.is_overfull:
+                return
+            self.suspension_changed(view, returned.pop(attempt).running, now_s)
+
     def granted(
         self,
         view: MachineView,

@@ -23,6 +23,8 @@ class SuspendedClaims:
         self.claims: dict[ClaimKey, KnownSuspension] = {}
         self.resuming: dict[AttemptId, None] = {}
         """Those that wait for their cpus."""
+        self.returned: dict[AttemptId, KnownSuspension] = {}
+        """Those that were given cpus back and have not been reported since, as they were before."""
         self.vacated_s: dict[AttemptId, float] = {}
         """When each was asked for what it keeps, on the steady clock."""
         self._awaited: dict[str, int] = {}
@@ -45,8 +47,9 @@ class SuspendedClaims:
         """Forget a claim that is over, if it was ever suspended."""
         if key in self.claims:
             self._stop_waiting(key)
-            running = self.claims.pop(key).running
-            self.vacated_s.pop(running.attempt, None)
+            attempt = self.claims.pop(key).running.attempt
+            self.vacated_s.pop(attempt, None)
+            self.returned.pop(attempt, None)
 
     def kept_by_users(self) -> list[KnownSuspension]:
         """Return those that their users alone keep from running."""

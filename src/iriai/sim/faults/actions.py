@@ -145,10 +145,15 @@ def _cancel_running(world: World, machine: SimulatedMachine, _happening: Happeni
 
 
 def _suspend(world: World, machine: SimulatedMachine, happening: Happening) -> None:
-    """Suspend what runs of a job, and let it go on after `lasts_s`."""
-    set_suspended(world, machine, happening.number, is_wanted=True)
-    later = partial(set_suspended, world, machine, happening.number, is_wanted=False)
-    world.agenda.after(happening.lasts_s, later)
+    """Suspend what runs of one job, and let it go on after `lasts_s`."""
+    if not machine.is_up or machine.is_stopped:
+        return
+    running = [number for number, job in machine.core.home.jobs.items() if job.active]
+    if running:
+        number = running[happening.number % len(running)]
+        set_suspended(world, machine, number, is_wanted=True)
+        later = partial(set_suspended, world, machine, number, is_wanted=False)
+        world.agenda.after(happening.lasts_s, later)
 
 
 def set_suspended(world: World, machine: SimulatedMachine, number: int, *, is_wanted: bool) -> None:
@@ -176,6 +181,8 @@ def set_reason(
     def act() -> None:
         node, now = machine.core.node, machine.clock.at(world.now_s)
         node.suspend(node.running(), reason, now, is_given=is_given)
+        if not is_given:
+            machine.taken_s[reason] = world.now_s
 
     asks(world, machine, act)
 

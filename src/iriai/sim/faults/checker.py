@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from functools import partial
 from math import inf
 
+from iriai.home.job import JobState
 from iriai.machine.checks import check_stored
 from iriai.machine.cluster_checks import check_cluster
 from iriai.machine.core import Machine
@@ -19,11 +20,12 @@ from iriai.model.ids import Account, AttemptId, JobId, TaskId
 from iriai.model.instant import Instant
 from iriai.model.job import task_count
 from iriai.model.reason import Rule
-from iriai.model.records import JobEvent, LedgerRow
+from iriai.model.records import AttemptResult, JobEvent, LedgerRow
 from iriai.model.state import EndCause
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.messages.effects import Part
 from iriai.sim.faults.seat_checker import SeatChecker, check_sums
+from iriai.sim.faults.suspension_checker import SuspensionChecker
 from iriai.sim.faults.told_jobs import AwaitedJobs, ToldJobs, check_feasible
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.work import ProcessModel
@@ -35,6 +37,8 @@ PROMISE_TOLERANCE_S = 1.5
 """A promise is sent again only when it changes by a second, and messages take a moment."""
 USAGE_TOLERANCE_S = 0.1
 """Clocks that differ by minutes let a week's half-life decay differently by less."""
+ELAPSED_TOLERANCE_S = 0.01
+"""Clocks that drift count a run of a minute otherwise by less."""
 CHARGE_TOLERANCE_S = 1e-6
 """The tolerance for rounding."""
 BY_ITSELF = (EndCause.COMPLETED, EndCause.FAILED, EndCause.MEMORY_LIMIT)
@@ -51,6 +55,7 @@ class Checker:
         """
         self._world = world
         self._seats = SeatChecker(world, 0.0 if is_calm else calm_from_s)
+        self._suspensions = SuspensionChecker(world)
         self._is_calm = is_calm
         self._live: dict[TaskId, dict[AttemptId, SimulatedMachine]] = {}
         self._last: dict[TaskId, dict[AttemptId, None]] = {}
@@ -62,8 +67,9 @@ class Checker:
         """By machine, the core and the failed prologs after its last turn."""
         self._drained_for: dict[AttemptId, None] = {}
         """Attempts whose failed prolog has drained the machine."""
-        self._promises: dict[JobId, tuple[int, float]] = {}
-        """By job, the number of waiting tasks and the promised start of the first."""
+        self._promises: dict[JobId, tuple[tuple[int, int], float]] = {}
+        """By job, how many tasks wait, and attempts came before; the promised start of the first.
+        """
         self._awaited = defaultdict[str, AwaitedJobs](AwaitedJobs)
         for machine in world.machines.values():
             machine.launcher.on_start = partial(self._started, machine)
@@ -100,7 +106,8 @@ class Checker:
         cpus = sum(
             p.spec.resources.cpus
             for p in machine.launcher.running.values()
-            if p.frozen_since_s is None
+            # What is to end goes on for its grace, though others have its cpus.
+            if p.frozen_since_s is None and not (p.is_asked(now_s) and p.frozen_s(now_s))
         )
         capacity = machine.plan.capacity
         assert cpus <= capacity.cpus, f"{machine.plan.name} runs {cpus} of {capacity.cpus} cpus"
@@ -114,6 +121,7 @@ class Checker:
     def _has_ended(self, process: ProcessModel) -> None:
         del self._live[process.attempt.task][process.attempt]
         self._ended[process.attempt] = process
+        self._suspensions.ended(process)
 
     # --- after each turn -------------------------------------------------------------------------
 
@@ -125,6 +133,7 @@ class Checker:
             {name: each.clock.at(self._world.now_s) for name, each in machines.items()},
         )
         self._seats.check(machine, turn, self._live)
+        self._suspensions.check(machine, now)
         leads = Part.BROKER in machine.core.parts
         assert Part.BROKER in parts or not leads, f"{machine.plan.name} has become a broker"
         if Part.NODE in parts:
@@ -180,10 +189,11 @@ class Checker:
             promised_s, before = job.promised_wall_s, self._promises.pop(key, None)
             if promised_s is None:
                 continue
-            if before is not None and before[0] == job.ready:  # otherwise it is for another task
+            whose = job.ready, _repeated(job)
+            if before is not None and before[0] == whose:  # otherwise it is for another task
                 assert promised_s <= before[1] + PROMISE_TOLERANCE_S, f"{key} is put off"
                 promised_s = min(promised_s, before[1])
-            self._promises[key] = (job.ready, promised_s)
+            self._promises[key] = (whose, promised_s)
 
     def _is_refused(self, home: str, user: str) -> bool:
         """Return whether some machine runs no tasks of a user from a home."""
@@ -249,6 +259,7 @@ class Checker:
                 assert process is not None, f"{attempt} {result.cause}, and never ran"
                 assert process.end[0] is result.cause, f"{attempt} {result.cause}: {process.end}"
                 self._check_charge(attempt, result.charge_s, process)
+                self._check_elapsed(result, process)
             if result.cause is EndCause.COMPLETED and is_whole:
                 completed[attempt.number] += 1
         for number, finished in store.finished.items():
@@ -258,6 +269,13 @@ class Checker:
                 total = task_count(store.accepted[number].spec.array)
                 done = completed[number]
                 assert done == total, f"{name}-{number}: {done} results of {total} tasks"
+
+    def _check_elapsed(self, result: AttemptResult, process: ProcessModel) -> None:
+        """Check (m): what counts as its run time is that in which it was not frozen."""
+        ran_s = process.ran_s(process.end_s)
+        assert abs(result.elapsed_s - ran_s) <= ELAPSED_TOLERANCE_S, (
+            f"{result.attempt} ran {ran_s:.3f} s, it is said for {result.elapsed_s:.3f} s"
+        )
 
     def _check_charge(self, attempt: AttemptId, charge_s: float, process: ProcessModel) -> None:
         spec, ran_s = process.spec, process.ran_s(process.end_s)
@@ -293,6 +311,11 @@ class Checker:
             assert known_s >= seconds - USAGE_TOLERANCE_S, (
                 f"the broker knows of {known_s:.3f} s of {account}, the machines of {seconds:.3f} s"
             )
+
+
+def _repeated(job: JobState) -> int:
+    """Return how many attempts its tasks had before: those go before others that waited."""
+    return sum(task.attempt - 1 for task in job.tasks.values())
 
 
 def _is_node_of(machine: SimulatedMachine, broker: SimulatedMachine) -> bool:

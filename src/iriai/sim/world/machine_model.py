@@ -25,6 +25,7 @@ from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason
 from iriai.model.resources import Resources
+from iriai.model.suspension import SuspendReason
 from iriai.plugins.orders import order_named
 from iriai.policy.draw.order import OrderSettings
 from iriai.policy.placement.policy_api import PlanSource
@@ -118,6 +119,8 @@ class SimulatedMachine:
         """By home and user, the end of their consent."""
         self.let_in: set[tuple[str, str]] = set()
         """The pairs of home and user that were admitted once."""
+        self.taken_s: dict[SuspendReason, float] = {}
+        """When the machine last took each reason from what it runs, in world time."""
         self.boots = 1
         self.turns = 0
         self.on_send: Callable[[SimulatedMachine, Send], None] = _unsent
