@@ -41,6 +41,7 @@ from iriai.launcher.tasks.admission import Authorizer
 from iriai.launcher.tasks.limit_monitor import LeaseTimers, LimitMonitor
 from iriai.launcher.tasks.parts import Defects, LauncherParts
 from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
+from iriai.launcher.tasks.suspended_tasks import SuspendedTasks
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.problem import UsageProblem
 from iriai.system.procfs import boot_id
@@ -143,7 +144,8 @@ def _assemble(
     watch = LimitMonitor(tasks, timers, server.call_when_readable)
     admission = Authorizer(TaskUsers(settings.minimum_uid, settings.daemon_uid), spawner)
     leases = LeaseTimers(tasks, timers)
-    starting = StartQueue(parts, tasks, watch, leases, epilogs)
+    suspended = SuspendedTasks(parts, tasks, watch)
+    starting = StartQueue(parts, tasks, watch, leases, epilogs, suspended)
     rows = enforcement(choice, helper)
 
     def configure() -> tuple[Enforcement, ...]:
@@ -158,7 +160,9 @@ def _assemble(
         kept = keep_devices(choice, tuple(card.nodes for card in gpus.cards))
         return (*rows, namespaces.enforcement(), Enforcement("devices", *kept))
 
-    return Launcher(parts, journal, admission, starting, tasks, epilogs, leases, configure)
+    return Launcher(
+        parts, journal, admission, starting, tasks, epilogs, leases, suspended, configure
+    )
 
 
 if __name__ == "__main__":
