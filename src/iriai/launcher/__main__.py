@@ -35,7 +35,7 @@ from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn import Spawner, find_helper
 from iriai.launcher.state_directory import StateDirectory, StateProblem
 from iriai.launcher.system.log_file import set_up_logging
-from iriai.launcher.system.syscalls import PrivilegedThread, become_subreaper
+from iriai.launcher.system.syscalls import PrivilegedThread, become_subreaper, raise_priority
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer
 from iriai.launcher.tasks.limit_monitor import LeaseTimers, LimitMonitor
@@ -82,6 +82,7 @@ def _log_in(words: list[str]) -> str:
 
 def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     become_subreaper()
+    raise_priority()
     server = Server(settings.daemon_uid)
     state = StateDirectory(settings.state, settings.daemon_uid)
     journal = Journal(state.private_fd)

@@ -41,7 +41,7 @@ class Group:
     def is_frozen(self, also: Collection[int], since_s: float) -> bool:
         return self.reports
 
-    def thaw(self, also: Collection[int]) -> None:
+    def thaw(self, also: Collection[int], since_s: float) -> None:
         self.is_thawed = True
 
 
@@ -184,7 +184,7 @@ def test_an_internal_error_costs_the_task_alone(running: Running, is_wanted):
         running.order(1)
     else:
         running.order(1)
-        running.task.container.thaw = lambda also: 1 // 0  # type: ignore[method-assign]
+        running.task.container.thaw = lambda also, since_s: 1 // 0  # type: ignore[method-assign]
         running.order(2, NO_REASONS)
     assert len(running.ended) == 1
     assert running.defects.count == 1

@@ -92,8 +92,8 @@ class Containment:
         """Return whether nothing of it runs at a moment from `since_s` on, after `freeze`."""
         raise NotImplementedError
 
-    def thaw(self, also: Collection[int]) -> None:
-        """Let all of it go on."""
+    def thaw(self, also: Collection[int], since_s: float) -> None:
+        """Let all of it go on that is there at a moment from `since_s` on."""
         raise NotImplementedError
 
     def let_end(self, pids: Collection[int]) -> None:

@@ -123,11 +123,11 @@ class ProcessTree(Containment):
         """Return whether nothing of it runs at a moment from `since_s` on, after `freeze`."""
         return not any(map(runs, self._all(also, since_s)))
 
-    def thaw(self, also: Collection[int]) -> None:
-        """Let all of it go on."""
+    def thaw(self, also: Collection[int], since_s: float) -> None:
+        """Let all of it go on that is there at a moment from `since_s` on."""
         self.joins = ()
         if self._stopped is not None:
-            self._stopped.proceed(self._all(also, steady_s()))
+            self._stopped.proceed(self._all(also, since_s))
 
     def _all(self, also: Collection[int], since_s: float) -> list[Process]:
         """Return its live processes, a parent before its children, with those of `also`."""

@@ -128,7 +128,7 @@ class SuspendedTasks:
 
     def _thaw(self, task: RunningTask, suspension: TaskSuspension, now_s: float) -> None:
         try:
-            task.container.thaw(self._also(task))
+            task.container.thaw(self._also(task), now_s)
         except Exception as error:  # noqa: BLE001 - it costs this attempt alone
             self._give_up(task, "thawing", error, now_s)
             return

@@ -313,7 +313,7 @@ class Tasks:
         """Let a task go on that is asked to end; orders about it change nothing any more."""
         suspension.thaw(now_s)
         try:
-            task.container.thaw((*task.unreaped, *self.steps.pids_of(task.attempt)))
+            task.container.thaw((*task.unreaped, *self.steps.pids_of(task.attempt)), now_s)
         except OSError as error:  # it is killed after the grace all the same
             self._parts.defects.record(f"thawing {task.attempt}", error, "kept it frozen")
 

@@ -155,8 +155,9 @@ class TaskGroup(Containment, msgspec.Struct):
             return self.freezer.reports_frozen()
         return not any(map(runs, self._all(also)))
 
-    def thaw(self, also: Collection[int]) -> None:
-        """Let all of it go on."""
+    def thaw(self, also: Collection[int], since_s: float) -> None:
+        """Let all of it go on that is there at a moment from `since_s` on."""
+        del since_s
         if self.freezer is not None:
             self.freezer.thaw()
         elif self._stopped is not None:
