@@ -190,7 +190,8 @@ class Link:
         def told() -> list[FreezeState]:
             return [each for each in self.frozen if (each.attempt, each.number) == (of, number)]
 
-        self.until(told, f"the answer to order {number} about {of}")
+        self.until(lambda: told() or of in self.exits, f"the answer to order {number} about {of}")
+        assert told(), f"it has ended: {self.exits[of]}"
         return told()[-1]
 
     def freeze(self, of: AttemptId, *reasons: SuspendReason) -> FreezeState:

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable
 from hashlib import sha256
+from typing import NamedTuple
 
 import pytest
 
@@ -70,13 +71,23 @@ with open(results, "rb") as file: rows = file.read()
 pieces = sorted(rows[at:at + 36] for at in range(0, len(rows), 36))
 print(len(pieces), hashlib.sha256(b"".join(pieces)).hexdigest())
 """
-RUN_S, FROZEN_S = (0.05, 0.35), (0.0, 0.1)
-CPU_S = 0.3
-"""Processor time of a tree for each time that it is suspended: it lasts longer than that takes."""
-TIMES = int(os.environ.get("IRIAI_SUSPENSIONS") or 1000)
-SHORT, SHORT_TOLERANCE = 30, 0.15
-LONG_TOLERANCE = 0.02
-"""Of the processor time: a few suspensions are few samples, and so is what a machine does else."""
+FROZEN_S = (0.0, 0.1)
+
+
+class Plan(NamedTuple):
+    """How often a tree is suspended."""
+
+    times: int
+    run_s: float
+    """The longest time between two suspensions."""
+    cpu_s: float
+    """Of a tree, for each of them: it lasts longer than they take."""
+    tolerance: float
+    """Of the processor time: what the machine does else matters less in the long run."""
+
+
+SHORT = Plan(30, 0.2, 0.3, 0.2)
+LONG = Plan(int(os.environ.get("IRIAI_SUSPENSIONS") or 1000), 0.4, 0.5, 0.02)
 
 
 def rounds_for(cpu_s: float) -> int:
@@ -93,9 +104,9 @@ def start(lab: Lab, rounds: int, name: str) -> AttemptId:
     return lab.launch(lab.python(TREE, *words, output=name))
 
 
-def suspend_often(lab: Lab, tree: AttemptId, times: int, chance: random.Random) -> None:
-    for number in range(times):
-        time.sleep(chance.uniform(*RUN_S))
+def suspend_often(lab: Lab, tree: AttemptId, plan: Plan, chance: random.Random) -> None:
+    for number in range(plan.times):
+        time.sleep(chance.uniform(0.0, plan.run_s))
         assert tree not in lab.link.exits, f"it ended before suspension {number + 1}"
         assert lab.link.freeze(tree).is_complete
         time.sleep(chance.uniform(*FROZEN_S))
@@ -111,23 +122,21 @@ def end_of(lab: Lab, tree: AttemptId) -> Exit:
 
 @pytest.mark.parametrize("variant", FREEZING[:4], ids=str)
 @pytest.mark.parametrize(
-    ("times", "tolerance"),
-    [(SHORT, SHORT_TOLERANCE), pytest.param(TIMES, LONG_TOLERANCE, marks=pytest.mark.soak)],
+    "plan", [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=pytest.mark.soak)]
 )
 def test_it_ends_as_one_that_was_left_alone(
     new_machine: Callable[[Variant], Machine],
     variant: Variant,
-    times: int,
-    tolerance: float,
+    plan: Plan,
     record_property,
 ):
     seed = random.randrange(1 << 32)
     record_property("seed", seed)
     lab = Lab(new_machine(variant).start())
-    rounds = rounds_for(times * CPU_S)
+    rounds = rounds_for(plan.times * plan.cpu_s)
     alone, tree = start(lab, rounds, "alone"), start(lab, rounds, "suspended")
     lab.link.pid_of(tree)
-    suspend_often(lab, tree, times, random.Random(seed))
+    suspend_often(lab, tree, plan, random.Random(seed))
     first, second = end_of(lab, alone), end_of(lab, tree)
     assert (first.cause, second.cause) == (EndCause.COMPLETED, EndCause.COMPLETED)
     words = lab.read("alone").split()
@@ -135,4 +144,4 @@ def test_it_ends_as_one_that_was_left_alone(
     assert int(words[0]) == LEADERS * WORKERS + 1
     record_property("cpu_s", (first.usage.cpu_s, second.usage.cpu_s))
     if variant.isolation != "none":  # else that of orphans is not counted
-        assert second.usage.cpu_s == pytest.approx(first.usage.cpu_s, rel=tolerance)
+        assert second.usage.cpu_s == pytest.approx(first.usage.cpu_s, rel=plan.tolerance)

@@ -99,8 +99,7 @@ class SuspendedTasks:
         if not suspension.reasons:
             return
         suspension.freeze(task.started_s)
-        self._tasks.hold_ranks(task)
-        self._look(task, suspension.freezes, FIRST_PAUSE_S, steady_s())
+        self._begin_looking(task, suspension, steady_s())
 
     def drop(self, attempt: AttemptId) -> None:
         """Forget an attempt that is not started."""
@@ -151,9 +150,16 @@ class SuspendedTasks:
         for task in left:
             self._tasks.end(task, KEEPS_FORKING, 0.0, now_s)
         for task in tasks:
-            self._tasks.hold_ranks(task)
             if task.suspension is not None and not task.is_ending:
-                self._look(task, task.suspension.freezes, FIRST_PAUSE_S, now_s)
+                self._begin_looking(task, task.suspension, now_s)
+
+    def _begin_looking(self, task: RunningTask, suspension: TaskSuspension, now_s: float) -> None:
+        """Start nothing more of a task that was frozen, and see whether it is."""
+        self._tasks.hold_ranks(task)
+        try:
+            self._look(task, suspension.freezes, FIRST_PAUSE_S, now_s)
+        except Exception as error:  # noqa: BLE001 - it costs this attempt alone
+            self._give_up(task, "looking at", error, now_s)
 
     def _has_more(self, task: RunningTask, since_s: float) -> bool:
         """Freeze what is there; return whether another look may find more."""

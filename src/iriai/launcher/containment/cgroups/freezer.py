@@ -3,7 +3,7 @@
 Tasks are suspended seldom, and start often. In version 2 a task's group can be frozen as it is,
 where the launcher makes one anyway. Elsewhere (version 1, or version 2 mounted beside it) a group
 for the freezer alone is made when a task is first suspended, and its processes are moved there:
-a task that never is costs nothing.
+a task that never is costs nothing (ADR 0112).
 """
 
 from __future__ import annotations
