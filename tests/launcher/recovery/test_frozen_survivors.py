@@ -79,8 +79,8 @@ def test_a_launcher_may_die_at_each_step_of_a_freeze(new_freezing_machine: Machi
         machine.kill()
         machine.start(crash_at=step)
         link, pids = start_tree(machine, number)
-        link.order_freeze(attempt(number), *OWNER)
-        if thaws:
-            link.order_freeze(attempt(number))
+        wanted = (OWNER, ()) if thaws else (OWNER,)
+        orders = [Freeze((FreezeOrder(attempt(number), *each),)) for each in enumerate(wanted)]
+        link.send_at_once(*orders)
         assert machine.wait() == -signal.SIGKILL
         next_ends(machine, number, pids)

@@ -86,7 +86,7 @@ class Plan(NamedTuple):
     """Of the processor time: what the machine does else matters less in the long run."""
 
 
-SHORT = Plan(30, 0.2, 0.3, 0.2)
+SHORT = Plan(30, 0.2, 0.3, 0.3)
 LONG = Plan(int(os.environ.get("IRIAI_SUSPENSIONS") or 1000), 0.4, 0.5, 0.02)
 
 

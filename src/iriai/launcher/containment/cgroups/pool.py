@@ -132,6 +132,8 @@ class TaskGroup(Containment, msgspec.Struct):
     def _freeze(self, freezer: Freezer, also: Collection[int]) -> bool:
         if not freezer.is_asked:
             freezer.freeze()
+            if freezer.is_apart and freezer.join in self.joins:
+                return False  # it is there already: others are frozen before its members are read
         if not freezer.is_apart:
             return True
         self._join_by(freezer.join)
