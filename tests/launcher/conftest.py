@@ -23,6 +23,10 @@ ORDINARY = [Variant("ordinary-user", is_privileged=not IS_ROOT)]
 if not IS_ROOT:
     ORDINARY.append(Variant("ordinary-user-python", helper="python"))
 VARIANTS = PRIVILEGED + ORDINARY if IS_ROOT else ORDINARY
+FREEZING = [Variant("version-1-groups", isolation="v1"), *PRIVILEGED[:3], *ORDINARY[:1]]
+if not IS_ROOT:
+    FREEZING = ORDINARY[:1]
+"""Each way in which tasks are frozen; `control-groups` takes the best that this machine has."""
 
 
 @pytest.fixture(scope="module", params=VARIANTS, ids=str)
@@ -43,6 +47,29 @@ def lab(shared_machine: Machine) -> Iterator[Lab]:
 @pytest.fixture(params=VARIANTS, ids=str)
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     """A machine of its own for a test, without a launcher yet, in every variant."""
+    machine = Machine(request.param, USER)
+    yield machine
+    machine.close()
+
+
+@pytest.fixture(scope="module", params=FREEZING, ids=str)
+def freezing_machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
+    machine = Machine(request.param, USER)
+    yield machine.start()
+    machine.close()
+
+
+@pytest.fixture
+def freezing_lab(freezing_machine: Machine) -> Iterator[Lab]:
+    """A fresh connection to a launcher of each way to freeze, that other tests have used before."""
+    lab = Lab(freezing_machine)
+    yield lab
+    lab.close()
+
+
+@pytest.fixture(params=FREEZING, ids=str)
+def new_freezing_machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
+    """A machine of its own for a test, of each way to freeze, without a launcher yet."""
     machine = Machine(request.param, USER)
     yield machine
     machine.close()

@@ -26,7 +26,11 @@ from iriai.launcher.contract.messages import (
     Discard,
     Exit,
     Exited,
+    Freeze,
+    FreezeOrder,
+    FreezeState,
     FromLauncher,
+    Frozen,
     HookFailed,
     Launch,
     SampleAll,
@@ -43,6 +47,7 @@ from iriai.launcher.spawn.spawn import HELPER
 from iriai.launcher.system.digest import digest_of
 from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
+from iriai.model.suspension import SuspendReason, in_order
 from tests.support.trusted_place import PARENT
 
 WAIT_S = 30.0
@@ -102,6 +107,8 @@ class Link:
         self.sampled: list[Sampled] = []
         self.barriers: list[SeatBarrier] = []
         self.unfit: dict[AttemptId, HookFailed] = {}
+        self.frozen: list[FreezeState] = []
+        """Of all attempts, in the order in which they were told."""
         self.told: list[str] = []
         """The kinds of messages, in order."""
         self.welcome: Attached | None = None
@@ -159,6 +166,8 @@ class Link:
                 self.exits.update({each.attempt: each for each in message.exits})
             case SeatBarrier():
                 self.barriers.append(message)
+            case Frozen():
+                self.frozen += message.states
             case Sampled():
                 self.sampled.append(message)
         return message
@@ -166,6 +175,31 @@ class Link:
     @property
     def _size(self) -> int:
         return int.from_bytes(self._received[:4], "big")
+
+    def order_freeze(self, of: AttemptId, *reasons: SuspendReason, number: int = 0) -> int:
+        """Order these reasons; returns the number of the order, by default the next one."""
+        self._number = number = number or self._number + 1
+        self.send(Freeze((FreezeOrder(of, number, in_order(reasons)),)))
+        return number
+
+    _number = 0
+
+    def state_of(self, of: AttemptId, number: int) -> FreezeState:
+        """The last word about this order."""
+
+        def told() -> list[FreezeState]:
+            return [each for each in self.frozen if (each.attempt, each.number) == (of, number)]
+
+        self.until(lambda: told() or of in self.exits, f"the answer to order {number} about {of}")
+        assert told(), f"it has ended: {self.exits[of]}"
+        return told()[-1]
+
+    def freeze(self, of: AttemptId, *reasons: SuspendReason) -> FreezeState:
+        """Freeze an attempt, by its user unless told otherwise; returns once it is frozen."""
+        return self.state_of(of, self.order_freeze(of, *(reasons or (SuspendReason.USER,))))
+
+    def thaw(self, of: AttemptId) -> FreezeState:
+        return self.state_of(of, self.order_freeze(of))
 
     def exit_of(self, wanted: AttemptId) -> Exit:
         self.until(lambda: wanted in self.exits, f"the end of {wanted}")
@@ -393,10 +427,14 @@ class Lab:
     def spec(self, *command: str, **more: object) -> JobSpec:
         return self.machine.spec(*command, working_directory=str(self.folder), **more)
 
+    def new_attempt(self) -> AttemptId:
+        """One that no launcher knows."""
+        return attempt(next(_numbers))
+
     def launch(self, spec: JobSpec, **more: object) -> AttemptId:
-        number = next(_numbers)
-        launch(self.link, spec, attempt(number), **more)  # type: ignore[arg-type]
-        return attempt(number)
+        wanted = self.new_attempt()
+        launch(self.link, spec, wanted, **more)  # type: ignore[arg-type]
+        return wanted
 
     def run(self, *command: str, **more: object) -> Exit:
         """Run a command to its end."""

@@ -62,6 +62,7 @@ def test_it_says_who_it_is_and_what_it_enforces(plain_machine: Machine):
         "wall-time",
         "accounting",
         "tree-kill",
+        "suspension",
         "spawn",
         "private-tmp",
         "devices",

@@ -35,12 +35,13 @@ from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn import Spawner, find_helper
 from iriai.launcher.state_directory import StateDirectory, StateProblem
 from iriai.launcher.system.log_file import set_up_logging
-from iriai.launcher.system.syscalls import PrivilegedThread, become_subreaper
+from iriai.launcher.system.syscalls import PrivilegedThread, become_subreaper, raise_priority
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer
 from iriai.launcher.tasks.limit_monitor import LeaseTimers, LimitMonitor
 from iriai.launcher.tasks.parts import Defects, LauncherParts
 from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
+from iriai.launcher.tasks.suspended_tasks import SuspendedTasks
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.problem import UsageProblem
 from iriai.system.procfs import boot_id
@@ -81,6 +82,7 @@ def _log_in(words: list[str]) -> str:
 
 def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     become_subreaper()
+    raise_priority()
     server = Server(settings.daemon_uid)
     state = StateDirectory(settings.state, settings.daemon_uid)
     journal = Journal(state.private_fd)
@@ -143,7 +145,8 @@ def _assemble(
     watch = LimitMonitor(tasks, timers, server.call_when_readable)
     admission = Authorizer(TaskUsers(settings.minimum_uid, settings.daemon_uid), spawner)
     leases = LeaseTimers(tasks, timers)
-    starting = StartQueue(parts, tasks, watch, leases, epilogs)
+    suspended = SuspendedTasks(parts, tasks, watch)
+    starting = StartQueue(parts, tasks, watch, leases, epilogs, suspended)
     rows = enforcement(choice, helper)
 
     def configure() -> tuple[Enforcement, ...]:
@@ -158,7 +161,9 @@ def _assemble(
         kept = keep_devices(choice, tuple(card.nodes for card in gpus.cards))
         return (*rows, namespaces.enforcement(), Enforcement("devices", *kept))
 
-    return Launcher(parts, journal, admission, starting, tasks, epilogs, leases, configure)
+    return Launcher(
+        parts, journal, admission, starting, tasks, epilogs, leases, suspended, configure
+    )
 
 
 if __name__ == "__main__":

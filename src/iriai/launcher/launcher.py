@@ -23,7 +23,10 @@ from iriai.launcher.contract.messages import (
     Enforcement,
     Exit,
     Exited,
+    Freeze,
+    FreezeState,
     FromLauncher,
+    Frozen,
     HookFailed,
     Launch,
     Prolong,
@@ -53,6 +56,7 @@ from iriai.launcher.tasks.admission import Authorizer, NotStarted
 from iriai.launcher.tasks.limit_monitor import LeaseTimers
 from iriai.launcher.tasks.parts import ENDED, LauncherParts
 from iriai.launcher.tasks.start_queue import SPAWNS_A_TURN, Epilogs, StartQueue
+from iriai.launcher.tasks.suspended_tasks import SuspendedTasks
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.ids import AttemptId
@@ -91,6 +95,7 @@ class Launcher:
         tasks: Tasks,
         epilogs: Epilogs,
         leases: LeaseTimers,
+        suspended: SuspendedTasks,
         configure: Callable[[], tuple[Enforcement, ...]],
     ) -> None:
         """`configure` applies the configuration of the machine and returns how limits are enforced.
@@ -111,6 +116,7 @@ class Launcher:
         self._unfit_reported: dict[AttemptId, None] = {}
         self._timers = parts.timers
         self._leases = leases
+        self._suspended = suspended
         self._intents: list[Intent] = []
         """Not journalled yet; each of them is starting too, unless it was given up since."""
         self._ends: dict[AttemptId, Exit] = {}
@@ -185,7 +191,9 @@ class Launcher:
             unfit,
             self.defects.so_far(),
         )
-        return [*self._tasks.streams.all_passed(), attached, *self._tasks.pmi.barriers()]
+        states = self._suspended.states()
+        frozen = [Frozen(states)] if states else []
+        return [*self._tasks.streams.all_passed(), attached, *self._tasks.pmi.barriers(), *frozen]
 
     def handle(self, message: ToLauncher) -> None:
         """Handle one message. Raises `MessageProblem`."""
@@ -206,6 +214,8 @@ class Launcher:
             case Prolong():
                 self._run_timers()  # a lease that is over stays over
                 self._leases.renew(message.home, message.asked_s)
+            case Freeze(orders):
+                self._suspended.take(orders, self._starting.__contains__)
             case EndBarrier(attempt, number, put):
                 self._tasks.pmi.fenced(attempt, number, dict(put))
             case EndInput(attempt):
@@ -237,10 +247,13 @@ class Launcher:
         self._sync()
         messages, self._replies = self._replies, []
         messages += self._tasks.streams.passed()
+        frozen = self._frozen(started, ended) if self._suspended.news else ()
         if self._hooks.unfit:
             messages += self._unfit()
         if started:
             messages.append(Spawned(tuple(started)))
+        if frozen:
+            messages.append(Frozen(frozen))
         if self._tasks.pmi.news:
             messages += self._tasks.pmi.drain_news()
         if steps := self._steps.drain_exits():
@@ -406,6 +419,16 @@ class Launcher:
             else:
                 untold[alive.attempt] = (tell_s, alive)
         return told
+
+    def _frozen(self, started: list[Alive], ended: list[Exit]) -> tuple[FreezeState, ...]:
+        """Return how far tasks are frozen; adds those to `started` whose start was not told."""
+        over = dict.fromkeys(end.attempt for end in ended)
+        states = [each for each in self._suspended.drain_news() if each.attempt not in over]
+        for state in states:
+            found = self._untold.pop(state.attempt, None)
+            if found is not None:
+                started.append(found[1])
+        return tuple(states)
 
     def _not_started(self, attempt: AttemptId, why: NotStarted) -> None:
         now_s = wall_s()

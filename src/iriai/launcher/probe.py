@@ -19,6 +19,7 @@ def enforcement(choice: CgroupSupport, helper: tuple[str, ...]) -> tuple[Enforce
         Enforcement("wall-time", "the launcher's timers"),
         _row(choice, "accounting", "cpuacct", "wait4", "of processes that ended"),
         _tree_kill(choice),
+        _suspension(choice),
     ]
     if helper_is_compiled(helper):
         rows.append(Enforcement("spawn", "iriai-exec"))
@@ -56,3 +57,9 @@ def _tree_kill(choice: CgroupSupport) -> Enforcement:
         place = next(iter(choice.places.values()))
         return Enforcement("tree-kill", f"cgroup v{place.version} membership")
     return Enforcement("tree-kill", "subreaper, descent, session and mark")
+
+
+def _suspension(choice: CgroupSupport) -> Enforcement:
+    place = choice.freezing
+    by = "signals" if place is None else f"cgroup v{place.version} freezer"
+    return Enforcement("suspension", by, choice.freezing_note)

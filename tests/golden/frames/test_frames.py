@@ -16,7 +16,7 @@ from iriai.identity.documents import revocation
 from iriai.launcher import connection as partial_launch
 from iriai.launcher.containment.cgroups import pool
 from iriai.launcher.hooks import hooks
-from iriai.launcher.tasks import steps, task
+from iriai.launcher.tasks import steps, suspension, task
 from iriai.model.records import ClaimStored, LedgerRow, Record
 from iriai.protocol.messages import gossip, scheduling
 from iriai.store import schema
@@ -121,6 +121,7 @@ def test_no_struct_is_forgotten():
     held |= {partial_launch._Parts, codec._Numbered}  # read the beginnings of others
     held |= {revocation.SignedEjection}  # within one process
     held |= {hooks.Hook, pool.TaskGroup, task.RunningTask, steps.RunningStep}  # within the launcher
+    held |= {suspension.TaskSuspension}
     # What the command line makes of words is sent to nobody.
     forgotten = {each for each in structs() - held if not each.__module__.startswith("iriai.cli.")}
     assert not forgotten, (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
 
@@ -36,7 +37,7 @@ class Containment:
     number: int
     """Of the pooled group; -1 without one."""
     joins: tuple[str, ...]
-    """Options of iriai-exec by which a process gets in."""
+    """Options of iriai-exec by which a process gets in, and is frozen with the others."""
     started_ticks = 0
     """Start time of the last main process, where that is needed to find it again; else 0."""
 
@@ -72,6 +73,31 @@ class Containment:
     def kill(self) -> None:
         """Send SIGKILL to all; to be repeated until `is_empty`."""
         raise NotImplementedError
+
+    @property
+    def freezes_by_signals(self) -> bool:
+        """Whether the task can notice, and others continue it: it needs to be looked after."""
+        raise NotImplementedError
+
+    def freeze(self, also: Collection[int], since_s: float) -> bool:
+        """Freeze what runs; return whether there was nothing that the call before had not met.
+
+        To be called until then, since processes fork. What joins later is frozen too, except by
+        signals. `also` are processes of the task that may not have joined yet. Those are counted
+        that are there at `since_s` on the steady clock, or later.
+        """
+        raise NotImplementedError
+
+    def is_frozen(self, also: Collection[int], since_s: float) -> bool:
+        """Return whether nothing of it runs at a moment from `since_s` on, after `freeze`."""
+        raise NotImplementedError
+
+    def thaw(self, also: Collection[int], since_s: float) -> None:
+        """Let all of it go on that is there at a moment from `since_s` on."""
+        raise NotImplementedError
+
+    def let_end(self, pids: Collection[int]) -> None:
+        """Let processes end that were sent SIGKILL, although the task is frozen."""
 
     def cpu_s(self) -> float | None:
         """Return the processor time of the whole task; None where only `wait` tells."""

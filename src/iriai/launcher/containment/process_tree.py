@@ -13,10 +13,11 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from typing import cast
 
 from iriai.launcher.containment.container import Containment, Use
+from iriai.launcher.containment.stopping import HALTS, StoppedProcesses, runs
 from iriai.launcher.environment.environment import MARK
 from iriai.system.clock import steady_s
 from iriai.system.procfs import (
@@ -75,6 +76,8 @@ class ProcessTree(Containment):
         """Start time of the first of them."""
         self.uid = -1
         self.mark = b""
+        self._stopped: StoppedProcesses | None = None
+        """None: it was never frozen."""
 
     def hold(self, pid: int, uid: int, mark: str) -> None:
         """Take in the main process `pid`, with its user and the mark it carries."""
@@ -104,9 +107,36 @@ class ProcessTree(Containment):
             except PermissionError:
                 self._trees.give_up_on(process)
 
+    @property
+    def freezes_by_signals(self) -> bool:
+        """Whether the task can notice, and others continue it: it needs to be looked after."""
+        return True
+
+    def freeze(self, also: Collection[int], since_s: float) -> bool:
+        """Stop what runs; return whether there was nothing that the call before had not met."""
+        if self._stopped is None:
+            self._stopped = StoppedProcesses()
+        self.joins = (HALTS,)
+        return self._stopped.stop(self._all(also, since_s))
+
+    def is_frozen(self, also: Collection[int], since_s: float) -> bool:
+        """Return whether nothing of it runs at a moment from `since_s` on, after `freeze`."""
+        return not any(map(runs, self._all(also, since_s)))
+
+    def thaw(self, also: Collection[int], since_s: float) -> None:
+        """Let all of it go on that is there at a moment from `since_s` on."""
+        self.joins = ()
+        if self._stopped is not None:
+            self._stopped.proceed(self._all(also, since_s))
+
+    def _all(self, also: Collection[int], since_s: float) -> list[Process]:
+        """Return its live processes, a parent before its children, with those of `also`."""
+        return self._trees.processes_of(self, self._trees.snapshot_since(since_s), also)
+
     def sample(self) -> Use:
         """Return what is used at this moment, or SNAPSHOT_KEPT_S before."""
-        processes = self._trees.processes_of(self, self._trees.recent_snapshot())
+        snapshot = self._trees.snapshot_since(steady_s() - SNAPSHOT_KEPT_S)
+        processes = self._trees.processes_of(self, snapshot)
         return Use(
             sum(process.cpu_s for process in processes),
             sum(process.memory_bytes for process in processes),
@@ -153,9 +183,9 @@ class ProcessTrees:
         """Count no process in one of `sessions` as a task's; the collection may change."""
         self._others = sessions
 
-    def recent_snapshot(self) -> LiveProcesses:
-        """Return a snapshot that is at most SNAPSHOT_KEPT_S old."""
-        if self._snapshot is None or steady_s() - self._snapshot.taken_s > SNAPSHOT_KEPT_S:
+    def snapshot_since(self, moment_s: float) -> LiveProcesses:
+        """Return a snapshot that was begun at `moment_s` on the steady clock, or later."""
+        if self._snapshot is None or self._snapshot.taken_s < moment_s:
             self._snapshot = LiveProcesses()
         return self._snapshot
 
@@ -164,10 +194,12 @@ class ProcessTrees:
         pids = [pid for pid in children_of(self._own_pid) if pid not in self._trees]
         return bool(pids) and bool(self._orphans(tree, read_processes(pids)))
 
-    def processes_of(self, tree: ProcessTree, snapshot: LiveProcesses) -> list[Process]:
+    def processes_of(
+        self, tree: ProcessTree, snapshot: LiveProcesses, also: Iterable[int] = ()
+    ) -> list[Process]:
         """Return the live processes of `tree`: main processes, their sessions and its orphans.
 
-        The main process comes first.
+        The main process comes first. `also` are leaders of other sessions that belong to it.
         """
         roots: list[Process] = []
         for pid, ticks in tree.mains.items():
@@ -175,6 +207,9 @@ class ProcessTrees:
             if main is None or main.started_ticks == ticks:  # else it was reused
                 roots += [main] if main else []
                 roots += snapshot.sessions.get(pid, ())
+        for pid in also:
+            roots += [snapshot.processes[pid]] if pid in snapshot.processes else []
+            roots += snapshot.sessions.get(pid, ())
         roots += self._orphans(tree, snapshot.children.get(self._own_pid, ()))
         return snapshot.below(roots)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from iriai.launcher.containment.cgroups.controllers import read_pids, stop_growth
+from iriai.launcher.containment.cgroups.freezer import thaw_survivors
 from iriai.launcher.contract.messages import Exit
 from iriai.launcher.environment.environment import MARK
 from iriai.launcher.hooks.hooks import HOOK
@@ -57,13 +58,18 @@ class Orphans:
         """Attempts with a process that was still running."""
 
     def end_all(self) -> int:
-        """Kill until nothing is left; return the number of processes found."""
+        """Kill until nothing is left; return the number of processes found.
+
+        What is frozen in a group of version 1 ends once it is thawed, with SIGKILL before it.
+        """
         met: set[int] = set()
         complain_s = time.monotonic() + _COMPLAIN_S
         while found := self._find():
             met.update(found)
             for pid in found:
                 self._kill(pid)
+            for directory, _ in self._slots():
+                thaw_survivors(directory)
             if time.monotonic() > complain_s:
                 complain_s += _COMPLAIN_S
                 log.warning("waiting for the end of processes %s", sorted(found))
@@ -179,7 +185,8 @@ def _lost(
     """Return the end of an attempt about which nothing more is known.
 
     It counts as running until now if something of it still ran, else until the journal was last
-    written: the last moment at which its launcher is known to have existed.
+    written: the last moment at which its launcher is known to have existed. The time in which it
+    was frozen is in that: the journal does not know of it.
     """
     alive = known.started.get(attempt)
     began_wall_s = alive[0].started_wall_s if alive else known.intents[attempt].wall_s

@@ -25,6 +25,7 @@
  *   a=N,N,...          the only processors on which it runs, below 4096
  *   f=FD               a descriptor that the program has
  *   w=                 nothing is executed: this process waits until it is ended
+ *   h=                 it stops itself, before it becomes the user, and goes on after SIGCONT
  *
  * As `iriai-exec s=FD` it waits instead: each message on that socket is one task, which it starts as
  * its own sibling, a child of the launcher (see serve).
@@ -49,7 +50,7 @@
 #include "system-calls.h"
 
 /* The kernel's own numbers and shapes, the same on every architecture that Linux runs on. */
-enum { PARENT_DEATH_SIGNAL = 1, SIGNAL_KILL = 9, SIGNALS = 64, SET_MASK = 2 };
+enum { PARENT_DEATH_SIGNAL = 1, SIGNAL_KILL = 9, SIGNAL_STOP = 19, SIGNALS = 64, SET_MASK = 2 };
 enum { BOUNDING_READ = 23, BOUNDING_DROP = 24, NO_NEW_PRIVILEGES = 38, CAPABILITIES = 64 };
 enum { KEEP_CAPABILITIES = 8, CAPABILITY_VERSION_3 = 0x20080522, MOUNT_NAMESPACE = 0x20000 };
 enum { TO_ENTER = 1 << 18 | 1 << 21, NONE = 0 }; /* CAP_SYS_CHROOT, CAP_SYS_ADMIN */
@@ -320,7 +321,7 @@ static long search(char **arguments, char **environment)
 struct settings {
     const char *user, *directory, *input, *output, *error, *processors;
     long parent;
-    int keep_outputs, terminal, no_new_privileges, namespace, waits, kept;
+    int keep_outputs, terminal, no_new_privileges, namespace, waits, halts, kept;
 };
 
 /* Read the options; returns where "--" stands. */
@@ -349,6 +350,7 @@ static int read_options(int count, char **options, struct settings *settings)
         case 'm': settings->namespace = (int)number(&value, 0); break;
         case 'n': settings->no_new_privileges = 1; break;
         case 'w': settings->waits = 1; break;
+        case 'h': settings->halts = 1; break;
         case 'f': settings->kept = (int)number(&value, 0); break;
         case 'a': settings->processors = value; break;
         case 'g': case 'l': break;
@@ -504,6 +506,8 @@ static __attribute__((noreturn)) void become_task(int count, char **options, cha
        groups, or by its mark. */
     if (settings.parent && call(__NR_getppid) != settings.parent)
         fail(STAGE_PARENT, ESRCH);
+    if (settings.halts)
+        call(__NR_kill, call(__NR_getpid), SIGNAL_STOP);
     if (settings.terminal)
         check(call(__NR_ioctl, 0, SET_CONTROLLING_TERMINAL, 0), STAGE_TERMINAL);
     for (int at = 1; at < end; at++)

@@ -86,6 +86,8 @@ def become_task(options: list[str]) -> NoReturn:
             write_membership(path)
     if "p" in single and os.getppid() != int(single["p"]):
         raise Failed(PARENT, errno.ESRCH)
+    if "h" in single:
+        os.kill(os.getpid(), signal.SIGSTOP)
     if "t" in single:
         with step(TERMINAL):
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -22,6 +22,7 @@ from msgspec.structs import replace as with_fields
 
 from iriai.launcher.containment.container import Limits
 from iriai.launcher.containment.namespaces.visible import EVERYTHING, Visible
+from iriai.launcher.containment.stopping import HALTS, await_halt
 from iriai.launcher.contract.machine_config import MachineSettings
 from iriai.launcher.contract.messages import EXIT_NOT_FOUND, EXIT_NOT_RUN, StartOrder
 from iriai.launcher.directories.scratch import ScratchSpace
@@ -142,6 +143,8 @@ class ReadyHelper(NamedTuple):
     """Whether its task gains no rights."""
     is_grouped: bool
     """Whether its task enters control groups."""
+    is_halting: bool
+    """Whether it stops itself before it becomes the task."""
 
     def close(self) -> None:
         """Close what was opened for it."""
@@ -267,9 +270,16 @@ class Spawner:
         if payload.stdin:
             stdin_fd = self._payloads.open(payload.stdin)
             redirects.insert(0, (dup, stdin_fd, 0))
-        is_limited = LIMITED in task.options
+        is_limited, is_halting = LIMITED in task.options, HALTS in joins
         return ReadyHelper(
-            arguments, environment, redirects, namespace_fd, stdin_fd, is_limited, bool(joins)
+            arguments,
+            environment,
+            redirects,
+            namespace_fd,
+            stdin_fd,
+            is_limited,
+            len(joins) > is_halting,
+            is_halting,
         )
 
     def _rank_options(
@@ -300,6 +310,8 @@ class Spawner:
         """
         if not (self._starter and ready.is_limited and ready.is_grouped) or ready.redirects:
             return False
+        if ready.is_halting:
+            return False
         return self._starter.ask(ready.arguments, ready.environment, ready.namespace_fd)
 
     def start(self, ready: ReadyHelper, *, asked: bool) -> int:
@@ -309,17 +321,20 @@ class Spawner:
         """
         if asked and self._starter and (pid := self._starter.answer()) is not None:
             return pid
-        arguments, environment, redirects, namespace_fd, stdin_fd, is_limited, _ = ready
+        arguments, environment, redirects, namespace_fd, stdin_fd, is_limited, *_ = ready
         if namespace_fd >= 0:
             redirects.append((os.POSIX_SPAWN_DUP2, namespace_fd, self._namespace_fd))
         spawn = partial(
             os.posix_spawn, arguments[0], arguments, environment, file_actions=redirects
         )
         try:
-            return spawn() if is_limited else self._unbounded.call(spawn)
+            pid = spawn() if is_limited else self._unbounded.call(spawn)
         finally:
             if stdin_fd >= 0:
                 os.close(stdin_fd)
+        if ready.is_halting:
+            await_halt(pid)
+        return pid
 
 
 def piped(task: Prepared, order: StartOrder, rank: int) -> Prepared:

@@ -76,6 +76,8 @@ class LeaseTimers:
             self._tasks.end(task, OVER, 0.0, now_s)
 
 
+ROUNDING_S = 1e-6
+"""What sums of moments may be short of a limit."""
 CallWhenReadable = Callable[[int, Callable[[], None]], None]
 
 
@@ -94,15 +96,21 @@ class LimitMonitor:
         """Watch the limits of `task`, which has been started."""
         spec = task.spec
         if spec.time_limit_s is not None:
-            self._timers.add(
-                task.started_s + spec.time_limit_s,
-                task,
-                lambda now_s: self._tasks.end(task, time_limit(spec), spec.kill_grace_s, now_s),
-            )
+            self._await_time_limit(task, task.started_s + spec.time_limit_s)
         if spec.cpu_limit_s is not None or is_polled(spec, task.container):
             self._plan_sample(task, task.started_s, 0.0)
         if spec.resources.memory_bytes:
             self._expect_alarm(task.container)
+
+    def resume(self, task: RunningTask, now_s: float) -> None:
+        """Watch what stood while `task`, which has been thawed, was frozen."""
+        suspension = task.suspension
+        if suspension is not None and suspension.limit_stands:
+            suspension.limit_stands = False
+            self._check_time(task, now_s)
+        if suspension is not None and suspension.samples_stand:
+            suspension.samples_stand = False
+            self._sample(task, now_s)
 
     def alarm(self, fd: int) -> None:
         """End the task whose memory limit was hit; it could do nothing any more."""
@@ -115,6 +123,22 @@ class LimitMonitor:
             if task.container is container:
                 peak_bytes = container.memory_peak_bytes() or 0
                 self._tasks.end(task, memory_limit(task.spec, peak_bytes), 0.0, steady_s())
+
+    def _await_time_limit(self, task: RunningTask, due_s: float) -> None:
+        self._timers.add(due_s, task, lambda now_s: self._check_time(task, now_s))
+
+    def _check_time(self, task: RunningTask, now_s: float) -> None:
+        """End `task` if it has had its time; the time in which it was frozen does not count."""
+        spec, suspension = task.spec, task.suspension
+        left_s = 0.0
+        if suspension is not None:
+            left_s = (spec.time_limit_s or 0.0) - task.unfrozen_s(now_s)
+        if left_s <= ROUNDING_S:
+            self._tasks.end(task, time_limit(spec), spec.kill_grace_s, now_s)
+        elif suspension is not None and suspension.is_frozen:
+            suspension.limit_stands = True
+        else:
+            self._await_time_limit(task, now_s + left_s)
 
     def _expect_alarm(self, container: Containment) -> None:
         fd = container.alarm_fd
@@ -131,6 +155,9 @@ class LimitMonitor:
     def _sample(self, task: RunningTask, now_s: float) -> None:
         if task.kill_at_s is not None:
             return  # it is being ended already
+        if task.suspension is not None and task.is_frozen and not task.container.freezes_by_signals:
+            task.suspension.samples_stand = True  # it uses nothing more
+            return
         cpu_s = task.container.cpu_s()
         if cpu_s is None or is_polled(task.spec, task.container):
             use = task.container.sample()

@@ -19,6 +19,7 @@ from iriai.launcher.system.crash_points import crash_point
 from iriai.launcher.tasks.admission import NotStarted, parallel_problem
 from iriai.launcher.tasks.limit_monitor import OVER, LeaseTimers, LimitMonitor
 from iriai.launcher.tasks.parts import ENDED, LauncherParts, ReadyTask
+from iriai.launcher.tasks.suspended_tasks import SuspendedTasks
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask, kernel_limits, spec_of_seat
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.ids import AttemptId
@@ -150,12 +151,14 @@ class StartQueue:
         watch: LimitMonitor,
         leases: LeaseTimers,
         epilogs: Epilogs,
+        suspended: SuspendedTasks,
     ) -> None:
         self._parts = parts
         self._tasks = tasks
         self._watch = watch
         self._leases = leases
         self._epilogs = epilogs
+        self._suspended = suspended
         self._pending: dict[AttemptId, _Pending] = {}
         """Those that are to be spawned next, after their prolog if one is wanted."""
         self._in_prolog: dict[AttemptId, _Pending] = {}
@@ -280,6 +283,8 @@ class StartQueue:
     def _drop(self, pending: _Pending) -> None:
         self._parts.containers.release(pending.container)
         self._parts.gpus.release(pending.order.attempt)
+        if self._suspended.waiting:
+            self._suspended.drop(pending.order.attempt)
 
     def _with_cards(self, order: StartOrder) -> StartOrder:
         """Return `order` with the cards that it has acquired."""
@@ -305,6 +310,8 @@ class StartQueue:
             if order.gpu_ids:
                 limits = limits._replace(gpu_ids=order.gpu_ids)
             container.prepare(limits)
+            if self._suspended.waiting:
+                self._suspended.prepare(order.attempt, container)
             return self._tasks.ready(prepared, order, container)
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
             self._not_started(pending, error)
@@ -332,6 +339,8 @@ class StartQueue:
             self._not_started(pending, error)
             return None
         crash_point("after-spawn")
+        if self._suspended.waiting:
+            self._suspended.started(task)
         return task
 
     def _not_started(self, pending: _Pending, error: Exception) -> None:

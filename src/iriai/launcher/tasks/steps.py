@@ -50,8 +50,9 @@ class RunningStep(msgspec.Struct, eq=False):
     seat: RunningTask
     rank: int
     pid: int = 0
-    started_s: float = 0.0
     started_wall_s: float = 0.0
+    begun_s: float = 0.0
+    """How long the seat had run by then, unfrozen."""
     is_over: bool = False
     cause: EndCause | None = None
     """Why it is being ended, where it did not end by itself."""
@@ -78,14 +79,14 @@ class RunningStep(msgspec.Struct, eq=False):
             cause = EndCause.FAILED if status else EndCause.COMPLETED
         blocks = usage.ru_inblock * BLOCK_BYTES, usage.ru_oublock * BLOCK_BYTES
         used = Usage(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, *blocks)
-        elapsed_s, begun_s = steady_s() - self.started_s, self.started_wall_s
+        elapsed_s = max(0.0, self.seat.unfrozen_s(steady_s()) - self.begun_s)
         return Exit(
             self.attempt,
             cause,
             exit_code,
             signal_number,
             used,
-            begun_s,
+            self.started_wall_s,
             wall_s(),
             elapsed_s,
             message,
@@ -152,6 +153,11 @@ class Steps:
         """Return the ends since the last call, and those that were asked for again."""
         news, self._news = self._news, []
         return news
+
+    def pids_of(self, seat: AttemptId) -> list[int]:
+        """Return the main processes of a seat's steps that were not reaped."""
+        found = self.seats.get(seat)
+        return [] if found is None else [step.pid for step in found.live.values()]
 
     def has_live(self, seat: AttemptId) -> bool:
         """Return whether a step of `seat` was not reaped."""
@@ -267,7 +273,7 @@ class Steps:
         seat = self.seats.setdefault(attempt.of_seat, _Seat())
         seat.ordered.add(attempt.step)
         step = RunningStep(attempt, prepared.spec, task, order.rank)
-        step.started_s, step.started_wall_s = steady_s(), wall_s()
+        step.started_wall_s, step.begun_s = wall_s(), task.unfrozen_s(steady_s())
         ends = NO_ENDS
         try:
             ends = self._streams.make(attempt, prepared.spec, prepared.login, order.rank)
@@ -304,7 +310,7 @@ class Steps:
 
     def _kill(self, step: RunningStep, now_s: float) -> None:
         """Send SIGKILL to the step's session, repeatedly until its main process was reaped."""
-        _signal(step, signal.SIGKILL)
+        step.seat.container.let_end(_signal(step, signal.SIGKILL))
         self._timers.add(now_s + LOOK_AGAIN_S, step, lambda later_s: self._kill(step, later_s))
 
 
@@ -332,9 +338,11 @@ def _of_step(prepared: Prepared, order: StartStep, options: OptionsOf) -> Prepar
     )
 
 
-def _signal(step: RunningStep, number: signal.Signals) -> None:
-    """Signal the step's session: what left it belongs to the seat alone."""
-    pids = [each.pid for each in all_processes() if each.session == step.pid]
-    for pid in dict.fromkeys((step.pid, *pids)):
+def _signal(step: RunningStep, number: signal.Signals) -> list[int]:
+    """Signal the step's session, and return it: what left it belongs to the seat alone."""
+    found = [each.pid for each in all_processes() if each.session == step.pid]
+    pids = list(dict.fromkeys((step.pid, *found)))
+    for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
+    return pids

@@ -17,6 +17,7 @@ from iriai.launcher.contract.messages import Alive, Exit, StartOrder
 from iriai.launcher.directories.scratch import ScratchSpace
 from iriai.launcher.spawn.spawn import Payload, Prepared, SpawnError, explain
 from iriai.launcher.tasks.rank_processes import RankProcesses
+from iriai.launcher.tasks.suspension import TaskSuspension
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
@@ -152,6 +153,8 @@ class RunningTask(msgspec.Struct, eq=False):
     message: str = ""
     kill_at_s: float | None = None
     """When SIGKILL follows; None until the end is requested."""
+    suspension: TaskSuspension | None = None
+    """None: it was never ordered to freeze."""
     cpu_s: float = 0.0
     maximum_rss_bytes: int = 0
     sampled_peak_bytes: int = 0
@@ -162,6 +165,16 @@ class RunningTask(msgspec.Struct, eq=False):
     def is_ending(self) -> bool:
         """Whether it is being ended, or its main process has ended: no step may begin."""
         return self.kill_at_s is not None or self.status is not None
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it is frozen at present, as its time is counted."""
+        return self.suspension is not None and self.suspension.is_frozen
+
+    def unfrozen_s(self, now_s: float) -> float:
+        """Return how long it has run until `now_s`, without the time in which it was frozen."""
+        frozen_s = 0.0 if self.suspension is None else self.suspension.frozen_s(now_s)
+        return max(0.0, now_s - self.started_s - frozen_s)
 
     @property
     def unreaped(self) -> Collection[int]:
@@ -232,7 +245,7 @@ class RunningTask(msgspec.Struct, eq=False):
             usage,
             self.started_wall_s,
             now_wall_s,
-            now_s - self.started_s,
+            self.unfrozen_s(now_s),
             message or self._remarks(),
         )
 

@@ -28,6 +28,7 @@ from iriai.launcher.tasks.parts import LauncherParts, ReadyTask
 from iriai.launcher.tasks.rank_processes import RankStage
 from iriai.launcher.tasks.seat import make_seat, of_stage, only_waits, waiting
 from iriai.launcher.tasks.steps import LOOK_AGAIN_S, Steps
+from iriai.launcher.tasks.suspension import TaskSuspension
 from iriai.launcher.tasks.task import LimitExceeded, RunningTask
 from iriai.model.batch_variables import BatchSystem
 from iriai.model.ids import AttemptId
@@ -231,6 +232,16 @@ class Tasks:
                 started.append(RankStart(task.attempt, pid, ticks))
         return started
 
+    def hold_ranks(self, task: RunningTask) -> None:
+        """Start no further rank of a seat until `resume_ranks`: it is frozen."""
+        with suppress(ValueError):
+            self.unfinished.remove(task)
+
+    def resume_ranks(self, task: RunningTask) -> None:
+        """Start the rest of a seat that goes on."""
+        if task.ranks is not None and task.ranks.next_place is not None:
+            self.unfinished.append(task)
+
     def _start_rank(self, task: RunningTask, place: RankStage) -> int:
         mark, login = self._parts.spawner.mark_of(task.attempt), task.prepared.login
         prepared, payload = self._of_place(task, place)
@@ -284,6 +295,8 @@ class Tasks:
                     if pid not in own:
                         with suppress(ProcessLookupError, PermissionError):
                             os.kill(pid, number)
+            if task.suspension is not None and task.suspension.is_frozen:
+                self._thaw_for_grace(task, task.suspension, now_s)
         task.kill_at_s = kill_at_s
         if task.ranks is not None:
             task.ranks.start_no_more()
@@ -295,6 +308,14 @@ class Tasks:
             self._kill(task, now_s)
         else:
             self._parts.timers.add(kill_at_s, task, lambda late_s: self._kill(task, late_s))
+
+    def _thaw_for_grace(self, task: RunningTask, suspension: TaskSuspension, now_s: float) -> None:
+        """Let a task go on that is asked to end; orders about it change nothing any more."""
+        suspension.thaw(now_s)
+        try:
+            task.container.thaw((*task.unreaped, *self.steps.pids_of(task.attempt)), now_s)
+        except OSError as error:  # it is killed after the grace all the same
+            self._parts.defects.record(f"thawing {task.attempt}", error, "kept it frozen")
 
     def give_up(self, task: RunningTask, words: str, now_s: float) -> None:
         """End `task` at once, after an internal error in enforcing its limits."""
@@ -430,7 +451,7 @@ class Tasks:
         words = self._parts.defects.record(
             f"the end of {task.attempt}", error, "left its end unknown"
         )
-        begun_s, lasted_s = task.started_wall_s, now_s - task.started_s
+        begun_s, lasted_s = task.started_wall_s, task.unfrozen_s(now_s)
         cause = task.cause or EndCause.FAILED
         return Exit(task.attempt, cause, None, None, Usage(), begun_s, now_wall_s, lasted_s, words)
 

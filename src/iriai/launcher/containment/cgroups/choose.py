@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from iriai.launcher.containment.cgroups.controllers import read_pids, write_file
 from iriai.launcher.containment.cgroups.devices import Nodes
+from iriai.launcher.containment.cgroups.freezer import find_freezer
 from iriai.launcher.containment.cgroups.hierarchy import ControllerMount, find_places
 from iriai.launcher.containment.cgroups.pool import Pool
 from iriai.launcher.containment.container import Containments
@@ -32,11 +33,17 @@ class CgroupSupport(NamedTuple):
     """Controllers that exist but could not be used, and why."""
     device_places: tuple[ControllerMount, ...] = ()
     """Where groups that deny devices may be made, the preferred first; not tried yet."""
+    freezing: ControllerMount | None = None
+    """The parent group of freezers; None: tasks are suspended by signals."""
+    freezing_note: str = ""
+    """Why no better freezer is used."""
 
     @property
     def parents(self) -> tuple[str, ...]:
         """The parent groups."""
-        return tuple(dict.fromkeys(place.directory for place in self.places.values()))
+        places = list(self.places.values())
+        places += [self.freezing] if self.freezing is not None else []
+        return tuple(dict.fromkeys(place.directory for place in places))
 
 
 def choose(name: str, isolation: str) -> CgroupSupport:
@@ -54,10 +61,13 @@ def choose(name: str, isolation: str) -> CgroupSupport:
             refused[controller] = f"{place.directory}: {error.strerror}"
             log.info("control group controller %s is not usable: %s", controller, error)
     if not usable:
-        return CgroupSupport(ProcessTrees(os.getpid()), {}, refused)
+        note = "there are no control groups"
+        return CgroupSupport(ProcessTrees(os.getpid()), {}, refused, freezing_note=note)
+    freezing, note = find_freezer(found, name)
     devices = (found.get("devices"), found.get("unified"))
     named = (ControllerMount(each.version, f"{each.directory}/{name}") for each in devices if each)
-    return CgroupSupport(Pool(usable), usable, refused, tuple(named))
+    pool = Pool(usable, freezing)
+    return CgroupSupport(pool, usable, refused, tuple(named), freezing, note)
 
 
 def keep_devices(choice: CgroupSupport, cards: tuple[Nodes, ...]) -> tuple[str, str]:

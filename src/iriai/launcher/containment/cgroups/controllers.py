@@ -49,6 +49,15 @@ def read_pids(directory: str) -> list[int]:
         return [int(line) for line in file]
 
 
+def make_afresh(directory: str) -> None:
+    """Make a group whose settings are the kernel's defaults. Raises OSError."""
+    try:
+        os.makedirs(directory)  # an administrator may have removed the empty parent
+    except FileExistsError:
+        os.rmdir(directory)
+        os.mkdir(directory)
+
+
 def stop_growth(directory: str) -> None:
     """Kill all members of a group at once, or keep them from forking, if the kernel can."""
     for name, text in (("cgroup.kill", "1"), ("pids.max", "0")):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-CONTROLLERS = ("memory", "pids", "cpu", "cpuacct", "devices")
-"""Those that the launcher uses; in version 2 `cpu` accounts too, and there is no `devices`."""
+CONTROLLERS = ("memory", "pids", "cpu", "cpuacct", "devices", "freezer")
+"""Those that the launcher uses; in version 2 `cpu` accounts too, every group can be frozen, and
+there is no `devices`."""
 
 
 class ControllerMount(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import cast
 
@@ -18,13 +18,18 @@ from iriai.launcher.containment.cgroups.controllers import (
     MemoryV1,
     MemoryV2,
     Pids,
+    make_afresh,
     read_pids,
     write_file,
 )
 from iriai.launcher.containment.cgroups.devices import Devices, DevicesV1, DevicesV2, Nodes
+from iriai.launcher.containment.cgroups.freezer import Freezer
 from iriai.launcher.containment.cgroups.hierarchy import ControllerMount
 from iriai.launcher.containment.container import Containment, Limits, Use
-from iriai.system.procfs import sum_of
+from iriai.launcher.containment.stopping import HALTS, StoppedProcesses, runs
+from iriai.system.procfs import Process, read_processes, sum_of
+
+log = logging.getLogger(__name__)
 
 
 class TaskGroup(Containment, msgspec.Struct):
@@ -45,8 +50,12 @@ class TaskGroup(Containment, msgspec.Struct):
     """None where no GPUs are known."""
     has_kill: bool = False
     """Whether the first directory has `cgroup.kill`."""
+    freezer: Freezer | None = None
+    """None: it is frozen by signals."""
     _limits: Limits | None = None
     """Those that all controllers have; None: that is not known."""
+    _stopped: StoppedProcesses | None = None
+    """None: no task was frozen by signals."""
 
     @property
     def limits_memory(self) -> bool:
@@ -97,6 +106,73 @@ class TaskGroup(Containment, msgspec.Struct):
         for pid in self.processes():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        if self.freezer is not None and self.freezer.holds_back_kills:
+            self.freezer.thaw()
+
+    @property
+    def freezes_by_signals(self) -> bool:
+        """Whether the task can notice, and others continue it: it needs to be looked after."""
+        return self.freezer is None
+
+    def freeze(self, also: Collection[int], since_s: float) -> bool:
+        """Freeze what runs; return whether there was nothing that the call before had not met."""
+        del since_s  # each call reads the members now
+        if self.freezer is None:
+            if self._stopped is None:
+                self._stopped = StoppedProcesses()
+            self._join_by(HALTS)
+            return self._stopped.stop(self._all(also))
+        try:
+            return self._freeze(self.freezer, also)
+        except OSError:
+            log.exception("control group %d cannot be frozen; signals stop it", self.number)
+            self._give_up_freezer(self.freezer)
+            return False
+
+    def _freeze(self, freezer: Freezer, also: Collection[int]) -> bool:
+        if not freezer.is_asked:
+            freezer.freeze()
+            if freezer.is_apart and freezer.join in self.joins:
+                return False  # it is there already: others are frozen before its members are read
+        if not freezer.is_apart:
+            return True
+        self._join_by(freezer.join)
+        return freezer.take_in((*also, *self.processes()))
+
+    def _give_up_freezer(self, freezer: Freezer) -> None:
+        with suppress(OSError):
+            freezer.thaw()
+        self._join_by("")
+        self.freezer = None
+
+    def _join_by(self, further: str) -> None:
+        """Set what new members do last: what is frozen there can be found by the other groups."""
+        own = self.joins[: len(self.directories)]
+        self.joins = (*own, further) if further else own
+
+    def is_frozen(self, also: Collection[int], since_s: float) -> bool:
+        """Return whether nothing of it runs at a moment from `since_s` on, after `freeze`."""
+        del since_s
+        if self.freezer is not None:
+            return self.freezer.reports_frozen()
+        return not any(map(runs, self._all(also)))
+
+    def thaw(self, also: Collection[int], since_s: float) -> None:
+        """Let all of it go on that is there at a moment from `since_s` on."""
+        del since_s
+        if self.freezer is not None:
+            self.freezer.thaw()
+        elif self._stopped is not None:
+            self._join_by("")
+            self._stopped.proceed(self._all(also))
+
+    def let_end(self, pids: Collection[int]) -> None:
+        """Let processes end that were sent SIGKILL, although the task is frozen."""
+        if self.freezer is not None:
+            self.freezer.let_end(pids)
+
+    def _all(self, also: Collection[int]) -> list[Process]:
+        return list(read_processes(dict.fromkeys((*also, *self.processes()))))
 
     def cpu_s(self) -> float | None:
         """Return the processor time of the whole task; None where only `wait` tells."""
@@ -121,7 +197,12 @@ class TaskGroup(Containment, msgspec.Struct):
         return Use(cpu_s if counted is None else counted, memory_bytes, processes)
 
     def reset(self) -> bool:
-        """Count from now on; return False if no other task should follow in this group."""
+        """Thaw it, and count from now on; return False if no other task should follow here."""
+        self._stopped = None
+        if self.freezer is not None:
+            self.freezer.thaw()
+        if len(self.joins) > len(self.directories):
+            self._join_by("")
         if self.account:
             self.account.reset()
         if self.count:
@@ -133,12 +214,12 @@ class TaskGroup(Containment, msgspec.Struct):
         for controller in (self.account, self.memory, self.count, self.devices):
             if controller:
                 controller.close()
+        if self.freezer is not None:
+            self.freezer.close()
         for directory in self.directories:
             with suppress(OSError):
                 os.rmdir(directory)
 
-
-log = logging.getLogger(__name__)
 
 FREE_MAX = 256
 """Groups kept for later tasks; more exist only while more tasks run at once."""
@@ -147,9 +228,15 @@ FREE_MAX = 256
 class Pool:
     """Groups below the parent groups `places`, by controller."""
 
-    def __init__(self, places: Mapping[str, ControllerMount]) -> None:
-        """`places` gives the parent of each controller, and of `unified` where it is used."""
+    def __init__(
+        self, places: Mapping[str, ControllerMount], freezing: ControllerMount | None = None
+    ) -> None:
+        """`places` gives the parent of each controller, and of `unified` where it is used.
+
+        `freezing` is the parent of freezers; None: tasks are frozen by signals.
+        """
         self._places = dict(places)
+        self._freezing = freezing
         self._free: list[TaskGroup] = []
         self._made = 0
         self._cards: tuple[Nodes, ...] = ()
@@ -196,7 +283,8 @@ class Pool:
     def close(self) -> None:
         """Remove all groups, and the parents if nothing else is in them."""
         self._drop_free()
-        for parent in self.parents:
+        freezing = () if self._freezing is None else (self._freezing.directory,)
+        for parent in dict.fromkeys((*self.parents, *freezing)):
             with suppress(OSError):
                 os.rmdir(parent)
 
@@ -208,7 +296,7 @@ class Pool:
         """Make a group with this name. Raises OSError if the kernel refuses."""
         directories = tuple(f"{parent}/{name}" for parent in self.parents)
         for directory in directories:
-            _make_afresh(directory)
+            make_afresh(directory)
         versions = {place.directory: place.version for place in self._places.values()}
         # One thread that moves itself needs no lock over all processes, as writing to
         # cgroup.procs does; version 2 has no such file.
@@ -238,13 +326,8 @@ class Pool:
                 case "devices":
                     make_devices = DevicesV1 if is_first else DevicesV2
                     slot.devices = make_devices(directory, self._cards)
+        if self._freezing is not None:
+            directory = f"{self._freezing.directory}/{name}"
+            is_apart = directory not in slot.directories
+            slot.freezer = Freezer(directory, self._freezing.version, is_apart=is_apart)
         slot.has_kill = os.path.exists(f"{slot.directories[0]}/cgroup.kill")
-
-
-def _make_afresh(directory: str) -> None:
-    """Make a group whose settings are the kernel's defaults."""
-    try:
-        os.makedirs(directory)  # an administrator may have removed the empty parent
-    except FileExistsError:
-        os.rmdir(directory)
-        os.mkdir(directory)
