@@ -10,11 +10,11 @@ from iriai.model.records import SeatReasons
 from iriai.model.state import TaskEvent, TaskState, next_state
 from iriai.model.suspension import Reasons, SuspendReason, in_order
 
-StoredTaskSuspension = tuple[int, bool, dict[int, tuple[Reasons, bool]]]
+StoredTaskReasons = tuple[int, bool, dict[int, tuple[Reasons, bool]]]
 """Change, whether it is wanted, and reasons by first rank, each with whether it waits for cpus."""
 
 
-class TaskSuspension(msgspec.Struct):
+class TaskReasons(msgspec.Struct):
     """Why the attempt of one task does not run."""
 
     change: int = 0
@@ -36,7 +36,7 @@ class TaskSuspension(msgspec.Struct):
         return not self.is_wanted and any(waits for _, waits in self.seats.values())
 
     @property
-    def stored(self) -> StoredTaskSuspension:
+    def stored(self) -> StoredTaskReasons:
         """Return it as a snapshot keeps it."""
         return self.change, self.is_wanted, dict(self.seats)
 
@@ -57,7 +57,7 @@ class ActiveTask(msgspec.Struct):
     """The specification of its attempt, if the job was altered since; None: the job's."""
     parallel: ParallelAttempt | None = None
     """The seats of its attempt; None: one rank, on `machine`."""
-    suspension: TaskSuspension | None = None
+    suspension: TaskReasons | None = None
     """None: its attempt was never suspended."""
 
     @property
@@ -108,14 +108,14 @@ class ActiveTask(msgspec.Struct):
 
     def wanted(self, *, is_wanted: bool) -> None:
         """Note whether its user wants it suspended."""
-        suspension = self.suspension = self.suspension or TaskSuspension()
+        suspension = self.suspension = self.suspension or TaskReasons()
         suspension.change += 1
         suspension.is_wanted = is_wanted
         self.settle()
 
     def told(self, seat: SeatReasons) -> None:
         """Note what the machine of a seat says of its suspension."""
-        suspension = self.suspension = self.suspension or TaskSuspension()
+        suspension = self.suspension = self.suspension or TaskReasons()
         seats = dict(suspension.seats)
         seats.pop(seat.rank, None)
         if seat.reasons:

@@ -16,7 +16,7 @@ from typing import NamedTuple, assert_never
 
 import msgspec
 
-from iriai.home.active_task import ActiveTask, StoredTaskSuspension, TaskSuspension
+from iriai.home.active_task import ActiveTask, StoredTaskReasons, TaskReasons
 from iriai.home.parallel_attempt import ParallelAttempt, SeatEnds
 from iriai.home.task_end import TaskEnd
 from iriai.model.alteration import Alteration
@@ -86,7 +86,7 @@ class _Folded(msgspec.Struct, array_like=True):
     steps: int = 0
     parallel: tuple[tuple[int, tuple[SeatPlace, ...], bool, SeatEnds], ...] = ()
     """(task index, seats, whether they were decided, ends) of each parallel attempt."""
-    suspended: tuple[tuple[int, StoredTaskSuspension], ...] = ()
+    suspended: tuple[tuple[int, StoredTaskReasons], ...] = ()
     """(task index, what is known) of each attempt that was ever suspended."""
 
 
@@ -540,7 +540,7 @@ class JobState:
         for index, places, is_decided, ends in folded.parallel:
             self.tasks[index].parallel = ParallelAttempt(places, is_decided, ends)
         for index, suspended in folded.suspended:
-            self.tasks[index].suspension = TaskSuspension(*suspended)
+            self.tasks[index].suspension = TaskReasons(*suspended)
         if folded.spec is not None:
             self.spec, self.altered = folded.spec, True
         self.open_after = folded.open_after

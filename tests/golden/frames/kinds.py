@@ -26,7 +26,7 @@ INSIDE = (
 """Modules whose structs stay within one process, or go into a report of an experiment."""
 INSIDE_KINDS = (
     "iriai.home.active_task.ActiveTask",
-    "iriai.home.active_task.TaskSuspension",
+    "iriai.home.active_task.TaskReasons",
     "iriai.node.metering.HeldClaim",
     "iriai.node.suspension.Suspension",
 )
