@@ -31,7 +31,7 @@ def loaded(module: str) -> set[str]:
     ("module", "never", "modules_max"),
     [
         ("iriai.daemon.__main__", CLUSTER | SELDOM, 548),
-        ("iriai.launcher.__main__", CLUSTER | SELDOM | LARGE, 225),
+        ("iriai.launcher.__main__", CLUSTER | SELDOM | LARGE, 228),
         ("iriai.supervisor.supervisor", CLUSTER | SELDOM | LARGE | {"logging", "msgspec"}, 92),
     ],
 )

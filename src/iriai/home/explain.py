@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from iriai.home.active_task import ActiveTask
 from iriai.home.job import JobState
-from iriai.model.ids import JobId
-from iriai.model.job import Dependency
+from iriai.model.ids import JobId, TaskId
+from iriai.model.job import Dependency, JobSpec
 from iriai.model.reason import Reason, Rule
+from iriai.model.suspension import reasons_text
+from iriai.model.units import format_size
 
 EXPLAINED_MAX = 10
 """Dependencies that are named of those that a job waits for: more than a person reads."""
@@ -30,6 +33,24 @@ def waits_for_place(machine: str) -> Reason:
     """Return what an attempt waits for whose claim was granted ahead."""
     needed = "the tasks there before it to end"
     return Reason(Rule.MACHINE_BUSY, needed, f"it was prefetched by {machine}", machine)
+
+
+def suspended(task_id: TaskId, task: ActiveTask, spec: JobSpec) -> Reason | None:
+    """Return why a task that has started does not run at present; None: it does."""
+    if task.suspension is None or not task.suspension.reasons:
+        return None
+    reasons, is_resuming = task.suspension.reasons, task.suspension.is_resuming
+    if is_resuming:
+        needed = "its cpus to be free again"
+    elif task.suspension.is_wanted:
+        needed = f"iriai unsuspend {task_id}"
+    else:
+        needed = "these reasons to end"
+    had = f"suspended by {reasons_text(reasons, is_resuming=is_resuming)}"
+    ranks = 1 if task.parallel is None else sum(place.ranks for place in task.parallel.places)
+    kept_bytes = spec.resources.memory_bytes * ranks
+    had += f"; it keeps {format_size(kept_bytes)} of memory" if kept_bytes else ""
+    return Reason(Rule.SUSPENDED, needed, had, task.machine)
 
 
 def explain_open(open_after: tuple[Dependency, ...], jobs: Mapping[int, JobState]) -> list[Reason]:

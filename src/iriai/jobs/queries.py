@@ -10,6 +10,7 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from iriai.home.core import Home
+from iriai.home.explain import suspended
 from iriai.home.job import JobState
 from iriai.jobs.history import ATTEMPTS_SHOWN_MAX, LOG_FILES_MAX, JobHistory
 from iriai.jobs.outputs import AttemptPlaces, log_files
@@ -173,11 +174,15 @@ class JobQueries:
         return state, self._ahead(job, selected)
 
     def _ahead(self, job: JobState, selected: SelectedJobs) -> list[Reason]:
-        """Return why a prefetched task has not started; of a whole job, the first such task."""
+        """Return why a prefetched task has not started, or one that has does not run at present.
+
+        Of a whole job, the first such task.
+        """
         for index, task in job.tasks.items():
             if _is_meant(selected, index):
                 attempt = AttemptId(self._home.name, job.number, index, task.attempt)
                 reason = self._home.explain_ahead(attempt)
+                reason = reason or suspended(attempt.task, task, job.spec_of(index))
                 if reason is not None:
                     return [reason]
         return []

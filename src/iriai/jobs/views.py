@@ -21,6 +21,7 @@ from iriai.model.resources import FIELDS, Resources
 from iriai.model.state import EndCause, TaskState
 from iriai.model.submission import Interaction, Layout
 from iriai.model.suspension import Reasons, reasons_text
+from iriai.model.units import format_size
 from iriai.wire.reports import UsageRow
 from iriai.wire.requests import AttemptRow, JobDetail, JobRow, Jobs, Parallel, Why
 
@@ -127,9 +128,12 @@ def running_row(
     places = () if task.parallel is None else task.parallel.places
     ranks = sum(place.ranks for place in places) or 1
     reasons: Reasons = ()
+    kept_bytes = 0
     if task.suspension is not None and task.suspension.reasons:
         reasons, is_resuming = task.suspension.reasons, task.suspension.is_resuming
-        message = message or f"suspended: {reasons_text(reasons, is_resuming=is_resuming)}"
+        kept_bytes = spec.resources.memory_bytes * ranks
+        text = f"suspended by {reasons_text(reasons, is_resuming=is_resuming)}"
+        message = message or (f"{text}; keeps {format_size(kept_bytes)}" if kept_bytes else text)
     files = output_paths(spec, attempt, spool, 0 if len(places) > 1 else None)
     return AttemptRow(
         str(attempt.task),
@@ -141,7 +145,7 @@ def running_row(
         ranks=ranks,
         seats=len(places) or 1,
         reasons=reasons,
-        kept_bytes=spec.resources.memory_bytes * ranks if reasons else 0,
+        kept_bytes=kept_bytes,
     )
 
 

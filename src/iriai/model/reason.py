@@ -52,6 +52,8 @@ class Rule(StrEnum):
     OTHER_CLUSTERS = "other-clusters"
     """The answers of other clusters, to which the job could be forwarded."""
     PASSED_ON = "passed-on"
+    SUSPENDED = "suspended"
+    """A task that has started does not run at present."""
 
 
 class Reason(msgspec.Struct, frozen=True):

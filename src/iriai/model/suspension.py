@@ -53,15 +53,15 @@ def is_by_user_alone(reasons: Reasons) -> bool:
 _WORDS = {
     SuspendReason.USER: "its user",
     SuspendReason.OWNER: "the owner of the machine",
-    SuspendReason.SLICE: "another task's time slice",
+    SuspendReason.SLICE: "the time slice of another task",
     SuspendReason.HIGHER_QUEUE: "a higher queue",
     SuspendReason.STOPPED_QUEUE: "its queue, which is stopped",
 }
-WAITS_FOR_CPUS = "waits for its cpus, which other tasks have"
+WAITS_FOR_CPUS = "tasks that have its cpus now"
 
 
 def reasons_text(reasons: Reasons, *, is_resuming: bool = False) -> str:
-    """Return for people what keeps a task from running; empty: nothing."""
+    """Return for people who keeps a task from running; empty: nobody."""
     if is_resuming:
         reasons = with_reason(reasons, SuspendReason.USER, is_given=False)
     words = [_WORDS[reason] for reason in reasons]

@@ -40,6 +40,7 @@ _MEANINGS: dict[str, str] = {
     Rule.POLICY: "the policy of this cluster has not started it",
     Rule.STARTING: "it is being started",
     Rule.ENDING: "it is being ended",
+    Rule.SUSPENDED: "it does not run at present",
 }
 
 
