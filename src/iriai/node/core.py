@@ -24,6 +24,7 @@ from iriai.model.records import (
     Resumed,
 )
 from iriai.model.state import EndCause
+from iriai.model.suspension import SuspendReason
 from iriai.node.admission import Admission, RequirementsCheck
 from iriai.node.claims import Claims
 from iriai.node.metering import SLICE_S, HeldClaim, Meter, UsageCounters
@@ -116,7 +117,7 @@ class Node:
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
         self.steps = NodeSteps(settings, self._claims.by_attempt.get, self._effects)
         self._suspensions = NodeSuspensions(settings, self._claims, self._report, self._effects)
-        self.suspend, self.suspended = self._suspensions.give, self._claims.suspended
+        self.suspended = self._claims.suspended
         self._handlers = self._table()
         self._claims.restore(claims, now)
         self._refuse_waiting()
@@ -212,6 +213,13 @@ class Node:
         self._effects.append(Persist(Resumed(by)))
         self._report.is_due = True
         return True
+
+    def suspend(
+        self, attempts: Iterable[AttemptId], reason: SuspendReason, now: Instant, *, is_given: bool
+    ) -> None:
+        """Give a reason of the machine's not to run to attempts, or take it from them."""
+        self.is_idle = False
+        self._suspensions.give(attempts, reason, now, is_given=is_given)
 
     @property
     def drained(self) -> Drained | None:

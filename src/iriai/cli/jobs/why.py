@@ -8,6 +8,7 @@ from iriai.cli.framework.standard_streams import print_document
 from iriai.cli.framework.table import (
     printable_lines,
 )
+from iriai.model.reason import Rule
 from iriai.model.state import TaskState
 from iriai.wire.requests import AskWhy
 
@@ -30,7 +31,7 @@ def why(
     else:
         first, *others = alike(answer.reasons)
         runs = answer.state in (TaskState.RUNNING, TaskState.SUSPENDED)
-        waits = ", and other tasks of it wait" if runs else ""
+        waits = ", and other tasks of it wait" if runs and first.rule != Rule.SUSPENDED else ""
         print(printable_lines(f"{answer.id} is {answer.state}{waits}: {reason_lines(first)}"))
         for reason in others:
             print(printable_lines(f"also: {reason_lines(reason)}"))
