@@ -171,6 +171,8 @@ class NodeSuspensions:
         """Let a claim have these reasons, and order that."""
         if reasons == suspension.reasons:
             return
+        if not suspension.reasons:
+            suspension.ordered_s = now.steady_s
         suspension.reasons = reasons
         suspension.number += 1
         if held.is_ordered:

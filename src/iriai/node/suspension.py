@@ -41,6 +41,9 @@ class Suspension(msgspec.Struct):
     """Those of its cpus that are free for others."""
     is_resuming: bool = False
     """Whether its user wants it to go on, which needs those cpus."""
+    ordered_s: float = 0.0
+    """When it was last ordered to be frozen: what it has run since is not known until it is told.
+    """
 
     @staticmethod
     def restored(stored: StoredSuspension, now: Instant) -> Suspension:
@@ -56,6 +59,7 @@ class Suspension(msgspec.Struct):
             stored.by_user_s,
             stored.freed_cpus,
             stored.is_resuming,
+            now.steady_s,
         )
 
     def stored(self, now: Instant) -> StoredSuspension:
@@ -86,7 +90,9 @@ class Suspension(msgspec.Struct):
         self.told, self.changed_s = event.reasons, event.changed_steady_s
 
     def total_s(self, now_s: float) -> float:
-        """Return how long it was frozen in all, until now."""
+        """Return how long it was frozen in all, until now; at most, until the launcher says."""
+        if self.reasons and not self.told:
+            return self.frozen_s + max(0.0, now_s - self.ordered_s)
         return self.frozen_s + self._open_s(now_s)
 
     def total_by_user_s(self, now_s: float) -> float:

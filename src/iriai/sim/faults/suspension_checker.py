@@ -52,6 +52,8 @@ class SuspensionChecker:
         before = self._reasons.get(name, {})
         if self._cores.get(name) is not machine.core:
             self._cores[name] = machine.core
+            for attempt in before:  # of which the new daemon may know nothing
+                self._forget(attempt)
             before = {
                 claim.attempt: tuple(
                     each for each in claim.suspension.reasons if each not in OF_THE_MOMENT
@@ -117,5 +119,8 @@ class SuspensionChecker:
 
     def ended(self, process: ProcessModel) -> None:
         """Forget a process that has ended."""
-        self._wrong_s.pop(process.attempt, None)
-        self._overdue_s.pop(process.attempt, None)
+        self._forget(process.attempt)
+
+    def _forget(self, attempt: AttemptId) -> None:
+        self._wrong_s.pop(attempt, None)
+        self._overdue_s.pop(attempt, None)

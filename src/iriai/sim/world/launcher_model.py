@@ -200,7 +200,7 @@ class LauncherModel:
     def _frozen(self, process: ProcessModel, order: FreezeAttempt) -> AttemptFrozen:
         changed_s = self._changed_s[order.attempt]
         steady_s = self._clock.at(changed_s).steady_s
-        frozen_s = process.frozen_s(changed_s)
+        frozen_s = process.frozen_s(changed_s) * (1.0 + self._clock.drift)
         return AttemptFrozen(order.attempt, order.number, order.reasons, frozen_s, steady_s)
 
     def _forget(self, attempt: AttemptId, now_s: float) -> None:
