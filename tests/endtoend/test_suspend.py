@@ -111,6 +111,16 @@ def test_what_is_cancelled_while_it_stands_ends(machine):
             client.suspend([job])
 
 
+def test_of_several_by_a_name_those_that_run_are_suspended(machine):
+    with machine.client() as client:
+        job, place = begun(machine, client, 600.0, name="sweep-1")
+        waiting = client.submit(machine.draft("true", held=True, name="sweep-2")).id
+        assert client.suspend(["name:sweep-*"]).tasks == {"name:sweep-*": 1}
+        until(lambda: stands(place), "it to stand")
+        client.cancel([job, waiting])
+        client.wait([job, waiting])
+
+
 @pytest.mark.root
 def test_what_is_anothers_is_left_alone(machine, people):
     with machine.client() as client:
@@ -153,8 +163,9 @@ def test_too_long_a_suspension_gives_up_what_it_keeps(person):
             job, place = begun(machine, client, 600.0)
             client.suspend([job])
             until(lambda: client.show(job).attempts[0].attempt == 2, "its next attempt")
-            causes = [attempt.cause for attempt in client.show(job).attempts]
-            assert causes == ["", "evicted"]
+            last, first = client.show(job).attempts
+            assert (last.cause, first.cause) == ("", "evicted")
+            assert "its user kept it suspended for 2.0s" in first.message
             client.cancel([job])
             client.wait([job])
             assert place.exists()

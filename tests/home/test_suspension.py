@@ -81,7 +81,7 @@ def test_tasks_that_wait_are_not_concerned():
     assert caught.value.code == "not-running"
     home.start()
     assert len(suspend(home).node) == 1
-    with pytest.raises(Refused, match="no task that runs"):
+    with pytest.raises(Refused, match=rf"{HOME}-1\.2 does not run"):
         suspend(home, 2)
 
 

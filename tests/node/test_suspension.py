@@ -21,9 +21,9 @@ from iriai.protocol.messages.effects import (
     TerminateAttempt,
     Wake,
 )
-from iriai.protocol.messages.scheduling import End, ReturnCpus, Suspend, Suspended, Vacate
+from iriai.protocol.messages.scheduling import End, ReturnCpus, Run, Suspend, Suspended, Vacate
 from tests.node.lone_node import LoneNode, exited
-from tests.support.told import WALL_S, Told, attempt, only
+from tests.support.told import WALL_S, Told, attempt, only, spec
 
 USER, OWNER = SuspendReason.USER, SuspendReason.OWNER
 STOPPED = SuspendReason.STOPPED_QUEUE
@@ -128,6 +128,37 @@ def test_it_takes_the_cpus_that_are_free_and_goes_on_with_all():
     assert orders(story.node.tell(ReturnCpus(attempt(), 1))) == [FreezeAttempt(attempt(), 2, ())]
 
 
+def test_who_changes_their_mind_while_it_waits_gives_up_what_it_has_again():
+    story = Story()
+    story.obey(story.user(1, is_wanted=True))
+    story.user(2, is_wanted=False)
+    story.node.tell(ReturnCpus(attempt(), 1))
+    assert story.free_cpus == 3
+    said = story.user(3, is_wanted=True)
+    assert (orders(said), answer(said).is_resuming) == ([], False)
+    assert story.free_cpus == 4
+
+
+def test_a_task_of_which_a_restarted_daemon_knows_little_frees_its_cpus_once_it_knows_more():
+    story = Story()
+    said = story.user(1, is_wanted=True)
+    [claim] = story.node.node.claims()
+    story.node = LoneNode(4, claims=(claim,), attached=False)
+    story.node.tell(LauncherAttached(((attempt(), WALL_S),)))
+    story.obey(said)
+    assert story.free_cpus == 2
+    story.node.tell(Run(attempt(), spec(cpus=2), None))
+    assert story.free_cpus == 4
+
+
+def test_a_task_with_the_whole_machine_is_paid_for_while_it_stands():
+    story = Story(exclusive=True)
+    story.obey(story.user(1, is_wanted=True))
+    story.node.wait(10.0)
+    story.node.tell(AttemptsSampled(((attempt(), Usage()),)))
+    assert story.node.node.suspended[attempt()].charged_s == pytest.approx(4 * 10.0)
+
+
 def test_who_changes_their_mind_before_it_stands_has_it_go_on_at_once():
     story = Story()
     story.user(1, is_wanted=True)
@@ -203,7 +234,8 @@ def test_who_keeps_a_task_suspended_for_too_long_has_it_evicted():
     story.obey(story.user(1, is_wanted=True))
     story.node.wait(story.node.node.settings.user_suspend_max_s + 1.0)
     said = story.node.tell(Wake(Part.NODE))
-    assert only(said.others, TerminateAttempt).cause is EndCause.EVICTED
+    end = only(said.others, TerminateAttempt)
+    assert (end.cause, "the longest allowed" in end.message) == (EndCause.EVICTED, True)
     said = story.node.tell(exited(cause=EndCause.EVICTED))
     assert only(said.home, End).result.cause is EndCause.EVICTED
     assert story.free_cpus == 4

@@ -46,7 +46,7 @@ def suspended(task_id: TaskId, task: ActiveTask, spec: JobSpec) -> Reason | None
         needed = f"iriai unsuspend {task_id}"
     else:
         needed = "these reasons to end"
-    had = f"suspended by {reasons_text(reasons, is_resuming=is_resuming)}"
+    had = reasons_text(reasons, is_resuming=is_resuming)
     ranks = 1 if task.parallel is None else sum(place.ranks for place in task.parallel.places)
     kept_bytes = spec.resources.memory_bytes * ranks
     had += f"; it keeps {format_size(kept_bytes)} of memory" if kept_bytes else ""

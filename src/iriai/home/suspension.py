@@ -8,7 +8,7 @@ from iriai.home.active_task import ActiveTask
 from iriai.home.completion import EventLog
 from iriai.home.job import JobState
 from iriai.home.node_sessions import NodeSessions
-from iriai.model.ids import AttemptId, JobId
+from iriai.model.ids import AttemptId, JobId, TaskId
 from iriai.model.problem import Refused
 from iriai.model.records import ReasonsTold, SeatReasons, UserSuspended
 from iriai.model.state import TaskState
@@ -38,7 +38,7 @@ class HomeSuspensions:
             if task.state is not TaskState.QUEUED and not task.stopping
         ]
         if not running or not (is_wanted or any(task.suspension for _, task in running)):
-            raise self._refusal(number, is_wanted=is_wanted)
+            raise self._refusal(number, indices, is_wanted=is_wanted)
         changed = [(index, task) for index, task in running if _is_wanted(task) is not is_wanted]
         if changed:
             tasks = tuple((index, task.attempt) for index, task in changed)
@@ -47,13 +47,16 @@ class HomeSuspensions:
             self._nodes.suspend(AttemptId(self._home, number, index, task.attempt), task)
         return len(changed)
 
-    def _refusal(self, number: int, *, is_wanted: bool) -> Refused:
+    def _refusal(self, number: int, indices: tuple[int, ...], *, is_wanted: bool) -> Refused:
         job = JobId(self._home, number)
+        named = str(TaskId(self._home, number, indices[0])) if len(indices) == 1 else str(job)
         if is_wanted:
             what, hint = "runs", f"'iriai hold {job}' keeps waiting tasks from starting"
         else:
             what, hint = "is suspended", f"see 'iriai show {job}'"
-        return Refused("not-running", f"{job} has no task that {what}", hint)
+        has = "does not run" if is_wanted else "is not suspended"
+        words = f"{named} {has}" if named != str(job) else f"{job} has no task that {what}"
+        return Refused("not-running", words, hint)
 
     def told(self, job: JobState, message: Suspended) -> None:
         """Record what the machine of a seat says, unless it is known."""

@@ -132,7 +132,7 @@ def running_row(
     if task.suspension is not None and task.suspension.reasons:
         reasons, is_resuming = task.suspension.reasons, task.suspension.is_resuming
         kept_bytes = spec.resources.memory_bytes * ranks
-        text = f"suspended by {reasons_text(reasons, is_resuming=is_resuming)}"
+        text = reasons_text(reasons, is_resuming=is_resuming)
         message = message or (f"{text}; keeps {format_size(kept_bytes)}" if kept_bytes else text)
     files = output_paths(spec, attempt, spool, 0 if len(places) > 1 else None)
     return AttemptRow(

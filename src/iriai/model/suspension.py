@@ -57,15 +57,14 @@ _WORDS = {
     SuspendReason.HIGHER_QUEUE: "a higher queue",
     SuspendReason.STOPPED_QUEUE: "its queue, which is stopped",
 }
-WAITS_FOR_CPUS = "tasks that have its cpus now"
 
 
 def reasons_text(reasons: Reasons, *, is_resuming: bool = False) -> str:
-    """Return for people who keeps a task from running; empty: nobody."""
+    """Return for people why a task does not run; empty: it does."""
     if is_resuming:
         reasons = with_reason(reasons, SuspendReason.USER, is_given=False)
-    words = [_WORDS[reason] for reason in reasons]
-    return ", ".join([*words, WAITS_FOR_CPUS] if is_resuming else words)
+    words = [f"suspended by {', '.join(_WORDS[reason] for reason in reasons)}"] if reasons else []
+    return "; ".join([*words, "it waits for its cpus"] if is_resuming else words)
 
 
 class StoredSuspension(Struct, frozen=True, omit_defaults=True):

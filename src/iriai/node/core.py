@@ -284,6 +284,8 @@ class Node:
         """Handle a repeated `Run` for an attempt that has its claim."""
         if run.phase is Phase.STARTED:  # before, it does not say which other seats there are
             held.spec, held.seats, held.port = run.spec, run.seats, run.port
+            if held.suspension is not None and held.end is None:
+                self._suspensions.free_cpus(held, now)  # which it must know of
         if held.end is None and (run.phase > held.claim.phase or run.phase is not Phase.STARTED):
             self._raise_phase(held, run.phase, now)
         elif held.end is not None or held.started_wall_s is not None or held.claim.is_ahead:

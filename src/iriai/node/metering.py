@@ -158,8 +158,13 @@ class Meter:
             self._ledger.add(held.claim.account, more_s, now.wall_s, advance_s)
 
     def _charge_kept(self, held: HeldClaim, by_user_s: float) -> float:
-        """Return the charge for what a claim kept while its user had it suspended: no cpus."""
-        kept = held.claim.resources.minus(Resources(cpus=held.claim.resources.cpus))
+        """Return the charge for what a claim kept while its user had it suspended.
+
+        No cpus, unless it has the whole machine, which nobody else may use then.
+        """
+        kept = held.claim.resources
+        if held.spec is None or not held.spec.exclusive:
+            kept = kept.minus(Resources(cpus=kept.cpus))
         urgency = held.claim.urgency
         return charge(kept, by_user_s, 0.0, self._rule, speed=self._speed, urgency=urgency)
 
@@ -260,7 +265,7 @@ class HeldClaim(msgspec.Struct):
         if self.spec is None or self.spec.exclusive or suspension is None:
             return False
         is_wanted = SuspendReason.USER in suspension.reasons and not suspension.is_resuming
-        return is_wanted and not suspension.freed_cpus
+        return is_wanted and SuspendReason.USER in suspension.told and not suspension.freed_cpus
 
     def is_lease_over(self, now_s: float) -> bool:
         """Return whether its lease is over."""

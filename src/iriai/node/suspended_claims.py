@@ -14,6 +14,7 @@ from iriai.model.instant import Instant
 from iriai.model.records import ClaimStored
 from iriai.model.state import EndCause
 from iriai.model.suspension import Reasons, SuspendReason, with_reason
+from iriai.model.units import format_duration
 from iriai.node.claims import Claims
 from iriai.node.metering import HeldClaim
 from iriai.node.offer_builder import OfferBuilder
@@ -80,6 +81,8 @@ class NodeSuspensions:
             self._tell(held, suspension)
             return
         suspension.change = suspend.change
+        if suspend.is_wanted and suspension.is_resuming:  # it gives those up that it has again
+            suspension.freed_cpus = held.claim.resources.cpus
         suspension.is_resuming = not suspend.is_wanted and suspension.freed_cpus > 0
         is_given = suspend.is_wanted or suspension.is_resuming
         reasons = with_reason(suspension.reasons, _USER, is_given=is_given)
@@ -110,13 +113,14 @@ class NodeSuspensions:
             return
         left_s = held.stay_left_s(now)
         if left_s is not None and left_s <= held.ending_s + CLOCK_SLACK_S:
-            self._evict(held)
+            self._evict(held, "what it kept while it was suspended was promised to another task")
 
     def evict_overdue(self, now_s: float) -> None:
         """End the seats whose users have kept them suspended for longer than is allowed."""
         for held, until_s in self._bounded():
             if until_s <= now_s:
-                self._evict(held)
+                most = format_duration(self._settings.user_suspend_max_s)
+                self._evict(held, f"its user kept it suspended for {most}, the longest allowed")
 
     @property
     def next_s(self) -> float | None:
@@ -133,10 +137,10 @@ class NodeSuspensions:
                 found.append((held, suspension.changed_s + most_s - suspension.by_user_s))
         return found
 
-    def _evict(self, held: HeldClaim) -> None:
+    def _evict(self, held: HeldClaim, words: str) -> None:
         attempt, grace_s = held.claim.attempt, held.claim.grace_s
         held.stop = Stop(attempt, EndCause.EVICTED, grace_s)
-        self._effects.append(TerminateAttempt(attempt, EndCause.EVICTED, grace_s))
+        self._effects.append(TerminateAttempt(attempt, EndCause.EVICTED, grace_s, words))
 
     # --- the launcher ----------------------------------------------------------------------------
 
@@ -153,12 +157,22 @@ class NodeSuspensions:
         if held is None:
             return
         suspension = _of(held)
-        before = suspension.told, suspension.freed_cpus
+        was_told = suspension.told
         suspension.heard(event)
-        if _USER in event.reasons and event.is_complete and held.frees_cpus:
-            suspension.freed_cpus = held.claim.resources.cpus
-        if before != (suspension.told, suspension.freed_cpus):
+        if not self.free_cpus(held, now) and suspension.told != was_told:
             self._changed(held, suspension, now)
+
+    def free_cpus(self, held: HeldClaim, now: Instant) -> bool:
+        """Free the cpus of a claim that its user has suspended, once it stands; else nothing.
+
+        Return whether they are free from now on.
+        """
+        suspension = held.suspension
+        if suspension is None or not (suspension.is_complete and held.frees_cpus):
+            return False
+        suspension.freed_cpus = held.claim.resources.cpus
+        self._changed(held, suspension, now)
+        return True
 
     # --- within ----------------------------------------------------------------------------------
 

@@ -41,6 +41,8 @@ class Suspension(msgspec.Struct):
     """Those of its cpus that are free for others."""
     is_resuming: bool = False
     """Whether its user wants it to go on, which needs those cpus."""
+    is_complete: bool = False
+    """Whether nothing of it runs, by the launcher's last word on reasons."""
     ordered_s: float = 0.0
     """When it was last ordered to be frozen: what it has run since is not known until it is told.
     """
@@ -59,7 +61,7 @@ class Suspension(msgspec.Struct):
             stored.by_user_s,
             stored.freed_cpus,
             stored.is_resuming,
-            now.steady_s,
+            ordered_s=now.steady_s,
         )
 
     def stored(self, now: Instant) -> StoredSuspension:
@@ -88,6 +90,7 @@ class Suspension(msgspec.Struct):
             self.by_user_s += lasted_s
         self.frozen_s = max(self.frozen_s, event.frozen_s)
         self.told, self.changed_s = event.reasons, event.changed_steady_s
+        self.is_complete = event.is_complete
 
     def total_s(self, now_s: float) -> float:
         """Return how long it was frozen in all, until now; at most, until the launcher says."""

@@ -181,10 +181,10 @@ class LauncherClient:
                         self._streams.forget(attempt)
                 case FreezeAttempt(attempt, number, reasons):
                     freezes.append(FreezeOrder(attempt, number, reasons))
-                case TerminateAttempt(attempt, cause, grace_s):
+                case TerminateAttempt(attempt, cause, grace_s, message):
                     self._launch(launches)
                     launches = []
-                    self._send(Terminate((attempt,), cause, grace_s))
+                    self._send(Terminate((attempt,), cause, grace_s, message))
                 case RenewLeases(home, asked_steady_s):
                     self._send(Prolong(home, asked_steady_s))
                 case SampleAttempts():

@@ -98,6 +98,8 @@ class TerminateAttempt(msgspec.Struct, frozen=True):
     attempt: AttemptId
     cause: EndCause
     grace_s: float
+    message: str = ""
+    """Why, for people, where the cause does not say it."""
 
 
 class FreezeAttempt(msgspec.Struct, frozen=True):

@@ -1,4 +1,7 @@
-"""What is checked of suspended tasks: (l), (m) and (n) of docs/spec/012, section 9."""
+"""What is checked of suspended tasks: (l) and (n) of docs/spec/012, section 9.
+
+`checker` has (m), which is about results.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from iriai.jobs.selection import SelectedJobs, check_ids
 from iriai.jobs.validation import dependencies_here
 from iriai.model.alteration import Alteration, differences
 from iriai.model.job import Dependency
-from iriai.model.problem import Problem
+from iriai.model.problem import Problem, Refused
 from iriai.protocol.messages.scheduling import Want
 from iriai.wire.changes import (
     Alter,
@@ -83,12 +83,21 @@ class JobChanges:
 
     @handles(SuspendTasks)
     async def _suspend(self, asked: RequestContext, body: SuspendTasks) -> Changed:
+        refused: list[Refused] = []
+
         def suspend(item: SelectedJobs, _job: JobState, by: str) -> int:
             asked.is_changing = True
             number, indices = item.job.number, tuple(item.indices)
-            return self._home.suspend(number, indices, by, is_wanted=body.is_wanted)
+            try:
+                return self._home.suspend(number, indices, by, is_wanted=body.is_wanted)
+            except Refused as problem:  # others of the same name, or of the same range, may run
+                refused.append(problem)
+                return 0
 
-        return await self._count(asked, body.ids, suspend)
+        changed = await self._count(asked, body.ids, suspend)
+        if refused and not any(changed.tasks.values()) and not changed.problems:
+            raise refused[0]
+        return changed
 
     async def _count(self, asked: RequestContext, ids: tuple[str, ...], act: _Act[int]) -> Changed:
         tasks, problems = await self._each(asked, ids, act)
