@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from iriai.model.resources import Resources
 from iriai.model.suspension import SuspendedClaim
 from iriai.protocol.messages.scheduling import ReturnCpus, Running, Vacate
-from tests.broker.lone_broker import LoneBroker, as_running, matched, promises, want
+from tests.broker.lone_broker import LoneBroker, as_running, matched, matches, promises, want
 from tests.support.told import Told, attempt, job
 
 CPUS = Resources(4, 8 << 30)
@@ -49,6 +49,16 @@ def test_the_cpus_of_a_suspended_claim_serve_others_and_count_as_its_accounts():
     assert matched(broker.tell(want(1, cpus=3))) == []
     assert matched(changed(broker, suspended(first), free=4)) == [job(1)]
     assert broker.broker.state.usage.running_cpus(want(100, "zoe").account) == 4
+
+
+def test_a_match_that_is_suspended_before_it_is_reported_holds_what_it_keeps():
+    broker = LoneBroker()
+    broker.tell(broker.idle())
+    asked = want(1, cpus=4)
+    [match] = matches(broker.tell(asked))
+    running = suspended(as_running(asked, capability=match.seats[0].capability))
+    broker.tell(broker.began(match, asked, began=(running,)))
+    assert broker.broker.state.machines["ume"].calendar.free.cpus == 4
 
 
 def test_what_waits_for_its_cpus_comes_before_what_waits_in_the_queue():

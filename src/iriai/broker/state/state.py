@@ -272,7 +272,8 @@ class BrokerState:
     ) -> None:
         """Let the claim that a machine granted for the match `key` have the place of that."""
         if (
-            running.resources == view.calendar.held_by(key)
+            running.suspended is None
+            and running.resources == view.calendar.held_by(key)
             and (running.limit_s, running.urgency) == (want.limit_s, want.urgency)
             and running.charge_so_far_s == 0.0
             and self.usage.whose(key) == account
