@@ -138,7 +138,7 @@ def test_no_descriptor_stays_open(lab: Lab):
             end = lab.end_of(lab.spec(command, interaction=kind, takes_input=True))
             lab.link.send(Discard((end.attempt,)))
     lab.machine.wait_until_read(lab.link)
-    assert len(os.listdir(files)) == before
+    assert len(os.listdir(files)) <= before  # a group that has much cached is given up
 
 
 def test_ending_an_interactive_task(lab: Lab):
