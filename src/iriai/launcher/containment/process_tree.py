@@ -17,7 +17,7 @@ from collections.abc import Collection, Container, Iterable
 from typing import cast
 
 from iriai.launcher.containment.container import Containment, Use
-from iriai.launcher.containment.stopping import HALTS, StoppedProcesses, runs
+from iriai.launcher.containment.stopping import HALTS, StoppedProcesses
 from iriai.launcher.environment.environment import MARK
 from iriai.system.clock import steady_s
 from iriai.system.procfs import (
@@ -78,8 +78,6 @@ class ProcessTree(Containment):
         self.mark = b""
         self._stopped: StoppedProcesses | None = None
         """None: it was never frozen."""
-        self._stood_s: float | None = None
-        """When all that was found of it stood for the first time since; None: not yet."""
 
     def hold(self, pid: int, uid: int, mark: str) -> None:
         """Take in the main process `pid`, with its user and the mark it carries."""
@@ -122,23 +120,13 @@ class ProcessTree(Containment):
         return self._stopped.stop(self._all(also, since_s))
 
     def is_frozen(self, also: Collection[int], since_s: float) -> bool:
-        """Return whether nothing of it runs at a moment from `since_s` on, after `freeze`.
-
-        What is found to stand has no fork under way any more; a child that it had forked may have
-        been missed by the same look, but not by one that begins later. So it takes two.
-        """
-        if any(map(runs, self._all(also, since_s))):
-            self._stood_s = None
-            return False
-        if self._stood_s is None:
-            self._stood_s = steady_s()
-            return False
-        return self._trees.snapshot_since(since_s).taken_s >= self._stood_s
+        """Return whether nothing of it runs at a moment from `since_s` on, after `freeze`."""
+        begun_s = self._trees.snapshot_since(since_s).taken_s
+        return self._stopped is not None and self._stopped.stand(self._all(also, since_s), begun_s)
 
     def thaw(self, also: Collection[int], since_s: float) -> None:
         """Let all of it go on that is there at a moment from `since_s` on."""
         self.joins = ()
-        self._stood_s = None
         if self._stopped is not None:
             self._stopped.proceed(self._all(also, since_s))
 

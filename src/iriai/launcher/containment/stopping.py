@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Iterable
 
+from iriai.system.clock import steady_s
 from iriai.system.procfs import Process
 
 HALTS = "h="
@@ -22,6 +23,8 @@ class StoppedProcesses:
     def __init__(self) -> None:
         self._sent: dict[tuple[int, int], None] = {}
         """Pid and start time."""
+        self._stood_s: float | None = None
+        """When all that was found stood for the first time since; None: not yet."""
 
     def stop(self, found: Iterable[Process]) -> bool:
         """Stop all of `found` that were not; return whether none of them was new.
@@ -35,19 +38,34 @@ class StoppedProcesses:
             if key not in self._sent:
                 self._sent[key] = None
                 has_new = True
-            elif not runs(process):
+            elif not _runs(process):
                 continue
             _signal(process.pid, signal.SIGSTOP)
         return not has_new
 
+    def stand(self, found: Iterable[Process], begun_s: float) -> bool:
+        """Return whether nothing of the task runs; `found` is what a look begun then has found.
+
+        What is found to stand has no fork under way any more; a child that it had forked may have
+        been missed by the same look, but not by one that begins later. So it takes two.
+        """
+        if any(map(_runs, found)):
+            self._stood_s = None
+            return False
+        if self._stood_s is None:
+            self._stood_s = steady_s()
+            return False
+        return begun_s >= self._stood_s
+
     def proceed(self, found: Iterable[Process]) -> None:
         """Let all of `found` go on."""
+        self._stood_s = None
         self._sent.clear()
         for process in found:
             _signal(process.pid, signal.SIGCONT)
 
 
-def runs(process: Process) -> bool:
+def _runs(process: Process) -> bool:
     """Return whether a process may execute something of its program, once it was sent SIGSTOP.
 
     What waits uninterruptibly is stopped before it goes on.

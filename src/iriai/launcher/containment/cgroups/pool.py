@@ -26,7 +26,8 @@ from iriai.launcher.containment.cgroups.devices import Devices, DevicesV1, Devic
 from iriai.launcher.containment.cgroups.freezer import Freezer
 from iriai.launcher.containment.cgroups.hierarchy import ControllerMount
 from iriai.launcher.containment.container import Containment, Limits, Use
-from iriai.launcher.containment.stopping import HALTS, StoppedProcesses, runs
+from iriai.launcher.containment.stopping import HALTS, StoppedProcesses
+from iriai.system.clock import steady_s
 from iriai.system.procfs import Process, read_processes, sum_of
 
 log = logging.getLogger(__name__)
@@ -155,7 +156,8 @@ class TaskGroup(Containment, msgspec.Struct):
         del since_s
         if self.freezer is not None:
             return self.freezer.reports_frozen()
-        return not any(map(runs, self._all(also)))
+        begun_s = steady_s()
+        return self._stopped is not None and self._stopped.stand(self._all(also), begun_s)
 
     def thaw(self, also: Collection[int], since_s: float) -> None:
         """Let all of it go on that is there at a moment from `since_s` on."""
