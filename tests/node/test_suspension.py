@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from iriai.model.ids import AttemptId
 from iriai.model.records import ClaimStored
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
@@ -17,11 +18,20 @@ from iriai.protocol.messages.effects import (
     AttemptStarted,
     FreezeAttempt,
     LauncherAttached,
+    LinkUp,
     Part,
     TerminateAttempt,
     Wake,
 )
-from iriai.protocol.messages.scheduling import End, ReturnCpus, Run, Suspend, Suspended, Vacate
+from iriai.protocol.messages.scheduling import (
+    Begun,
+    End,
+    ReturnCpus,
+    Run,
+    Suspend,
+    Suspended,
+    Vacate,
+)
 from tests.node.lone_node import LoneNode, exited
 from tests.support.told import WALL_S, Told, attempt, only, spec
 
@@ -281,6 +291,18 @@ def test_a_daemon_that_comes_back_knows_what_is_suspended_and_what_is_free():
     [order] = orders(said)
     assert order.reasons == (USER, STOPPED)  # those of the moment are given again, or not
     assert order.number > story.node.node.suspended[attempt()].suspension.number - 1
+
+
+def test_a_home_that_can_be_reached_again_hears_why_its_task_does_not_run():
+    node = LoneNode(4)
+    far = AttemptId("yama", 1, 0, 1)
+    node.tell(Run(far, spec(), node.capabilities[0], 60.0))
+    node.tell(AttemptStarted(far, WALL_S))
+    node.node.suspend([far], OWNER, node.instant(), is_given=True)
+    node.settle()
+    said = node.tell(LinkUp("yama"))
+    assert [type(each) for each in said.home[:2]] == [Begun, Suspended]
+    assert said.home[1].reasons == (OWNER,)
 
 
 def test_a_task_that_has_not_started_is_started_frozen():

@@ -130,7 +130,7 @@ class EventLog:
     def _event(self, job: JobState, change: Change, now: Instant) -> Persist:
         job.sequence += 1
         event = JobEvent(job.number, job.sequence, now.wall_s, change, now.cause)
-        return Persist(event, urgent=not isinstance(change, Started))
+        return Persist(event, urgent=not isinstance(change, Started | ReasonsTold))
 
 
 def has_notice(job: JobState) -> bool:

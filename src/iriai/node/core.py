@@ -304,8 +304,10 @@ class Node:
             self._resend(held)
 
     def _resend(self, held: HeldClaim) -> None:
-        """Send the last message about an attempt again, which its home may not have received."""
+        """Send the last messages about an attempt again, which its home may not have received."""
         self._send_home(held.claim.attempt, held.last_message(self.settings.machine))
+        if held.suspension is not None and held.end is None:
+            self._suspensions.tell(held, held.suspension)
 
     def _launch(self, held: HeldClaim, now: Instant) -> None:
         """Order the start, if it may start now; the launcher checks whether its lease expired."""

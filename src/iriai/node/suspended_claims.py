@@ -78,7 +78,7 @@ class NodeSuspensions:
             return
         suspension = _of(held)
         if suspend.change <= suspension.change:
-            self._tell(held, suspension)
+            self.tell(held, suspension)
             return
         suspension.change = suspend.change
         if suspend.is_wanted and suspension.is_resuming:  # it gives those up that it has again
@@ -198,9 +198,10 @@ class NodeSuspensions:
         self._claims.suspension_changed(held, now)
         self._effects.append(Persist(ClaimStored(held.as_charged())))
         self._report.changed(held.claim.attempt)
-        self._tell(held, suspension)
+        self.tell(held, suspension)
 
-    def _tell(self, held: HeldClaim, suspension: Suspension) -> None:
+    def tell(self, held: HeldClaim, suspension: Suspension) -> None:
+        """Tell the home of a claim for which reasons it does not run."""
         attempt = held.claim.attempt
         told = Suspended(
             attempt,
