@@ -205,6 +205,15 @@ def lightest(hosts: list[Host], ranks: int) -> str | None:
     return found
 
 
+def test_a_task_across_pools_starts_in_one_where_no_head_waits():
+    site = Site(Host("a", claimed=3), Host("a"), Host("b", claimed=4))
+    assert not site.submit(8)  # it waits for all of pool a
+    assert not site.submit(4, number=2, across_pools=True, limit_s=5 * LONG_S)
+    ended = {"ended": (attempt(102),), "capacity": Resources(4), "machine": "m2"}
+    [match] = matches(site.broker.tell(site.broker.idle(4, whole=False, **ended)))
+    assert [(seat.machine, seat.ranks) for seat in match.seats] == [("m2", 4)]
+
+
 @given(st.lists(HOSTS, min_size=3, max_size=8), st.integers(2, 5))
 def test_it_is_the_one_that_the_rule_names(hosts, ranks):
     assert (Site(*hosts).pool_of(ranks) or None) == lightest(hosts, ranks)

@@ -50,10 +50,14 @@ class ParallelPlacement:
         free = self.rooms.free()
         mask = 0
         for name, room in free.items():
-            heads = [head for head in self._heads.values() if head.is_in(name)]
+            heads = [(each, each.spare) for each in self._heads.values() if each.is_in(name)]
             mask |= _mask_of(room, heads, shapes, now_s)
         if len(free) > 1:  # of tasks that may take machines of several pools
-            mask |= _mask_of(sum_of(free.values()), list(self._heads.values()), shapes, now_s)
+            heads = []
+            for head in self._heads.values():
+                others = sum_of(room for name, room in free.items() if not head.is_in(name))
+                heads.append((head, head.spare.plus(others)))
+            mask |= _mask_of(sum_of(free.values()), heads, shapes, now_s)
         return mask & shapes.wide
 
     def begin(self) -> None:
@@ -134,14 +138,20 @@ class ParallelPlacement:
         ]
         if not seats or self._delayed(seats, kind, heads, now_s) is None:
             return seats
-        return self._beside(heads, able, kind, now_s)
+        return self._beside(heads, able, kind, now_s, is_all=pool.is_all)
 
     def _beside(
-        self, heads: list[PoolHead], able: list[Room], kind: TaskClass, now_s: float
+        self,
+        heads: list[PoolHead],
+        able: list[Room],
+        kind: TaskClass,
+        now_s: float,
+        *,
+        is_all: bool,
     ) -> Seats:
         """Return seats where those that are preferred would delay a head; empty: all would.
 
-        Either fewer ranks, or those where no head has a place.
+        Either fewer ranks, or those where no head has a place. `is_all`: of all pools.
         """
         need, shape = kind.key.resources, kind.key.shape
         seats: Seats = ()
@@ -155,7 +165,8 @@ class ParallelPlacement:
                 high = ranks - 1
         if seats:
             return seats
-        if kind.key.exclusive or any(head.need.fits_in(need) for head in heads):
+        everywhere = [head for head in heads if head.is_across or not is_all]
+        if kind.key.exclusive or any(head.need.fits_in(need) for head in everywhere):
             return ()  # each rank takes a place, wherever it is
         spared = [
             room._replace(fit=fit)
@@ -199,14 +210,16 @@ class ParallelPlacement:
                 yield Room(name, ranks)
 
 
-def _mask_of(room: Resources, heads: list[PoolHead], shapes: ShapeIndex, now_s: float) -> Mask:
-    """Return the shapes that may fit into a pool's room beside its heads."""
+def _mask_of(
+    room: Resources, heads: list[tuple[PoolHead, Resources]], shapes: ShapeIndex, now_s: float
+) -> Mask:
+    """Return the shapes that may fit into a room beside heads, each with what it leaves there."""
     bins = bins_of(room, None, SEVERAL)
     if not heads:
         return shapes.fitting(bins)
     mask = 0
-    for head in heads:
-        spare = bins_of(head.spare, None, SEVERAL)
+    for head, left in heads:
+        spare = bins_of(left, None, SEVERAL)
         mask |= shapes.fitting(SizeBins(*map(min, bins, spare)))
         if head.start_s > now_s:
             mask |= shapes.fitting(bins._replace(stay=bin_of(int(head.start_s - now_s) + 1)))
