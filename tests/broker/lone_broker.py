@@ -8,7 +8,7 @@ from random import Random
 from iriai.broker.core import Broker
 from iriai.broker.state.state import TURN_WORK_MAX, BrokerSettings
 from iriai.config.reader import Configuration
-from iriai.config.sections import GroupSection, OrderSection
+from iriai.config.sections import GroupSection, OrderSection, QueueSection
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
@@ -43,10 +43,11 @@ class LoneBroker:
         now_s: float = 0.0,
         plan: PlanSource | None = None,
         turn_work_max: int = TURN_WORK_MAX,
+        queues: dict[str, QueueSection] | None = None,
         **section,
     ) -> None:
         orders = OrderSection(name=order, running_cap_cpus=cap_cpus, **section)
-        configuration = Configuration(order=orders, groups=groups or {})
+        configuration = Configuration(order=orders, groups=groups or {}, queues=queues or {})
         named = order_named(order, OrderSettings(orders.usage_floor_s))
         told_settings = BrokerSettings(configuration, named, plan, turn_work_max)
         self.broker = Broker(told_settings, Random(seed), HOME)

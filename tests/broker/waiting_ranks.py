@@ -92,6 +92,10 @@ class WaitingRanks:
         self.state.drop_machine(self.state.machines[machine], now_s)
         self.promised_s.clear()
 
+    def queue_of_next(self) -> int:
+        """Return the queue of the next task that comes."""
+        return 0
+
     def _next_s(self, now_s: float) -> float:
         wake_s = self.planning.wake_s if self.planning is not None else None
         times = [self.arrivals[0][0]] if self.arrivals else []
@@ -112,6 +116,7 @@ class WaitingRanks:
         want = Want(
             JobId("ume", number), account, need, limit_s, 1.0, 0.0, 1, shape=shape,
             across_pools=across, exclusive=self.may_take_whole and rng.random() < 0.1,
+            queue=self.queue_of_next(),
         )  # fmt: skip
         self.state.put(want, now_s)
         if self.state.queues.entries[want.job].kind.is_possible:

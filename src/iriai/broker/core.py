@@ -194,6 +194,9 @@ class Broker:
         for sends in (self._reports.effects, self._sends):
             effects += sends
             sends.clear()
+        queues = self.state.queues
+        if queues.lower and queues.age(now_s):
+            self._must_pass = True
         is_complete, has_passed = sessions.is_complete(now_s), False
         if not is_complete:
             self.state.heads.withdraw_absent(self.state.queues.entries)
@@ -215,6 +218,8 @@ class Broker:
             effects += self._alarm.by(wake_s)
         if self.state.suspended.claims and (vacate_s := next_vacation_s(self.state, now_s)) < inf:
             effects += self._alarm.by(vacate_s)
+        if queues.lower and (rise_s := queues.ageing.next_s) < inf:
+            effects += self._alarm.by(rise_s)
         for at_s in (offpeak.next_s, sessions.silent_s, self.state.exclusions.next_s):
             if at_s is not None:
                 effects += self._alarm.by(at_s)

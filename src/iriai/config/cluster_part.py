@@ -6,15 +6,18 @@ Keys of the cluster's document take precedence over those of the machine's own f
 from __future__ import annotations
 
 import tomllib
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from iriai.config.keys import keys
 from iriai.config.reader import BadConfiguration, Configuration, parse_configuration
-from iriai.config.sections import GroupSection
+from iriai.config.sections import GroupSection, QueueSection
 
-CLUSTER_SECTIONS = ("groups", "order", "jobs", "gossip")
+Section = TypeVar("Section", bound=Struct)
+
+CLUSTER_SECTIONS = ("groups", "queues", "order", "jobs", "gossip")
 """Sections that must be equal for all brokers, homes and directories. Other sections belong to each
 machine: what it offers, which users it admits, where it listens."""
 
@@ -38,19 +41,36 @@ def parse_cluster_configuration(text: str, where: str) -> Configuration:
 
 def with_cluster(own: Configuration, cluster: Configuration) -> Configuration:
     """Return a machine's `own` configuration, overridden by that of its `cluster`."""
-    sections = {}
-    for section in CLUSTER_SECTIONS[1:]:  # without the groups, which are merged by name
-        found: Struct = getattr(cluster, section)
-        changes = {
-            key.field: getattr(found, key.field)
-            for name, key in keys(type(found)).items()
-            if f"{section}.{name}" in cluster.given
-        }
-        sections[section] = replace(getattr(own, section), **changes)
+    sections = {
+        name: _overridden(name, getattr(own, name), getattr(cluster, name), cluster)
+        for name in CLUSTER_SECTIONS[2:]  # without those that are merged by name
+    }
+    queues = {
+        number: _overridden(
+            f"queues.{number}", own.queues.get(number, QueueSection()), queue, cluster
+        )
+        for number, queue in cluster.queues.items()
+    }
     groups = {name: group for name, group in own.groups.items() if name not in cluster.groups}
     for name, group in cluster.groups.items():
         before = own.groups.get(name, GroupSection())
         is_given = f"groups.{name}.right" in cluster.given
         right = group.right if is_given else before.right
         groups[name] = GroupSection(right, {**before.users, **group.users})
-    return replace(own, groups=groups, given={**own.given, **cluster.given}, **sections)
+    return replace(
+        own,
+        groups=groups,
+        queues={**own.queues, **queues},
+        given={**own.given, **cluster.given},
+        **sections,
+    )
+
+
+def _overridden(path: str, own: Section, found: Section, cluster: Configuration) -> Section:
+    """Return a section with the keys that the cluster's document gives."""
+    changes = {
+        key.field: getattr(found, key.field)
+        for name, key in keys(type(found)).items()
+        if f"{path}.{name}" in cluster.given
+    }
+    return replace(own, **changes)

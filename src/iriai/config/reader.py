@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from iriai.config.keys import KeyType, WrongValue, keys
-from iriai.config.sections import Sections
-from iriai.config.values import MEASURED
+from iriai.config.sections import QueueSection, Sections
+from iriai.config.values import MEASURED, QUEUES_MIN
 from iriai.model.admission_rules import HomeRules
 from iriai.model.problem import UsageProblem
 
@@ -50,6 +50,24 @@ class Configuration(Sections, frozen=True):
         """Return the right of `user` within `group`; by default 1."""
         members = self.groups.get(group)
         return members.users.get(user, 1.0) if members else 1.0
+
+    @property
+    def queue_count(self) -> int:
+        """Return how many queues there are: up to the highest that is named."""
+        return max(QUEUES_MIN, 1 + max(map(int, self.queues), default=0))
+
+    @property
+    def starting_queues(self) -> frozenset[int]:
+        """Return the queues of which tasks start."""
+        stopped = (int(each) for each, queue in self.queues.items() if queue.state == "enabled")
+        return frozenset(range(self.queue_count)).difference(stopped)
+
+    def queue(self, number: int) -> QueueSection | None:
+        """Return a queue, by default without limits; None: there is none of that number."""
+        known = self.queues.get(str(number))
+        if known is None and 0 <= number < self.queue_count:
+            return QueueSection()
+        return known
 
     def home_rules(self, home: str, *, is_member: bool) -> HomeRules:
         """Return the rules for whose tasks the machine `home` runs."""

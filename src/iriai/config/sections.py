@@ -30,6 +30,7 @@ from iriai.config.values import (
     Path,
     PolicyFile,
     Program,
+    QueueNumber,
     Seconds,
     Users,
     ValueFormat,
@@ -140,6 +141,21 @@ class GroupSection(msgspec.Struct, frozen=True):
     choose the group without being a member of a Unix group of that name."""
 
 
+class QueueSection(msgspec.Struct, frozen=True):
+    """`[queues.N]`: what queue N takes (paper 002). Queue 0 comes first."""
+
+    state: Literal["active", "enabled", "disabled"] = "active"
+    """`active`; `enabled`: takes jobs and starts none; `disabled`: refuses jobs, and what is in it
+    goes on."""
+    group: Name | None = None
+    """The Unix group whose members may use it. None: all may."""
+    time_limit_s: Seconds | None = None
+    """Wall time of a task in it whose job names none, in place of that of `[jobs]`. None: that."""
+    time_limit_max_s: Seconds | None = None
+    """The longest wall time of a job in it, and that of a job without any. None: no bound, so what
+    is behind waits for as long as such a job runs."""
+
+
 class OrderSection(msgspec.Struct, frozen=True):
     """`[order]`: the order in which accounts are served."""
 
@@ -172,6 +188,9 @@ class OrderSection(msgspec.Struct, frozen=True):
     offpeak: Literal["load-per-cpu", "paper000"] = "load-per-cpu"
     """What off-peak is: `load-per-cpu` (the mean load for each cpu is at most half) or `paper000`
     (the mean load of the machines is at most 1). Under the order `paper000` that is the default."""
+    age_s: Seconds | None = 3600.0
+    """A task counts in a queue one higher for each of these that it has waited, up to queue 0.
+    Longer: lower queues wait longer for higher ones. None: for ever, as in paper 002."""
     running_cap_cpus: Cpus | None = None
     """At most so many cpus of one account run at once, even on an idle machine. None: no cap,
     so that one user alone gets everything."""
@@ -292,5 +311,6 @@ class Sections(msgspec.Struct, frozen=True):
     users: UsersSection = UsersSection()
     limits: LimitsSection = LimitsSection()
     groups: Mapping[Name, GroupSection] = {}
+    queues: Mapping[QueueNumber, QueueSection] = {}
     homes: Mapping[HomePattern, Users] = {}
     """`[homes]`: by home, or `*`, the users whose tasks it may have run here; empty: no rule."""

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from iriai.model.ad import POOL, Value, is_attribute, is_value
 from iriai.model.admission_rules import ALL, OTHERS
+from iriai.model.bounds import QUEUE_MAX
 from iriai.model.ids import HOME_NAME
 from iriai.model.units import DURATION_MAX_S, SIZE_MAX_BYTES, parse_duration, parse_size
 
@@ -28,6 +29,10 @@ EXPRESSION_LENGTH_MAX = 16_384
 """The longest expression; `classad.expression` has the same bound in bytes."""
 NONE = "none"
 """The word in the file for an absent value; TOML has none."""
+
+
+QUEUES_MIN = 3
+"""Queues where none is named: as many as paper 002 has by default."""
 
 
 class ValueFormat(NamedTuple):
@@ -95,6 +100,13 @@ Name = Annotated[
     ValueFormat(f"a name of 1 to {NAME_LENGTH_MAX} letters, without / = , or %", check=is_name),
 ]
 """The name of a user, a group or a resource."""
+QueueNumber = Annotated[
+    str,
+    ValueFormat(
+        f"the number of a queue, from 0 to {QUEUE_MAX}",
+        check=lambda text: text in map(str, range(QUEUE_MAX + 1)),
+    ),
+]
 HomeName = Annotated[
     str,
     ValueFormat(

@@ -127,6 +127,7 @@ class RequestPublisher:
             user="" if spec.user == spec.account.user else spec.user,
             shape=spec.shape,
             across_pools=spec.across_pools,
+            queue=spec.queue,
         )
 
     # --- matches ---------------------------------------------------------------------------------

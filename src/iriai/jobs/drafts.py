@@ -89,6 +89,7 @@ def want_of(home: str, spec: JobSpec) -> Want:
         rank=spec.rank,
         shape=spec.shape,
         across_pools=spec.across_pools,
+        queue=spec.queue,
     )
 
 

@@ -72,6 +72,10 @@ Weight = Annotated[float, Meta(ge=0.0, le=1e9)]
 Speed = Annotated[float, Meta(ge=0.01, le=1e9)]
 """The speed of a machine, relative to others, with the least that may be configured: loads are
 divided by it."""
+QUEUE_MAX = 63
+"""The number of the lowest queue that there may be."""
+QueueIndex = Annotated[int, Meta(ge=0, le=QUEUE_MAX)]
+"""The number of a queue, 0 for the first."""
 URGENCY_MAX = 1000.0
 """Bound of urgency: a thousand turns; more only makes numbers and charges overflow."""
 Urgency = Annotated[float, Meta(gt=0.0, le=URGENCY_MAX)]

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from iriai.model.batch_variables import BatchVariables
-from iriai.model.bounds import Count, Many, Name, Real, Text, Urgency, Word
+from iriai.model.bounds import Count, Many, Name, QueueIndex, Real, Text, Urgency, Word
 from iriai.model.ids import Account, AttemptId, JobId, TaskId, parse_id
 from iriai.model.problem import UsageProblem
 from iriai.model.ranks import ONE, STAGES_MAX, RankShape
@@ -235,6 +235,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
         tuple[Annotated[tuple[Text, ...], Many], ...], msgspec.Meta(max_length=STAGES_MAX)
     ] = ()
     """The commands of a parallel pipe, in order, in place of `command`; empty: it is none."""
+    queue: QueueIndex = 0
 
     @property
     def streams_each(self) -> bool:

@@ -52,6 +52,10 @@ class Rule(StrEnum):
     OTHER_CLUSTERS = "other-clusters"
     """The answers of other clusters, to which the job could be forwarded."""
     PASSED_ON = "passed-on"
+    QUEUE_STOPPED = "queue-stopped"
+    """The job's queue starts nothing, or is not there."""
+    HIGHER_QUEUE = "higher-queue"
+    """A task of a higher queue has the place."""
     SUSPENDED = "suspended"
     """A task that has started does not run at present."""
 

@@ -106,6 +106,7 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     """None: as the machine does it."""
     pipes: Annotated[tuple[Annotated[tuple[Text, ...], Many], ...], Many] = ()
     """The commands of a parallel pipe, in place of `command`."""
+    queue: Whole = 0
 
 
 class Welcome(ClientAnswer, frozen=True, tag="welcome"):

@@ -9,6 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from iriai.broker.queue.indices import BlockedSortedList, Mask
+from iriai.model.bounds import QUEUE_MAX
 from iriai.model.ids import Account, JobId
 from iriai.model.ranks import ONE, RankShape
 from iriai.model.resources import Resources
@@ -63,6 +64,8 @@ class TaskClassKey(NamedTuple):
     """Whether the ranks of a task may be in several pools."""
     is_guest: bool = False
     """True if another cluster's broker forwarded it: no place is kept for it."""
+    is_stopped: bool = False
+    """True if its queue starts nothing."""
 
 
 @dataclass(slots=True, eq=False)
@@ -108,15 +111,20 @@ class TaskClass:
 
 
 class Precedence(NamedTuple):
-    """Order within an account: tasks run before, urgency, time waited, id. Smaller comes first."""
+    """Order within an account: level, tasks run before, urgency, time waited, id.
 
+    Smaller comes first.
+    """
+
+    level: int
+    """The queue that it counts in now: that of its job, or a higher one by its age."""
     not_front: bool
     less_urgent: float
     queued_at_s: float
     job: JobId
 
 
-BEHIND_ALL = Precedence(not_front=True, less_urgent=inf, queued_at_s=inf, job=JobId("", 0))
+BEHIND_ALL = Precedence(QUEUE_MAX + 1, True, inf, inf, JobId("", 0))
 """Larger than the precedence of any task."""
 
 
@@ -244,6 +252,13 @@ class Queue:
                 if not is_there:
                     block.summarize()
             position = 0
+
+    def first_from(self, level: int) -> SubQueue | None:
+        """Return the first contending line of that level or a lower one."""
+        start = Precedence(level, False, -inf, -inf, JobId("", 0))
+        number, position = self.order.place_of(start)
+        blocks = self.order.blocks
+        return blocks[number].items[position] if number < len(blocks) else None
 
     def _refresh_first(self) -> None:
         first = self.order.first() if self.order else None

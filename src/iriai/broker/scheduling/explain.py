@@ -38,6 +38,8 @@ def explain(state: BrokerState, job: JobId, now: Instant) -> list[Reason]:
         return [
             Reason(Rule.STARTING, "the broker to know of it", "its home has not reported it yet")
         ]
+    if entry.kind.key.is_stopped:
+        return [queue_stopped(state, entry)]
     if not state.machines:
         return [Reason(Rule.MACHINE_UNKNOWN, "a machine", "none has reported yet")]
     resources = entry.want.resources
@@ -55,6 +57,18 @@ def explain(state: BrokerState, job: JobId, now: Instant) -> list[Reason]:
         return explain_ranks(state, entry, ahead, now)
     found = [on_machine(state, entry, view, ahead, now) for view in able]
     return summary(sorted(found, key=distance))
+
+
+def queue_stopped(state: BrokerState, entry: QueuedJob) -> Reason:
+    """Return the reason of a job whose queue starts nothing."""
+    configuration = state.settings.configuration
+    number = entry.want.queue
+    starting = ", ".join(map(str, sorted(configuration.starting_queues)))
+    had = f"there is no queue {number}"
+    if configuration.queue(number) is not None:
+        had = f"queue {number} takes jobs and starts none, as its operator wants it"
+    needed = f"a queue that starts tasks (queues {starting})" if starting else "a queue"
+    return Reason(Rule.QUEUE_STOPPED, needed, had)
 
 
 def never_runs(state: BrokerState, want: Want) -> list[Reason]:

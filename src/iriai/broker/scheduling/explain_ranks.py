@@ -162,8 +162,8 @@ def _not_room(state: BrokerState, entry: QueuedJob, fit: _PoolFit, now: Instant)
         head = next((each for each in state.heads.by_job.values() if each.job != job), None)
         single = next(iter(state.reserved.values()), None)
         if head is None and single is not None and parallel.is_held(fit.pool):
-            return behind_head(single, "", now)
-    return None if head is None else behind_head(head, "", now)
+            return behind_head(state, entry, single, "", now)
+    return None if head is None else behind_head(state, entry, head, "", now)
 
 
 def _starting(fit: _PoolFit) -> Reason:
@@ -189,7 +189,7 @@ def _lacking(
         had = f"{describe_amount(resource, there)} free, enough for {fit}"
         return [Reason(Rule.MACHINE_BUSY, needs, had, view.name)]
     head = state.reserved.get(view.name)
-    return [] if head is None else [behind_head(head, view.name, now)]
+    return [] if head is None else [behind_head(state, entry, head, view.name, now)]
 
 
 def _name(pool: str, *, is_all: bool) -> str:

@@ -31,6 +31,7 @@ CLOSEST = (
     Rule.NOT_EMPTY,
     Rule.ONE_PER_MACHINE,
     Rule.RESERVED_HEAD_AHEAD,
+    Rule.HIGHER_QUEUE,
     Rule.AHEAD_IN_ACCOUNT,
     Rule.STARTING,
     Rule.BACKED_OFF,
@@ -80,7 +81,7 @@ def on_machine(
     else:
         before = state.placement.head_before(view, kind)
         if before is not None and before.job != entry.want.job:
-            reasons.append(behind_head(before, view.name, now))
+            reasons.append(behind_head(state, entry, before, view.name, now))
     return reasons or [ahead or starting(view)]
 
 
@@ -192,14 +193,20 @@ def _reserved(head: ReservedHead, now: Instant) -> Reason:
     return Reason(Rule.RESERVED, "its resources to become free", had, head.machine)
 
 
-def behind_head(head: ReservedHead | PoolHead, machine: str, now: Instant) -> Reason:
+def behind_head(
+    state: BrokerState,
+    entry: QueuedJob,
+    head: ReservedHead | PoolHead,
+    machine: str,
+    now: Instant,
+) -> Reason:
     """Return the reason of a task that a reserved head leaves no place; `machine` may be empty."""
-    return Reason(
-        Rule.RESERVED_HEAD_AHEAD,
-        "to end before the reserved head starts, or resources that it leaves",
-        f"{head.job}: {start_words(head, now)}",
-        machine,
-    )
+    level, rule, whose = state.queues.level_of(head.job), Rule.RESERVED_HEAD_AHEAD, ""
+    if level < entry.precedence.level:
+        rule, whose = Rule.HIGHER_QUEUE, f" of queue {level}"
+    needed = "to end before the reserved head starts, or resources that it leaves"
+    had = f"{head.job}{whose}: {start_words(head, now)}"
+    return Reason(rule, needed, had, machine)
 
 
 def start_words(head: ReservedHead | PoolHead, now: Instant) -> str:

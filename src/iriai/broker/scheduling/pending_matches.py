@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from iriai.broker.machines.machine_view import MATCH_UNTIL_S, RESEND_S, MachineView, Matched
 from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass, is_guest
-from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
-from iriai.broker.state.contention import DecisionRng
+from iriai.broker.scheduling.scheduling_pass import PassResult
+from iriai.broker.scheduling.task_starts import Decision
+from iriai.broker.state.contention import ContenderState, DecisionRng
 from iriai.broker.state.queue_order import behind
 from iriai.broker.state.state import BrokerState, MatchedSeat, OtherClusters
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
-from iriai.policy.draw.order import Contender
 from iriai.protocol.messages.effects import Effect, Part, Send
 from iriai.protocol.messages.scheduling import Capability, Decline, Match, Running
 
@@ -163,18 +163,20 @@ class Prefetcher:
         state, draws = self._state, self._state.contention
         draws.begin(now.wall_s, state.index.total_cpus)
         draws.refresh()
-        within: list[Contender] = []
-        others: list[Contender] = []
+        within: list[ContenderState] = []
+        others: list[ContenderState] = []
         for contender in draws.contenders.values():
             entry = self._first(contender.queue, place, kept)
             if entry is None:
                 continue
             if entry is not contender.entry:
                 draws.renew(contender, entry)
-            (within if draws.is_within_burst(contender) else others).append(contender.in_draw)
-        contenders = within or others
-        if not contenders:
+            (within if draws.is_within_burst(contender) else others).append(contender)
+        able = within or others
+        if not able:
             return None
+        level = min(each.level for each in able)
+        contenders = [each.in_draw for each in able if each.level == level]
         decision_rng.begin()
         account = state.settings.order.drawing(contenders, draws.groups).draw(decision_rng)
         return draws.contenders[account].entry

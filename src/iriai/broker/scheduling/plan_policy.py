@@ -12,7 +12,8 @@ from math import isfinite
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import TaskClass
 from iriai.broker.scheduling.resumptions import resume, tolerated_by_plans, vacate
-from iriai.broker.scheduling.scheduling_pass import Decision, PassResult
+from iriai.broker.scheduling.scheduling_pass import PassResult
+from iriai.broker.scheduling.task_starts import Decision
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.queue_order import in_order
 from iriai.broker.state.reserved_heads import could_hold, has_capacity, kept_for

@@ -7,34 +7,27 @@ that could serve it; later draws only fill in beside it (docs/spec/003, section 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
 from math import inf
 from typing import Any, NamedTuple
 
-from iriai.broker.machines.machine_view import MachineView
-from iriai.broker.queue.entries import BEHIND_ALL, Queue, QueuedJob, SubQueue, TaskClass
-from iriai.broker.scheduling.resumptions import Resumption, resume, vacate
-from iriai.broker.state.contention import ContenderState, DecisionRng
-from iriai.broker.state.reserved_heads import (
-    PROMISE_STEP_S,
-    could_hold,
-    has_capacity,
-    kept_for,
+from iriai.broker.queue.entries import (
+    BEHIND_ALL,
+    Precedence,
+    Queue,
+    QueuedJob,
+    SubQueue,
 )
-from iriai.broker.state.state import BrokerState, MatchedSeat
-from iriai.model.ids import Account, JobId
+from iriai.broker.scheduling.resumptions import Resumption, resume, vacate
+from iriai.broker.scheduling.task_starts import Decision, TaskStarts
+from iriai.broker.state.contention import ContenderState, DecisionRng
+from iriai.broker.state.state import BrokerState
+from iriai.model.ids import Account
 from iriai.model.instant import Instant
-from iriai.model.resources import Resources
 from iriai.policy.draw.order import IncrementalDraw
-from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.pool_plan import PoolHead
-from iriai.policy.placement.seats import Seat, Seats
 from iriai.protocol.messages.effects import Send
 from iriai.protocol.messages.scheduling import Promise
 
-FRESH_LOOKS_MAX = 16
-"""Machines with newly free resources on which an earlier start of a reserved head is sought in one
-pass. If there are thousands after some time, another task starts on one of them anyway."""
 REDRAWS_MAX = 4
 """An account contends with the task that it could start when it was last drawn. If it is another
 task now, the draw may fail and is repeated: at most so often for one start. Then the draw stands,
@@ -43,14 +36,6 @@ DRAW_WORK = 20
 """The work of a draw and its start, in examined machines: some 5 us each."""
 MISSES_MAX = 3
 """Drawn accounts without a fitting task, before all accounts are checked: that costs as much."""
-
-
-class Decision(NamedTuple):
-    """The start of a task; its claims are in the machines' calendars already."""
-
-    entry: QueuedJob
-    seats: tuple[MatchedSeat, ...]
-    """In the order of their ranks."""
 
 
 class PassResult(NamedTuple):
@@ -82,12 +67,18 @@ class SchedulingPass:
         """Accounts that can start nothing more in this pass."""
         self._contenders: list[ContenderState] | None = None
         """Accounts that may start a task; None: not computed since resources became free."""
-        self._decisions: list[Decision] = []
+        self._starts = TaskStarts(state, decision_rng, now)
+        self._releases = 0
+        """Of `_starts`, as of which `_out` and `_contenders` hold."""
         self._orders: list[Send] = []
         self._drawing: IncrementalDraw | None = None
         self._sole: ContenderState | None = None
         """The only account that may start a task: it need not be drawn; None: there are others."""
         self._redraws = self._misses = 0
+        self._is_layered = False
+        """Whether tasks wait that do not count in queue 0 (docs/spec/013, section 4)."""
+        self._level = 0
+        """The level that is served: tasks of lower ones wait until nothing of it can start."""
         self._has_begun = False
         self._stop_at: float = inf
         """Work at which it is interrupted."""
@@ -106,7 +97,7 @@ class SchedulingPass:
         self.is_over = self._placement.scan_ahead(self._stop_at) and self._serve()
         if self.is_over:
             self._placement.end()
-        decisions, self._decisions = self._decisions, []
+        decisions, self._starts.decisions = self._starts.decisions, []
         orders, self._orders = self._orders, []
         return PassResult(decisions, self._heads.drain_promises(), orders)
 
@@ -116,11 +107,16 @@ class SchedulingPass:
         self._decision_rng.begin()
         state.tick(self._now.wall_s)
         self._placement.begin(self._now.steady_s)
-        self._place_heads()
+        if state.queues.lower or self._heads.aside:
+            self._is_layered = True
+            self._level = self._starts.set_aside()
+        self._starts.place_heads()
         if state.suspended.claims:
             self._see_to_suspended()
         if state.queues.shared is None and state.index.open.ranks:
             self._contention.begin(self._now.wall_s, state.index.total_cpus)
+            if self._is_layered:
+                self._contention.begin_levels()
             self._share_out()
 
     def _see_to_suspended(self) -> None:
@@ -140,18 +136,23 @@ class SchedulingPass:
     def _tolerates(self, resumption: Resumption) -> bool:
         """Return whether a suspended claim may go on without delaying a head."""
         now_s, name, stay_s = self._now.steady_s, resumption.known.view.name, resumption.stay_s
-        head = self._heads.by_machine.get(name)
-        if head and not head.tolerates(resumption.needed_at(head.start_s), stay_s, now_s):
-            return False
-        return all(
-            each.tolerates(name, resumption.needed_at(each.start_s), stay_s, now_s)
-            for each in self._heads.by_job.values()
-        )
+        heads, here = self._heads, self._heads.by_machine.get(name)
+        for head in (*((here,) if here else ()), *heads.by_job.values(), *heads.aside):
+            needed = resumption.needed_at(head.start_s)
+            if isinstance(head, PoolHead):
+                if not head.tolerates(name, needed, stay_s, now_s):
+                    return False
+            elif head.machine == name and not head.tolerates(needed, stay_s, now_s):
+                return False
+        return True
 
     def _serve(self) -> bool:
         """Start tasks; return whether all that may start have."""
         shared = self._state.queues.shared
-        return self._serve_drawn() if shared is None else self._serve_first(shared)
+        is_over = self._serve_drawn() if shared is None else self._serve_first(shared)
+        if is_over and self._heads.aside:
+            self._starts.bring_back(BEHIND_ALL.level)
+        return is_over
 
     def _is_spent(self) -> bool:
         """Return whether to interrupt the pass; count one draw."""
@@ -169,10 +170,12 @@ class SchedulingPass:
             if self._is_spent():
                 return False
             entry = self._next_of(queue)
+            if self._heads.aside and self._starts.bring_back(_level_of(entry)):
+                continue
             if entry is None:
                 break
-            if self._may_run_more(entry):
-                self._start_or_keep(entry)
+            if self._starts.may_run_more(entry):
+                self._starts.start_or_keep(entry)
             else:
                 self._placement.stopped[entry.want.account] = None
         return True
@@ -189,28 +192,39 @@ class SchedulingPass:
             contender = self._sole or contenders[drawing.draw(self._decision_rng)]
             may_start = self._sole is not None or self._may_start(contender.queue)
             entry = self._next_of(contender.queue) if may_start else None
-            if entry is None or not self._may_run_more(entry):
+            if entry is None or not self._starts.may_run_more(entry):
                 self._misses += 1
                 self._leave_out(contender, entry)
                 drawing.leave(contender.account)
+            elif entry.precedence.level > self._level:
+                self._contention.renew(contender, entry)
+                drawing.leave(contender.account)
             elif self._contends_with(contender, entry) or self._redraws == REDRAWS_MAX:
                 self._redraws = 0
-                self._start_or_keep(entry)
+                self._starts.start_or_keep(entry)
                 self._follow(drawing, contender)
             else:
                 self._redraws += 1
                 drawing.replace(contender.in_draw)
         return True
 
+    def _look_again(self) -> None:
+        """Let all accounts contend again if a kept place became free."""
+        if self._releases != self._starts.releases:
+            self._releases = self._starts.releases
+            self._out.clear()
+            self._contenders = None
+
     def _contest(self) -> IncrementalDraw | None:
         """Return the draw for the next account; None: no account may start a task."""
+        self._look_again()
         drawing = self._drawing
         is_good = drawing is not None and len(drawing) and self._contenders is not None
         if not is_good or self._misses > MISSES_MAX:
             candidates, self._misses = self._candidates(), 0
             if not candidates:
                 return None
-            able = self._contenders
+            able = None if self._is_layered else self._contenders
             self._sole = able[0] if able is not None and len(able) == 1 else None
             groups = self._contention.groups
             drawing = self._drawing = self._order.drawing_weighed(candidates, groups)
@@ -219,8 +233,9 @@ class SchedulingPass:
     def _follow(self, drawing: IncrementalDraw, contender: ContenderState) -> None:
         """Update the contenders after a start or a kept place."""
         draws = self._contention
-        first = contender.queue.first
-        if first is None:
+        queue = contender.queue
+        first = queue.first_from(self._level) if self._level else queue.first
+        if first is None or first.first.level > self._level:
             drawing.leave(contender.account)
             return
         was_within = contender.is_within
@@ -285,6 +300,12 @@ class SchedulingPass:
         if has_cap:
             able = [each for each in able if self._contends(each)]
         self._contenders = None if has_cap else able
+        if self._is_layered:
+            self._level = min((each.level for each in able), default=BEHIND_ALL.level)
+            if self._heads.aside and self._starts.bring_back(self._level):
+                self._look_again()
+                return self._candidates()
+            able = [each for each in able if each.level == self._level]
         within = [each.weighed for each in able if each.is_within or draws.is_within_burst(each)]
         return within or [each.weighed for each in able]
 
@@ -300,9 +321,9 @@ class SchedulingPass:
         queue = contender.queue
         if queue.first is None:
             return False
-        if not self._may_run_more(contender.entry):
+        if not self._starts.may_run_more(contender.entry):
             first = self._state.queues.entry_of(queue.first)
-            if first is contender.entry or not self._may_run_more(first):
+            if first is contender.entry or not self._starts.may_run_more(first):
                 queue.is_behind = True
                 return False
             self._contention.renew(contender, first)
@@ -315,10 +336,6 @@ class SchedulingPass:
         heads = self._heads
         is_fitting = bool(queue.mask & self._placement.mask())
         return is_fitting or heads.may_reserve_first(queue, heads.held)
-
-    def _may_run_more(self, entry: QueuedJob) -> bool:
-        state = self._state
-        return state.cap_cpus is None or state.running_cap(entry).allowed
 
     def _next_of(self, queue: Queue) -> QueuedJob | None:
         """Return the queue's first, if it fits or a place may be kept; else one that fills in."""
@@ -338,7 +355,7 @@ class SchedulingPass:
         return queue.first
 
     def _fitting(self, queue: Queue) -> Iterator[QueuedJob]:
-        """Yield the first entries of each kind that fit on a machine now."""
+        """Yield the first entries of each kind that fit on a machine now, all of one level."""
         queues, rooms = self._state.queues, self._placement
         if len(queue.lines) == 1:
             return  # its first, which was examined
@@ -346,196 +363,17 @@ class SchedulingPass:
         searches = rooms.searches
         if queue.searched_as_of != searches:
             queue.searched, queue.searched_as_of = None, searches
-        is_any = False
+        found: Precedence | None = None
         for line in queue.of(mask, queue.searched):
+            if found is not None and line.first.level > found.level:
+                break
             if rooms.place(line.kind) is not None:
-                if not is_any:
-                    is_any, queue.searched = True, line.first
+                if found is None:
+                    found = queue.searched = line.first
                 yield queues.entry_of(line)
-        if not is_any:
+        if found is None:
             queue.searched = BEHIND_ALL
 
-    # --- reserved heads --------------------------------------------------------------------------
 
-    def _place_heads(self) -> None:
-        """Start the heads that can start; plan others again whose machines changed."""
-        for head in list(self._heads.by_machine.values()):
-            if self._heads.by_machine.get(head.machine) is head:
-                self._place_head(head)
-        for parallel in list(self._heads.by_job.values()):
-            if self._heads.by_job.get(parallel.job) is parallel:
-                self._place_parallel(parallel)
-        if self._heads.promised:
-            self._place_promised()
-
-    def _place_promised(self) -> None:
-        """Start the parallel tasks that an earlier broker promised a start, or keep places."""
-        heads, waiting = self._heads, self._state.queues.entries
-        for job in sorted(heads.promised, key=heads.promised.__getitem__):
-            entry = waiting.get(job)
-            if entry is None:
-                del heads.promised[job]
-                continue
-            waited = entry.count
-            if entry.kind.is_possible and self._may_run_more(entry):
-                self._start_or_keep(entry)
-            if entry.count < waited:
-                heads.promised.pop(job, None)  # it starts
-            else:
-                heads.take_back(job)  # unless places are kept for it again
-
-    def _place_parallel(self, head: PoolHead) -> None:
-        """Start a parallel head that can start; plan it again if machines of its pool changed."""
-        state, now_s = self._state, self._now.steady_s
-        del self._heads.by_job[head.job]
-        entry = state.queues.entries.get(head.job)
-        if entry is None or not (entry.kind.is_possible and self._may_run_more(entry)):
-            self._give_up_pool(head)
-            return
-        entry.kind.looked = -1  # what was found for another of its kind was beside this head
-        seats = self._placement.place(entry.kind)
-        if seats is not None:
-            self._give_up_pool(head)
-            self._start(entry, seats)
-            return
-        key = entry.kind.key
-        is_same = (key.resources, key.shape) == (head.need, head.shape) and not head.is_stale
-        if is_same and not any(head.is_in(view.pool) for view in state.index.news.values()):
-            self._heads.by_job[head.job] = head
-            return
-        pools = state.index.rooms.pools(is_across=head.is_across)
-        pool = next((each for each in pools if head.is_across or each.name == head.pool), None)
-        planned = None if pool is None else self._heads.plan_in(pool, entry, now_s)
-        if planned is None:
-            self._give_up_pool(head)
-            return
-        planned.told_start_s = head.told_start_s
-        self._heads.by_job[head.job] = planned
-        self._heads.promise_pool(planned, now_s)
-        self._placement.replanned(planned)
-
-    def _give_up_pool(self, head: PoolHead) -> None:
-        """Free the places that a parallel head kept; it is not among the heads any more."""
-        self._heads.changes += 1
-        self._out.clear()
-        self._contenders = None
-        for view in self._state.index.rooms.machines_of(head.pool, is_across=head.is_across):
-            self._placement.grew(view)
-
-    def _place_head(self, head: ReservedHead) -> None:
-        state = self._state
-        entry = state.queues.entries.get(head.job)
-        view = state.index.views.get(head.machine)
-        if entry is not None and entry.want.exclusive and view is not None:
-            head.resources = view.calendar.capacity
-        if entry is None or not (entry.want.exclusive or entry.want.resources == head.resources):
-            self._drop(head)
-        elif view is None:
-            return  # an earlier broker's promise, which came before its machine's report
-        elif not head.resources.fits_in(view.calendar.capacity):
-            self._drop(head)
-        elif not (could_hold(entry.kind, view) and self._may_run_more(entry)):
-            self._heads.promise(head, None, self._now.steady_s)
-            self._drop(head)
-        elif not self._start_head(head, entry, view):
-            self._improve(head, entry.kind, view)
-
-    def _start_head(self, head: ReservedHead, entry: QueuedJob, view: MachineView) -> bool:
-        """Start a head on its machine or one with newly free resources; return whether it did."""
-        for place in chain((view,), self._fresh_for(head, entry.kind)):
-            if has_capacity(place, entry.kind):
-                self._drop(head)
-                self._start(entry, (Seat(place.name, 1),))
-                return True
-        return False
-
-    def _improve(self, head: ReservedHead, kind: TaskClass, view: MachineView) -> None:
-        """Plan a head again after a change: on another machine if it can start earlier there."""
-        now_s = self._now.steady_s
-        news = self._state.index.news
-        if not view.is_available:
-            found = self._heads.earliest(kind, now_s)
-            if found is not None:
-                self._move(head, view, found[0], kind)
-                return
-        if view.name in news and self._heads.plan(head, view, now_s):
-            self._placement.grew(view)
-        for other in list(self._fresh_for(head, kind)):
-            slot = other.calendar.earliest(kept_for(kind, other), now_s)
-            if slot is not None and slot.start_s < head.start_s - PROMISE_STEP_S:
-                self._move(head, view, other, kind)
-                view = other
-
-    def _move(
-        self, head: ReservedHead, old: MachineView, new: MachineView, kind: TaskClass
-    ) -> None:
-        kept = head.resources
-        self._heads.move(head, new, kind, self._now.steady_s)
-        self._placement.shrank(new)
-        self._given_up(old.name, kept)
-
-    def _fresh_for(self, head: ReservedHead, kind: TaskClass) -> Iterator[MachineView]:
-        """Yield machines with newly free resources that could hold the head, and have no other."""
-        held, is_kept_in = self._heads.by_machine, self._heads.is_kept_in
-        able = (
-            view
-            for view in self._state.index.news.values()
-            if view.name not in held
-            and view.is_available
-            and head.resources.fits_in(view.calendar.capacity)
-            and not is_kept_in(view.pool)
-            and could_hold(kind, view)
-        )
-        return islice(able, FRESH_LOOKS_MAX)
-
-    def _drop(self, head: ReservedHead) -> None:
-        del self._heads.by_machine[head.machine]
-        self._given_up(head.machine, head.resources)
-
-    def _given_up(self, machine: str, kept: Resources) -> None:
-        """Free a kept place: if no task may pass a head, on every machine that it fits."""
-        self._heads.changes += 1
-        self._out.clear()
-        self._contenders = None
-        view = self._state.index.views.get(machine)
-        if view is not None:
-            self._placement.grew(view)
-        if not self._state.backfill.passes_heads:
-            for other in list(self._state.index.views.values()):
-                if kept.fits_in(other.calendar.capacity):
-                    self._placement.grew(other)
-
-    # --- decisions -------------------------------------------------------------------------------
-
-    def _start_or_keep(self, entry: QueuedJob) -> None:
-        seats = self._placement.place(entry.kind)
-        if seats is not None:
-            self._start(entry, seats)
-            return
-        if self._state.keep_place(entry, self._now.steady_s):
-            self._decision_rng.decided()
-
-    def _start(self, entry: QueuedJob, seats: Seats) -> None:
-        now_s = self._now.steady_s
-        self._decision_rng.decided()
-        matched = self._state.start(entry, seats, now_s)
-        self._decisions.append(Decision(entry, matched))
-        for view, ranks, _ in matched:
-            taken = kept_for(entry.kind, view, ranks)
-            head = self._heads.by_machine.get(view.name)
-            if head is not None:
-                head.filled(taken, entry.stay_s, now_s)
-            for parallel in self._heads.by_job.values():
-                parallel.filled(view.name, taken, entry.stay_s, now_s)
-            self._placement.shrank(view)
-        if not entry.count:
-            self._give_back_places(entry.want.job)
-
-    def _give_back_places(self, job: JobId) -> None:
-        """Free the place of a job that no longer waits on any other machine."""
-        for head in list(self._heads.by_machine.values()):
-            if head.job == job:
-                self._drop(head)
-        parallel = self._heads.by_job.pop(job, None)
-        if parallel is not None:
-            self._give_up_pool(parallel)
+def _level_of(entry: QueuedJob | None) -> int:
+    return BEHIND_ALL.level if entry is None else entry.precedence.level

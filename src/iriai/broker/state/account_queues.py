@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from iriai.broker.machines.matchmaking import Matchmaking
+from iriai.broker.queue.ageing import Ageing
 from iriai.broker.queue.entries import (
     Eligibility,
     Precedence,
@@ -132,6 +133,10 @@ class QueueRules(NamedTuple):
     """The requirements of jobs and machines."""
     turned_away: Callable[[Want], frozenset[str]]
     """Returns the machines that do not run tasks of the want's user."""
+    age_s: float
+    """After each of these a waiting task counts in a queue one higher; infinite: never."""
+    starting: frozenset[int]
+    """The queues of which tasks start."""
 
 
 class AccountQueues:
@@ -148,13 +153,18 @@ class AccountQueues:
         """Incremented when an account begins or ceases to have a line."""
         self.classes = TaskClasses()
         self.shared: Queue | None = Queue() if rules.is_shared else None
+        self.lower = 0
+        """The number of entries that do not count in queue 0."""
+        self.ageing = Ageing(rules.age_s)
         self.are_bounded = False
         """Whether requirements or ranks of a machine ever mattered, not only its resources."""
 
     def put(self, want: Want, now_s: float) -> None:
         """Replace the known want of the job."""
         old = self.entries.get(want.job)
-        precedence = Precedence(want.front <= 0, -want.urgency, now_s - want.waited_s, want.job)
+        queued_at_s = now_s - want.waited_s
+        level = self.ageing.level(want.queue, want.waited_s) if want.queue else 0
+        precedence = Precedence(level, want.front <= 0, -want.urgency, queued_at_s, want.job)
         queue = self._account(want.account)
         queue.ready += want.count
         self.ready += want.count
@@ -163,11 +173,15 @@ class AccountQueues:
             del self.entries[want.job]
             self._advance(old.line)
         line = self._line(queue.queue, kind, precedence)
-        self.entries[want.job] = QueuedJob(want, precedence, line, want.count, want.front)
+        entry = self.entries[want.job] = QueuedJob(want, precedence, line, want.count, want.front)
         if old is not None:
+            if old.precedence.level:
+                self._leave_level(old)
             self._count_out(old, old.count)
             if old.kind is kind:
                 self._advance(line)
+        if level:
+            self._enter_level(entry)
 
     def give_back(self, matched: QueuedJob) -> None:
         """Queue a task of the entry again, whose match failed."""
@@ -180,6 +194,8 @@ class AccountQueues:
             entry.precedence = entry.precedence._replace(not_front=True)
             entry.line = self._line(queue.queue, self._kind(want), entry.precedence)
             self.entries[want.job] = entry
+            if entry.precedence.level:
+                self._enter_level(entry)
         entry.count += 1
         queue.ready += 1
         self.ready += 1
@@ -190,16 +206,14 @@ class AccountQueues:
         if entry is None:
             return False
         self._count_out(entry, entry.count)
-        del self.entries[job]
-        self._advance(entry.line)
+        self._forget(entry)
         return True
 
     def task_matched(self, entry: QueuedJob) -> None:
         """Remove one matched task from the entry."""
         self._count_out(entry, 1)
         if not entry.count:
-            del self.entries[entry.want.job]
-            self._advance(entry.line)
+            self._forget(entry)
         elif entry.front:
             entry.front -= 1
             if not entry.front:  # the others have not been started before
@@ -210,6 +224,17 @@ class AccountQueues:
     def entry_of(self, line: SubQueue) -> QueuedJob:
         """The line's first."""
         return self.entries[line.first.job]
+
+    @property
+    def first_level(self) -> int:
+        """Return the highest level of which a task could ever run."""
+        firsts = [each.queue.first for each in self.accounts.values()]
+        return min((line.first.level for line in firsts if line is not None), default=0)
+
+    def level_of(self, job: JobId) -> int:
+        """Return the level of a job; 0 if none of it waits."""
+        entry = self.entries.get(job)
+        return 0 if entry is None else entry.precedence.level
 
     def review(self) -> None:
         """Check again which kinds could run on some machine, after machines came or went."""
@@ -259,6 +284,21 @@ class AccountQueues:
         assert self.ready == sum(ready.values())
         assert ready == {account: queue.ready for account, queue in self.accounts.items()}
 
+    def age(self, now_s: float) -> bool:
+        """Let what has waited long enough count in a higher queue; return whether any does."""
+        risen = self.ageing.risen(now_s)
+        for job in risen:
+            entry = self.entries[job]
+            old, want = entry.precedence, entry.want
+            level = self.ageing.level(want.queue, now_s - old.queued_at_s)
+            self._leave_level(entry)
+            entry.precedence = old._replace(level=level)
+            if level:
+                self._enter_level(entry)
+            self._line(entry.line.queue, entry.kind, entry.precedence)
+            self._advance(entry.line)
+        return bool(risen)
+
     # --- lines -----------------------------------------------------------------------------------
 
     def _account(self, account: Account) -> AccountQueue:
@@ -286,6 +326,8 @@ class AccountQueues:
             bounds,
             is_guest=is_guest(want),
         )
+        if want.queue not in rules.starting:
+            key = key._replace(is_stopped=True)
         if want.shape is not ONE:
             key = key._replace(shape=want.shape, across_pools=want.across_pools)
         kind = self.classes.get(key)
@@ -318,6 +360,22 @@ class AccountQueues:
             self._move(line, precedence)
         heappush(line.heap, precedence)
         return line
+
+    def _forget(self, entry: QueuedJob) -> None:
+        del self.entries[entry.want.job]
+        if entry.precedence.level:
+            self._leave_level(entry)
+        self._advance(entry.line)
+
+    def _enter_level(self, entry: QueuedJob) -> None:
+        """Count an entry that does not count in queue 0."""
+        precedence, want = entry.precedence, entry.want
+        self.lower += 1
+        self.ageing.note(want.job, want.queue, precedence.level, precedence.queued_at_s)
+
+    def _leave_level(self, entry: QueuedJob) -> None:
+        self.lower -= 1
+        self.ageing.forget(entry.want.job)
 
     def _move(self, line: SubQueue, first: Precedence) -> None:
         if line.kind.is_possible:

@@ -103,6 +103,11 @@ class ContenderState:
     weighed: tuple[Any, ...] = field(init=False)
     """The contender as its order weighs it."""
 
+    @property
+    def level(self) -> int:
+        """Return the level of the task that it contends with."""
+        return self.entry.precedence.level
+
 
 class Contention:
     """Lives as long as the broker; `begin` starts a pass."""
@@ -167,6 +172,13 @@ class Contention:
             self._total_cpus = total_cpus
             self._cpus_for_all = self._configuration.order.burst * total_cpus
             self._forget_bursts()
+
+    def begin_levels(self) -> None:
+        """Let each account contend with a task of its highest level, as a pass begins."""
+        for contender in self.contenders.values():
+            first = contender.queue.first
+            if first is not None and contender.level != first.first.level:
+                self.renew(contender, self._queues.entry_of(first))
 
     def _put_forward(self) -> None:
         """Let accounts contend with what is more urgent than what they contended with."""

@@ -96,7 +96,10 @@ class _Draw:
         """Draw until no entry is left."""
         order = self._state.settings.order
         while self._contenders:
-            account = order.choose(list(self._contenders.values()), self._groups, self._rng)
+            contenders = list(self._contenders.values())
+            if self._state.queues.lower:
+                contenders = self._of_first_level()
+            account = order.choose(contenders, self._groups, self._rng)
             drawn = self._contenders[account]
             entry, behind = self._next[account]
             charge_s = drawn.expected_s * drawn.urgency
@@ -105,6 +108,11 @@ class _Draw:
                 self._groups[account.group] = group._replace(usage_s=group.usage_s + charge_s)
             yield entry
             self._advance(account, behind, drawn.usage_s + charge_s)
+
+    def _of_first_level(self) -> list[Contender]:
+        levels = {account: entry.precedence.level for account, (entry, _) in self._next.items()}
+        first = min(levels[account] for account in self._contenders)
+        return [each for account, each in self._contenders.items() if levels[account] == first]
 
     def _advance(self, account: Account, entries: Iterator[QueuedJob], usage_s: float) -> None:
         entry = next(entries, None)

@@ -42,6 +42,8 @@ class ReservedHeads:
         self.by_machine: dict[str, ReservedHead] = {}
         self.by_job: dict[JobId, PoolHead] = {}
         """Heads of parallel tasks, whose places are on the machines of a pool."""
+        self.aside: list[ReservedHead | PoolHead] = []
+        """Heads of lower levels than that which a pass serves: it comes to them later."""
         self.promised: dict[JobId, float] = {}
         """The starts that an earlier broker promised to parallel tasks; the next pass keeps places
         for them again."""
@@ -68,15 +70,17 @@ class ReservedHeads:
                 self.promised[want.job] = start_s
         elif machine not in self.by_machine:
             resources = want.resources
-            self._keep(ReservedHead(want.job, machine, resources, start_s, resources, start_s))
+            self.keep(ReservedHead(want.job, machine, resources, start_s, resources, start_s))
 
     def planned(self) -> list[PlannedStart]:
         """Return the starts of all heads."""
-        alone = self.by_machine.values()
-        planned = [PlannedStart(head.job, head.machine, head.start_s) for head in alone]
-        for each in self.by_job.values():
-            pool = "" if each.is_across else each.pool
-            planned.append(PlannedStart(each.job, "", each.start_s, pool))
+        planned = []
+        for head in (*self.by_machine.values(), *self.by_job.values(), *self.aside):
+            if isinstance(head, PoolHead):
+                pool = "" if head.is_across else head.pool
+                planned.append(PlannedStart(head.job, "", head.start_s, pool))
+            else:
+                planned.append(PlannedStart(head.job, head.machine, head.start_s))
         return planned
 
     def withdraw_absent(self, waiting: Container[JobId]) -> None:
@@ -157,7 +161,7 @@ class ReservedHeads:
         want = entry.want
         kept = view.calendar.capacity if want.exclusive else want.resources
         head = ReservedHead(want.job, view.name, kept, slot.start_s, slot.spare)
-        self._keep(head)
+        self.keep(head)
         self._promise_plan(head, now_s)
         return view
 
@@ -280,7 +284,7 @@ class ReservedHeads:
         """
         del self.by_machine[head.machine]
         head.machine, head.resources = view.name, kept_for(kind, view)
-        self._keep(head)
+        self.keep(head)
         self.plan(head, view, now_s)
 
     def give_up(self, machine: str, now_s: float) -> bool:
@@ -330,7 +334,8 @@ class ReservedHeads:
             self._numbers[self._capacities] = self._number
         self._held = self._numbers[self._capacities]
 
-    def _keep(self, head: ReservedHead) -> None:
+    def keep(self, head: ReservedHead) -> None:
+        """Keep a place on its machine, which has no other head; the caller notifies placement."""
         self.by_machine[head.machine] = head
         self.changes += 1
 

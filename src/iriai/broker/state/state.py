@@ -103,6 +103,8 @@ class BrokerState:
             self.tenant_of,
             self.matching,
             self.exclusions.of,
+            inf if order.age_s is None else order.age_s,
+            configuration.starting_queues,
         )
         self.queues = AccountQueues(rules, self.could_ever_run)
         self.suspended = SuspendedClaims()
@@ -123,6 +125,7 @@ class BrokerState:
         return bool(
             self.reserved
             or self.heads.by_job
+            or self.heads.aside
             or self.suspended.resuming
             or (self.queues.entries and self.index.open.ranks)
         )
@@ -381,6 +384,8 @@ class BrokerState:
 
     def could_ever_run(self, kind: TaskClass) -> bool:
         """Return whether some machine and the running cap would admit a task on its own."""
+        if kind.key.is_stopped:
+            return False
         resources = kind.key.resources
         cpus = resources.cpus * kind.key.shape.least
         if not within_running_cap(cpus, 0, self.cap_cpus).allowed:

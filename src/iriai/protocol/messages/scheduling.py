@@ -19,6 +19,7 @@ from iriai.model.bounds import (
     Expression,
     Many,
     Name,
+    QueueIndex,
     Real,
     Seconds,
     Span,
@@ -213,6 +214,7 @@ class Want(msgspec.Struct, frozen=True):
     """The ranks of each task, and how they lie on machines; `resources` are of one."""
     across_pools: bool = False
     """Whether the machines of a task may be of several pools."""
+    queue: QueueIndex = 0
 
     def __post_init__(self) -> None:
         if self.shape != ONE and not self.shape.is_possible:
