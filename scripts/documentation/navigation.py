@@ -14,6 +14,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "guide/submit",
         "guide/watch",
         "guide/parallel",
+        "guide/queues",
         "guide/mpi",
         "guide/exec",
         "guide/changing",

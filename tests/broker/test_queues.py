@@ -69,9 +69,10 @@ def test_the_place_of_a_lower_head_goes_to_a_higher_queue():
     assert promises(broker.tell(want(1, cpus=4, queue=1, limit_s=60.0))) == [(1, 50.0)]
     said = broker.tell(want(2, "bob", cpus=4, limit_s=85.0))
     assert promises(said) == [(2, 50.0), (1, None)]
-    [reason] = broker.broker.explain(job(1), instant(0.0))[-1:]
-    assert reason.rule is Rule.HIGHER_QUEUE
-    assert f"{job(2)} of queue 0" in reason.had
+    *_, behind, others = broker.broker.explain(job(1), instant(0.0))
+    assert (behind.rule, others.rule) == (Rule.HIGHER_QUEUE, Rule.HIGHER_QUEUE)
+    assert f"{job(2)} of queue 0" in behind.had
+    assert "1 task waits there" in others.had
     assert numbers(matched(ended(broker, 100, 101))) == [2]
 
 
@@ -141,7 +142,7 @@ def test_a_stopped_queue_starts_nothing_and_keeps_no_place():
     assert next_of(broker) == []
     [reason] = broker.broker.explain(job(1), instant(0.0))
     assert reason.rule is Rule.QUEUE_STOPPED
-    assert "queues 0, 2" in reason.needed
+    assert reason.needed == "an operator to start it, or another queue (0, 2)"
 
 
 def test_a_queue_that_is_not_there_starts_nothing():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from iriai.config.reader import Configuration
 from iriai.jobs.alterations import alteration
 from iriai.model.alteration import differences
 from iriai.model.ids import Account
@@ -14,7 +15,7 @@ SPEC = JobSpec(Account("lab", "ann"), "ann", "wave", ("true",), "/", shape=RankS
 
 
 def altered(spec: JobSpec = SPEC, **changes) -> JobSpec:
-    return alteration(Alter(("ume-1",), **changes), None, spec).applied(spec)
+    return alteration(Alter(("ume-1",), **changes), None, spec, Configuration()).applied(spec)
 
 
 def test_what_is_not_named_of_a_shape_stays():
@@ -25,7 +26,7 @@ def test_what_is_not_named_of_a_shape_stays():
 
 
 def test_a_changed_shape_is_told_and_concerns_machines():
-    wanted = alteration(Alter(("ume-1",), ranks="4", nodes=None), None, SPEC)
+    wanted = alteration(Alter(("ume-1",), ranks="4", nodes=None), None, SPEC, Configuration())
     assert wanted.concerns_machines
     [change] = differences(wanted.undone(SPEC), wanted)
     assert change == ("ranks", "8 ranks, on 2 machines, 4 on each", "4 ranks, 4 on each")

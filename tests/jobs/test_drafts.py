@@ -59,7 +59,7 @@ def submissions(payloads: PayloadStore):
     machine = SimpleNamespace(name="ume", peers=(), own_broker=broker)
     cap_cpus = configuration.order.running_cap_cpus
     feasibility = Feasibility(machine, CAPACITY, cap_cpus)
-    return AtBroker(Drafts("ume", configuration.jobs, payloads), users, feasibility)
+    return AtBroker(Drafts("ume", configuration, payloads), users, feasibility)
 
 
 class AtBroker:
@@ -295,7 +295,7 @@ def test_ranks_are_kept_with_where_they_run(parallel):
 
 
 def test_pools_are_as_configured_unless_the_job_says(payloads):
-    jobs = parse_configuration("[jobs]\nacross_pools = true", "iriai.toml").jobs
+    jobs = parse_configuration("[jobs]\nacross_pools = true", "iriai.toml")
     drafts, account = Drafts("ume", jobs, payloads), Account("lab", "ann")
     assert not drafts.want(draft(), account).across_pools  # one rank is of one machine
     assert not drafts.want(draft(across_pools=False), account).across_pools

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         max_restarts: int | None
         group: str | None
         account: str | None
+        queue: int
         urgency: float
         held: bool
         wait_for_resources: bool

@@ -62,6 +62,11 @@ class Configuration(Sections, frozen=True):
         stopped = (int(each) for each, queue in self.queues.items() if queue.state == "enabled")
         return frozenset(range(self.queue_count)).difference(stopped)
 
+    def is_active(self, number: int) -> bool:
+        """Return whether a queue takes jobs and starts them."""
+        queue = self.queue(number)
+        return queue is not None and queue.state == "active"
+
     def queue(self, number: int) -> QueueSection | None:
         """Return a queue, by default without limits; None: there is none of that number."""
         known = self.queues.get(str(number))

@@ -6,6 +6,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from iriai.classad.installation import canonical
+from iriai.config.reader import Configuration
+from iriai.jobs.queue_rules import too_long
 from iriai.jobs.selection import SelectedJobs
 from iriai.jobs.validation import (
     check_limit,
@@ -32,7 +34,12 @@ def require_whole(item: SelectedJobs, what: str) -> None:
         )
 
 
-def alteration(body: Alter, after: tuple[Dependency, ...] | None, spec: JobSpec) -> Alteration:
+def alteration(
+    body: Alter,
+    after: tuple[Dependency, ...] | None,
+    spec: JobSpec,
+    configuration: Configuration,
+) -> Alteration:
     """Return what `body` changes of `spec`; raise a `Problem`. `after` None: no dependencies."""
     wanted = Alteration(
         name=body.name,
@@ -41,6 +48,7 @@ def alteration(body: Alter, after: tuple[Dependency, ...] | None, spec: JobSpec)
         throttle=body.throttle,
         exclusive=body.exclusive,
         after=UNSET if after is None else after,
+        queue=body.queue,
     )
     amounts = {name: value for name in FIELDS if (value := getattr(body, name)) is not UNSET}
     if body.named is not UNSET:
@@ -57,12 +65,29 @@ def alteration(body: Alter, after: tuple[Dependency, ...] | None, spec: JobSpec)
         wanted = replace(wanted, shape=shape)
     if body.across_pools is not UNSET:
         wanted = replace(wanted, across_pools=body.across_pools and shape != ONE)
+    if body.queue is not UNSET or body.time_limit_s is not UNSET:
+        wanted = _limited(wanted, body, spec, configuration)
     new = wanted.applied(spec)
     check_name(new.name)
     check_urgency(new.urgency)
     check_limit(new.time_limit_s)
     check_throttle(new.throttle, is_array=spec.is_array)
     return wanted
+
+
+def _limited(
+    wanted: Alteration, body: Alter, spec: JobSpec, configuration: Configuration
+) -> Alteration:
+    """Return an alteration of queue or time limit with the limit that the queue permits."""
+    new = wanted.applied(spec)
+    queue = configuration.queue(new.queue)
+    most_s = None if queue is None else queue.time_limit_max_s
+    limit_s = new.time_limit_s
+    if most_s is None or (limit_s is not None and limit_s <= most_s):
+        return wanted
+    if limit_s is not None or body.time_limit_s is not UNSET:
+        raise too_long(new.queue, limit_s, most_s)
+    return replace(wanted, time_limit_s=most_s)
 
 
 def _shape(body: Alter, spec: JobSpec) -> RankShape:

@@ -7,9 +7,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from iriai.classad.installation import canonical
-from iriai.config.sections import JobSection
+from iriai.config.reader import Configuration
 from iriai.jobs.parallel import checked_shape
 from iriai.jobs.payloads import PayloadStore
+from iriai.jobs.queue_rules import limit_in
 from iriai.jobs.validation import (
     NAME_LENGTH_MAX,
     check_limit,
@@ -112,9 +113,10 @@ class _Template(NamedTuple):
 class Drafts:
     """Makes specifications of drafts by one machine's configuration."""
 
-    def __init__(self, home: str, defaults: JobSection, payloads: PayloadStore) -> None:
+    def __init__(self, home: str, configuration: Configuration, payloads: PayloadStore) -> None:
         self._home = home
-        self._defaults = defaults
+        self._configuration = configuration
+        self._defaults = configuration.jobs
         self._payloads = payloads
         self._environments: dict[bytes, _Environment] = {}
         """By what was sent; a client sends the same one again and again."""
@@ -140,7 +142,7 @@ class Drafts:
             JobId(self._home, 0),
             account,
             checked_resources(named),
-            draft.time_limit_s or self._defaults.time_limit_s,
+            limit_in(self._configuration, draft.queue, draft.time_limit_s),
             draft.urgency,
             0.0,
             1,
@@ -149,6 +151,7 @@ class Drafts:
             rank=canonical(draft.rank, "--rank"),
             shape=shape,
             across_pools=across_pools and shape != ONE,
+            queue=draft.queue,
         )
 
     def spec(
@@ -210,6 +213,7 @@ class Drafts:
             keep_going=draft.keep_going,
             bind=draft.bind,
             pipes=draft.pipes,
+            queue=want.queue,
         )
         warnings = environment.warnings
         if size_bytes <= _TEMPLATE_BYTES_MAX and not (draft.script or draft.stdin):

@@ -49,6 +49,7 @@ def job_row(home: str, job: JobState) -> JobRow:
         job.promised_wall_s,
         job.promised_wall_s is not None,
         ranks=ranks_text(spec.shape),
+        queue=spec.queue,
     )
 
 
@@ -72,6 +73,7 @@ def finished_row(home: str, record: JobRecord) -> JobRow:
         ended_wall_s=record.finished_wall_s,
         cause=record.cause or EndCause.CANCELLED,
         ranks=ranks_text(spec.shape),
+        queue=spec.queue,
     )
 
 

@@ -28,6 +28,7 @@ class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
     rank: str | UnsetType = UNSET
     shape: RankShape | UnsetType = UNSET
     across_pools: bool | UnsetType = UNSET
+    queue: int | UnsetType = UNSET
 
     @property
     def fields(self) -> dict[str, object]:

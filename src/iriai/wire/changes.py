@@ -91,6 +91,7 @@ class Alter(JobRequest[AlterResult], frozen=True, tag="alter"):
     nodes: Whole | UnsetType | None = UNSET
     per_node: Whole | UnsetType | None = UNSET
     across_pools: bool | UnsetType = UNSET
+    queue: Whole | UnsetType = UNSET
 
 
 class Changed(ClientAnswer, frozen=True, tag="changed"):

@@ -16,9 +16,11 @@ from iriai.wire.machines import (
     AskAds,
     AskNodes,
     AskPools,
+    AskQueues,
     MatchTable,
     NodeTable,
     PoolTable,
+    QueueTable,
 )
 from iriai.wire.reports import Shares, ShareTable
 from iriai.wire.requests import Why
@@ -78,8 +80,18 @@ class Fit(msgspec.Struct, frozen=True, tag="fit"):
     """Why no machine of this cluster ever could, where another cluster may have one that can."""
 
 
-Question = AskNodes | AskPools | Shares | AskAds | AskMatchFor | AskFit | AskDrain
-Told = NodeTable | PoolTable | ShareTable | AdList | MatchTable | Fit | DrainChanged | Declined
+Question = AskNodes | AskPools | AskQueues | Shares | AskAds | AskMatchFor | AskFit | AskDrain
+Told = (
+    NodeTable
+    | PoolTable
+    | QueueTable
+    | ShareTable
+    | AdList
+    | MatchTable
+    | Fit
+    | DrainChanged
+    | Declined
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _questions: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)

@@ -187,6 +187,38 @@ class AskPools(Query[PoolTable], frozen=True, tag="ask-pools"):
     """The pools of the cluster; a back end shows itself alone."""
 
 
+class QueueRow(msgspec.Struct, frozen=True):
+    """A queue, and what waits in it."""
+
+    number: Count
+    state: Word
+    """active, enabled, disabled; gone: jobs wait in it, and it is not there any more."""
+    group: Name = ""
+    """The Unix group that may use it; empty: all."""
+    time_limit_s: Seconds | None = None
+    """Of a job that names none; None: as in `[jobs]`."""
+    time_limit_max_s: Seconds | None = None
+    waiting: Count = 0
+    """Tasks."""
+    jobs: Count = 0
+    longest_wait_s: Amount = 0.0
+    """How long the job that has waited longest has."""
+    is_usable: bool = False
+    """Whether the asking user may put jobs into it."""
+
+
+class QueueTable(ClientAnswer, frozen=True, tag="queue-table"):
+    """Answer to `AskQueues`, in the order in which they are served."""
+
+    rows: Annotated[tuple[QueueRow, ...], Few]
+    note: Words = ""
+    """Why it is not known what waits; empty if it is."""
+
+
+class AskQueues(Query[QueueTable], frozen=True, tag="ask-queues"):
+    """The queues of the cluster."""
+
+
 class Drain(ClientRequest[Done], frozen=True, tag="drain"):
     """Start nothing more on a machine (empty: on this one); what runs goes on. For operators."""
 

@@ -195,6 +195,7 @@ class JobRow(msgspec.Struct, array_like=True):
     cause: Word = ""
     ranks: Word = ""
     """The ranks of each task, as `8` or `4-16`; empty: one. `cpus` are of one."""
+    queue: Count = 0
 
 
 class JobList(ClientAnswer, frozen=True, tag="job-list"):

@@ -180,6 +180,7 @@ def _machine(story: Story, ume: Installation) -> None:
     say(ume, "doctor")
     say(ume, "nodes")
     say(ume, "pools")
+    say(ume, "queues")
     say(ume, "ads")
     say(ume, "match Cpus>=1")
     say(ume, "drain --reason repairs")

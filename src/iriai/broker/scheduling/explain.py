@@ -54,20 +54,38 @@ def explain(state: BrokerState, job: JobId, now: Instant) -> list[Reason]:
         return [cap.reason()]
     ahead = _ahead_in_account(state, entry)
     if entry.kind.is_wide:
-        return explain_ranks(state, entry, ahead, now)
-    found = [on_machine(state, entry, view, ahead, now) for view in able]
-    return summary(sorted(found, key=distance))
+        found = explain_ranks(state, entry, ahead, now)
+    else:
+        of_machines = [on_machine(state, entry, view, ahead, now) for view in able]
+        found = summary(sorted(of_machines, key=distance))
+    return found + _higher(state, entry)
+
+
+def _higher(state: BrokerState, entry: QueuedJob) -> list[Reason]:
+    """Return that tasks of higher queues wait, which start first where they can."""
+    level = entry.precedence.level
+    if not level:
+        return []
+    others = [each for each in state.queues.entries.values() if each.precedence.level < level]
+    count = sum(each.count for each in others if each.kind.is_possible)
+    if not count:
+        return []
+    waits = "task waits" if count == 1 else "tasks wait"
+    had = f"{count} {waits} there; this one counts in queue {level}"
+    return [Reason(Rule.HIGHER_QUEUE, "what higher queues leave", had)]
 
 
 def queue_stopped(state: BrokerState, entry: QueuedJob) -> Reason:
     """Return the reason of a job whose queue starts nothing."""
     configuration = state.settings.configuration
     number = entry.want.queue
-    starting = ", ".join(map(str, sorted(configuration.starting_queues)))
     had = f"there is no queue {number}"
     if configuration.queue(number) is not None:
-        had = f"queue {number} takes jobs and starts none, as its operator wants it"
-    needed = f"a queue that starts tasks (queues {starting})" if starting else "a queue"
+        had = f"queue {number} takes jobs and starts none"
+    active = [each for each in range(configuration.queue_count) if configuration.is_active(each)]
+    needed = "an operator to start it"
+    if active:
+        needed += f", or another queue ({', '.join(map(str, active))})"
     return Reason(Rule.QUEUE_STOPPED, needed, had)
 
 

@@ -78,6 +78,18 @@ def complete_pool(ctx: typer.Context) -> list[tuple[str, str]]:
     return [(row.name, count_text(len(row.machines), "machine")) for row in rows if row.name]
 
 
+def complete_queue(ctx: typer.Context) -> list[tuple[str, str]]:
+    """Return the queues that the user may use, with how many tasks wait there."""
+    from iriai.wire.machines import AskQueues
+
+    rows = _ask(ctx, lambda client: list(client.ask(AskQueues()).rows), follow=False)
+    return [
+        (str(row.number), f"{count_text(row.waiting, 'task')} waiting")
+        for row in rows
+        if row.is_usable
+    ]
+
+
 def complete_home(ctx: typer.Context) -> list[tuple[str, str]]:
     """Return machines of the cluster where jobs are submitted."""
     from iriai.wire.joining import ShowCluster

@@ -37,6 +37,8 @@ _MEANINGS: dict[str, str] = {
     Rule.USER_NOT_ALLOWED: "the machine does not run tasks of this user",
     Rule.REQUIREMENTS: "the machine does not meet what the job requires",
     Rule.OWNER_POLICY: "the owner of the machine does not permit such a job now",
+    Rule.QUEUE_STOPPED: "its queue starts nothing",
+    Rule.HIGHER_QUEUE: "a higher queue comes first",
     Rule.POLICY: "the policy of this cluster has not started it",
     Rule.STARTING: "it is being started",
     Rule.ENDING: "it is being ended",

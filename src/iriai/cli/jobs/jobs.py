@@ -42,6 +42,7 @@ _COLUMNS: tuple[Column[JobRow], ...] = (
     Column("Failed", lambda row: _of_array(row, str(row.failed or "")), right=True, style="red"),
     Column("Running", lambda row: _of_array(row, str(row.active or "")), right=True),
     Column("Cpus", _cpus_text, right=True),
+    Column("Queue", lambda row: str(row.queue or ""), right=True),
     Column("-p", lambda row: "" if row.urgency == 1 else f"{row.urgency:g}", right=True),
     Column("Age", lambda row: span_text(time.time() - row.submitted_wall_s), right=True),
     Column("Start", _start_text, right=True),

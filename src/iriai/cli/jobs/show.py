@@ -156,6 +156,7 @@ def _pairs(detail: JobDetail) -> list[tuple[str, str]]:
         ("preferred machines", detail.rank),
         ("time limit", "" if detail.time_limit_s is None else span_text(detail.time_limit_s)),
         ("restarts", restarts and f"at most {restarts}"),
+        ("queue", str(row.queue or "")),
         ("urgency", "" if row.urgency == 1 else f"{row.urgency:g}"),
         ("output", detail.output),
         ("errors", detail.error),

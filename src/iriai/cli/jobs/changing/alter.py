@@ -72,6 +72,14 @@ class NewValues(OptionGroup, frozen=True):
     array_throttle: str | None = limit(
         None, metavar="N|none", help="Number of tasks that may run at once."
     )
+    queue: int | None = priority(
+        None,
+        "-q",
+        "--queue",
+        metavar="N",
+        help="Queue to wait in; what it has waited counts on.",
+        autocompletion="complete_queue",
+    )
     urgency: float | None = priority(
         None, "-p", "--urgency", metavar="FACTOR", help="Factor of chance and cost: 2 doubles both."
     )
@@ -93,6 +101,7 @@ class NewValues(OptionGroup, frozen=True):
             gpus=UNSET if self.gpus is None else whole("--gpus", self.gpus, 0),
             named=UNSET if self.resource is None else tuple(map(named_resource, self.resource)),
             time_limit_s=None if time == NONE else _given(parsed("--time", time, parse_duration)),
+            queue=UNSET if self.queue is None else whole("--queue", self.queue, 0),
             urgency=_given(self.urgency),
             after=UNSET if self.after is None else _after(self.after),
             throttle=None if throttle == NONE else _given(_throttle(throttle)),
@@ -170,6 +179,7 @@ app = Command(
     alter,
     ("iriai alter ume-42 --time 2h --memory 8G", "it needs more"),
     ("iriai alter 'name:sweep*' -p 2", "sooner, at twice the cost"),
+    ("iriai alter ume-42 --queue 2", "let others go first"),
     ("iriai alter ume-42 --requirements none", "any machine will do now"),
     ("iriai alter ume-42 -n 16 --nodes none", "16 ranks, on as few machines as hold them"),
     ("iriai alter ume-42 --array-throttle 5", "at most five of its tasks at once"),

@@ -125,6 +125,15 @@ class JobOptions(OptionGroup, frozen=True):
         metavar="[GROUP/]USER",
         help="User to charge instead of you, if the machine permits it.",
     )
+    queue: int = priority(
+        0,
+        "-q",
+        "--queue",
+        metavar="N",
+        help="Queue of the job; 0 comes first; see 'iriai queues'. \\[default: 0]",
+        show_default=False,
+        autocompletion="complete_queue",
+    )
     urgency: float = priority(
         1.0,
         "-p",
@@ -200,6 +209,7 @@ class JobOptions(OptionGroup, frozen=True):
             lease_s=parsed("--lease", self.lease, parse_duration),
             group=self.group,
             account=self.account,
+            queue=whole("--queue", self.queue, 0),
             urgency=self.urgency,
             after=after_texts(self.after),
             exclusive=self.exclusive,

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from msgspec import UNSET
 
+from iriai.config.reader import Configuration
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import checkpoint
 from iriai.daemon.requests.jobs.dependency_outcomes import DependencyOutcomes
@@ -20,6 +21,7 @@ from iriai.home.job_lookup import Ends
 from iriai.jobs.alterations import alteration, require_whole
 from iriai.jobs.drafts import want_of
 from iriai.jobs.queries import JobQueries
+from iriai.jobs.queue_rules import checked_queue
 from iriai.jobs.selection import SelectedJobs, check_ids
 from iriai.jobs.validation import dependencies_here
 from iriai.model.alteration import Alteration, differences
@@ -47,12 +49,14 @@ class JobChanges:
     def __init__(
         self,
         engine: Engine,
+        configuration: Configuration,
         fits: FeasibilityRequests,
         queries: JobQueries,
         durability: Durability,
         ends: DependencyOutcomes,
         order: OrderedRequests,
     ) -> None:
+        self._configuration = configuration
         self._order = order
         self._machine = engine.machine
         self._home = engine.machine.home
@@ -130,6 +134,10 @@ class JobChanges:
     @handles(Alter)
     async def _alter(self, asked: RequestContext, body: Alter) -> AlterResult:
         check_ids(body.ids)
+        if body.queue is not UNSET:
+            caller = asked.caller
+            groups, is_operator = caller.person.groups, caller.operator
+            checked_queue(self._configuration, body.queue, groups, is_operator=is_operator)
         after = None if body.after is UNSET else dependencies_here(body.after, self._home.name)
         place = await self._order.enter(asked.connection, asked.size_bytes)
         try:
@@ -151,7 +159,11 @@ class JobChanges:
                 for item in self._queries.select(text, asked.caller.own):
                     await checkpoint()
                     job = self._home.jobs.get(item.job.number) if item else None
-                    wanted = alteration(body, None, job.spec) if job else Alteration()
+                    wanted = (
+                        alteration(body, None, job.spec, self._configuration)
+                        if job
+                        else Alteration()
+                    )
                     if job and wanted.concerns_machines and not body.wait_for_resources:
                         wants[want_of(self._home.name, wanted.applied(job.spec))] = None
         return list(wants)
@@ -166,7 +178,7 @@ class JobChanges:
     ) -> tuple[dict[str, list[tuple[str, list[FieldChange]]]], dict[str, str]]:
         def alter(item: SelectedJobs, job: JobState, by: str) -> tuple[str, list[FieldChange]]:
             require_whole(item, "alter")
-            wanted = alteration(body, after, job.spec)
+            wanted = alteration(body, after, job.spec, self._configuration)
             if wanted.concerns_machines and not body.wait_for_resources:
                 judge(want_of(self._home.name, wanted.applied(job.spec)))
             asked.is_changing = True

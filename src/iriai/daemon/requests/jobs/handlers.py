@@ -26,11 +26,12 @@ from iriai.daemon.tasks.notifications import check_notice
 from iriai.daemon.tasks.stream_relay import StreamRelay
 from iriai.home.core import NONE_ENDED
 from iriai.home.job_lookup import Ends
-from iriai.identity.users.permissions import Permissions
+from iriai.identity.users.permissions import Caller, Permissions
 from iriai.jobs.drafts import Drafts
 from iriai.jobs.history import JobHistory
 from iriai.jobs.payloads import PayloadStore
 from iriai.jobs.queries import JobQueries, check_listing, told_reasons
+from iriai.jobs.queue_rules import checked_queue
 from iriai.jobs.selection import check_ids
 from iriai.jobs.validation import dependencies_here
 from iriai.jobs.views import amounts, ranks_text
@@ -44,7 +45,6 @@ from iriai.model.submission import Interaction
 from iriai.policy.service.allowances import HeldJobs
 from iriai.protocol.messages.effects import JobCompleted
 from iriai.protocol.messages.scheduling import Want
-from iriai.system.passwd_cache import Person
 from iriai.wire.changes import AskStory, Story
 from iriai.wire.requests import (
     AskWhy,
@@ -83,7 +83,7 @@ class JobHandlers:
         self._settings = settings
         self._engine = engine
         self._users = users
-        self._drafts = Drafts(settings.home, settings.configuration.jobs, payloads)
+        self._drafts = Drafts(settings.home, settings.configuration, payloads)
         self._fits = fits
         self._history = past
         self._durability = durability
@@ -99,7 +99,13 @@ class JobHandlers:
             self.streams.restore(number, job)
         self._dependencies = DependencyOutcomes(engine, past, self._queries)
         self.changes = JobChanges(
-            engine, fits, self._queries, durability, self._dependencies, self._order
+            engine,
+            settings.configuration,
+            fits,
+            self._queries,
+            durability,
+            self._dependencies,
+            self._order,
         )
         here = StepHandlers(engine, self._queries, durability, self.streams, streams, speaks_for)
         self.steps = StepTransit(engine, users, here)
@@ -141,7 +147,7 @@ class JobHandlers:
             self.streams.per_user.check(caller.person.name)
         if not caller.operator:
             self.held.check(caller.person.name, asked.size_bytes)
-        want = self._want(draft, caller.person)
+        want = self._want(draft, caller)
         if self.held.is_by_account and not caller.operator:
             self.held.check_account(want.account, caller.person.name, asked.size_bytes)
         place = await self._order.enter(asked.connection, asked.size_bytes)
@@ -165,14 +171,18 @@ class JobHandlers:
                 raise refusal
         return answer
 
-    def _want(self, draft: JobDraft, person: Person) -> Want:
+    def _want(self, draft: JobDraft, caller: Caller) -> Want:
         """Return the request of one task of a draft; raise a `Problem` if it is refused."""
+        person = caller.person
         known = self._drafts.known(draft, person)
         if known is not None:
             return known
         self._drafts.check(draft)
         check_notice(draft.notify, self._settings.configuration.jobs.sendmail)
         self._users.check_may_run(person)
+        checked_queue(
+            self._settings.configuration, draft.queue, person.groups, is_operator=caller.operator
+        )
         account = self._users.account(person, draft.group, draft.account)
         return self._drafts.want(draft, account)
 
@@ -200,16 +210,16 @@ class JobHandlers:
     async def _dry_run(
         self, asked: RequestContext, body: Submit, after: tuple[Dependency, ...]
     ) -> DryRun:
-        draft, jobs = body.draft, self._settings.configuration.jobs
+        draft = body.draft
         ended = await self._dependencies.ends(asked, after)
         waits_for = told_reasons(self._home.would_wait_for(after, ended))
-        want = self._want(draft, asked.caller.person)
+        want = self._want(draft, asked.caller)
         lacking = await self._fits.waits_for(want, may_wait=draft.wait_for_resources)
         return DryRun(
             str(want.account),
             task_count(draft.array) if draft.array else 1,
             amounts(want.resources),
-            draft.time_limit_s or jobs.time_limit_s,
+            want.limit_s,
             draft.output or "",
             waits_for + lacking,
             ranks_text(want.shape),

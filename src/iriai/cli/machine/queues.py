@@ -1,0 +1,51 @@
+"""`iriai queues`: the queues of the cluster, the first to be served first."""
+
+from __future__ import annotations
+
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.standard_streams import print_document, remark
+from iriai.cli.framework.table import Column, print_table, span_text
+from iriai.wire.machines import AskQueues, QueueRow
+
+
+def _limit_text(limit_s: float | None) -> str:
+    return "" if limit_s is None else span_text(limit_s)
+
+
+_COLUMNS: tuple[Column[QueueRow], ...] = (
+    Column("Queue", lambda row: str(row.number), style="bold", right=True),
+    Column("State", lambda row: row.state),
+    Column("Group", lambda row: row.group or "all"),
+    Column("Yours", lambda row: "yes" if row.is_usable else "no"),
+    Column("Time", lambda row: _limit_text(row.time_limit_s), right=True),
+    Column("At most", lambda row: _limit_text(row.time_limit_max_s), right=True),
+    Column("Jobs", lambda row: str(row.jobs), right=True),
+    Column("Tasks", lambda row: str(row.waiting), right=True),
+    Column("Longest", lambda row: span_text(row.longest_wait_s) if row.jobs else "", right=True),
+)
+
+
+def queues(options: GlobalOptions) -> None:
+    """List the queues. What waits in queue 0 comes first; each takes what those before leave.
+
+    State: an active queue takes jobs and starts them; enabled takes them and starts none; disabled
+    takes none, and what is in it goes on. Yours says whether you may use it. Time is the time limit
+    of a job there that names none, At most the longest that one may ask for. Jobs and Tasks wait;
+    Longest is how long the first of them has. What waits long counts in a higher queue: see age_s
+    in the section order of the configuration.
+    """
+    table = options.ask(AskQueues(), follow=False)
+    if options.as_json:
+        print_document(table)
+        return
+    print_table(_COLUMNS, table.rows)
+    if table.note:
+        remark(table.note)
+
+
+app = Command(
+    queues,
+    ("iriai queues", "all queues of the cluster"),
+    ("iriai submit --queue 1 -- ./nightly", "a job that lets those of queue 0 go first"),
+    ("iriai queues --json", "for a program"),
+)

@@ -1,0 +1,109 @@
+"""Queues of a real machine: what is in a higher one starts first, others wait and say why."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from iriai.model.problem import NotAllowed, NotFound, Refused
+from tests.endtoend.installation import Installation
+from tests.support.waiting import until
+
+CONFIGURATION = """
+[machine]
+cpus = 1
+[order]
+age_s = "none"
+[queues.1]
+time_limit_max_s = "1h"
+[queues.2]
+state = "enabled"
+[queues.3]
+state = "disabled"
+[queues.4]
+group = "root-of-nobody"
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(person):
+    installation = Installation(person)
+    installation.configure(CONFIGURATION)
+    try:
+        yield installation.start()
+    finally:
+        installation.stop()
+
+
+def submitted(machine: Installation, client, queue: int, *command: str, **fields) -> str:
+    words = command or ("true",)
+    return client.submit(machine.draft(*words, queue=queue, output=os.devnull, **fields)).id
+
+
+@pytest.fixture
+def client(machine):
+    """The machine is busy until the test has handed in its jobs, and releases it."""
+    with machine.client() as client:
+        yield client
+
+
+def busy(machine: Installation, client) -> str:
+    job = submitted(machine, client, 0, "sleep", "60")
+    until(lambda: client.show(job).row.state == "running", "the cpu to be busy")
+    return job
+
+
+def test_a_higher_queue_starts_first_however_late_it_comes(machine, client):
+    first = busy(machine, client)
+    low = [submitted(machine, client, 1) for _ in range(3)]
+    high = submitted(machine, client, 0)
+    [reasons] = [client.why(low[0]).reasons]
+    assert "higher-queue" in [each.rule for each in reasons]
+    client.cancel([first])
+    client.wait([*low, high])
+    started = {job: client.show(job).attempts[0].started_wall_s for job in (*low, high)}
+    assert min(started, key=started.__getitem__) == high
+
+
+def test_a_job_in_a_stopped_queue_waits_until_it_is_moved(machine, client):
+    job = submitted(machine, client, 2)
+    assert [each.rule for each in client.why(job).reasons] == ["queue-stopped"]
+    said = machine.call("alter", job, "-q", "1")
+    assert f"{job}: queue 2 -> 1" in said.stdout
+    assert client.wait([job])[0].exit_code == 0
+    assert client.show(job).row.queue == 1
+    assert client.show(job).time_limit_s == 3600.0
+
+
+def test_what_a_queue_does_not_take_is_refused(machine, client):
+    for queue, kind, words in (
+        (3, Refused, "takes no jobs"),
+        (9, NotFound, "there is no queue 9"),
+    ):
+        with pytest.raises(kind, match=words):
+            submitted(machine, client, queue)
+    with pytest.raises(Refused, match="longer than the 1h00m"):
+        submitted(machine, client, 1, time_limit_s=7200.0)
+    said = machine.call("submit", "--queue", "-1", "--", "true")
+    assert (said.returncode, "out of range" in said.stderr) == (2, True)
+
+
+@pytest.mark.root
+def test_a_queue_of_another_group_is_not_for_everybody(machine, client):
+    with pytest.raises(NotAllowed, match="members of the group root-of-nobody"):
+        submitted(machine, client, 4)
+    job = submitted(machine, client, 2)
+    said = machine.call("alter", job, "--queue", "4")
+    assert (said.returncode, "root-of-nobody" in said.stderr) == (5, True)
+    assert client.show(job).row.queue == 2
+    client.cancel([job])
+
+
+def test_queues_are_listed_with_what_waits_there(machine, client):
+    job = submitted(machine, client, 2)
+    said = machine.call("queues")
+    rows = [line.split() for line in said.stdout.splitlines()]
+    assert rows[3][:4] == ["2", "enabled", "all", "yes"]
+    assert rows[4][:2] == ["3", "disabled"]
+    client.cancel([job])
