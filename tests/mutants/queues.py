@@ -5,8 +5,7 @@ from __future__ import annotations
 from iriai.broker.queue.ageing import Ageing
 from iriai.broker.scheduling.task_starts import TaskStarts
 from iriai.broker.state.contention import ContenderState
-from iriai.broker.state.reserved_heads import ReservedHeads
-from tests.mutants.mutants import Patch, instead, nothing
+from tests.mutants.mutants import Patch, instead
 
 QUEUES: dict[str, Patch] = {
     "accounts are drawn whatever queues their tasks are in": instead(
@@ -15,7 +14,6 @@ QUEUES: dict[str, Patch] = {
     "a head of a lower queue keeps its place from higher ones": instead(
         TaskStarts, "set_aside", lambda starts: starts._state.queues.first_level
     ),
-    "a head that is brought back is not kept": instead(ReservedHeads, "keep", nothing),
     "nothing rises to a higher queue by its age": instead(Ageing, "risen", lambda *_: []),
     "a job rises before its time": instead(
         Ageing, "level", lambda ageing, queue, _: max(0, queue - 1)

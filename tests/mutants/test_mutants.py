@@ -16,6 +16,7 @@ from tests.mutants.mutants import MUTANTS
 from tests.mutants.output import OUTPUT
 from tests.mutants.parallel import PARALLEL
 from tests.mutants.parted import PARTED
+from tests.mutants.queues import QUEUES
 from tests.mutants.suspended import SUSPENDED
 from tests.mutants.told import TOLD
 from tests.sim import link_stories, output_stories
@@ -44,6 +45,8 @@ FOUND_SUSPENDED = {
     "what is kept beyond its end is never vacated": 76,
 }
 """As `FOUND_WITH`, of those about suspended tasks."""
+FOUND_IN_QUEUES = {"a head of a lower queue keeps its place from higher ones": 30}
+"""As `FOUND_WITH`, of those about queues."""
 FOUND_WITH = {
     "JobAccepted is not waited for": 64,
     "Refusal is never sent": 68,
@@ -91,6 +94,15 @@ def test_a_mutant_is_found_where_tasks_are_suspended(name, monkeypatch):
     monkeypatch.setattr(scenario, "CLAIMED_BYTES", 1 << 29)  # a machine has room for two such tasks
     SUSPENDED[name](monkeypatch)
     known = FOUND_SUSPENDED.get(name, 4)
+    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+
+
+@pytest.mark.parametrize("name", QUEUES)
+def test_a_mutant_is_found_where_jobs_are_in_queues(name, monkeypatch):
+    monkeypatch.setattr(scenario, "QUEUE_CHANCE", 1.0)
+    QUEUES[name](monkeypatch)
+    known = FOUND_IN_QUEUES.get(name, 1)
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
     assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
 

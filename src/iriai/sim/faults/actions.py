@@ -51,6 +51,7 @@ class Submission:
     shape: RankShape = ONE
     keep_going: bool = False
     layout: Layout = Layout.RANKS
+    queue: int = 0
 
     def spec(self) -> JobSpec:
         """Return the job as its home stores it."""
@@ -64,6 +65,7 @@ class Submission:
             shape=self.shape,
             keep_going=self.keep_going,
             layout=self.layout,
+            queue=self.queue,
         )
 
 

@@ -24,6 +24,7 @@ from iriai.model.records import AttemptResult, JobEvent, LedgerRow
 from iriai.model.state import EndCause
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.messages.effects import Part
+from iriai.sim.faults.queue_checker import QueueChecker
 from iriai.sim.faults.seat_checker import SeatChecker, check_sums
 from iriai.sim.faults.suspension_checker import SuspensionChecker
 from iriai.sim.faults.told_jobs import AwaitedJobs, ToldJobs, check_feasible
@@ -56,6 +57,7 @@ class Checker:
         self._world = world
         self._seats = SeatChecker(world, 0.0 if is_calm else calm_from_s)
         self._suspensions = SuspensionChecker(world)
+        self._queues = QueueChecker()
         self._is_calm = is_calm
         self._live: dict[TaskId, dict[AttemptId, SimulatedMachine]] = {}
         self._last: dict[TaskId, dict[AttemptId, None]] = {}
@@ -134,6 +136,7 @@ class Checker:
         )
         self._seats.check(machine, turn, self._live)
         self._suspensions.check(machine, now)
+        self._queues.check(machine, now)
         leads = Part.BROKER in machine.core.parts
         assert Part.BROKER in parts or not leads, f"{machine.plan.name} has become a broker"
         if Part.NODE in parts:
@@ -179,11 +182,12 @@ class Checker:
     def _check_promises(self, machine: SimulatedMachine) -> None:
         """Check (f) in a calm world: the promise of a waiting job never gets later.
 
-        Apart from users that a machine refuses, which brokers learn when it is promised to them.
+        Apart from users that a machine refuses, which brokers learn when it is promised to them,
+        and from lower queues, whose places higher ones may take.
         """
         home = machine.core.home
         for number, job in home.jobs.items():
-            if self._is_refused(home.name, job.spec.user):
+            if job.spec.queue or self._is_refused(home.name, job.spec.user):
                 continue
             key = JobId(home.name, number)
             promised_s, before = job.promised_wall_s, self._promises.pop(key, None)

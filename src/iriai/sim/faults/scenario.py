@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from msgspec.structs import replace as with_fields
+
 from iriai.config.reader import Configuration
 from iriai.config.sections import JobSection, OrderSection
 from iriai.model.ranks import RankShape
@@ -33,6 +35,10 @@ SUSPEND_CHANCE = 0.3
 """The chance that in a seed users suspend tasks, and machines freeze what they run."""
 SUSPEND_MAX_S = 60.0
 """How long a user may keep a task suspended."""
+QUEUE_CHANCE = 0.3
+"""The chance that the jobs of a seed are in several queues."""
+QUEUES = (0, 0, 1, 2)
+AGE_S = 30.0
 HOLE_CHANCE = 0.2
 """The chance that a seed has a machine on which many tasks fail at once."""
 FRONT = "front"
@@ -110,6 +116,10 @@ def scenario_of(
     suspensions = Rng(seed, "suspensions")
     if suspensions.chance(SUSPEND_CHANCE):
         happenings += _suspensions(suspensions, homes, nodes, is_calm=is_calm)
+    queues = Rng(seed, "queues")
+    if queues.chance(QUEUE_CHANCE):
+        plans = [_with_age(plan) for plan in plans]
+        happenings = [_in_queue(queues, each) for each in happenings]
     if not is_calm:
         happenings += _people(Rng(seed, "people"), homes)
         happenings += _faults(Rng(seed, "faults"), names, nodes)
@@ -339,6 +349,19 @@ def _suspensions(rng: Rng, homes: list[str], nodes: list[str], *, is_calm: bool)
             )
         )
     return happenings
+
+
+def _with_age(plan: MachinePlan) -> MachinePlan:
+    order = with_fields(plan.configuration.order, age_s=AGE_S)
+    return replace(plan, configuration=with_fields(plan.configuration, order=order))
+
+
+def _in_queue(rng: Rng, happening: Happening) -> Happening:
+    """Return the same, in a queue if it submits a job."""
+    if happening.submission is None:
+        return happening
+    submission = replace(happening.submission, queue=rng.pick(QUEUES))
+    return replace(happening, submission=submission)
 
 
 def _people(rng: Rng, homes: list[str]) -> list[Happening]:
