@@ -45,7 +45,10 @@ FOUND_SUSPENDED = {
     "what is kept beyond its end is never vacated": 76,
 }
 """As `FOUND_WITH`, of those about suspended tasks."""
-FOUND_IN_QUEUES = {"a head of a lower queue keeps its place from higher ones": 30}
+FOUND_IN_QUEUES = {
+    "accounts are drawn whatever queues their tasks are in": 13,
+    "a head of a lower queue keeps its place from higher ones": 30,
+}
 """As `FOUND_WITH`, of those about queues."""
 FOUND_WITH = {
     "JobAccepted is not waited for": 64,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import floor
+
 from iriai.broker.core import Broker
 from iriai.broker.machines.machine_view import MachineView, Matched
 from iriai.broker.queue.entries import QueuedJob
@@ -38,18 +40,19 @@ class QueueChecker:
         if known is not broker:
             return
         for entry in queues.entries.values():
-            self._check_level(broker, entry, now)
+            self._check_level(entry, machine.plan.configuration.order.age_s, now)
         for view in views:
             new = [each for each in view.matched.values() if id(each) not in pending]
             self._check_view(broker, view, new, waited)
 
-    def _check_level(self, broker: Broker, entry: QueuedJob, now: Instant) -> None:
+    def _check_level(self, entry: QueuedJob, age_s: float | None, now: Instant) -> None:
         """Check that a task counts in the queue that its age gives it."""
-        ageing, queue = broker.state.queues.ageing, entry.want.queue
+        queue, level = entry.want.queue, entry.precedence.level
         waited_s = now.steady_s - entry.precedence.queued_at_s
-        latest = ageing.level(queue, waited_s - RISES_WITHIN_S)
-        earliest = ageing.level(queue, waited_s + RISES_WITHIN_S)
-        level = entry.precedence.level
+        rises = 0.0 if age_s is None else waited_s / age_s
+        tolerance = 0.0 if age_s is None else RISES_WITHIN_S / age_s
+        earliest = max(0, queue - floor(rises + tolerance))
+        latest = max(0, queue - floor(max(0.0, rises - tolerance)))
         assert earliest <= level <= latest, (
             f"{entry.want.job} of queue {queue} counts in {level} after {waited_s:.3f} s"
         )
