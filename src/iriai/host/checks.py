@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from iriai.config.reader import Configuration
 from iriai.config.sections import IdentitySection, MachineSection
 from iriai.host.hardware import MachineFacts
 from iriai.host.mounts import NETWORKED, VOLATILE, mount_of
@@ -152,6 +153,28 @@ def of_people(identity: IdentitySection) -> Iterator[Finding]:
     except KeyError:
         text = f"there is no group '{identity.operators}', so root is the only operator"
         yield Finding("operators", NOTE, text, f"groupadd --system {identity.operators}")
+
+
+def of_queues(configuration: Configuration) -> Iterator[Finding]:
+    """Yield what an operator who has set up queues may have forgotten."""
+    if not configuration.queues:
+        return
+    unbounded = [
+        str(number)
+        for number in sorted(configuration.starting_queues)
+        if (queue := configuration.queue(number)) and queue.time_limit_max_s is None
+    ]
+    if unbounded:
+        which = (
+            f"queue {unbounded[0]} has"
+            if len(unbounded) == 1
+            else (f"queues {', '.join(unbounded)} have")
+        )
+        text = f"{which} no longest time: what waits behind a job there may wait for ever"
+        yield Finding("queues", NOTE, text, "set time_limit_max_s in [queues.N]")
+    if configuration.order.age_s is None:
+        text = "lower queues may wait for ever (age_s is none)"
+        yield Finding("queues", NOTE, text, "set age_s in [order]")
 
 
 def of_trust(

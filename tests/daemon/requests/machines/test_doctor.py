@@ -183,3 +183,20 @@ sendmail = "/no/such/sendmail"
     assert [line for line in trouble if "log:" in line] == [
         f"epilog: {epilog} cannot be run: No such file or directory"
     ]
+
+
+def test_queues_in_which_something_may_wait_for_ever_are_named(paths):
+    text = """
+[order]
+age_s = "none"
+[queues.0]
+time_limit_max_s = 60
+[queues.2]
+state = "enabled"
+"""
+    notes = found(settings(paths, text))["note"]
+    assert [note for note in notes if note.startswith("queues:")] == [
+        "queues: queue 1 has no longest time: what waits behind a job there may wait for ever",
+        "queues: lower queues may wait for ever (age_s is none)",
+    ]
+    assert not [each for each in found(settings(paths))["note"] if each.startswith("queues:")]

@@ -55,6 +55,8 @@ def findings(
     else:
         found.append(Finding("machine", OK, "runs no tasks itself: its back ends do"))
     found += checks.of_state_directory(settings.paths, is_system=is_system)
+    if settings.role.has_home:
+        found += checks.of_queues(configuration)
     if is_system:
         found += checks.of_people(identity)
     if cluster is not None and settings.role.has_node:
