@@ -145,6 +145,13 @@ def test_a_stopped_queue_starts_nothing_and_keeps_no_place():
     assert reason.needed == "an operator to start it, or another queue (0, 2)"
 
 
+def test_what_an_earlier_broker_promised_in_a_queue_that_was_stopped_is_taken_back():
+    broker = LoneBroker(queues={"1": QueueSection(state="enabled")})
+    promised = want(1, queue=1, promised_in_s=30.0, promised_machine="ume")
+    said = broker.tell(promised, broker.idle())
+    assert (matched(said), promises(said)) == ([], [(1, None)])
+
+
 def test_a_queue_that_is_not_there_starts_nothing():
     broker = full()
     broker.tell(want(1, queue=7))

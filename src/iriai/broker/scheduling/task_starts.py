@@ -147,6 +147,9 @@ class TaskStarts:
     def _bring_back_single(self, head: ReservedHead, entry: QueuedJob) -> None:
         heads, now_s = self._heads, self._now.steady_s
         view = self._state.index.views.get(head.machine)
+        if view is not None and not self._may_start_on(view, entry):
+            heads.promise(head, None, now_s)
+            return
         if head.machine in heads.by_machine or (view and heads.is_kept_in(view.pool)):
             found = heads.earliest(entry.kind, now_s)  # a higher level has its place
             if found is None:
@@ -239,11 +242,16 @@ class TaskStarts:
             return  # an earlier broker's promise, which came before its machine's report
         elif not head.resources.fits_in(view.calendar.capacity):
             self._drop(head)
-        elif not (could_hold(entry.kind, view) and self.may_run_more(entry)):
+        elif not self._may_start_on(view, entry):
             self._heads.promise(head, None, self._now.steady_s)
             self._drop(head)
         elif not self._start_head(head, entry, view):
             self._improve(head, entry.kind, view)
+
+    def _may_start_on(self, view: MachineView, entry: QueuedJob) -> bool:
+        """Return whether a head may start on a machine once there is room."""
+        is_stopped = entry.kind.key.is_stopped
+        return not is_stopped and could_hold(entry.kind, view) and self.may_run_more(entry)
 
     def _start_head(self, head: ReservedHead, entry: QueuedJob, view: MachineView) -> bool:
         """Start a head on its machine or one with newly free resources; return whether it did."""
