@@ -105,7 +105,6 @@ class Scene:
             role=Role(),
             daemon_user="",
             owner_uid=0,
-            table=(),
             listener=listener,
             ending=os.open(os.devnull, os.O_RDWR),
         )

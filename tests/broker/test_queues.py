@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from iriai.config.sections import QueueSection
 from iriai.model.reason import Rule
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import LinkDown
-from tests.broker.lone_broker import LoneBroker, matched, numbers, promises, want
+from tests.broker.lone_broker import LoneBroker, as_running, matched, numbers, promises, want
 from tests.broker.scheduling.test_plan_policy import broker_with
 from tests.broker.scheduling.test_prefetch import Pair
 from tests.broker.test_reserved_heads import busy, ended
+from tests.broker.wide_matches import CPUS, WideMatches
 from tests.support.told import instant, job
 
 ORDERS = ("lottery", "paper000", "stride", "fifo")
@@ -150,6 +152,45 @@ def test_what_an_earlier_broker_promised_in_a_queue_that_was_stopped_is_taken_ba
     promised = want(1, queue=1, promised_in_s=30.0, promised_machine="ume")
     said = broker.tell(promised, broker.idle())
     assert (matched(said), promises(said)) == ([], [(1, None)])
+
+
+def stop(broker: LoneBroker, *numbers: int) -> None:
+    """From now on these queues start nothing, and all others do."""
+    queues = {str(number): QueueSection(state="enabled") for number in numbers}
+    known = broker.broker.state.settings.configuration
+    broker.broker.configured(replace(known, queues=queues))
+
+
+def test_a_queue_may_be_stopped_and_started_while_jobs_are_in_it():
+    broker = full()
+    broker.tell(want(1), want(2, "bob", queue=1))
+    stop(broker, 0)
+    assert next_of(broker) == [2]
+    stop(broker)
+    said = broker.tell(broker.idle(1, capacity=ONE_CPU, incarnation=2))
+    assert matched(said) == [job(1)]
+
+
+def test_the_promise_of_a_job_is_taken_back_when_its_queue_is_stopped():
+    broker = LoneBroker()
+    busy(broker, 50.0, 50.0)
+    broker.tell(want(1, cpus=4))
+    stop(broker, 0)
+    assert promises(broker.wake()) == [(1, None)]
+    assert numbers(matched(broker.tell(want(2, "bob", queue=1, count=2)))) == [2, 2]
+    stop(broker)
+    assert promises(broker.wake()) == []  # what runs in its place has no limit
+
+
+def test_so_is_that_of_a_job_of_several_ranks():
+    wides = WideMatches(machines=0)
+    wides.tell(
+        wides.idle("m0", CPUS, whole=True, began=(as_running(want(9, cpus=3), ends_in_s=50.0),))
+    )
+    assert not wides.submit(4, number=1, limit_s=60.0)
+    stop(wides.broker, 0)
+    assert promises(wides.broker.wake()) == [(1, None)]
+    assert not wides.state.heads.by_job
 
 
 def test_a_queue_that_is_not_there_starts_nothing():

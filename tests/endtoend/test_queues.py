@@ -8,6 +8,7 @@ import pytest
 
 from iriai.model.problem import NotAllowed, NotFound, Refused
 from tests.endtoend.installation import Installation
+from tests.endtoend.test_identity import say
 from tests.support.waiting import until
 
 CONFIGURATION = """
@@ -107,3 +108,48 @@ def test_queues_are_listed_with_what_waits_there(machine, client):
     assert rows[3][:4] == ["2", "enabled", "all", "yes"]
     assert rows[4][:2] == ["3", "disabled"]
     client.cancel([job])
+
+
+@pytest.fixture
+def member(iriai: Installation):
+    """A machine that is a cluster of its own."""
+    iriai.configure("[machine]\ncpus = 1\n")
+    iriai.start()
+    say(iriai, "cluster", "create", "lab")
+    return iriai
+
+
+def edit(member: Installation, text: str) -> int:
+    return say(member, "config", "edit", "--file", "-", text=text)["number"]
+
+
+def states(member: Installation) -> list[str]:
+    return [row["state"] for row in say(member, "queues")["rows"]]
+
+
+def test_in_a_cluster_queues_change_while_the_daemon_goes_on(member):
+    daemon = member.pid("daemon")
+    edit(member, '[queues.1]\nstate = "enabled"\n')
+    until(lambda: states(member) == ["active", "enabled", "active"], "the document in force")
+    with member.client() as client:
+        job = submitted(member, client, 1)
+        assert client.why(job).reasons[0].rule == "queue-stopped"
+        edit(member, '[queues.1]\nstate = "disabled"\n[queues.4]\ntime_limit_max_s = 60\n')
+        assert client.wait([job])[0].exit_code == 0  # what is in it goes on
+        with pytest.raises(Refused, match="takes no jobs"):
+            submitted(member, client, 1)
+        assert client.show(submitted(member, client, 4)).time_limit_s == 60.0
+        settings = {row["key"]: row for row in say(member, "config", "show")["settings"]}
+        assert settings["queues.1.state"]["source"] == "cluster document 2"
+        edit(member, "")
+        until(lambda: states(member) == ["active"] * 3, "the next document in force")
+        with pytest.raises(NotFound, match="no queue 4"):
+            submitted(member, client, 4)
+    assert member.pid("daemon") == daemon
+
+
+def test_another_change_beside_them_takes_a_new_daemon(member):
+    daemon = member.pid("daemon")
+    edit(member, '[queues.1]\nstate = "enabled"\n[order]\nburst = 3\n')
+    until(lambda: member.answers() and member.pid("daemon") != daemon, "the next daemon")
+    assert states(member)[1] == "enabled"

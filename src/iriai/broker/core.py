@@ -24,6 +24,7 @@ from iriai.broker.scheduling.start_estimates import estimated_starts
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.state import BrokerSettings, BrokerState, Federate, OtherClusters
 from iriai.broker.usage.usage import UsageAccounts
+from iriai.config.reader import Configuration
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
@@ -165,6 +166,12 @@ class Broker:
         self._is_idle = False
         self.sessions.term = term
         self.sessions.begin(peers, now.steady_s)
+        self._must_pass = True
+
+    def configured(self, configuration: Configuration) -> None:
+        """Take a configuration with other queues than before: some may start tasks, or none."""
+        self.state.configured(configuration)
+        self._is_idle = False
         self._must_pass = True
 
     def peers_changed(self, cluster: str, peers: Iterable[ClusterPeer]) -> None:

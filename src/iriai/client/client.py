@@ -329,8 +329,7 @@ class Client:
         """
         from iriai.wire.joining import Publish
 
-        self.ask(Publish(kind, document))
-        if kind == "configuration":
+        if self.ask(Publish(kind, document)).restarts:
             self._await_restart()
 
     def reload_identity(self) -> None:

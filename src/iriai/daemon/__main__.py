@@ -31,7 +31,6 @@ from iriai.model.address import parse_address
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem, UsageProblem
 from iriai.plugins.orders import with_usual
-from iriai.reports.settings import settings_table
 from iriai.state.configuration import (
     load_cluster,
     read_configuration,
@@ -86,7 +85,7 @@ def _state_in(words: Sequence[str]) -> str:
 
 def _settle(paths: StatePaths) -> DaemonSettings:
     """Everything that is done before privileges are dropped."""
-    configuration = read_configuration(paths)
+    own = configuration = read_configuration(paths)
     raise_descriptor_limit(configuration.limits)
     facts = measure()
     identity = settle_directory(paths, configuration, facts)
@@ -110,7 +109,6 @@ def _settle(paths: StatePaths) -> DaemonSettings:
             role=identity.role,
             daemon_user=identity.daemon_user,
             owner_uid=os.geteuid(),
-            table=settings_table(configuration, identity.home, amounts),
             listener=_listen(paths, mode),
             kept_drain=read_kept_drain(paths),
             ending=ending,
@@ -118,6 +116,7 @@ def _settle(paths: StatePaths) -> DaemonSettings:
             host_door=_host_door(paths, identity) if cluster else None,
             unenrolled=unenrolled,
             cluster=cluster,
+            own=own,
             supervisor_lock=open_lock(paths.lock("supervisor")),
         )
     except Problem as problem:

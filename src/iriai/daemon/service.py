@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from iriai.config.reader import Configuration
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.cluster.node_drain import NodeDrain
 from iriai.daemon.composition import make_machine, user_policy
@@ -32,6 +33,7 @@ from iriai.daemon.requests.machines.status import StatusHandlers
 from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.server.handler_table import check_right, handlers_of
 from iriai.daemon.server.request_scheduling import Durability
+from iriai.daemon.startup.live_configuration import LiveConfiguration
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.fence_relay import FenceRelay
 from iriai.daemon.tasks.launcher_client import LauncherClient
@@ -99,6 +101,7 @@ class Service:
         routes = Routes()
         spool = Spool(settings.paths.spool)
         self._streams = TaskStreams(spool, routes)
+        self._live = LiveConfiguration(settings)
         self._launcher = LauncherClient(
             settings.paths.launcher_socket,
             settings.configuration.identity.minimum_uid,
@@ -110,6 +113,7 @@ class Service:
         )
         engine = Engine(machine, self._writer, self._launcher, settings.home, routes)
         self._engine = engine
+        self._live.watchers.append(self._configured)
         self._relay = StreamRelay(engine, spool, self._streams)
         self._fences = FenceRelay(engine)
         self._culprits = Culprits(settings.paths.store)
@@ -131,7 +135,7 @@ class Service:
         self._jobs = self._make_jobs(users)
         self._retention = self._make_retention()
         self._cluster = ClusterAuthority(
-            settings, engine, users, self._addresses, self._network, self._restart
+            settings, engine, users, self._addresses, self._network, self._restart, self._live
         )
         handlers = self._handlers(users, now)
         self._clients = Clients(
@@ -190,6 +194,7 @@ class Service:
         )
         jobs = JobHandlers(
             settings,
+            self._live,
             engine,
             users,
             self._payloads,
@@ -208,6 +213,7 @@ class Service:
         seen = self._network.seen if self._network is not None else list
         reports = StatusHandlers(
             settings,
+            self._live,
             engine,
             self._launcher,
             self._store,
@@ -232,7 +238,7 @@ class Service:
             reports,
             DrainHandlers(settings, engine, self._drain, self._inquirer, seen),
             table,
-            QueueHandlers(settings.configuration, engine, self._inquirer),
+            QueueHandlers(self._live, engine, self._inquirer),
             ClusterHandlers(settings, engine, self._cluster),
             AdHandlers(engine, users, self._inquirer),
             has_home=settings.role.has_home,
@@ -356,6 +362,11 @@ class Service:
             self._launcher.shut_down(self._end_after_kill)
         else:
             self._loop.call_soon(self._end, 0)
+
+    def _configured(self, configuration: Configuration) -> None:
+        """Tell the broker, which may start other tasks now."""
+        machine = self._engine.machine
+        self._engine.request(lambda _: machine.configured(configuration))
 
     def _restart(self) -> None:
         """Exit because the configuration changed on disk; the supervisor restarts us with it."""

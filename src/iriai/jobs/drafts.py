@@ -124,6 +124,11 @@ class Drafts:
         """What was looked at last: of a large one the form is checked before its spec is made."""
         self._templates: dict[Submitter, _Template] = {}
 
+    def configured(self, configuration: Configuration) -> None:
+        """Make further specifications by this configuration."""
+        self._configuration, self._defaults = configuration, configuration.jobs
+        self._templates.clear()
+
     def known(self, draft: JobDraft, submitter: Submitter) -> Want | None:
         """Return the request that was made of the submitter's last draft, if this is the same."""
         template = self._templates.get(submitter)

@@ -14,6 +14,7 @@ from math import inf
 from typing import NoReturn
 
 from iriai.broker.core import Broker
+from iriai.config.reader import Configuration
 from iriai.home.core import Home
 from iriai.machine.checks import check_attempts, check_reasons, check_views
 from iriai.machine.outbox import Turn
@@ -87,8 +88,7 @@ ROUNDS_MAX = 1000
 UNSETTLED_SHOWN = 5
 """Jobs that a refusal names: as many as fit into a line."""
 PUT_OFF_S = 1.0
-"""A timer that would fire earlier than that is rearmed: its cause was acknowledged, and a spurious
-wake-up costs more than rearming."""
+"""A timer that would fire earlier than that is rearmed: a spurious wake-up costs more."""
 
 
 class Machine:
@@ -117,18 +117,15 @@ class Machine:
         self._broker_at = broker_at or name
         self._election = succession
         self._make_broker = make_broker
+        self._configuration: Configuration | None = None  # that with which brokers are made
         self._term = 0.0
         """The term of the broker that has received everything."""
         self._retransmission = Retransmission()
         self._peer_clusters: tuple[ClusterPeer, ...] = ()
         """The clusters of the site."""
         self._usage: dict[str, dict[Account, LedgerRow]] = {}
-        """Counters of other machines, as the directory has them, also of machines that left.
-
-        A machine's usage counts for as long as the directory stores its batch, 60 days. So there
-        are as many machines here as the directory may know, with as many accounts as a ledger
-        stores of each.
-        """
+        """Counters of other machines, also of those that left: as many as the directory may know,
+        with as many accounts as a ledger stores of each, for 60 days."""
         self._now_s = 0.0
         self._alarm_s: float | None = None
         self._beat_s: float | None = None
@@ -159,7 +156,7 @@ class Machine:
     @property
     def decides_alone(self) -> bool:
         """Return whether its broker knows all machines: there is no other cluster to ask."""
-        return self._broker is not None and not self.has_peer_clusters
+        return self._broker is not None and len(self._peer_clusters) <= 1  # its own is among them
 
     @property
     def has_queue(self) -> bool:
@@ -194,13 +191,8 @@ class Machine:
         return self._election.peers if self._election is not None else ()
 
     @property
-    def has_peer_clusters(self) -> bool:
-        """Return whether there are other clusters, to which tasks can be forwarded."""
-        return len(self._peer_clusters) > 1  # its own is among them
-
-    @property
     def peer_clusters(self) -> tuple[ClusterPeer, ...]:
-        """Set the other clusters of the site, with the first candidate of each."""
+        """Return the other clusters of the site, with the first candidate of each."""
         return tuple(each for each in self._peer_clusters if each.cluster != self.cluster)
 
     @property
@@ -424,8 +416,7 @@ class Machine:
         if not succession.is_broker:
             self._broker = None
         elif self._broker is None or self._broker.sessions.term != succession.term:
-            assert self._make_broker is not None
-            self._broker = self._make_broker()
+            self._broker = self._new_broker()
             self._broker.begin(succession.speaking(now.steady_s), succession.term, now)
             self._broker.peers_changed(succession.cluster, self._peer_clusters)
             self._send_counters(self._broker, now)
@@ -435,6 +426,19 @@ class Machine:
             self._resend_all()
         else:
             self._is_of_term(succession.term)
+
+    def _new_broker(self) -> Broker:
+        assert self._make_broker is not None, "only the broker of a cluster can be elsewhere"
+        broker = self._make_broker()
+        if self._configuration is not None:
+            broker.configured(self._configuration)
+        return broker
+
+    def configured(self, configuration: Configuration) -> None:
+        """Take a configuration with other queues than before, for this broker and later ones."""
+        self._configuration = configuration
+        if self._broker is not None:
+            self._broker.configured(configuration)
 
     def _send_counters(self, broker: Broker, now: Instant) -> None:
         """Send the counters of all machines to a new broker."""
@@ -446,8 +450,7 @@ class Machine:
 
         It answers clients while the broker of another machine does not.
         """
-        assert self._make_broker is not None, "only the broker of a cluster can be elsewhere"
-        broker = self._make_broker()
+        broker = self._new_broker()
         self._send_counters(broker, now)
         return broker
 

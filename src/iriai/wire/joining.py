@@ -249,7 +249,14 @@ class ShowCluster(Query[ClusterReport], frozen=True, tag="show-cluster"):
     """Ask for the cluster as this machine knows it."""
 
 
-class Publish(ClientRequest[Done], frozen=True, tag="publish"):
+class Published(ClientAnswer, frozen=True, tag="published"):
+    """Answer to `Publish`: the document is stored."""
+
+    restarts: bool
+    """Whether the daemon ends, to be started again with it; else it is in force."""
+
+
+class Publish(ClientRequest[Published], frozen=True, tag="publish"):
     """Publish a document that an operator signed."""
 
     fails_alone = True

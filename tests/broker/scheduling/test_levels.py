@@ -10,7 +10,7 @@ from iriai.config.sections import OrderSection
 from tests.broker.waiting_ranks import WaitingRanks
 
 AGE_S = 15.0
-SEEDS = 60
+SEEDS = 25
 
 
 class LayeredRanks(WaitingRanks):

@@ -199,6 +199,8 @@ class TaskStarts:
         del self._heads.by_job[head.job]
         entry = state.queues.entries.get(head.job)
         if entry is None or not (entry.kind.is_possible and self.may_run_more(entry)):
+            if entry is not None:
+                self._heads.give_up_pool(head)
             self._give_up_pool(head)
             return
         entry.kind.looked = -1  # what was found for another of its kind was beside this head

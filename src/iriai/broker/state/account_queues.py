@@ -258,6 +258,12 @@ class AccountQueues:
                 self._advance(old)  # first: two lines in one queue have no equal first
                 entry.line = self._line(old.queue, kind, entry.precedence)
 
+    def start_only(self, starting: frozenset[int]) -> None:
+        """Let tasks of these queues start, and of no others."""
+        changed = self._rules.starting ^ starting
+        self._rules = self._rules._replace(starting=starting)
+        self.regroup(lambda want: want.queue in changed)
+
     def catch_up(self, queue: Queue) -> None:
         """Mark all kinds of an account as possibly fitting, after it was left out of passes."""
         queue.is_behind = False

@@ -218,6 +218,11 @@ class ReservedHeads:
         in_s = None if start_s is None else max(0.0, start_s - now_s)
         self._promises.append(Promise(head.job, "", in_s, "" if head.is_across else head.pool))
 
+    def give_up_pool(self, head: PoolHead) -> None:
+        """Take back what was promised to a parallel task that waits on, and starts nowhere now."""
+        if head.told_start_s is not None:
+            self._promises.append(Promise(head.job, "", None))
+
     def take_back(self, job: JobId) -> None:
         """Take back what an earlier broker promised to a parallel task."""
         if self.promised.pop(job, None) is not None:

@@ -6,7 +6,7 @@ Nothing of it is durable.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from random import Random
 from typing import NamedTuple
@@ -131,6 +131,12 @@ class BrokerState:
         )
 
     # --- changes ---------------------------------------------------------------------------------
+
+    def configured(self, configuration: Configuration) -> None:
+        """Take a configuration with other queues than before."""
+        self.settings = replace(self.settings, configuration=configuration)
+        self.queues.start_only(configuration.starting_queues)
+        self.heads.changes += 1
 
     def put(self, want: Want, now_s: float) -> None:
         """Add or replace a job's want."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,6 @@ from iriai.state.role import Role
 from iriai.state.state_directory import problem_of
 from iriai.system.exit_report import ExitReport, announce, announce_started
 from iriai.system.lock_file import holder_of, lock_holder
-from iriai.wire.reports import Setting
 
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
@@ -56,8 +55,6 @@ class DaemonSettings:
     """The Unix user that this process runs as once privileges are dropped."""
     owner_uid: int
     """Whose state directory it is: 0, or the one user of a single-user daemon."""
-    table: tuple[Setting, ...]
-    """Every value in force and its source, for `config show`."""
     listener: socket.socket
     """Bound and listening at `paths.daemon_socket`, since after the drop nobody could bind it."""
     ending: int
@@ -72,6 +69,8 @@ class DaemonSettings:
     """Why a back end is not a member of its front end's cluster."""
     cluster: ClusterState | None = None
     """The machine's place in a cluster; None: it is in none. What it needs is loaded only then."""
+    own: Configuration = field(default_factory=Configuration)
+    """The machine's own file, without what its cluster's document changes."""
     supervisor_lock: int | None = None
     """Its lock, open: the daemon's user could not open it."""
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace as with_fields
 
+from iriai.config.sections import QueueSection
 from iriai.machine.outbox import Turn
 from iriai.model.claim import Phase
 from iriai.model.ids import Account
@@ -374,6 +375,19 @@ def _program_is_missing(world: World, machine: SimulatedMachine, happening: Happ
     world.agenda.after(happening.lasts_s, mend)
 
 
+def _queue_stops(world: World, _machine: SimulatedMachine, happening: Happening) -> None:
+    """Let a queue start nothing for a while; each machine that answers hears of it at once."""
+    stopped = {str(happening.number): QueueSection(state="enabled")}
+    for after_s, queues in ((0.0, stopped), (happening.lasts_s, {})):
+        for each in world.machines.values():
+            world.agenda.after(after_s, partial(_configure, world, each, queues))
+
+
+def _configure(world: World, machine: SimulatedMachine, queues: Mapping[str, QueueSection]) -> None:
+    configuration = with_fields(machine.plan.configuration, queues=queues)
+    asks(world, machine, lambda: machine.core.configured(configuration))
+
+
 def _link_breaks(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     world.network.break_link(machine.plan.name, happening.other)
 
@@ -407,6 +421,7 @@ KINDS: Mapping[str, Action] = {
     "starts-nothing": _starts_nothing,
     "prolog-fails": _prolog_fails,
     "program-missing": _program_is_missing,
+    "queue-stops": _queue_stops,
     "link-breaks": _link_breaks,
     "link-is-cut": _link_is_cut,
 }
@@ -427,6 +442,7 @@ def end_all(world: World) -> None:
         machine.launcher.fails_prolog = machine.launcher.fails_at_once = False
         world.power_on(machine)
         start_launcher(world, machine)
+        _configure(world, machine, machine.plan.configuration.queues)
         wake_launcher(world, machine)
         if machine.is_stopped:
             world.wake(machine)

@@ -64,7 +64,10 @@ class QueueChecker:
         new: list[Matched],
         waited: dict[JobId, int],
     ) -> None:
+        starting = broker.state.settings.configuration.starting_queues
         for matched in new:
+            want = matched.entry.want
+            assert want.queue in starting, f"{want.job} is matched, and queue {want.queue} stopped"
             level = matched.entry.precedence.level
             higher = [job for job, before in waited.items() if before < level]
             for job in higher if not matched.is_ahead else ():

@@ -45,7 +45,7 @@ FRONT = "front"
 PEOPLE = ("cancel", "cancel-running", "hold")
 OF_THEIR_OWN = (
     *("submit", "gone", "forgotten", "prolog-fails", "program-missing"),
-    *("dies-in-phase", "suspend", "freezes"),
+    *("dies-in-phase", "suspend", "freezes", "queue-stops"),
 )
 """Kinds that are drawn apart from the others."""
 FAULTS = tuple(kind for kind in KINDS if kind not in (*OF_THEIR_OWN, *PEOPLE))
@@ -120,6 +120,7 @@ def scenario_of(
     if queues.chance(QUEUE_CHANCE):
         plans = [_with_age(plan) for plan in plans]
         happenings = [_in_queue(queues, each) for each in happenings]
+        happenings += _stops(queues, homes)
     if not is_calm:
         happenings += _people(Rng(seed, "people"), homes)
         happenings += _faults(Rng(seed, "faults"), names, nodes)
@@ -354,6 +355,20 @@ def _suspensions(rng: Rng, homes: list[str], nodes: list[str], *, is_calm: bool)
 def _with_age(plan: MachinePlan) -> MachinePlan:
     order = with_fields(plan.configuration.order, age_s=AGE_S)
     return replace(plan, configuration=with_fields(plan.configuration, order=order))
+
+
+def _stops(rng: Rng, homes: list[str]) -> list[Happening]:
+    """Return when a queue starts nothing for a while."""
+    return [
+        Happening(
+            rng.between(BEGIN_S, FAULTS_UNTIL_S * 0.8),
+            "queue-stops",
+            rng.pick(homes),
+            rng.between(1.0, 40.0),
+            number=rng.pick(QUEUES),
+        )
+        for _ in range(rng.below(3))
+    ]
 
 
 def _in_queue(rng: Rng, happening: Happening) -> Happening:

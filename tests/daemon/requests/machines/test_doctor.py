@@ -46,7 +46,6 @@ def settings(
         role=Role(),
         daemon_user="ann",
         owner_uid=1001,
-        table=(),
         listener=socket.socket(),
         ending=-1,
     )
@@ -55,7 +54,7 @@ def settings(
 def found(settings: DaemonSettings, enforcement=(), trouble=()) -> dict[str, list[str]]:
     """The messages at each level; the socket of the settings is done with."""
     levels: dict[str, list[str]] = {"trouble": [], "note": [], "ok": []}
-    rows = findings(settings, enforcement, trouble)
+    rows = findings(settings, settings.configuration, enforcement, trouble)
     assert [row.level for row in rows] == sorted(
         (row.level for row in rows), key=list(levels).index
     )

@@ -13,6 +13,7 @@ from iriai.daemon.loop.routes import DocumentArrived
 from iriai.daemon.net.own_addresses import OwnAddresses
 from iriai.daemon.requests.cluster.unauthenticated import UnauthenticatedClients
 from iriai.daemon.server.connections import Clients, Handlers
+from iriai.daemon.startup.live_configuration import LiveConfiguration
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.users.permissions import Permissions
 from iriai.model.problem import Problem
@@ -41,12 +42,15 @@ class ClusterAuthority:
         addresses: OwnAddresses,
         network: ClusterNetwork | None,
         restart: Callable[[], None],
+        live: LiveConfiguration,
     ) -> None:
         """`restart` ends the daemon, to be started again with what is on disk then.
 
+        `live` is the configuration in force, which some new ones only change.
         `network` is None outside of a cluster, or on a back end.
         """
         self.restart = restart
+        self._live = live
         self.addresses = addresses
         """Where this machine may be reached."""
         self.network = network
@@ -114,8 +118,12 @@ class ClusterAuthority:
                 self.network.mesh.trust_changed()
         if kind in ("ejection", "trust"):
             self.rules_changed()
-        elif kind == "configuration":
+        elif kind == "configuration" and not self._live.adopt_document():
             self.restart()
+
+    def restarts_for(self, kind: DocumentKind) -> bool:
+        """Return whether a new start is needed for a document that is stored."""
+        return kind == "configuration" and self._live.coming() is None
 
     def rules_changed(self) -> None:
         """Tell the node that it may run tasks of other users or homes than before."""

@@ -27,6 +27,7 @@ from iriai.wire.joining import (
     ListTokens,
     MakeToken,
     Publish,
+    Published,
     RevokeToken,
     ShowCluster,
     TakeUpIdentity,
@@ -130,7 +131,7 @@ class ClusterHandlers:
     # --- documents -------------------------------------------------------------------------------
 
     @handles(Publish)
-    async def _publish(self, asked: RequestContext, body: Publish) -> Done:
+    async def _publish(self, asked: RequestContext, body: Publish) -> Published:
         """Take a document from any user: its signature decides."""
         from iriai.identity.documents.signed_document import DocumentKind
 
@@ -145,7 +146,7 @@ class ClusterHandlers:
                 "'iriai cluster show' shows what is in force",
             )
         self._engine.after_this_turn(lambda: self._authority.document_received(kind))
-        return Done()
+        return Published(self._authority.restarts_for(kind))
 
     # --- consent ---------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from msgspec import UNSET
 
-from iriai.config.reader import Configuration
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import checkpoint
 from iriai.daemon.requests.jobs.dependency_outcomes import DependencyOutcomes
@@ -16,6 +15,7 @@ from iriai.daemon.requests.jobs.feasibility_requests import FeasibilityRequests,
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
 from iriai.daemon.server.request_scheduling import Durability, OrderedRequests
+from iriai.daemon.startup.live_configuration import LiveConfiguration
 from iriai.home.job import JobState
 from iriai.home.job_lookup import Ends
 from iriai.jobs.alterations import alteration, require_whole
@@ -49,14 +49,14 @@ class JobChanges:
     def __init__(
         self,
         engine: Engine,
-        configuration: Configuration,
+        live: LiveConfiguration,
         fits: FeasibilityRequests,
         queries: JobQueries,
         durability: Durability,
         ends: DependencyOutcomes,
         order: OrderedRequests,
     ) -> None:
-        self._configuration = configuration
+        self._live = live
         self._order = order
         self._machine = engine.machine
         self._home = engine.machine.home
@@ -137,7 +137,7 @@ class JobChanges:
         if body.queue is not UNSET:
             caller = asked.caller
             groups, is_operator = caller.person.groups, caller.operator
-            checked_queue(self._configuration, body.queue, groups, is_operator=is_operator)
+            checked_queue(self._live.now, body.queue, groups, is_operator=is_operator)
         after = None if body.after is UNSET else dependencies_here(body.after, self._home.name)
         place = await self._order.enter(asked.connection, asked.size_bytes)
         try:
@@ -160,9 +160,7 @@ class JobChanges:
                     await checkpoint()
                     job = self._home.jobs.get(item.job.number) if item else None
                     wanted = (
-                        alteration(body, None, job.spec, self._configuration)
-                        if job
-                        else Alteration()
+                        alteration(body, None, job.spec, self._live.now) if job else Alteration()
                     )
                     if job and wanted.concerns_machines and not body.wait_for_resources:
                         wants[want_of(self._home.name, wanted.applied(job.spec))] = None
@@ -178,7 +176,7 @@ class JobChanges:
     ) -> tuple[dict[str, list[tuple[str, list[FieldChange]]]], dict[str, str]]:
         def alter(item: SelectedJobs, job: JobState, by: str) -> tuple[str, list[FieldChange]]:
             require_whole(item, "alter")
-            wanted = alteration(body, after, job.spec, self._configuration)
+            wanted = alteration(body, after, job.spec, self._live.now)
             if wanted.concerns_machines and not body.wait_for_resources:
                 judge(want_of(self._home.name, wanted.applied(job.spec)))
             asked.is_changing = True

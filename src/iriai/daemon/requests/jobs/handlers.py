@@ -21,6 +21,7 @@ from iriai.daemon.requests.jobs.waits import JobWaiters
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
 from iriai.daemon.server.request_scheduling import Durability, OrderedRequests
+from iriai.daemon.startup.live_configuration import LiveConfiguration
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.notifications import check_notice
 from iriai.daemon.tasks.stream_relay import StreamRelay
@@ -70,6 +71,7 @@ class JobHandlers:
     def __init__(
         self,
         settings: DaemonSettings,
+        live: LiveConfiguration,
         engine: Engine,
         users: Permissions,
         payloads: PayloadStore,
@@ -81,9 +83,11 @@ class JobHandlers:
     ) -> None:
         """`speaks_for` judges other machines where a user there asks for job steps."""
         self._settings = settings
+        self._live = live
         self._engine = engine
         self._users = users
         self._drafts = Drafts(settings.home, settings.configuration, payloads)
+        live.watchers.append(self._drafts.configured)
         self._fits = fits
         self._history = past
         self._durability = durability
@@ -100,7 +104,7 @@ class JobHandlers:
         self._dependencies = DependencyOutcomes(engine, past, self._queries)
         self.changes = JobChanges(
             engine,
-            settings.configuration,
+            live,
             fits,
             self._queries,
             durability,
@@ -180,9 +184,7 @@ class JobHandlers:
         self._drafts.check(draft)
         check_notice(draft.notify, self._settings.configuration.jobs.sendmail)
         self._users.check_may_run(person)
-        checked_queue(
-            self._settings.configuration, draft.queue, person.groups, is_operator=caller.operator
-        )
+        checked_queue(self._live.now, draft.queue, person.groups, is_operator=caller.operator)
         account = self._users.account(person, draft.group, draft.account)
         return self._drafts.want(draft, account)
 

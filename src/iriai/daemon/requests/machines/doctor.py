@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 
+from iriai.config.reader import Configuration
 from iriai.daemon.net.descriptor_limit import descriptors_allowed, descriptors_needed
 from iriai.daemon.startup.settings import DaemonSettings, ServiceMode
 from iriai.daemon.tasks.notifications import find_sendmail
@@ -25,16 +26,17 @@ _EXACT = (
 
 def findings(
     settings: DaemonSettings,
+    configuration: Configuration,
     enforcement: Iterable[Enforcement],
     trouble: Sequence[str],
     limited: Iterable[LimitedRow] = (),
 ) -> list[Finding]:
     """Return trouble first, then notes, then what works; each in the order of the checks.
 
-    `enforcement` is the launcher's report, `trouble` the daemon's, and `limited` the users who
-    were refused or slowed, as far as the caller may see them.
+    `configuration` is in force, `enforcement` is the launcher's report, `trouble` the daemon's, and
+    `limited` the users who were refused or slowed, as far as the caller may see them.
     """
-    configuration, is_system = settings.configuration, settings.mode is ServiceMode.SYSTEM
+    is_system = settings.mode is ServiceMode.SYSTEM
     machine, identity, cluster = configuration.machine, configuration.identity, settings.cluster
     found = [Finding("daemon", TROUBLE, text) for text in trouble]
     for row in enforcement:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from iriai.config.reader import Configuration
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
+from iriai.daemon.startup.live_configuration import LiveConfiguration
 from iriai.model.instant import Instant
 from iriai.reports.queues import known_queues, queues_for
 from iriai.wire.machines import AskQueues, QueueTable
@@ -17,14 +17,14 @@ from iriai.wire.machines import AskQueues, QueueTable
 class QueueHandlers:
     """Handlers of the requests about queues."""
 
-    def __init__(self, configuration: Configuration, engine: Engine, inquirer: BrokerRpc) -> None:
-        self._configuration = configuration
+    def __init__(self, live: LiveConfiguration, engine: Engine, inquirer: BrokerRpc) -> None:
+        self._live = live
         self._engine = engine
         self._inquirer = inquirer
         inquirer.answerers[AskQueues] = lambda _, now: self._known(now)
 
     def _known(self, now: Instant) -> QueueTable:
-        return known_queues(self._engine.machine, self._configuration, now)
+        return known_queues(self._engine.machine, self._live.now, now)
 
     @handles(AskQueues)
     async def _queues(self, asked: RequestContext, body: AskQueues) -> QueueTable:
@@ -35,4 +35,4 @@ class QueueHandlers:
             table = replace(self._known(self._engine.now), note=note)
         caller = asked.caller
         groups, is_operator = caller.person.groups, caller.operator
-        return queues_for(table, self._configuration, groups, is_operator=is_operator)
+        return queues_for(table, self._live.now, groups, is_operator=is_operator)

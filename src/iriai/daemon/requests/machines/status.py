@@ -12,6 +12,7 @@ from iriai.daemon.loop.engine import Engine
 from iriai.daemon.requests.machines.doctor import findings
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
+from iriai.daemon.startup.live_configuration import LiveConfiguration
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.host.hardware import load_average
@@ -22,6 +23,7 @@ from iriai.model.instant import Instant
 from iriai.model.problem import UsageProblem
 from iriai.reports.cluster import trust_settings
 from iriai.reports.limited_users import LimitedUsers
+from iriai.reports.settings import settings_table
 from iriai.reports.status import own_trouble, room, share_table, work
 from iriai.store.reading import Reader
 from iriai.store.writer import Writer
@@ -52,6 +54,7 @@ class StatusHandlers:
     def __init__(
         self,
         settings: DaemonSettings,
+        live: LiveConfiguration,
         engine: Engine,
         launcher: LauncherClient,
         stored: Reader,
@@ -69,6 +72,7 @@ class StatusHandlers:
         `enrolment` is that of a back end that is not a member of its front end's cluster yet.
         """
         self._settings = settings
+        self._live = live
         self._engine = engine
         self._launcher = launcher
         self._stored = stored
@@ -157,16 +161,17 @@ class StatusHandlers:
         welcome = self._launcher.welcome
         enforcement = welcome.enforcement if welcome else ()
         limited = self._limited.rows(asked.caller)
-        found = findings(self._settings, enforcement, self._trouble(), limited)
+        found = findings(self._settings, self._live.now, enforcement, self._trouble(), limited)
         return DoctorReport(tuple(found))
 
     @handles(ShowConfiguration)
     async def _configuration(
         self, asked: RequestContext, body: ShowConfiguration
     ) -> ConfigurationTable:
-        cluster = self._settings.cluster
+        settings, cluster = self._settings, self._settings.cluster
         trusted = trust_settings(cluster) if cluster is not None else ()
-        return ConfigurationTable(self._settings.table + trusted)
+        table = settings_table(self._live.now, settings.home, settings.capacity)
+        return ConfigurationTable(table + trusted)
 
     @handles(Down)
     async def _down(self, asked: RequestContext, body: Down) -> Done:
