@@ -16,6 +16,7 @@ from iriai.broker.federation.forwarding import proportional
 from iriai.broker.federation.peer_clusters import RemoteCapacity
 from iriai.broker.state.state import BrokerSettings
 from iriai.config.reader import Configuration
+from iriai.config.sections import QueueSection
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
@@ -38,9 +39,10 @@ def at(steady_s: float) -> Instant:
     return Instant(steady_s, 1e9 + steady_s, "test")
 
 
-def broker(*neighbours: ClusterPeer) -> Broker:
+def broker(*neighbours: ClusterPeer, stopped: int | None = None) -> Broker:
     """The broker of `west`, on w0, which nobody has told of any machine."""
-    configuration = Configuration()
+    queues = {} if stopped is None else {str(stopped): QueueSection(state="enabled")}
+    configuration = Configuration(queues=queues)
     order = order_named("fifo", OrderSettings(60.0))
     made = Broker(BrokerSettings(configuration, order), Random(1), "w0", Federation)
     made.peers_changed("west", (ClusterPeer("west", ("w0",)), *neighbours))
@@ -120,6 +122,21 @@ def test_what_waits_goes_where_there_is_room_and_no_more_of_it():
     assert (forward.want.count, forward.hops, forward.cluster) == (3, 1, "west")
     assert core.state.queues.entries[JobId("w0", 1)].count == 2
     assert not told(turn(core, 1.5, want(2)), Forward)  # the copy was counted down
+
+
+def test_what_is_in_a_stopped_queue_is_passed_on_nowhere_and_goes_back_if_it_comes():
+    core = broker(EAST, stopped=1)
+    assert not told(turn(core, 1.0, summary(3), replace(want(1), queue=1)), Forward)
+    guest = replace(want(7, home="e1"), queue=1)
+    sends = turn(core, 2.0, Forward("e0", 1, "east", 1, guest))
+    [returned] = told(sends, Returned)
+    assert (returned.count, returned.reason.rule) == (1, Rule.QUEUE_STOPPED)
+
+
+def test_a_task_is_passed_on_with_its_queue():
+    core = broker(EAST)
+    [forward] = told(turn(core, 1.0, summary(3), replace(want(1), queue=2)), Forward)
+    assert forward.want.queue == 2
 
 
 def test_what_is_returned_waits_again_and_is_not_sent_there_at_once():

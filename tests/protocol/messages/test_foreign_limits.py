@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from iriai.model.bounds import QUEUE_MAX
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.job import JobSpec
 from iriai.model.ranks import RANKS_MAX, SEATS_MAX, RankShape
@@ -47,6 +48,13 @@ def test_what_cannot_be_kept_is_no_message(part, message, limit):
 def test_a_year_can(part, message):
     said = message(31_557_600.0)
     assert unpack(pack(part, said)) == said
+
+
+@pytest.mark.parametrize("queue", [-1, QUEUE_MAX + 1, 1 << 60])
+def test_a_queue_that_there_cannot_be_is_no_message(queue):
+    for part, said in ((Part.BROKER, want(queue=queue)), (Part.NODE, run(queue=queue))):
+        with pytest.raises(msgspec.ValidationError):
+            unpack(pack(part, said))
 
 
 SHAPES = [

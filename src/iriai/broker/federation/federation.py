@@ -14,6 +14,7 @@ from iriai.broker.federation.forwarded_jobs import ForwardedJobs, guest_want
 from iriai.broker.federation.forwarding import Forwarder, portions_of
 from iriai.broker.federation.peer_clusters import PeerCluster, PeerClusters, Portions
 from iriai.broker.queue.entries import QueuedJob, is_guest
+from iriai.broker.scheduling.explain import queue_stopped
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.state import BrokerState, OtherClusters
 from iriai.model.ids import JobId
@@ -141,7 +142,7 @@ class Federation(OtherClusters):
             entry = queues.entries.get(job)
             if entry is not None:
                 guest.returned += entry.count
-                guest.reason = None if entry.kind.is_possible else _unfit(entry)
+                guest.reason = None if entry.kind.is_possible else _unfit(self._state, entry)
                 self._state.queues.remove(job)
                 self.must_pass = True  # a place may be kept for a task behind it now
             if not self._forwarder.has(job):
@@ -186,8 +187,10 @@ class Federation(OtherClusters):
         return f"it had none by its last report, {max(0.0, now_s - other.last_contact_s):.0f} s ago"
 
 
-def _unfit(entry: QueuedJob) -> Reason:
+def _unfit(state: BrokerState, entry: QueuedJob) -> Reason:
     """Return why no machine here will ever run its tasks."""
+    if entry.kind.key.is_stopped:
+        return queue_stopped(state, entry)
     requirements = entry.want.requirements
     if requirements:
         return Reason(Rule.REQUIREMENTS, requirements, "no machine there will ever match")

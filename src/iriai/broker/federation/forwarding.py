@@ -343,8 +343,11 @@ def _is_head(state: BrokerState, job: JobId) -> bool:
 
 
 def _aside(state: BrokerState) -> Iterator[QueuedJob]:
-    """Yield entries that no machine here could ever run; lines may end meanwhile."""
-    kinds = [kind for kind in state.queues.classes if not kind.is_possible]
+    """Yield entries that no machine here could ever run; lines may end meanwhile.
+
+    Not those of stopped queues, which no cluster is to start.
+    """
+    kinds = [kind for kind in state.queues.classes if not (kind.is_possible or kind.key.is_stopped)]
     places = (place for kind in kinds for line in kind.lines for place in line.heap)
     for job in [precedence.job for precedence in islice(places, LOOKS_MAX)]:
         entry = state.queues.entries.get(job)
