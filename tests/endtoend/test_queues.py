@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -110,6 +111,44 @@ def test_queues_are_listed_with_what_waits_there(machine, client):
     client.cancel([job])
 
 
+def test_a_machine_without_a_cluster_keeps_what_an_operator_sets(iriai):
+    iriai.configure("[machine]\ncpus = 1\n[queues.1]\ntime_limit_s = 60\n")
+    iriai.start()
+    daemon = iriai.pid("daemon")
+    say(iriai, "queue", "set", "1", "state=enabled", "time_limit_max_s=2m")
+    say(iriai, "queue", "set", "4", "state=active")
+    assert states(iriai) == ["active", "enabled", "active", "active", "active"]
+    with iriai.client() as client:
+        job = submitted(iriai, client, 1)
+        assert client.why(job).reasons[0].rule == "queue-stopped"
+        assert client.show(job).time_limit_s == 60.0
+    iriai.kill("daemon")
+    until(iriai.answers, "the next daemon")
+    settings = {row["key"]: row for row in say(iriai, "config", "show")["settings"]}
+    assert settings["queues.1.state"]["value"] == "enabled"
+    assert settings["queues.1.state"]["source"].startswith("set by ")
+    assert settings["queues.1.time_limit_s"]["source"].endswith("iriai.toml")
+    daemon = iriai.pid("daemon")
+    say(iriai, "queue", "set", "1", "state=active")
+    with iriai.client() as client:
+        assert client.wait([job])[0].exit_code == 0
+        inside = submitted(iriai, client, 4, "sleep", "60")
+    refused = say(iriai, "queue", "unset", "4", code=3)["error"]
+    assert (refused["code"], inside in refused["message"]) == ("queue-not-empty", True)
+    say(iriai, "queue", "unset", "1")
+    assert say(iriai, "queues")["rows"][1]["time_limit_max_s"] is None
+    assert iriai.pid("daemon") == daemon
+    assert "queue 1 was set by" in (Path(iriai.paths.log) / "daemon.log").read_text()
+
+
+@pytest.mark.root
+def test_only_operators_set_queues(iriai):
+    iriai.start()
+    said = iriai.call("queue", "set", "0", "state=disabled")
+    assert (said.returncode, "may not change queues" in said.stderr) == (5, True)
+    assert states(iriai) == ["active"] * 3
+
+
 @pytest.fixture
 def member(iriai: Installation):
     """A machine that is a cluster of its own."""
@@ -153,3 +192,8 @@ def test_another_change_beside_them_takes_a_new_daemon(member):
     edit(member, '[queues.1]\nstate = "enabled"\n[order]\nburst = 3\n')
     until(lambda: member.answers() and member.pid("daemon") != daemon, "the next daemon")
     assert states(member)[1] == "enabled"
+
+
+def test_the_queues_of_a_cluster_are_set_by_its_document(member):
+    refused = say(member, "queue", "set", "0", "state=disabled", code=3)["error"]
+    assert (refused["code"], "iriai config edit" in refused["hint"]) == ("queues-of-cluster", True)

@@ -12,6 +12,7 @@ from iriai.model.records import (
     JobEvent,
     JobFinished,
     LedgerRow,
+    QueueSet,
     Resumed,
     Snapshot,
 )
@@ -31,6 +32,7 @@ class Remembered:
         self.payloads = {}
         self.incarnation = 0
         self.drained = None
+        self.queues = {}
 
     def take(self, record):
         match record:
@@ -59,6 +61,8 @@ class Remembered:
                 self.drained = record
             case Resumed():
                 self.drained = None
+            case QueueSet():
+                self.queues[record.number] = record
 
     def state(self):
         """What `load` must give back."""
@@ -73,4 +77,5 @@ class Remembered:
             claims=[claim for _, claim in sorted(self.claims.items())],
             ledger=[row for _, row in sorted(self.ledger.items())],
             drained=self.drained,
+            queues=[row for _, row in sorted(self.queues.items())],
         )

@@ -35,6 +35,7 @@ from iriai.model.records import (
     JobFinished,
     LedgerRow,
     Promised,
+    QueueSet,
     Released,
     Resumed,
     Snapshot,
@@ -152,6 +153,13 @@ records = st.one_of(
     st.builds(Incarnated, count),
     st.builds(Drained, text, text, seconds),
     st.builds(Resumed, text),
+    st.builds(
+        QueueSet,
+        st.integers(0, 3),
+        st.lists(st.tuples(text, text), max_size=3).map(tuple),
+        text,
+        seconds,
+    ),
 )
 
 

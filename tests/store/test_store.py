@@ -6,7 +6,7 @@ import pytest
 
 from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
-from iriai.model.records import ClaimsDropped, Drained, Incarnated, Resumed, Snapshot
+from iriai.model.records import ClaimsDropped, Drained, Incarnated, QueueSet, Resumed, Snapshot
 from iriai.store import Store
 from tests.store.records import ANN, BOB, accepted, claim, counter, event, finished, result, spec
 
@@ -68,6 +68,14 @@ def test_a_claim_is_there_until_it_is_dropped(store, reopened):
     (left,) = reopened().load().claims
     assert isinstance(left, Claim)
     assert left == claim(2).claim
+
+
+def test_of_a_queue_what_was_set_last_is_there(store, reopened):
+    first = QueueSet(1, (("state", "enabled"),), "ann", 5.0)
+    second = QueueSet(1, (("state", "active"), ("group", "läb")), "eve", 7.0)
+    store.write([first, QueueSet(0, (), "bob", 6.0)])
+    store.write([second])
+    assert reopened().load().queues == [QueueSet(0, (), "bob", 6.0), second]
 
 
 def test_a_drained_machine_is_drained_until_it_is_resumed(store, reopened):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from random import Random
 
+from iriai.config.reader import Configuration
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.host.machine_ad import own_ad
 from iriai.identity.user_policy import UserPolicy
@@ -34,9 +35,11 @@ def user_policy(settings: DaemonSettings) -> UserPolicy:
     return UserPolicy(settings.rules, minimum_uid, settings.single_uid, settings.cluster)
 
 
-def make_machine(settings: DaemonSettings, stored: StoredState, now: Instant) -> Machine:
-    """The cores of this machine, from what its store gave back."""
-    configuration, role, state = settings.configuration, settings.role, settings.cluster
+def make_machine(
+    settings: DaemonSettings, configuration: Configuration, stored: StoredState, now: Instant
+) -> Machine:
+    """The cores of this machine, from what its store gave back; `configuration` is in force."""
+    role, state = settings.role, settings.cluster
     rng = Random(secrets.randbits(64))
     cluster = ""
     if state is not None:

@@ -94,14 +94,15 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[int] = self._loop.create_future()
         now = read_clocks(f"{settings.home}:start")
-        machine = make_machine(settings, store.load(), now)
+        stored = store.load()
+        self._live = LiveConfiguration(settings, stored.queues)
+        machine = make_machine(settings, self._live.now, stored, now)
         self._writer = Writer(store, self._durable, self._report)
         self._limited = LimitedUsers()
         self._payloads = PayloadStore(self._text)
         routes = Routes()
         spool = Spool(settings.paths.spool)
         self._streams = TaskStreams(spool, routes)
-        self._live = LiveConfiguration(settings)
         self._launcher = LauncherClient(
             settings.paths.launcher_socket,
             settings.configuration.identity.minimum_uid,
@@ -238,7 +239,14 @@ class Service:
             reports,
             DrainHandlers(settings, engine, self._drain, self._inquirer, seen),
             table,
-            QueueHandlers(self._live, engine, self._inquirer),
+            QueueHandlers(
+                self._live,
+                engine,
+                self._inquirer,
+                self._durability,
+                self._writer,
+                is_member=settings.cluster is not None,
+            ),
             ClusterHandlers(settings, engine, self._cluster),
             AdHandlers(engine, users, self._inquirer),
             has_home=settings.role.has_home,

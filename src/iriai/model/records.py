@@ -321,6 +321,16 @@ class Resumed(msgspec.Struct, frozen=True):
     by: str
 
 
+class QueueSet(msgspec.Struct, frozen=True):
+    """Machine without a cluster: an operator set a queue, in place of what was set before."""
+
+    number: int
+    settings: tuple[tuple[str, str], ...]
+    """Keys of `[queues.N]` and their values, as the operator wrote them."""
+    by: str
+    wall_s: float
+
+
 Record = (
     JobAccepted
     | JobEvent
@@ -335,4 +345,5 @@ Record = (
     | HistoryDropped
     | Drained
     | Resumed
+    | QueueSet
 )

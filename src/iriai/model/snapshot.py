@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from iriai.model.claim import Claim
 from iriai.model.job import Dependency, JobSpec
-from iriai.model.records import Altered, Change, Drained, JobEvent, LedgerRow, Snapshot
+from iriai.model.records import Altered, Change, Drained, JobEvent, LedgerRow, QueueSet, Snapshot
 from iriai.model.state import EndCause
 
 
@@ -35,6 +35,8 @@ class StoredState(msgspec.Struct):
     """The reason why the node accepts no claims; None: it is not drained."""
     ended: Mapping[tuple[int, int | None], EndCause] = {}
     """The ends of targets, (job, task or None for all of it), on which a stored job depends."""
+    queues: Sequence[QueueSet] = ()
+    """What operators set of queues while the daemon ran, by number."""
 
 
 def waited_for(jobs: list[StoredJob]) -> Iterator[Dependency]:

@@ -23,13 +23,14 @@ from iriai.model.records import (
     LedgerRow,
     NoticeDue,
     NoticesDropped,
+    QueueSet,
     Record,
     Resumed,
     SeatEnded,
     Snapshot,
 )
 from iriai.model.state import EndCause
-from iriai.store.codec import drop_history, encode, encode_buckets
+from iriai.store.codec import drop_history, encode, encode_text
 
 Row = Sequence[object]
 """Values in the order of the parameters of a statement."""
@@ -93,6 +94,7 @@ _CLAIMS = BulkStatement(
 _LEDGER = BulkStatement("REPLACE INTO ledger VALUES {rows}")
 _META = BulkStatement("REPLACE INTO meta VALUES {rows}")
 _DRAIN = "REPLACE INTO drain VALUES (1, ?, ?, ?)"
+_QUEUES = BulkStatement("REPLACE INTO queues VALUES {rows}")
 _DROPPED = BulkStatement(
     "WITH dropped (attempt) AS (VALUES {rows})"
     " DELETE FROM claims WHERE attempt IN (SELECT attempt FROM dropped)"
@@ -142,6 +144,7 @@ class WriteSet:
         self.meta: dict[str, int] = {}
         self.drain: Drained | Resumed | None = None
         """The last change of the drain; None if there was none."""
+        self.queues: dict[int, Row] = {}
         for record in records:
             self._sort(record)
 
@@ -157,7 +160,7 @@ class WriteSet:
                 self.claims.update(dict.fromkeys(map(str, attempts)))
             case LedgerRow():
                 *counts, buckets = astuple(record)[1:]
-                text = encode_buckets(buckets).decode() if buckets else None
+                text = encode_text(buckets).decode() if buckets else None
                 row = (*record.account, *counts, text)
                 self.ledger[record.account] = row
             case JobAccepted():
@@ -174,6 +177,9 @@ class WriteSet:
                 self.history.append(record)
             case Drained() | Resumed():
                 self.drain = record
+            case QueueSet(number, settings, by, wall_s):
+                text = encode_text(settings).decode()
+                self.queues[number] = (number, text, by, wall_s)
 
     def _finish(self, record: JobFinished) -> None:
         self.finished.append((record.number, record.wall_s, record.cause.value))
@@ -247,11 +253,17 @@ def write_batch(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
         _write_notices(cursor, batch.notices)
     for record in batch.history:
         drop_history(cursor, record)
-    match batch.drain:
-        case Drained(reason, by, since_wall_s):
-            cursor.execute(_DRAIN, (reason, by, since_wall_s))
-        case Resumed():
-            cursor.execute(_DELETE_DRAIN)
+    if batch.queues:
+        _QUEUES.run(cursor, list(batch.queues.values()))
+    if batch.drain is not None:
+        _write_drain(cursor, batch.drain)
+
+
+def _write_drain(cursor: sqlite3.Cursor, drain: Drained | Resumed) -> None:
+    if isinstance(drain, Drained):
+        cursor.execute(_DRAIN, (drain.reason, drain.by, drain.since_wall_s))
+    else:
+        cursor.execute(_DELETE_DRAIN)
 
 
 def _write_jobs(cursor: sqlite3.Cursor, batch: WriteSet) -> None:

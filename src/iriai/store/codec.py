@@ -27,8 +27,9 @@ decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
 decode_claim = msgspec.msgpack.Decoder(Claim).decode
 decode_change = msgspec.msgpack.Decoder[Change](Change).decode
 
-encode_buckets = msgspec.json.Encoder().encode
+encode_text = msgspec.json.Encoder().encode
 """JSON, whose text is stored."""
+decode_settings = msgspec.json.Decoder(tuple[tuple[str, str], ...]).decode
 decode_buckets = msgspec.json.Decoder(tuple[Bucket, ...]).decode
 
 LAST_NUMBER = "last_number"

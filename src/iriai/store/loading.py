@@ -13,10 +13,16 @@ from msgspec.structs import replace
 
 from iriai.model.ids import Account
 from iriai.model.job import JobSpec
-from iriai.model.records import Drained, JobEvent, LedgerRow
+from iriai.model.records import Drained, JobEvent, LedgerRow, QueueSet
 from iriai.model.snapshot import StoredJob, StoredState, waited_for
 from iriai.model.state import EndCause
-from iriai.store.codec import decode_buckets, decode_change, decode_claim, decode_spec
+from iriai.store.codec import (
+    decode_buckets,
+    decode_change,
+    decode_claim,
+    decode_settings,
+    decode_spec,
+)
 
 _Target = tuple[int, int | None]
 
@@ -78,6 +84,10 @@ def load(connection: sqlite3.Connection) -> StoredState:
             claims=[decode_claim(blob) for (blob,) in connection.execute(_CLAIMS)],
             ledger=[_ledger_row(row) for row in connection.execute(_LEDGER)],
             drained=next((Drained(*row) for row in connection.execute(_DRAIN)), None),
+            queues=[
+                QueueSet(number, decode_settings(text), by, wall_s)
+                for number, text, by, wall_s in connection.execute(_QUEUES)
+            ],
             ended=ended_of(connection, jobs),
         )
 
@@ -152,4 +162,5 @@ WHERE job IN (SELECT number FROM jobs WHERE finished_wall_s IS NULL) ORDER BY jo
 """
 _CLAIMS = "SELECT claim FROM claims ORDER BY attempt"
 _LEDGER = "SELECT * FROM ledger ORDER BY group_name, user_name"
+_QUEUES = "SELECT number, settings, by_whom, wall_s FROM queues ORDER BY number"
 _DRAIN = "SELECT reason, by_whom, since_wall_s FROM drain"

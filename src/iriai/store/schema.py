@@ -152,7 +152,17 @@ CREATE TABLE seats (
 ) WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS)
+_QUEUES = """
+-- What operators of a machine without a cluster set of queues; `settings` are JSON.
+CREATE TABLE queues (
+    number INTEGER NOT NULL PRIMARY KEY,
+    settings TEXT NOT NULL,
+    by_whom TEXT NOT NULL,
+    wall_s REAL NOT NULL
+);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES)
 """The SQL that makes version n of version n - 1. Append; one that was released never changes."""
 
 

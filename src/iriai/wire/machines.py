@@ -219,6 +219,20 @@ class AskQueues(Query[QueueTable], frozen=True, tag="ask-queues"):
     """The queues of the cluster."""
 
 
+class SetQueue(ClientRequest[Done], frozen=True, tag="set-queue"):
+    """Set keys of a queue, of a machine without a cluster. For operators.
+
+    Without any, what was set is forgotten.
+    """
+
+    asked_by = Right.OPERATOR
+    purpose = "change queues"
+
+    number: Whole
+    settings: Annotated[tuple[tuple[Name, Text], ...], Few]
+    """Keys of `[queues.N]` and their values, as in the file without quotes."""
+
+
 class Drain(ClientRequest[Done], frozen=True, tag="drain"):
     """Start nothing more on a machine (empty: on this one); what runs goes on. For operators."""
 

@@ -97,8 +97,10 @@ def test_every_command_has_help_with_examples(shell, command: str):
     said = shell(*command.split(), "--help")
     assert said.code == 0
     assert said.err == ""
-    is_group = command in ("config", "cluster", "operator")
-    for option in ("show",) if is_group else ("--state", "--json", "Examples"):
+    of_group = {"config": "show", "cluster": "show", "operator": "show", "queue": "unset"}
+    for option in (
+        (of_group[command],) if command in of_group else ("--state", "--json", "Examples")
+    ):
         assert option in said.out
 
 

@@ -21,6 +21,7 @@ from iriai.model.records import (
     JobFinished,
     LedgerRow,
     NoticeDue,
+    QueueSet,
     Record,
     SeatEnded,
 )
@@ -39,6 +40,7 @@ WRITTEN = (
     Incarnated,
     NoticeDue,
     Drained,
+    QueueSet,
 )
 """Records that become rows; the others delete some."""
 HEX = "hex "

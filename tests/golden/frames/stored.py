@@ -94,7 +94,7 @@ def _of_the_store() -> Iterator[Family]:
     yield family(
         "store-buckets",
         {"buckets": tuple[Bucket, ...]},
-        codec.encode_buckets,
+        codec.encode_text,
         codec.decode_buckets,
         shapes=("full",),
     )

@@ -95,13 +95,13 @@ def test_every_table_has_a_row():
 
 def test_rows_that_were_written_then_are_loaded_as_what_they_said():
     state = loaded(golden_rows())
-    job, *_, drained = written = records()
+    job, *_, drained, queue = written = records()
     (unfinished,) = state.jobs
     assert (unfinished.number, unfinished.spec) == (1, written[1].spec)
     assert job.number not in {each.number for each in state.jobs}, "it has finished"
     assert state.claims == [each.claim for each in written if isinstance(each, ClaimStored)]
     assert state.ledger == [each for each in written if isinstance(each, LedgerRow)]
-    assert (state.incarnation, state.drained) == (2, drained)
+    assert (state.incarnation, state.drained, state.queues) == (2, drained, [queue])
 
 
 def test_no_struct_is_forgotten():

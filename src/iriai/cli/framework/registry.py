@@ -10,8 +10,9 @@ from iriai.cli.framework.command import MACHINE, Command, CommandGroup, GlobalOp
 FOLDERS = {
     "machine": (
         MACHINE,
-        "up down status nodes pools queues ads match drain resume doctor config backup restore",
+        "up down status nodes pools ads match drain resume doctor config backup restore",
     ),
+    "queues": (MACHINE, "queues queue"),
     "cluster": (MACHINE, "cluster token join leave eject operator trust consent"),
     "jobs": (
         "Jobs",

@@ -25,6 +25,7 @@ from iriai.model.records import (
     JobEvent,
     JobFinished,
     LedgerRow,
+    QueueSet,
     Record,
     Resumed,
     SeatEnded,
@@ -48,6 +49,7 @@ class StoreModel:
         self.ledger: dict[Account, LedgerRow] = {}
         self.incarnation = 0
         self.drained: Drained | None = None
+        self.queues: dict[int, QueueSet] = {}
         self.unsynced: deque[Sequence[Record]] = deque()
         """Turns that were written and not committed, oldest first."""
 
@@ -87,6 +89,7 @@ class StoreModel:
             list(self_.ledger.values()),
             self_.drained,
             dict(self_.ends(jobs)),
+            [self_.queues[number] for number in sorted(self_.queues)],
         )
 
     def _all(self) -> StoreModel:
@@ -98,6 +101,7 @@ class StoreModel:
         copy.seats = dict(self.seats)
         copy.claims, copy.ledger = dict(self.claims), dict(self.ledger)
         copy.incarnation, copy.drained = self.incarnation, self.drained
+        copy.queues = dict(self.queues)
         for records in self.unsynced:
             copy._keep(records)
         return copy
@@ -131,6 +135,8 @@ class StoreModel:
                 self.drained = record
             case Resumed():
                 self.drained = None
+            case QueueSet(number):
+                self.queues[number] = record
 
     def _event(self, record: JobEvent) -> None:
         events = self.events.setdefault(record.number, [])
