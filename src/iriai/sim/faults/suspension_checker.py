@@ -30,8 +30,8 @@ class SuspensionChecker:
         self._cores: dict[str, Machine] = {}
         self._reasons: dict[str, dict[AttemptId, Reasons]] = {}
         """By machine, the reasons of each claim after its last turn."""
-        self._wrong_s: dict[AttemptId, float] = {}
-        """Since when the launcher of each claim does not follow its reasons."""
+        self._wrong_s: dict[AttemptId, tuple[int, float]] = {}
+        """The order that the launcher of each claim does not follow yet, and since when."""
         self._overdue_s: dict[AttemptId, float] = {}
         """Since when each is suspended for longer than its user is allowed."""
 
@@ -95,10 +95,13 @@ class SuspensionChecker:
             or process.is_asked(now_s)
             or (process.frozen_since_s is not None) == bool(suspension.reasons)
         )
-        if is_right:
+        if is_right or suspension is None:
             self._wrong_s.pop(attempt, None)
             return
-        since_s = self._wrong_s.setdefault(attempt, now_s)
+        number, since_s = self._wrong_s.get(attempt, (0, now_s))
+        if number != suspension.number:  # it could not follow that one before
+            since_s = now_s
+        self._wrong_s[attempt] = suspension.number, since_s
         assert now_s - since_s <= FOLLOWS_S, f"{attempt} does not follow {suspension}"
 
     def _check_bound(
