@@ -7,7 +7,7 @@ from tests.client.double import double
 
 ROWS = (
     QueueRow(0, "active", "staff", None, 3600.0),
-    QueueRow(1, "enabled", "", 600.0, None, 12, 3, 7200.0, True),
+    QueueRow(1, "enabled", "", 600.0, None, 12, 3, 7200.0, 3600.0, is_usable=True),
     QueueRow(7, "gone", waiting=1, jobs=1, longest_wait_s=5.0),
 )
 
@@ -18,10 +18,10 @@ def test_queues_are_listed_with_what_waits(state, shell):
         document = shell("queues", "--json").document
     assert said.code == 0
     assert said.out.splitlines() == [
-        "Queue  State    Group  Yours    Time  At most  Jobs  Tasks  Longest",
-        "    0  active   staff  no               1h00m     0      0",
-        "    1  enabled  all    yes    10m00s              3     12    2h00m",
-        "    7  gone     all    no                         1      1     5.0s",
+        "Queue  State    Group  Yours    Time  At most  Cpu time  Jobs  Tasks  Longest",
+        "    0  active   staff  no               1h00m               0      0",
+        "    1  enabled  all    yes    10m00s              1h00m     3     12    2h00m",
+        "    7  gone     all    no                                   1      1     5.0s",
     ]
     assert "silent" in said.err
     assert [row["waiting"] for row in document["rows"]] == [0, 12, 1]

@@ -32,7 +32,10 @@ def test_what_was_set_to_nothing_is_as_in_the_file():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ([("colour", "red")], "use one of: state, group, time_limit_s, time_limit_max_s"),
+        (
+            [("colour", "red")],
+            "use one of: state, group, time_limit_s, time_limit_max_s, cpu",
+        ),
         ([("state", "open")], "'active' or 'enabled' or 'disabled'"),
         ([("time_limit_max_s", "-4h")], "seconds as a number or a duration"),
         ([("time_limit_s", "0")], "above 0"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iriai.model.problem import NotAllowed, NotFound, Refused
-from tests.endtoend.installation import Installation
+from tests.endtoend.installation import PYTHON, Installation
 from tests.endtoend.test_identity import say
 from tests.support.waiting import until
 
@@ -25,7 +25,10 @@ state = "enabled"
 state = "disabled"
 [queues.4]
 group = "root-of-nobody"
+[queues.5]
+cpu_limit_s = 1
 """
+BUSY = "while True: pass"
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +92,16 @@ def test_what_a_queue_does_not_take_is_refused(machine, client):
         submitted(machine, client, 1, time_limit_s=7200.0)
     said = machine.call("submit", "--queue", "-1", "--", "true")
     assert (said.returncode, "out of range" in said.stderr) == (2, True)
+
+
+def test_a_task_ends_by_the_cpu_time_of_the_queue_it_came_to(machine, client):
+    job = submitted(machine, client, 5, PYTHON, "-c", BUSY, held=True)
+    machine.call("alter", job, "--queue", "1")
+    client.release([job])
+    [ended] = client.wait([job])
+    assert client.show(job).row.cause == "cpu-limit"
+    assert "CPU time limit of 1.0s exceeded" in ended.message
+    assert "cpu time" in machine.call("show", job).stdout
 
 
 @pytest.mark.root

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from iriai.config.cluster_part import parse_cluster_configuration, with_cluster
 from iriai.config.reader import BadConfiguration, parse_configuration
 from iriai.jobs.alterations import alteration
-from iriai.jobs.queue_rules import checked_queue, limit_in, usable_queues
+from iriai.jobs.queue_rules import checked_queue, cpu_limit_in, limit_in, usable_queues
 from iriai.model.ids import Account
 from iriai.model.job import JobSpec
 from iriai.model.problem import NotAllowed, NotFound, Refused
@@ -96,6 +97,13 @@ def test_a_longer_one_is_refused_with_what_would_do():
     assert "--time 1h00m" in refused.value.hint
 
 
+def test_the_limit_of_cpu_time_is_taken_over_from_the_queue_if_it_is_less():
+    configuration = read("[queues.1]\ncpu_limit_s = 60\n")
+    for asked_s, limit_s in ((None, 60.0), (30.0, 30.0), (90.0, 60.0)):
+        assert cpu_limit_in(configuration, 1, asked_s) == limit_s
+        assert cpu_limit_in(configuration, 0, asked_s) == asked_s
+
+
 def altered(spec: JobSpec, **changes) -> JobSpec:
     body = Alter(("ume-1",), **changes)
     return alteration(body, None, spec, read()).applied(spec)
@@ -109,6 +117,7 @@ def test_an_altered_job_keeps_to_the_limits_of_its_queue():
     assert (moved.queue, moved.time_limit_s) == (4, HOUR_S)
     assert altered(moved, time_limit_s=60.0).time_limit_s == 60.0
     assert altered(moved, queue=0).time_limit_s == HOUR_S
+    assert altered(replace(SPEC, cpu_limit_s=5.0), queue=4).cpu_limit_s == 5.0
     for changes in ({"time_limit_s": 2 * HOUR_S}, {"time_limit_s": None}):
         with pytest.raises(Refused, match="longer than"):
             altered(moved, **changes)

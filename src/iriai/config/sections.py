@@ -154,6 +154,9 @@ class QueueSection(msgspec.Struct, frozen=True):
     time_limit_max_s: Seconds | None = None
     """The longest wall time of a job in it, and that of a job without any. None: no bound, so what
     is behind waits for as long as such a job runs."""
+    cpu_limit_s: Seconds | None = None
+    """The most CPU time of a task that is submitted to it, of all its ranks divided by their
+    number: more ends it. It stays with the job, whatever becomes of the queue. None: no limit."""
 
 
 class OrderSection(msgspec.Struct, frozen=True):

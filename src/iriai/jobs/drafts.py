@@ -10,7 +10,7 @@ from iriai.classad.installation import canonical
 from iriai.config.reader import Configuration
 from iriai.jobs.parallel import checked_shape
 from iriai.jobs.payloads import PayloadStore
-from iriai.jobs.queue_rules import limit_in
+from iriai.jobs.queue_rules import cpu_limit_in, limit_in
 from iriai.jobs.validation import (
     NAME_LENGTH_MAX,
     check_limit,
@@ -189,7 +189,7 @@ class Drafts:
             array=array,
             is_array=draft.array is not None,
             time_limit_s=want.limit_s,
-            cpu_limit_s=draft.cpu_limit_s,
+            cpu_limit_s=cpu_limit_in(self._configuration, want.queue, draft.cpu_limit_s),
             process_limit=draft.process_limit or jobs.processes,
             environment=self._keep(environment.content, new),
             script=self._keep(draft.script, new),

@@ -80,6 +80,13 @@ def limit_in(configuration: Configuration, number: int, asked_s: float | None) -
     return most_s if limit_s is None else min(limit_s, most_s)
 
 
+def cpu_limit_in(configuration: Configuration, number: int, asked_s: float | None) -> float | None:
+    """Return the limit of CPU time that a job takes over from the queue it is submitted to."""
+    queue = configuration.queue(number) or QueueSection()
+    limits = [limit_s for limit_s in (asked_s, queue.cpu_limit_s) if limit_s is not None]
+    return min(limits, default=None)
+
+
 def too_long(number: int, asked_s: float | None, most_s: float) -> Refused:
     """Return the refusal of a job that asks for more time than its queue permits."""
     asked = "no time limit" if asked_s is None else format_duration(asked_s)

@@ -195,6 +195,7 @@ def job_detail(
         spec.rank,
         _parallel(spec),
         tuple(seats),
+        spec.cpu_limit_s,
     )
 
 

@@ -48,5 +48,10 @@ def queues_for(
 def _row(configuration: Configuration, number: int) -> QueueRow:
     queue = configuration.queue(number) or QueueSection()
     return QueueRow(
-        number, queue.state, queue.group or "", queue.time_limit_s, queue.time_limit_max_s
+        number,
+        queue.state,
+        queue.group or "",
+        queue.time_limit_s,
+        queue.time_limit_max_s,
+        cpu_limit_s=queue.cpu_limit_s,
     )

@@ -203,6 +203,8 @@ class QueueRow(msgspec.Struct, frozen=True):
     jobs: Count = 0
     longest_wait_s: Amount = 0.0
     """How long the job that has waited longest has."""
+    cpu_limit_s: Seconds | None = None
+    """The most CPU time of a task; None: no limit."""
     is_usable: bool = False
     """Whether the asking user may put jobs into it."""
 

@@ -304,6 +304,8 @@ class JobDetail(ClientAnswer, frozen=True, tag="job-detail"):
     seats: Annotated[tuple[AttemptRow, ...], Many] = ()
     """If they were asked for: those of the newest attempts, by rank, 4,096 in all; `state` of one
     that is not over is asked, held, confirmed or started."""
+    cpu_limit_s: Seconds | None = None
+    """CPU time of a task, of all its ranks divided by their number."""
 
 
 class Show(JobRequest[JobDetail], frozen=True, tag="show"):

@@ -155,6 +155,7 @@ def _pairs(detail: JobDetail) -> list[tuple[str, str]]:
         ("requires", detail.requirements),
         ("preferred machines", detail.rank),
         ("time limit", "" if detail.time_limit_s is None else span_text(detail.time_limit_s)),
+        ("cpu time", "" if detail.cpu_limit_s is None else span_text(detail.cpu_limit_s)),
         ("restarts", restarts and f"at most {restarts}"),
         ("queue", str(row.queue or "")),
         ("urgency", "" if row.urgency == 1 else f"{row.urgency:g}"),

@@ -19,6 +19,7 @@ _COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("Yours", lambda row: "yes" if row.is_usable else "no"),
     Column("Time", lambda row: _limit_text(row.time_limit_s), right=True),
     Column("At most", lambda row: _limit_text(row.time_limit_max_s), right=True),
+    Column("Cpu time", lambda row: _limit_text(row.cpu_limit_s), right=True),
     Column("Jobs", lambda row: str(row.jobs), right=True),
     Column("Tasks", lambda row: str(row.waiting), right=True),
     Column("Longest", lambda row: span_text(row.longest_wait_s) if row.jobs else "", right=True),
@@ -30,9 +31,9 @@ def queues(options: GlobalOptions) -> None:
 
     State: an active queue takes jobs and starts them; enabled takes them and starts none; disabled
     takes none, and what is in it goes on. Yours says whether you may use it. Time is the time limit
-    of a job there that names none, At most the longest that one may ask for. Jobs and Tasks wait;
-    Longest is how long the first of them has. What waits long counts in a higher queue: see age_s
-    in the section order of the configuration.
+    of a job there that names none, At most the longest that one may ask for, Cpu time the most that
+    a task may use. Jobs and Tasks wait; Longest is how long the first of them has. What waits long
+    counts in a higher queue: see age_s in the section order of the configuration.
     """
     table = options.ask(AskQueues(), follow=False)
     if options.as_json:

@@ -98,7 +98,9 @@ class JobOptions(OptionGroup, frozen=True):
         help="Time limit (wall time), as 90s, 1h30m or H:MM:SS. Jobs with a limit can fill gaps.",
     )
     cpu_time: str | None = limit(
-        None, metavar="DURATION", help="Limit of CPU time, over all processes of a task."
+        None,
+        metavar="DURATION",
+        help="Limit of CPU time of a task: of all its processes, divided by its ranks.",
     )
     processes: int | None = limit(
         None, metavar="N", help="Limit of processes and threads of a task."
