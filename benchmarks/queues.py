@@ -157,13 +157,16 @@ def floods(until_s: float) -> dict[str, object]:
     """The longest wait with each age, beside its bound."""
     progress("the flood with all in queue 0")
     in_first_s = Flood(None, 0).run(until_s)
-    rows = []
+    rows: dict[str, dict[str, object]] = {}
     for age_s in AGES_S:
         progress(f"the flood with age_s = {age_s}")
         longest_s = Flood(age_s, QUEUES - 1).run(until_s)
         bound_s: Figure = None if age_s is None else age_s * (QUEUES - 1) + in_first_s + RUN_S
-        row = {"age_s": age_s, "longest_wait_s": round(longest_s), "bound_s": bound_s}
-        rows.append(row | {"starved": longest_s > until_s - LOW_EVERY_S})
+        rows["none" if age_s is None else f"{age_s:.0f}"] = {
+            "longest_wait_s": round(longest_s),
+            "bound_s": bound_s,
+            "starved": longest_s >= until_s - LOW_EVERY_S,
+        }
     return {"longest_wait_in_0_s": round(in_first_s), "ages": rows}
 
 
