@@ -83,7 +83,7 @@ MEASURING_SPEED = {
 OTHERS = {
     "abuse", "flame_graphs", "gossip_paper", "guard", "house", "large_site", "limit",
     "live_cluster", "live_gossip", "live_shares", "live_throughput", "mpi", "pair", "paper_000",
-    "parallel_sim", "suspend",
+    "parallel_sim", "queues", "suspend",
 }  # fmt: skip
 
 

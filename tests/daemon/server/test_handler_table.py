@@ -18,6 +18,7 @@ from iriai.daemon.requests.jobs.streams import StreamHandlers
 from iriai.daemon.requests.machines.ads import AdHandlers
 from iriai.daemon.requests.machines.drain import DrainHandlers
 from iriai.daemon.requests.machines.nodes import NodeTables
+from iriai.daemon.requests.machines.queues import QueueHandlers
 from iriai.daemon.requests.machines.status import StatusHandlers
 from iriai.daemon.server.handler_table import check_right, handlers_of, handles
 from iriai.daemon.startup.settings import DaemonSettings
@@ -30,7 +31,7 @@ from iriai.wire.requests import Down, Hello, Jobs, Show
 
 OWNERS = (
     *(JobHandlers, JobChanges, StreamHandlers, StatusHandlers, DrainHandlers),
-    *(NodeTables, AdHandlers, ClusterHandlers, StepTransit),
+    *(NodeTables, QueueHandlers, AdHandlers, ClusterHandlers, StepTransit),
 )
 REQUESTS = subclasses(ClientRequest)
 OWNER_UID = 1000
