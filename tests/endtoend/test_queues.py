@@ -141,6 +141,8 @@ def test_a_machine_without_a_cluster_keeps_what_an_operator_sets(iriai):
     assert settings["queues.1.state"]["value"] == "enabled"
     assert settings["queues.1.state"]["source"].startswith("set by ")
     assert settings["queues.1.time_limit_s"]["source"].endswith("iriai.toml")
+    with iriai.client() as client, pytest.raises(Refused, match="longer than the 2m00s of queue 1"):
+        submitted(iriai, client, 1, time_limit_s=600.0)
     daemon = iriai.pid("daemon")
     say(iriai, "queue", "set", "1", "state=active")
     with iriai.client() as client:

@@ -86,7 +86,7 @@ class JobHandlers:
         self._live = live
         self._engine = engine
         self._users = users
-        self._drafts = Drafts(settings.home, settings.configuration, payloads)
+        self._drafts = Drafts(settings.home, live.now, payloads)
         live.watchers.append(self._drafts.configured)
         self._fits = fits
         self._history = past
