@@ -5,7 +5,7 @@ In: reports of nodes, requests of homes. Out: matches and promises to homes. doc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from random import Random
 from typing import Any
@@ -14,6 +14,7 @@ from iriai.broker.health.failure_attribution import FailureAttribution
 from iriai.broker.intake.reports import ClaimedUse, JobRequests, NodeReports
 from iriai.broker.intake.sessions import Sessions
 from iriai.broker.machines.machine_view import MachineView
+from iriai.broker.scheduling.cycles import cycles
 from iriai.broker.scheduling.explain import explain, never_matching, never_runs
 from iriai.broker.scheduling.fair_shares import AccountShare, account_shares
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
@@ -171,6 +172,9 @@ class Broker:
     def configured(self, configuration: Configuration) -> None:
         """Take a configuration with other queues than before: some may start tasks, or none."""
         self.state.configured(configuration)
+        for view in self.state.machines.values():  # what runs in which queue matters now
+            known = (view.incarnation, view.version)
+            self.sessions.reported(view.name, known, is_lacking=True)
         self._is_idle = False
         self._must_pass = True
 
@@ -204,6 +208,9 @@ class Broker:
         queues = self.state.queues
         if queues.lower and queues.age(now_s):
             self._must_pass = True
+        preemptible = self.state.preemptible
+        if preemptible.tasks and preemptible.age(now_s):
+            self._must_pass = True
         is_complete, has_passed = sessions.is_complete(now_s), False
         if not is_complete:
             self.state.heads.withdraw_absent(self.state.queues.entries)
@@ -211,26 +218,36 @@ class Broker:
         elif self._must_pass or self._cycle.is_unfinished or self.federation.must_pass:
             effects += self._pass(now)
             has_passed = True
+        if preemptible.to_tell and not self._cycle.is_unfinished:
+            effects += cycles(self.state)
         effects += self._federate(now, is_complete=is_complete, has_passed=has_passed)
         for job in self._explain_requests:
             reasons = tuple(self.explain(job, now))
             effects.append(Send(job.home, Part.HOME, said.Explained(job, reasons)))
         self._explain_requests.clear()
-        matches = self.state.matching.matches
+        for at_s in self._due_s(now):
+            effects += self._alarm.by(at_s)
+        return effects
+
+    def _due_s(self, now: Instant) -> Iterator[float]:
+        """Yield the times at which something is to be looked at again, though nothing is told."""
+        state, now_s = self.state, now.steady_s
+        matches = state.matching.matches
         if matches is not None and matches.follows_clock:
-            effects += self._alarm.by(now_s + MINUTE_S - now.wall_s % MINUTE_S)
+            yield now_s + MINUTE_S - now.wall_s % MINUTE_S
         driver = self._cycle.plan_driver
         wake_s = None if driver is None else driver.wake_s
         if wake_s is not None and wake_s > now_s:
-            effects += self._alarm.by(wake_s)
-        if self.state.suspended.claims and (vacate_s := next_vacation_s(self.state, now_s)) < inf:
-            effects += self._alarm.by(vacate_s)
-        if queues.lower and (rise_s := queues.ageing.next_s) < inf:
-            effects += self._alarm.by(rise_s)
-        for at_s in (offpeak.next_s, sessions.silent_s, self.state.exclusions.next_s):
+            yield wake_s
+        if state.suspended.claims and (vacate_s := next_vacation_s(state, now_s)) < inf:
+            yield vacate_s
+        if state.queues.lower and (rise_s := state.queues.ageing.next_s) < inf:
+            yield rise_s
+        if state.preemptible.tasks and (change_s := state.preemptible.next_s) < inf:
+            yield change_s
+        for at_s in (self.offpeak.next_s, self.sessions.silent_s, state.exclusions.next_s):
             if at_s is not None:
-                effects += self._alarm.by(at_s)
-        return effects
+                yield at_s
 
     def _federate(self, now: Instant, *, is_complete: bool, has_passed: bool) -> list[Effect]:
         """Return the messages to other clusters' brokers, once no more tasks can start here."""
@@ -248,6 +265,8 @@ class Broker:
         self._must_pass = self.federation.must_pass = False
         effects: list[Effect] = []
         for outcome in self._cycle.run(now, has_changed=has_changed):
+            if self.state.preemptible.to_tell:
+                effects += cycles(self.state)  # before the matches that need what they free
             effects += self._pending.announce(outcome)
         if self._cycle.is_unfinished:
             effects += self._alarm.by(now.steady_s)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from iriai.config.keys import KeyType, WrongValue, keys
-from iriai.config.sections import QueueSection, Sections
+from iriai.config.sections import QueueMode, QueueSection, Sections
 from iriai.config.values import MEASURED, QUEUES_MIN
 from iriai.model.admission_rules import HomeRules
 from iriai.model.problem import UsageProblem
@@ -61,6 +61,12 @@ class Configuration(Sections, frozen=True):
         """Return the queues of which tasks start."""
         stopped = (int(each) for each, queue in self.queues.items() if queue.state == "enabled")
         return frozenset(range(self.queue_count)).difference(stopped)
+
+    @property
+    def queue_modes(self) -> dict[int, QueueMode]:
+        """Return the modes of the queues whose running tasks may be frozen."""
+        every = ((int(number), queue.mode) for number, queue in self.queues.items())
+        return {number: mode for number, mode in every if mode != "shared"}
 
     def is_active(self, number: int) -> bool:
         """Return whether a queue takes jobs and starts them."""

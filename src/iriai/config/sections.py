@@ -141,6 +141,9 @@ class GroupSection(msgspec.Struct, frozen=True):
     choose the group without being a member of a Unix group of that name."""
 
 
+QueueMode = Literal["shared", "gang", "exclusive"]
+
+
 class QueueSection(msgspec.Struct, frozen=True):
     """`[queues.N]`: what queue N takes (paper 002). Queue 0 comes first."""
 
@@ -157,6 +160,25 @@ class QueueSection(msgspec.Struct, frozen=True):
     cpu_limit_s: Seconds | None = None
     """The most CPU time of a task that is submitted to it, of all its ranks divided by their
     number: more ends it. It stays with the job, whatever becomes of the queue. None: no limit."""
+    mode: QueueMode = "shared"
+    """What its running tasks do while one of a higher queue needs their cpus. `shared`: they keep
+    them. `exclusive`: all of the task is frozen until they are free again. `gang`: the same, and
+    tasks of such queues take turns in time slices where there are more than fit (paper 002)."""
+    residence_s: Seconds | None = None
+    """A task that has run so long in it goes on in the next lower queue. None: it stays."""
+    charge_factor: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    """Charges of its tasks are multiplied by it. 0: free; 1: as in any queue."""
+
+
+class GangSection(msgspec.Struct, frozen=True):
+    """`[gang]`: time slices of tasks in queues of mode `gang` (paper 002)."""
+
+    quantum_s: Annotated[float, DURATION, Meta(ge=0.1, le=3600)] = 1.0
+    """The length of a time slice, 0.1 to 3600. Longer: less is lost by switching; shorter: whoever
+    waits for an answer waits less."""
+    rows_max: Annotated[int, Meta(ge=1, le=16)] = 4
+    """The most tasks that take turns on one machine, 1 to 16. 1: none do. Larger: more start at
+    once, and each is slower."""
 
 
 class OrderSection(msgspec.Struct, frozen=True):
@@ -315,5 +337,6 @@ class Sections(msgspec.Struct, frozen=True):
     limits: LimitsSection = LimitsSection()
     groups: Mapping[Name, GroupSection] = {}
     queues: Mapping[QueueNumber, QueueSection] = {}
+    gang: GangSection = GangSection()
     homes: Mapping[HomePattern, Users] = {}
     """`[homes]`: by home, or `*`, the users whose tasks it may have run here; empty: no rule."""

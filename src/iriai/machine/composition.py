@@ -18,6 +18,7 @@ from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.model.snapshot import StoredState
 from iriai.node.core import Node
+from iriai.node.queues import NodeQueues
 from iriai.node.settings import JudgeUser, NodeSettings, admit_everybody, no_port
 from iriai.policy.accounting.decay import ChargeRule
 from iriai.policy.accounting.decay_rule import decay_of
@@ -99,6 +100,7 @@ def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant
         settings.load_max,
         settings.judge_user,
         settings.ad,
+        NodeQueues(settings.configuration),
         settings.free_port,
     )
     incarnation = stored.incarnation + 1

@@ -437,6 +437,8 @@ class Machine:
     def configured(self, configuration: Configuration) -> None:
         """Take a configuration with other queues than before, for this broker and later ones."""
         self._configuration = configuration
+        if self._node is not None:
+            self._node.configured(configuration)
         if self._broker is not None:
             self._broker.configured(configuration)
 

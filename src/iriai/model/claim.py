@@ -6,11 +6,13 @@ from enum import IntEnum
 
 import msgspec
 
+from iriai.model.bounds import Amount, QueueIndex
 from iriai.model.charge_factors import Factors
 from iriai.model.ids import Account, AttemptId
 from iriai.model.ranks import RankCount
 from iriai.model.resources import Resources
 from iriai.model.suspension import StoredSuspension
+from iriai.model.turn import RowCount, RowIndex, Turn
 
 HOLD_S = 10.0
 """How long a machine holds a claim that its home has not confirmed, unless the home asks for
@@ -27,6 +29,18 @@ class Phase(IntEnum):
     """Its home has decided that its attempt runs; nothing is started."""
     STARTED = 3
     """The launcher may have the order to start it."""
+
+
+class ClaimedTurn(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The turn of a claim in time slices, and for how long it stood for that."""
+
+    turn: Turn
+    row: RowIndex = 0
+    """Its own row."""
+    mark_s: Amount = 0.0
+    """For how long it was not suspended when it got this turn."""
+    out_of_turn_s: Amount = 0.0
+    """For how long of that it was not its turn."""
 
 
 class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -66,10 +80,22 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """
     suspension: StoredSuspension | None = None
     """None: it was never suspended."""
+    queue: QueueIndex = 0
+    """The queue that it is in now."""
+    resided_from_s: float = 0.0
+    """For how long it had run when it came into that queue."""
+    parts: RowCount = 1
+    """It may take turns with others, and run for one part of the time of so many."""
+    turn: ClaimedTurn | None = None
+    """None: it runs all of the time, unless it is suspended."""
 
     @property
     def kept(self) -> Resources:
-        """What it holds: not the cpus that are free for others while its user has it suspended."""
-        if self.suspension is None or not self.suspension.freed_cpus:
+        """What it holds: not the cpus that are free for others while it is suspended."""
+        if self.suspension is None:
+            return self.resources
+        if self.suspension.is_preempted:
+            return self.resources.minus(Resources(cpus=self.resources.cpus))
+        if not self.suspension.freed_cpus:
             return self.resources
         return self.resources.minus(Resources(cpus=self.suspension.freed_cpus))

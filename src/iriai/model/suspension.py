@@ -30,6 +30,8 @@ Reasons = Annotated[tuple[SuspendReason, ...], Meta(max_length=len(SuspendReason
 """A set of reasons in the order of `SuspendReason`, each once. The task runs while it is empty."""
 
 NO_REASONS: Reasons = ()
+OF_QUEUES = (SuspendReason.HIGHER_QUEUE, SuspendReason.STOPPED_QUEUE)
+"""Reasons of the broker's: while one is given, the cpus are free for others."""
 
 
 def with_reason(reasons: Reasons, reason: SuspendReason, *, is_given: bool) -> Reasons:
@@ -48,6 +50,11 @@ def in_order(reasons: Iterable[SuspendReason]) -> Reasons:
 def is_by_user_alone(reasons: Reasons) -> bool:
     """Return whether the time so spent is its user's: charged for what the task keeps."""
     return reasons == (SuspendReason.USER,)
+
+
+def is_preempted(reasons: Reasons) -> bool:
+    """Return whether a queue keeps the task from running."""
+    return any(reason in reasons for reason in OF_QUEUES)
 
 
 _WORDS = {
@@ -88,6 +95,11 @@ class StoredSuspension(Struct, frozen=True, omit_defaults=True):
     """Those of its cpus that are free for others."""
     is_resuming: bool = False
     """Whether its user wants it to go on, which needs those cpus."""
+
+    @property
+    def is_preempted(self) -> bool:
+        """Return whether its queue keeps it from running."""
+        return is_preempted(self.reasons)
 
 
 class SuspendedClaim(NamedTuple):

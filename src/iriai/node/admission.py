@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from iriai.classad.bindings import values_of
@@ -113,6 +113,8 @@ class Admission:
         self._availability = availability
         self._report = report
         self._agreement = agreement
+        self.room_for: Callable[[Run], Resources] = lambda _: self._calendar.free
+        """Returns what is free for a claim, in the time slices of its turn."""
 
     def judge(self, run: Run, now: Instant) -> Reason | Granted:
         """Return why the claim is refused, or how it is granted."""
@@ -187,7 +189,7 @@ class Admission:
         needed = run.spec.resources
         if run.ranks > 1:
             needed = needed.times(run.ranks)
-        return self._short_of(needed, self._calendar.free, "free")
+        return self._short_of(needed, self.room_for(run), "free")
 
     def _lacks_behind(self, run: Run) -> Reason | None:
         """Return why a claim cannot be granted ahead: at most one is for each running task."""

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from iriai.model.claim import HOLD_MAX_S, Claim, Phase
+from iriai.model.claim import HOLD_MAX_S, Claim, ClaimedTurn, Phase
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
+from iriai.model.turn import Turn
 from iriai.node.holds import Holds
 from iriai.node.metering import HeldClaim
 from iriai.node.settings import NodeSettings
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
+from iriai.policy.placement.slice_matrix import Holding, held_cpus
 from iriai.protocol.messages.scheduling import Renew, Renewed, Run
 
 ASK_PART = 1 / 3
@@ -168,6 +170,8 @@ class Claims:
         """Those that end by themselves unless their homes confirm them."""
         self.suspended: dict[AttemptId, HeldClaim] = {}
         """Those that were ever suspended, and are not over."""
+        self.turns: dict[AttemptId, HeldClaim] = {}
+        """Those that take turns in time slices, and are not over."""
         self._seats: dict[AttemptId, AttemptId] = {}
         """The seat here of each attempt that has several ranks here."""
         self._free_gpu_ids = list(range(settings.capacity.gpus))
@@ -177,6 +181,7 @@ class Claims:
         for claim in claims:
             self._hold(HeldClaim.restored(claim, now, self._settings.end_slack_s), now)
             self._free_gpu_ids = [gpu for gpu in self._free_gpu_ids if gpu not in claim.gpu_ids]
+        self.settle_rows()
 
     def __iter__(self) -> Iterator[AttemptId]:
         return iter(self.by_attempt)
@@ -228,15 +233,24 @@ class Claims:
         return [held.spec for held in self.by_attempt.values() if held.spec and not held.end]
 
     def grant(
-        self, run: Run, minted_s: float, now: Instant, *, is_ahead: bool = False
+        self,
+        run: Run,
+        minted_s: float,
+        now: Instant,
+        *,
+        is_ahead: bool = False,
+        turn: ClaimedTurn | None = None,
     ) -> HeldClaim:
         """Grant the claim of an admitted run; `minted_s` is the time of its capability.
 
         Its lease begins at once, unless the capability is too old to prove that its home wants it.
         """
         settings, lease_s = self._settings, run.lease_s
+        claim = self._claim(run, now, is_ahead=is_ahead)
+        if turn is not None:
+            claim = replace(claim, turn=turn)
         held = HeldClaim(
-            self._claim(run, now, is_ahead=is_ahead),
+            claim,
             run.spec,
             now.steady_s,
             run.capability,
@@ -245,9 +259,11 @@ class Claims:
         if lease_s is not None and now.steady_s < minted_s + lease_s * ASK_PART:
             held.leased_steady_s = minted_s  # of no account while it is only held
         self._hold(held, now)
+        if turn is not None:
+            self.settle_rows()
         return held
 
-    def _claim(self, run: Run, now: Instant, *, is_ahead: bool) -> Claim:
+    def _claim(self, run: Run, now: Instant, turn: ClaimedTurn | None, *, is_ahead: bool) -> Claim:
         spec = run.spec
         resources = self._settings.capacity if spec.exclusive else spec.resources
         if run.ranks > 1 and not spec.exclusive:
@@ -268,6 +284,8 @@ class Claims:
             lease_s=run.lease_s,
             is_ahead=is_ahead,
             ranks=run.ranks,
+            queue=spec.queue,
+            parts=self._settings.queues.parts_of(spec),
         )
         if run.phase is Phase.STARTED:
             return claim
@@ -301,6 +319,8 @@ class Claims:
         else:
             self.calendar.add(claim.attempt, claim.kept, now.steady_s, held.stay_left_s(now))
         self.by_attempt[claim.attempt] = held
+        if claim.turn is not None:
+            self.turns[claim.attempt] = held
         if held.suspension is not None:
             self.suspended[claim.attempt] = held
         if claim.ranks > 1:
@@ -320,6 +340,46 @@ class Claims:
         if not claim.is_ahead:
             stay_s = held.stay_left_s(now)
             self.calendar.change(claim.attempt, claim.kept, now.steady_s, stay_s)
+            if self.turns:
+                self.settle_rows()
+
+    # --- time slices -----------------------------------------------------------------------------
+
+    def turn_changed(self, held: HeldClaim, now: Instant) -> None:
+        """Note the turn of a claim."""
+        claim = held.claim
+        if claim.turn is None:
+            if self.turns.pop(claim.attempt, None) is not None:
+                self.calendar.resize(claim.attempt, claim.kept)
+        else:
+            self.turns[claim.attempt] = held
+        stay_s = held.stay_left_s(now)
+        self.calendar.change(claim.attempt, claim.kept, now.steady_s, stay_s)
+
+    def settle_rows(self) -> None:
+        """Let the calendar hold the most of any row of what takes turns."""
+        holdings = [
+            Holding(attempt, held.wanted_cpus, held.turn.mask, self.calendar.end_s(attempt))
+            for attempt, held in self.turns.items()
+            if attempt in self.calendar and not held.is_preempted
+        ]
+        held_now = held_cpus(holdings)
+        for attempt, cpus in held_now.items():
+            resources = self.turns[attempt].claim.resources
+            wanted = resources.minus(Resources(cpus=resources.cpus - cpus))
+            if wanted != self.calendar.held_by(attempt):
+                self.calendar.resize(attempt, wanted)
+
+    def free_in(self, turn: Turn) -> int:
+        """Return the cpus that are free in each row of a turn."""
+        loads = [0] * turn.rows
+        for attempt, held in self.turns.items():
+            if attempt in self.calendar and not held.is_preempted:
+                for row in range(turn.rows):
+                    if held.turn.mask >> row & 1:
+                        loads[row] += held.wanted_cpus
+        most = max(load for row, load in enumerate(loads) if turn.mask >> row & 1)
+        return self.calendar.free.cpus + max(loads) - most
 
     # --- granted ahead ---------------------------------------------------------------------------
 
@@ -351,6 +411,9 @@ class Claims:
             self.calendar.remove(claim.attempt)
         if claim.suspension is not None:
             self.suspended.pop(claim.attempt, None)
+        if self.turns:
+            self.turns.pop(claim.attempt, None)
+            self.settle_rows()
         if claim.ranks > 1:
             self._seats.pop(claim.attempt.seat(0), None)
         if claim.phase is Phase.HELD:

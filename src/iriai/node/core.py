@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
+from iriai.config.reader import Configuration
 from iriai.model.claim import Claim, Phase
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
@@ -27,6 +28,7 @@ from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
 from iriai.node.admission import Admission, RequirementsCheck
 from iriai.node.claims import Claims
+from iriai.node.cycle import NodeCycle
 from iriai.node.metering import SLICE_S, HeldClaim, Meter, UsageCounters
 from iriai.node.offer_builder import Availability, OfferBuilder
 from iriai.node.settings import NodeSettings
@@ -104,7 +106,7 @@ class Node:
             settings, self._claims, self._availability, self._report, self.agreement
         )
         self._leases, self._holds = self._claims.leases, self._claims.holds
-        self._meter = Meter(settings.rule, settings.speed, self.ledger)
+        self._meter = Meter(settings.rule, settings.speed, self.ledger, settings.queues)
         self._alive: dict[AttemptId, None] | None = None
         """The attempts that a newly attached launcher runs; None: nothing to compare."""
         self._is_compared = False
@@ -117,6 +119,10 @@ class Node:
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
         self.steps = NodeSteps(settings, self._claims.by_attempt.get, self._effects)
         self._suspensions = NodeSuspensions(settings, self._claims, self._report, self._effects)
+        self._cycle = NodeCycle(
+            settings.queues, self._claims, self._suspensions, self._report, self._effects
+        )
+        self._admission.room_for = self._cycle.room_for
         self.suspended = self._claims.suspended
         self._handlers = self._table()
         self._claims.restore(claims, now)
@@ -143,6 +149,7 @@ class Node:
             LinkDown: self._link_down,
             **self.steps.handlers,
             **self._suspensions.handlers,
+            **self._cycle.handlers,
         }
 
     def _refuse_waiting(self) -> None:
@@ -221,6 +228,11 @@ class Node:
         self.is_idle = False
         self._suspensions.give(attempts, reason, now, is_given=is_given)
 
+    def configured(self, configuration: Configuration) -> None:
+        """Take a configuration with other queues than before; a broker hears whose tasks run."""
+        self.settings.queues.configured(configuration)
+        self.resend_report()
+
     @property
     def drained(self) -> Drained | None:
         """Return who drained the machine, and why; None: it is not drained."""
@@ -266,7 +278,8 @@ class Node:
         if isinstance(granted, Reason):
             self._send_home(run.attempt, Refusal(run.attempt, granted))
             return
-        held = self._claims.grant(run, granted.minted_s, now, is_ahead=granted.is_ahead)
+        is_ahead, turn = granted.is_ahead, self._cycle.turn_of(run)
+        held = self._claims.grant(run, granted.minted_s, now, is_ahead=is_ahead, turn=turn)
         if granted.is_ahead:
             self._report.waits(run.attempt)
         else:
@@ -593,5 +606,6 @@ class Node:
             self.unavailable(),
             self._meter.charging,
             now.steady_s,
+            preemptible_cpus=self._cycle.offered_cpus,
         )
         self._effects.append(Send("", Part.BROKER, idle))

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from iriai.model.charge_factors import Factors, total_s, with_stretch
-from iriai.model.claim import HOLD_S, Claim, Phase
+from iriai.model.claim import HOLD_S, Claim, ClaimedTurn, Phase
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
@@ -17,8 +17,10 @@ from iriai.model.ranks import SeatPlaces
 from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
-from iriai.model.suspension import SuspendedClaim, SuspendReason
+from iriai.model.suspension import SuspendedClaim, SuspendReason, is_preempted
+from iriai.model.turn import ALWAYS, Turn
 from iriai.model.usage import Usage
+from iriai.node.queues import NodeQueues
 from iriai.node.suspension import Suspension
 from iriai.policy.accounting.decay import ChargeRule, Counter, Decay, charge
 from iriai.policy.accounting.offpeak import OffpeakHours
@@ -102,7 +104,10 @@ run longer than expected; shorter ones would wake every machine for nothing (doc
 class Meter:
     """Charges claims to their accounts."""
 
-    def __init__(self, rule: ChargeRule, speed: float, ledger: UsageCounters) -> None:
+    def __init__(
+        self, rule: ChargeRule, speed: float, ledger: UsageCounters, queues: NodeQueues
+    ) -> None:
+        self._queues = queues
         self._rule = rule
         self.charging = self._prices()
         """The prices here, as reported to a broker."""
@@ -152,6 +157,7 @@ class Meter:
         more_s = max(0.0, whole_s - held.metered_s)
         held.metered_s += more_s
         more_s *= 1.0 - quiet_part * (1.0 - self._rule.offpeak_factor)
+        more_s *= self._queues.charge_factor(held.claim.queue)
         if more_s:
             held.charged_s += more_s
             advance_s = more_s * (1.0 - 1.0 / held.claim.urgency)
@@ -246,6 +252,39 @@ class HeldClaim(msgspec.Struct):
         )
 
     @property
+    def is_preempted(self) -> bool:
+        """Return whether its queue keeps it from running, and others may have its cpus."""
+        return self.suspension is not None and is_preempted(self.suspension.reasons)
+
+    @property
+    def turn(self) -> Turn:
+        """Return in which rows of time slices it runs while nothing suspends it."""
+        return ALWAYS if self.claim.turn is None else self.claim.turn.turn
+
+    @property
+    def wanted_cpus(self) -> int:
+        """Return the cpus that it holds while its queue lets it run."""
+        freed_cpus = 0 if self.suspension is None else self.suspension.freed_cpus
+        return self.claim.resources.cpus - freed_cpus
+
+    def set_turn(self, turn: Turn, row: int, now_s: float) -> None:
+        """Let it run in other rows of time slices from now on."""
+        unsuspended_s = self._unsuspended_s(now_s)
+        out_s = self._out_of_turn_s(unsuspended_s)
+        if turn == ALWAYS and not row and not out_s:
+            self.claim = replace(self.claim, turn=None)
+        else:
+            changed = ClaimedTurn(turn, row, unsuspended_s, out_s)
+            self.claim = replace(self.claim, turn=changed)
+
+    def _out_of_turn_s(self, unsuspended_s: float) -> float:
+        turn = self.claim.turn
+        if turn is None:
+            return 0.0
+        since_s = max(0.0, unsuspended_s - turn.mark_s)
+        return turn.out_of_turn_s + since_s * (1.0 - turn.turn.part)
+
+    @property
     def may_start(self) -> bool:
         """Return whether its home has sent the start, and it has its place."""
         return self.claim.phase is Phase.STARTED and not self.claim.is_ahead
@@ -293,6 +332,11 @@ class HeldClaim(msgspec.Struct):
 
     def ran_so_far_s(self, now_s: float) -> float:
         """Return for how long it has run until now, the time frozen apart; 0: it has not begun."""
+        unsuspended_s = self._unsuspended_s(now_s)
+        return max(0.0, unsuspended_s - self._out_of_turn_s(unsuspended_s))
+
+    def _unsuspended_s(self, now_s: float) -> float:
+        """Return for how long it has not been suspended since its start, in its turn or not."""
         if self.started_steady_s is None:
             return 0.0
         frozen_s = 0.0 if self.suspension is None else self.suspension.total_s(now_s)
@@ -316,7 +360,8 @@ class HeldClaim(msgspec.Struct):
 
     def stay_left_s(self, now: Instant) -> float | None:
         """Return the time until its resources are certainly free; None: no limit."""
-        stay_s = longest_stay_s(self.claim.limit_s, self.claim.grace_s, self.end_slack_s)
+        claim = self.claim
+        stay_s = longest_stay_s(claim.limit_s, claim.grace_s, self.end_slack_s, parts=claim.parts)
         if stay_s is None:
             return None
         end_s = self.granted_steady_s + stay_s
@@ -428,6 +473,9 @@ class HeldClaim(msgspec.Struct):
             claim.urgency,
             self.capability,
             None if self.suspension is None else self._suspended(self.suspension, now),
+            claim.queue,
+            self.is_preempted,
+            0 if claim.turn is None else claim.turn.row,
         )
 
     def _suspended(self, suspension: Suspension, now: Instant) -> SuspendedClaim:

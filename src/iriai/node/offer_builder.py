@@ -257,6 +257,8 @@ class OfferBuilder:
         """True if the next report must be complete, because the broker is new."""
         self.rules = 0
         """The number of changes of the rules that decide whose tasks are run."""
+        self.cycle = 0
+        """The number of the last `Cycle` that was taken in."""
         self._began: list[AttemptId] = []
         self._waiting: list[AttemptId] = []
         self._ended: list[AttemptId] = []
@@ -332,14 +334,18 @@ class OfferBuilder:
         unavailable: Reason | None,
         charging: Charging,
         now_s: float,
+        *,
+        preemptible_cpus: int = 0,
     ) -> Idle:
         """Return the report; `live` hold a claim, `running` describes one of them (None: over).
 
-        `waiting` are those of `live` that were granted ahead.
+        `waiting` are those of `live` that were granted ahead. `preemptible_cpus` are claimed, and
+        a broker may give them to others.
         """
         self.version += 1
         settings = self._settings
-        minted = self.capabilities.mint(max(0, free.cpus), self.version, now_s)
+        offered_cpus = max(0, free.cpus) + preemptible_cpus
+        minted = self.capabilities.mint(offered_cpus, self.version, now_s)
         runs = min(AHEAD_MAX, settings.capacity.cpus - free.cpus) - len(waiting)
         ahead = self.ahead.mint(max(0, runs), self.version, now_s)
         whose = live if self.is_whole else self._began
@@ -375,6 +381,7 @@ class OfferBuilder:
             tuple(self._failed),
             self.rules,
             tuple(filter(None, map(running, changed))) if changed else (),
+            self.cycle,
         )
         self._began, self._ended, self._spent = [], [], []
         self._lost, self._failed, self._refused, self._waiting = [], [], [], []

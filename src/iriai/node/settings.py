@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from iriai.config.reader import Configuration
 from iriai.model.ad import MachineAd
 from iriai.model.resources import Resources
+from iriai.node.queues import NodeQueues
 from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.placement.calendar import END_SLACK_S, USER_SUSPEND_MAX_S
 from iriai.protocol.ledger.use_bounds import rate_of
@@ -47,6 +49,8 @@ class NodeSettings:
     """The rule that decides which users' tasks the machine runs."""
     ad: MachineAd | None = None
     """The machine's attributes and its owner's policy; None: its capacity alone."""
+    queues: NodeQueues = field(default_factory=lambda: NodeQueues(Configuration()))
+    """Those of the cluster, which may change while the node runs."""
     free_port: Callable[[], int] = no_port
     """Returns a port on which nothing listens here, for the ranks of a parallel job to meet."""
 

@@ -65,9 +65,9 @@ def watched(monkeypatch: pytest.MonkeyPatch):
     watched: list[LayeredRanks] = []
     start = TaskStarts.start
 
-    def look(starts: TaskStarts, entry: QueuedJob, seats) -> None:
+    def look(starts: TaskStarts, entry: QueuedJob, seats, row=0) -> None:
         watched[-1].check_start(entry)
-        start(starts, entry, seats)
+        start(starts, entry, seats, row)
 
     monkeypatch.setattr(TaskStarts, "start", look)
     return watched

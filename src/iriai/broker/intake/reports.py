@@ -255,6 +255,9 @@ class NodeReports:
             state.suspended.returned.pop(running.attempt, None)
             state.suspension_changed(view, running, now.steady_s)
             is_wider = True
+        if idle.whole or idle.cycle == view.cycle:
+            self._compare_turns(view, idle)
+        state.preemptible.settle_machines()
         if state.suspended.returned and view.is_overfull:
             state.take_back_cpus(view, now.steady_s)
         for attempt in idle.ended:
@@ -266,6 +269,20 @@ class NodeReports:
         for running in idle.waiting:
             self._waits(view, running, now)
         return is_wider
+
+    def _compare_turns(self, view: MachineView, idle: Idle) -> None:
+        """Note where a machine has claims that stand or run other than it was told last."""
+        preemptible, has_last = self._state.preemptible, idle.cycle == view.cycle
+        if idle.whole:
+            view.cycle, view.told_turns = max(view.cycle, idle.cycle), None
+        for running in (*idle.began, *idle.changed):
+            task = preemptible.by_key.get(running.attempt)
+            stands = task is not None and task.turn.mask == 0
+            if running.is_preempted and not stands and task is not None and has_last:
+                preemptible.was_not_taken(running.attempt)
+            elif running.is_preempted is not stands or (idle.whole and task is not None):
+                view.told_turns = None
+                preemptible.to_tell[view.name] = None
 
     def _spent(
         self, view: MachineView, idle: Idle, now: Instant

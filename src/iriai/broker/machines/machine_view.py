@@ -17,7 +17,7 @@ from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
-from iriai.protocol.messages.scheduling import Capability, Idle, SeatOffer
+from iriai.protocol.messages.scheduling import Capability, Cycle, Idle, SeatOffer
 
 FAILURES_MIN = 3
 """Failures in a row before a machine is backed off: a broker with stale knowledge causes two."""
@@ -235,6 +235,12 @@ class MachineView:
     capabilities: deque[Capability] = field(default_factory=deque)
     ahead_capabilities: deque[Capability] = field(default_factory=deque)
     """For prefetched tasks."""
+    row_cpus: int = 0
+    """The cpus that a gang may have beside those that are free, in a row of its own."""
+    cycle: int = 0
+    """The number of the last `Cycle` that it was told."""
+    told_turns: Cycle | None = None
+    """That; None: it may not have what it was told."""
     matched: dict[Capability, Matched] = field(default_factory=dict)
     """Pending matches, the oldest first."""
     tenants: dict[str, int] = field(default_factory=dict)
@@ -272,7 +278,7 @@ class MachineView:
     def is_open(self) -> bool:
         """Return whether anything could be started there now."""
         return (
-            self.calendar.free.cpus > 0
+            self.calendar.free.cpus + self.row_cpus > 0
             and (not self.mints or bool(self.capabilities))
             and self.is_available
         )

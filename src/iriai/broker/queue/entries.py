@@ -66,6 +66,8 @@ class TaskClassKey(NamedTuple):
     """True if another cluster's broker forwarded it: no place is kept for it."""
     is_stopped: bool = False
     """True if its queue starts nothing."""
+    is_gang: bool = False
+    """True if its tasks take turns with others in time slices."""
 
 
 @dataclass(slots=True, eq=False)

@@ -97,6 +97,8 @@ class SchedulingPass:
         self.is_over = self._placement.scan_ahead(self._stop_at) and self._serve()
         if self.is_over:
             self._placement.end()
+        else:
+            self._starts.give_up_taken()
         decisions, self._starts.decisions = self._starts.decisions, []
         orders, self._orders = self._orders, []
         return PassResult(decisions, self._heads.drain_promises(), orders)
@@ -106,10 +108,16 @@ class SchedulingPass:
         self._has_begun = True
         self._decision_rng.begin()
         state.tick(self._now.wall_s)
+        level, has_tasks = 0, bool(state.preemptible.tasks)
+        if has_tasks or state.queues.lower or self._heads.aside:
+            level = state.queues.first_level if state.queues.entries else BEHIND_ALL.level
+        if has_tasks:
+            self._starts.stand_aside(level)
         self._placement.begin(self._now.steady_s)
-        if state.queues.lower or self._heads.aside:
+        if state.queues.lower or self._starts.has_aside:
             self._is_layered = True
-            self._level = self._starts.set_aside()
+            self._level = self._placement.level = level
+            self._starts.set_aside(level)
         self._starts.place_heads()
         if state.suspended.claims:
             self._see_to_suspended()
@@ -150,7 +158,7 @@ class SchedulingPass:
         """Start tasks; return whether all that may start have."""
         shared = self._state.queues.shared
         is_over = self._serve_drawn() if shared is None else self._serve_first(shared)
-        if is_over and self._heads.aside:
+        if is_over and self._starts.has_aside:
             self._starts.bring_back(BEHIND_ALL.level)
         return is_over
 
@@ -170,7 +178,8 @@ class SchedulingPass:
             if self._is_spent():
                 return False
             entry = self._next_of(queue)
-            if self._heads.aside and self._starts.bring_back(_level_of(entry)):
+            level = self._placement.level = _level_of(entry)
+            if self._starts.has_aside and self._starts.bring_back(level):
                 continue
             if entry is None:
                 break
@@ -302,7 +311,8 @@ class SchedulingPass:
         self._contenders = None if has_cap else able
         if self._is_layered:
             self._level = min((each.level for each in able), default=BEHIND_ALL.level)
-            if self._heads.aside and self._starts.bring_back(self._level):
+            self._placement.level = self._level
+            if self._starts.has_aside and self._starts.bring_back(self._level):
                 self._look_again()
                 return self._candidates()
             able = [each for each in able if each.level == self._level]

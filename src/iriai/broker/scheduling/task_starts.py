@@ -9,6 +9,7 @@ from typing import NamedTuple
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import QueuedJob, TaskClass
 from iriai.broker.state.contention import DecisionRng
+from iriai.broker.state.preemptible_claims import PreemptibleTask
 from iriai.broker.state.reserved_heads import (
     PROMISE_STEP_S,
     could_hold,
@@ -46,6 +47,8 @@ class TaskStarts:
         self._placement = state.placement
         self._heads = state.heads
         self.decisions: list[Decision] = []
+        self._standing: list[PreemptibleTask] = []
+        """Running tasks that stand aside, or have stood, in the order in which they come back."""
         self.releases = 0
         """Counts the kept places that became free: who could start nothing before may now."""
 
@@ -61,16 +64,16 @@ class TaskStarts:
         """Start a task of an entry, or keep a place for it if it fits nowhere."""
         seats = self._placement.place(entry.kind)
         if seats is not None:
-            self.start(entry, seats)
+            self.start(entry, seats, self._placement.row)
             return
         if self._state.keep_place(entry, self._now.steady_s):
             self._decision_rng.decided()
 
-    def start(self, entry: QueuedJob, seats: Seats) -> None:
+    def start(self, entry: QueuedJob, seats: Seats, row: int = 0) -> None:
         """Start a task of an entry there; places that are kept for the entry become free."""
         now_s = self._now.steady_s
         self._decision_rng.decided()
-        matched = self._state.start(entry, seats, now_s)
+        matched = self._state.start(entry, seats, now_s, row)
         self.decisions.append(Decision(entry, matched))
         for view, ranks, _ in matched:
             taken = kept_for(entry.kind, view, ranks)
@@ -80,6 +83,7 @@ class TaskStarts:
             for parallel in self._heads.by_job.values():
                 parallel.filled(view.name, taken, entry.stay_s, now_s)
             self._placement.shrank(view)
+        self._see_to_resized()
         if not entry.count:
             self._give_back_places(entry.want.job)
 
@@ -94,13 +98,51 @@ class TaskStarts:
 
     # --- levels ---------------------------------------------------------------------------------
 
-    def set_aside(self) -> int:
-        """Free the places of heads of lower levels than the first that waits, until their turn.
+    @property
+    def has_aside(self) -> bool:
+        """Return whether heads or running tasks of lower levels come later in this pass."""
+        return bool(self._heads.aside or self._standing)
 
-        Returns the first level that waits.
-        """
+    def stand_aside(self, level: int) -> None:
+        """Free the cpus of running tasks below a level, if their queues let that; before a pass."""
+        starting = self._state.settings.configuration.starting_queues
+        self._standing = self._state.preemptible.stand_aside(level, starting)
+        self._state.preemptible.resized.clear()  # the pass has not looked at anything yet
+
+    def _take_back(self, level: int) -> bool:
+        """Let running tasks up to a level take their cpus again; return whether there were any."""
+        preemptible = self._state.preemptible
+        starting = self._state.settings.configuration.starting_queues
+        due = [task for task in self._standing if task.level <= level and task.seats]
+        self._standing = [task for task in self._standing if task.level > level]
+        for task in due:
+            preemptible.take_back(task, is_stopped=task.queue not in starting)
+        self._see_to_resized()
+        return bool(due)
+
+    def give_up_taken(self) -> None:
+        """Let running tasks stand whose cpus others have by now: the pass is interrupted."""
+        preemptible = self._state.preemptible
+        for task in self._standing:
+            if task.seats and not preemptible.fits(task):
+                preemptible.take_back(task, is_stopped=False)
+
+    def _see_to_resized(self) -> None:
+        """Look again at machines of which running tasks hold more or less than before."""
+        resized = self._state.preemptible.resized
+        if not resized:
+            return
+        for name, has_grown in resized.items():
+            view = self._state.index.views.get(name)
+            if view is not None and has_grown:
+                self._placement.grew(view)
+            elif view is not None:
+                self._placement.shrank(view)
+        resized.clear()
+
+    def set_aside(self, level: int) -> None:
+        """Free the places of heads of lower levels than the first that waits, until their turn."""
         queues, heads = self._state.queues, self._heads
-        level = queues.first_level
         kept: list[ReservedHead | PoolHead] = [*heads.by_machine.values(), *heads.by_job.values()]
         for head in kept:
             if queues.level_of(head.job) > level:
@@ -111,13 +153,13 @@ class TaskStarts:
                 else:
                     self._drop(head)
         self.bring_back(level)
-        return level
 
     def bring_back(self, level: int) -> bool:
-        """Start heads up to that level, or keep their places beside those of higher levels.
+        """Let running tasks up to that level go on; start heads up to it, or keep their places.
 
         Returns whether there were any.
         """
+        has_taken = bool(self._standing) and self._take_back(level)
         heads, level_of = self._heads, self._state.queues.level_of
         due = [head for head in heads.aside if level_of(head.job) <= level]
         heads.aside = [head for head in heads.aside if level_of(head.job) > level]
@@ -129,7 +171,7 @@ class TaskStarts:
                 self._bring_back_pool(head, entry)
             else:
                 self._bring_back_single(head, entry)
-        return bool(due)
+        return has_taken or bool(due)
 
     def _bring_back_pool(self, head: PoolHead, entry: QueuedJob) -> None:
         if head.told_start_s is not None:
@@ -139,7 +181,7 @@ class TaskStarts:
             seats = self._placement.place(entry.kind)
             if seats is not None:
                 self._heads.promised.pop(head.job, None)
-                self.start(entry, seats)
+                self.start(entry, seats, self._placement.row)
             else:
                 self._state.keep_place(entry, self._now.steady_s)
         self._heads.take_back(head.job)  # unless places are kept for it again
@@ -206,8 +248,9 @@ class TaskStarts:
         entry.kind.looked = -1  # what was found for another of its kind was beside this head
         seats = self._placement.place(entry.kind)
         if seats is not None:
+            row = self._placement.row
             self._give_up_pool(head)
-            self.start(entry, seats)
+            self.start(entry, seats, row)
             return
         key = entry.kind.key
         is_same = (key.resources, key.shape) == (head.need, head.shape) and not head.is_stale

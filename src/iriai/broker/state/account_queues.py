@@ -36,6 +36,8 @@ class TaskClasses:
         """By position of the shape."""
         self.wide = 0
         """The number of classes whose tasks may take several machines."""
+        self.gangs: dict[TaskClass, None] = {}
+        """Those whose tasks take turns."""
         self._unsettled: dict[TaskClass, None] = {}
         self._shapes: dict[int, int] = {}
         """By position: the number of kinds of that shape that are not settled."""
@@ -61,6 +63,8 @@ class TaskClasses:
         position = self.shapes.acquire(bins_of(total, key.stay_s, together))
         kind = self._classes[key] = TaskClass(key, position, total, is_wide=is_wide)
         self.wide += is_wide
+        if key.is_gang:
+            self.gangs[kind] = None
         self._of_shape.setdefault(position, {})[kind] = None
         return kind
 
@@ -78,6 +82,7 @@ class TaskClasses:
             del self._of_shape[kind.position]
         del self._classes[kind.key]
         self.wide -= kind.is_wide
+        self.gangs.pop(kind, None)
         if kind.demand is not None:
             kind.demand.leave()
 
@@ -137,6 +142,10 @@ class QueueRules(NamedTuple):
     """After each of these a waiting task counts in a queue one higher; infinite: never."""
     starting: frozenset[int]
     """The queues of which tasks start."""
+    gangs: frozenset[int] = frozenset()
+    """The queues whose tasks take turns."""
+    rows_max: int = 1
+    """How many take turns on one machine, so for how much longer each may stay."""
 
 
 class AccountQueues:
@@ -258,10 +267,13 @@ class AccountQueues:
                 self._advance(old)  # first: two lines in one queue have no equal first
                 entry.line = self._line(old.queue, kind, entry.precedence)
 
-    def start_only(self, starting: frozenset[int]) -> None:
-        """Let tasks of these queues start, and of no others."""
-        changed = self._rules.starting ^ starting
-        self._rules = self._rules._replace(starting=starting)
+    def configured(self, starting: frozenset[int], gangs: frozenset[int], rows_max: int) -> None:
+        """Let tasks of queues `starting` start, and of no others; see `QueueRules`."""
+        rules = self._rules
+        changed = (rules.starting ^ starting) | (rules.gangs ^ gangs)
+        if rules.rows_max != rows_max:
+            changed |= gangs
+        self._rules = rules._replace(starting=starting, gangs=gangs, rows_max=rows_max)
         self.regroup(lambda want: want.queue in changed)
 
     def catch_up(self, queue: Queue) -> None:
@@ -334,6 +346,11 @@ class AccountQueues:
         )
         if want.queue not in rules.starting:
             key = key._replace(is_stopped=True)
+        if want.queue in rules.gangs and want.resources.memory_bytes and not want.exclusive:
+            stay_s = longest_stay_s(
+                want.limit_s, want.grace_s, rules.end_slack_s, parts=rules.rows_max
+            )
+            key = key._replace(stay_s=stay_s, is_gang=True)
         if want.shape is not ONE:
             key = key._replace(shape=want.shape, across_pools=want.across_pools)
         kind = self.classes.get(key)

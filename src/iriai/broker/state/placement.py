@@ -15,7 +15,9 @@ from iriai.broker.queue.entries import TaskClass
 from iriai.broker.queue.indices import Mask, SizeBins, bin_of, bins_of
 from iriai.broker.state.account_queues import AccountQueues
 from iriai.broker.state.parallel_placement import ParallelPlacement
+from iriai.broker.state.preemptible_claims import PreemptibleClaims
 from iriai.broker.state.reserved_heads import ReservedHeads, has_capacity
+from iriai.broker.state.row_placement import RowPlacement
 from iriai.model.ids import Account
 from iriai.model.resources import Resources
 from iriai.policy.placement.backfill import Backfill, ReservedHead
@@ -46,9 +48,16 @@ class Placement:
         queues: AccountQueues,
         heads: ReservedHeads,
         backfill: Backfill,
+        preemptible: PreemptibleClaims,
     ) -> None:
         self._pool_heads = heads.by_job
         self.parallel = ParallelPlacement(index, heads, backfill)
+        self._preemptible = preemptible
+        self._rows = RowPlacement(index, heads, self.parallel, preemptible)
+        self.row = 0
+        """The row of what `place` found last."""
+        self.level = 0
+        """The level that the pass serves."""
         self._index = index
         self._queues = queues
         self._reserved = heads.by_machine
@@ -182,6 +191,10 @@ class Placement:
         union = self._union
         if classes.wide:
             union |= self.parallel.mask(classes.shapes, self._now_s)
+        if classes.gangs and self._preemptible.by_machine:
+            for kind in classes.gangs:
+                if kind.looked != self._looks:
+                    union |= kind.bit
         if self._barren_as_of == self._looks:
             union &= ~self._barren
         return union | classes.unsettled
@@ -201,6 +214,7 @@ class Placement:
         if self._found is not None and self._found[0] is kind:
             return self._found[1]
         found: Seats | None = None
+        self.row = 0
         if kind.is_wide:
             found = self.parallel.seats(kind, self._now_s)
             self.work += self.parallel.work
@@ -209,6 +223,8 @@ class Placement:
             view = self._among_fresh(kind) if self._is_simple(kind) else self._among_open(kind)
             if view is not None:
                 found = (Seat(view.name, 1),)
+        if found is None and kind.key.is_gang:
+            found = self._in_row(kind)
         if found is not None:
             self._found = (kind, found)
         else:
@@ -216,6 +232,18 @@ class Placement:
             self._queues.classes.found_unplaceable(kind)
             self._fits_nowhere(kind)
         return found
+
+    def _in_row(self, kind: TaskClass) -> Seats | None:
+        """Return where a gang starts in a row of its own; None: in no row."""
+        if kind.is_settled and not (self._index.fresh or self._unseen):
+            return None
+        found = self._rows.row(kind, self.level, self._now_s)
+        self.work += self._rows.work
+        self._rows.work = 0
+        if found is None:
+            return None
+        self.row = found.row
+        return found.seats
 
     def admits(self, view: MachineView, kind: TaskClass) -> bool:
         """Return whether a task of that kind may start on that machine now."""

@@ -24,6 +24,7 @@ from iriai.broker.queue.entries import QueuedJob, TaskClass
 from iriai.broker.state.account_queues import AccountQueue, AccountQueues, QueueRules
 from iriai.broker.state.contention import Contention
 from iriai.broker.state.placement import Placement
+from iriai.broker.state.preemptible_claims import PreemptibleClaims
 from iriai.broker.state.reserved_heads import ReservedHeads, kept_for
 from iriai.broker.state.suspended_claims import SuspendedClaims
 from iriai.broker.usage.usage import UsageAccounts
@@ -31,6 +32,7 @@ from iriai.config.reader import Configuration
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason
+from iriai.model.resources import Resources
 from iriai.policy.draw.order import Order
 from iriai.policy.placement.backfill import BACKFILLS
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, CpuLimit, within_running_cap
@@ -105,13 +107,18 @@ class BrokerState:
             self.exclusions.of,
             inf if order.age_s is None else order.age_s,
             configuration.starting_queues,
+            _gang_queues(configuration),
+            configuration.gang.rows_max,
         )
         self.queues = AccountQueues(rules, self.could_ever_run)
         self.suspended = SuspendedClaims()
+        self.preemptible = PreemptibleClaims(configuration, self.index)
         self.heads = ReservedHeads(self.index, self.suspended)
         self.reserved = self.heads.by_machine
         """By machine; at most one for each disjoint set of machines."""
-        self.placement = Placement(self.index, self.queues, self.heads, self.backfill)
+        self.placement = Placement(
+            self.index, self.queues, self.heads, self.backfill, self.preemptible
+        )
         self.contention = Contention(configuration, settings.order, standings, self.queues)
         self._one_per_machine = order.one_per_machine
         self._of_users: dict[str, Account] = {}
@@ -127,7 +134,8 @@ class BrokerState:
             or self.heads.by_job
             or self.heads.aside
             or self.suspended.resuming
-            or (self.queues.entries and self.index.open.ranks)
+            or self.preemptible.standing
+            or (self.queues.entries and (self.index.open.ranks or self.preemptible.tasks))
         )
 
     # --- changes ---------------------------------------------------------------------------------
@@ -135,7 +143,12 @@ class BrokerState:
     def configured(self, configuration: Configuration) -> None:
         """Take a configuration with other queues than before."""
         self.settings = replace(self.settings, configuration=configuration)
-        self.queues.start_only(configuration.starting_queues)
+        self.queues.configured(
+            configuration.starting_queues,
+            _gang_queues(configuration),
+            configuration.gang.rows_max,
+        )
+        self.preemptible.configured(configuration)
         self.heads.changes += 1
 
     def put(self, want: Want, now_s: float) -> None:
@@ -183,10 +196,14 @@ class BrokerState:
         for key in (*view.calendar, *view.calendar.ahead):
             self.usage.ended(key)
             self.suspended.drop(key)
+            self.preemptible.dropped(key)
 
-    def start(self, entry: QueuedJob, seats: Seats, now_s: float) -> tuple[MatchedSeat, ...]:
+    def start(
+        self, entry: QueuedJob, seats: Seats, now_s: float, row: int = 0
+    ) -> tuple[MatchedSeat, ...]:
         """Claim the seats of a task that starts; one task less of its job waits.
 
+        `row`: of time slices, for a gang.
         Of a task that takes as many ranks as fit, those that its account's cap has room for.
         """
         shape = entry.kind.key.shape
@@ -204,6 +221,13 @@ class BrokerState:
             key = view.match(matched, ranks, now_s, self._keys)
             self._count_in(entry, view, key, ranks)
             started.append(MatchedSeat(view, ranks, key))
+        if self.preemptible.modes and not entry.want.exclusive:
+            self.preemptible.started(
+                entry.want.queue,
+                entry.precedence.level,
+                [(view, key) for view, _, key in started],
+                row,
+            )
         self.queues.task_matched(entry)
         return tuple(started)
 
@@ -247,13 +271,25 @@ class BrokerState:
         view.calendar.add(running.attempt, running.kept, now_s, running.ends_in_s)
         if running.suspended is not None:
             self.suspended.put(view, running)
+        if self.preemptible.modes:
+            self.preemptible.know(view, running)
         self._count_running(view, running, account)
 
     def suspension_changed(self, view: MachineView, running: Running, now_s: float) -> None:
         """Let a claim that was ever suspended hold what its machine says, until then."""
-        if running.suspended is None or running.attempt not in view.calendar:
+        if running.attempt not in view.calendar:
             return
-        view.calendar.change(running.attempt, running.kept, now_s, running.ends_in_s)
+        kept, preemptible = running.kept, self.preemptible
+        if preemptible.modes or preemptible.tasks:
+            preemptible.know(view, running)
+            if running.attempt in preemptible.by_key:  # this broker says when it runs
+                cpus = view.calendar.held_by(running.attempt).cpus
+                kept = running.resources.minus(Resources(cpus=running.resources.cpus - cpus))
+        if running.suspended is None and kept == view.calendar.held_by(running.attempt):
+            return
+        view.calendar.change(running.attempt, kept, now_s, running.ends_in_s)
+        if running.suspended is None:
+            return
         was_resuming = self.suspended.is_awaited_on(view.name)
         self.suspended.put(view, running)
         if was_resuming is not self.suspended.is_awaited_on(view.name):
@@ -280,14 +316,17 @@ class BrokerState:
         now_s: float,
     ) -> None:
         """Let the claim that a machine granted for the match `key` have the place of that."""
+        standing = self.preemptible.by_key.get(key)
+        held = view.calendar.held_by(key) if standing is None else standing.seats[key].resources
         if (
             running.suspended is None
-            and running.resources == view.calendar.held_by(key)
+            and running.resources == held
             and (running.limit_s, running.urgency) == (want.limit_s, want.urgency)
             and running.charge_so_far_s == 0.0
             and self.usage.whose(key) == account
         ):
             view.calendar.pass_on(key, running.attempt, now_s, running.ends_in_s)
+            self.preemptible.granted(key, running)
             self.usage.pass_on(key, running.attempt)
         else:
             self.release(view, key, was_granted=True)
@@ -323,6 +362,8 @@ class BrokerState:
         view.ended += not was_granted
         if self.suspended.claims:
             self.suspended.drop(key)
+        if self.preemptible.tasks:
+            self.preemptible.dropped(key)
         self._count_out(view, key)
         return True
 
@@ -454,6 +495,7 @@ class BrokerState:
     def check(self) -> None:
         """Raise if an invariant is broken, or an index does not agree with its source."""
         self.index.check()
+        self.preemptible.check()
         views = self.machines.values()
         self.usage.check([key for view in views for key in (*view.calendar, *view.calendar.ahead)])
         for machine, head in self.reserved.items():
@@ -464,6 +506,11 @@ class BrokerState:
             if view is not None:
                 assert head.resources.fits_in(view.calendar.capacity), f"{head.job}"
         self.queues.check()
+
+
+def _gang_queues(configuration: Configuration) -> frozenset[int]:
+    modes = configuration.queue_modes.items()
+    return frozenset(number for number, mode in modes if mode == "gang")
 
 
 class OtherClusters:

@@ -76,10 +76,13 @@ long as was thought, and there may be room elsewhere."""
 
 
 def longest_stay_s(
-    limit_s: float | None, grace_s: float, slack_s: float = END_SLACK_S
+    limit_s: float | None, grace_s: float, slack_s: float = END_SLACK_S, *, parts: int = 1
 ) -> float | None:
-    """Return the longest time that a claim holds its resources; None: without end."""
-    return None if limit_s is None else limit_s + grace_s + slack_s
+    """Return the longest time that a claim holds its resources; None: without end.
+
+    `parts`: it runs for one of so many parts of that time, in its time slices.
+    """
+    return None if limit_s is None else limit_s * parts + grace_s + slack_s
 
 
 class Slot(NamedTuple):
@@ -133,6 +136,14 @@ class Calendar(Generic[Key]):
         """Let a claim hold `resources`, from now for `stay_s`. The caller has checked `free`."""
         self.remove(key)
         self.add(key, resources, now_s, stay_s)
+
+    def resize(self, key: Key, resources: Resources) -> None:
+        """Let a claim hold `resources`, until its end as before. The caller has checked `free`."""
+        before, end_s, sequence = self._claims[key]
+        place = bisect_left(self._ends, (end_s, sequence))
+        self._ends[place] = (end_s, sequence, key, resources)
+        self._claims[key] = (resources, end_s, sequence)
+        self.free = self.free.plus(before).minus(resources)
 
     def held_by(self, key: Key) -> Resources:
         """Return what a claim holds."""

@@ -37,6 +37,7 @@ from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.suspension import Reasons, SuspendedClaim
+from iriai.model.turn import RowIndex, Turn
 from iriai.protocol.messages.gossip import PeerMessage
 from iriai.protocol.messages.rpc import ToInquiry
 from iriai.protocol.messages.steps import StepToHome, StepToNode
@@ -72,10 +73,23 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     """The capability it was granted for; None if the node does not remember."""
     suspended: SuspendedClaim | None = None
     """None: it was never suspended."""
+    queue: QueueIndex = 0
+    """The queue that it is in now."""
+    is_preempted: bool = False
+    """Whether it is frozen for its queue, and its cpus are free for others."""
+    row: RowIndex = 0
+    """Its own row of time slices, as the broker told it."""
 
     @property
     def kept(self) -> Resources:
         """What it holds: not the cpus that are free for others while it is suspended."""
+        if self.is_preempted:
+            return self.resources.minus(Resources(cpus=self.resources.cpus))
+        return self.when_it_runs
+
+    @property
+    def when_it_runs(self) -> Resources:
+        """What it holds unless it is preempted."""
         if self.suspended is None or not self.suspended.freed_cpus:
             return self.resources
         return self.resources.minus(Resources(cpus=self.suspended.freed_cpus))
@@ -163,6 +177,8 @@ class Idle(msgspec.Struct, frozen=True, omit_defaults=True):
     changed: Annotated[tuple[Running, ...], Many] = ()
     """Claims that hold something else than before, or end at another time: they were suspended,
     go on, or wait for that."""
+    cycle: Count = 0
+    """The number of the last `Cycle` that was taken in."""
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -372,6 +388,40 @@ class ReturnCpus(msgspec.Struct, frozen=True):
     cpus: Count
 
 
+class ClaimTurn(NamedTuple):
+    """The turn of one claim, in `Cycle`."""
+
+    attempt: AttemptId
+    turn: Turn
+    row: RowIndex = 0
+    """Its own row; in the others of its turn it runs because they would be idle."""
+    is_stopped: bool = False
+    """Whether it is frozen because its queue is stopped, not for a higher one."""
+
+
+class MatchTurn(NamedTuple):
+    """The turn of a claim that is about to be made with a capability, in `Cycle`."""
+
+    capability: Capability
+    turn: Turn
+    row: RowIndex = 0
+
+
+class Cycle(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Broker to node: when each claim of queues in mode `gang` or `exclusive` runs.
+
+    It has all of them whose turn is not always, and replaces what was told before. The node clips
+    it to what fits, frees the cpus of what stands, and reports.
+    """
+
+    number: Count
+    """Rises with each to this machine; one that is not higher than the last is ignored."""
+    quantum_s: Annotated[float, msgspec.Meta(ge=0.1, le=3600.0)] = 1.0
+    """The length of a time slice."""
+    turns: Annotated[tuple[ClaimTurn, ...], Many] = ()
+    matched: Annotated[tuple[MatchTurn, ...], Many] = ()
+
+
 class Vacate(msgspec.Struct, frozen=True):
     """Broker to node: what a suspended seat keeps was promised to another task from its end on.
 
@@ -549,6 +599,7 @@ ToNode = (
     | Acknowledge
     | Renewed
     | ReturnCpus
+    | Cycle
     | Vacate
     | Quiet
     | Charging

@@ -1,0 +1,40 @@
+"""The turn of a task: in which rows of a cycle of time slices it runs (docs/spec/013)."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
+
+ROWS_MAX = 16
+"""The rows of a cycle, at most: with more a task would stand for a minute at slices of 4 s."""
+
+RowCount = Annotated[int, Meta(ge=1, le=ROWS_MAX)]
+RowIndex = Annotated[int, Meta(ge=0, lt=ROWS_MAX)]
+RowMask = Annotated[int, Meta(ge=0, lt=1 << ROWS_MAX)]
+"""A bit for each row."""
+
+
+class Turn(NamedTuple):
+    """When one task runs."""
+
+    rows: RowCount = 1
+    """Of the cycle of its machines; 1: there are no time slices."""
+    mask: RowMask = 1
+    """The rows in which it runs; 0: it is frozen until it is told otherwise."""
+
+    @property
+    def part(self) -> float:
+        """Return the part of the time in which it runs, 0 to 1."""
+        return self.mask.bit_count() / self.rows
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether it runs all of the time."""
+        return self.mask == (1 << self.rows) - 1
+
+
+ALWAYS = Turn()
+"""It runs all of the time."""
+NEVER = Turn(1, 0)
+"""It is frozen."""

@@ -1,0 +1,40 @@
+"""What a node needs of the cluster's queues: which may be frozen, what their tasks are charged."""
+
+from __future__ import annotations
+
+from math import inf
+
+from iriai.config.reader import Configuration
+from iriai.model.job import JobSpec
+
+
+class NodeQueues:
+    """The queues in force; `configured` replaces them."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configured(configuration)
+
+    def configured(self, configuration: Configuration) -> None:
+        """Take a configuration with other queues than before."""
+        self.modes = configuration.queue_modes
+        self.rows_max = configuration.gang.rows_max
+        self.last = configuration.queue_count - 1
+        """The number of the lowest queue."""
+        named = {int(number): queue for number, queue in configuration.queues.items()}
+        self._factors = {n: queue.charge_factor for n, queue in named.items()}
+        self._residences = {n: queue.residence_s for n, queue in named.items()}
+
+    def parts_of(self, spec: JobSpec) -> int:
+        """Return for one part of how many a task may run, in its time slices; 1: all."""
+        is_gang = self.modes.get(spec.queue) == "gang"
+        takes_turns = is_gang and spec.resources.memory_bytes > 0 and not spec.exclusive
+        return self.rows_max if takes_turns else 1
+
+    def charge_factor(self, queue: int) -> float:
+        """Return the factor of charges of tasks in a queue."""
+        return self._factors.get(queue, 1.0)
+
+    def residence_s(self, queue: int) -> float:
+        """Return how long a task runs in a queue before it goes on in the next one."""
+        residence_s = self._residences.get(queue)
+        return inf if residence_s is None or queue >= self.last else residence_s

@@ -1,0 +1,126 @@
+"""Time slices of gangs: the rows of an Ousterhout matrix (paper 002; Ousterhout 1982, section 3).
+
+A column is a machine, a row a time slice. All seats of a gang are in one row, so that its ranks run
+together; in rows that would leave all of its cpus idle it runs as well. Pure: what runs where is
+given, and what runs when is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from iriai.model.turn import Turn
+
+GangKey = TypeVar("GangKey", bound=Hashable)
+
+
+class Gang(NamedTuple, Generic[GangKey]):
+    """A task of one or more machines that takes turns."""
+
+    key: GangKey
+    precedence: tuple[int, int]
+    """Its level and the order of its start: idle slices are filled in this order."""
+    cpus: Mapping[str, int]
+    """What it takes in its row, by machine."""
+    row: int
+
+
+class Slot(NamedTuple):
+    """What the matrix says of a gang."""
+
+    row: int
+    turn: Turn
+
+
+class Holding(NamedTuple, Generic[GangKey]):
+    """A claim on one machine that takes turns."""
+
+    key: GangKey
+    cpus: int
+    mask: int
+    """The rows that it needs."""
+    end_s: float
+
+
+def slots(gangs: Sequence[Gang[GangKey]], rooms: Mapping[str, int]) -> dict[GangKey, Slot]:
+    """Return the row and the turn of each gang; `rooms` are the cpus of machines for gangs.
+
+    Each gang fits into its row. It moves to an earlier one if it fits there on all its machines, so
+    that there are as few as possible. Gangs that share no machine, not even by others, have cycles
+    of their own.
+    """
+    found: dict[GangKey, Slot] = {}
+    for each in _components(gangs):
+        found |= _of_component(each, rooms)
+    return found
+
+
+def _components(gangs: Sequence[Gang[GangKey]]) -> Iterable[list[Gang[GangKey]]]:
+    """Return the gangs by what they share: each machine is in one part at most."""
+    part_of: dict[str, int] = {}
+    parts: dict[int, list[Gang[GangKey]]] = {}
+    for number, gang in enumerate(gangs):
+        joined = [gang]
+        for part in dict.fromkeys(part_of[name] for name in gang.cpus if name in part_of):
+            joined += parts.pop(part)
+        for each in joined:
+            part_of.update(dict.fromkeys(each.cpus, number))
+        parts[number] = joined
+    return parts.values()
+
+
+def _of_component(gangs: list[Gang[GangKey]], rooms: Mapping[str, int]) -> dict[GangKey, Slot]:
+    loads: dict[int, dict[str, int]] = {}
+    rows: dict[GangKey, int] = {}
+    for gang in sorted(gangs, key=lambda each: (each.row, each.precedence)):
+        earlier = (row for row in sorted(loads) if row < gang.row)
+        row = next((row for row in earlier if _fits(gang, loads[row], rooms)), gang.row)
+        rows[gang.key] = row
+        _take(gang, loads.setdefault(row, {}))
+    place_of = {row: place for place, row in enumerate(sorted(loads))}
+    masks = {gang.key: 1 << place_of[rows[gang.key]] for gang in gangs}
+    for gang in sorted(gangs, key=lambda each: each.precedence):
+        for row, place in place_of.items():
+            if row != rows[gang.key] and _fits(gang, loads[row], rooms):
+                masks[gang.key] |= 1 << place
+                _take(gang, loads[row])
+    count = len(place_of)
+    return {
+        gang.key: Slot(place_of[rows[gang.key]], Turn(count, masks[gang.key])) for gang in gangs
+    }
+
+
+def _fits(gang: Gang[GangKey], load: Mapping[str, int], rooms: Mapping[str, int]) -> bool:
+    return all(load.get(name, 0) + cpus <= rooms[name] for name, cpus in gang.cpus.items())
+
+
+def _take(gang: Gang[GangKey], load: dict[str, int]) -> None:
+    for name, cpus in gang.cpus.items():
+        load[name] = load.get(name, 0) + cpus
+
+
+def held_cpus(holdings: Iterable[Holding[GangKey]]) -> dict[GangKey, int]:
+    """Return the cpus of each claim of a machine for its calendar: together the most of any row.
+
+    A claim holds what its end frees, should all end when they are to: so a calendar that adds up
+    tells when there is room for what runs in all slices.
+    """
+    held: dict[GangKey, int] = {}
+    loads: dict[int, int] = {}
+    ordered = sorted(holdings, key=lambda each: each.end_s)
+    for each in ordered:
+        for row in _rows_of(each.mask):
+            loads[row] = loads.get(row, 0) + each.cpus
+    most = max(loads.values(), default=0)
+    for each in ordered:
+        for row in _rows_of(each.mask):
+            loads[row] -= each.cpus
+        left = max(loads.values(), default=0)
+        held[each.key] = most - left
+        most = left
+    return held
+
+
+def _rows_of(mask: int) -> list[int]:
+    return [row for row in range(mask.bit_length()) if mask >> row & 1]
