@@ -40,6 +40,7 @@ from iriai.launcher.contract.messages import (
     Sampled,
     SeatBarrier,
     SeatHost,
+    SetCycle,
     ShutDown,
     Spawned,
     StartOrder,
@@ -68,6 +69,7 @@ from iriai.protocol.messages.effects import (
     LauncherEvent,
     LauncherLost,
     LaunchStep,
+    OrderCycle,
     PrologFailed,
     RenewLeases,
     SampleAttempts,
@@ -76,6 +78,7 @@ from iriai.protocol.messages.effects import (
     TerminateAttempt,
 )
 from iriai.protocol.messages.steps import Step
+from iriai.system.clock import steady_s
 from iriai.system.frames import frame
 from iriai.system.internal_errors import trouble_line
 
@@ -169,6 +172,7 @@ class LauncherClient:
         launches: list[LaunchAttempt] = []
         forgotten: list[AttemptId] = []
         freezes: list[FreezeOrder] = []
+        cycle: OrderCycle | None = None
         for effect in effects:
             match effect:
                 case LaunchAttempt():
@@ -181,6 +185,8 @@ class LauncherClient:
                         self._streams.forget(attempt)
                 case FreezeAttempt(attempt, number, reasons):
                     freezes.append(FreezeOrder(attempt, number, reasons))
+                case OrderCycle():
+                    cycle = effect
                 case TerminateAttempt(attempt, cause, grace_s, message):
                     self._launch(launches)
                     launches = []
@@ -191,6 +197,8 @@ class LauncherClient:
                     self._send(SampleAll())
                 case _:
                     raise TypeError(f"{effect} is not for a launcher")
+        if cycle is not None:  # before the starts of those that it names
+            self._send(_set_cycle(cycle))
         self._launch(launches)
         if freezes:  # after the starts of those that are started frozen
             self._send(Freeze(tuple(freezes)))
@@ -411,6 +419,13 @@ def _start_of(step: Step) -> StartStep:
         step.window,
         step.terminal,
     )
+
+
+def _set_cycle(order: OrderCycle) -> SetCycle:
+    now_s = steady_s()
+    length_s = order.quantum_s * order.rows
+    since_s = (now_s - order.row_0_steady_s) % length_s if length_s > 0.0 else 0.0
+    return SetCycle(order.number, order.quantum_s, order.rows, since_s, now_s, order.turns)
 
 
 def _of_tasks(alive: tuple[Alive, ...]) -> list[Alive]:

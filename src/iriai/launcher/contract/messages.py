@@ -31,15 +31,17 @@ from iriai.model.ranks import SEATS_MAX, RankCount
 from iriai.model.state import EndCause
 from iriai.model.submission import Interaction
 from iriai.model.suspension import Reasons
+from iriai.model.time_slices import CycleRows, QuantumSeconds, SliceTurn
 from iriai.model.usage import Usage
 
 PutPairs = Annotated[tuple[tuple[KeyBytes, KeyBytes], ...], Many]
 """Keys and values of PMI-1, each key once."""
 StreamKind = Literal["in", "out", "err", "tty"]
-LAUNCHER_VERSION = 8
+LAUNCHER_VERSION = 9
 """Raised with every change that an older launcher or daemon would misread. 2: leases. 3: variables
 of ours are no longer taken from the environment. 4: `Defective`. 5: the
-launcher makes the streams of tasks. 6: steps. 7: seats of several ranks. 8: suspension."""
+launcher makes the streams of tasks. 6: steps. 7: seats of several ranks. 8: suspension.
+9: time slices."""
 FRAME_BYTES_MAX = 256 << 20
 """A Launch with many different scripts and inputs is the largest; no honest frame is longer."""
 EXIT_NOT_FOUND = 127
@@ -220,6 +222,26 @@ class Freeze(msgspec.Struct, frozen=True, array_like=True, tag=20):
     orders: Annotated[tuple[FreezeOrder, ...], Many]
 
 
+class SetCycle(msgspec.Struct, frozen=True, array_like=True, tag=22):
+    """Daemon: from now on these attempts take turns; the launcher switches by itself (spec 015).
+
+    It replaces the cycle before. An attempt that is not named runs whenever no reason keeps it;
+    one that is named before it is started starts accordingly. The same turns with another phase
+    correct that from the next slice on.
+    """
+
+    number: Count
+    """Rises with each; one that is not higher than the last is ignored."""
+    quantum_s: QuantumSeconds
+    rows: CycleRows
+    """Of the cycle; 0 or 1: nobody takes turns."""
+    since_row_0_s: Seconds
+    """How long ago a row 0 began, at `as_of_s`."""
+    as_of_s: Seconds
+    """When this was sent, on the steady clock: what the message waited counts too."""
+    turns: Annotated[tuple[SliceTurn, ...], Many]
+
+
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):
     """The mechanism of one limit on this machine, for `doctor`."""
 
@@ -380,6 +402,7 @@ ToLauncher = (
     | StartStep
     | EndBarrier
     | Freeze
+    | SetCycle
 )
 FromLauncher = (
     Attached

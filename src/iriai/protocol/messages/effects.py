@@ -19,6 +19,7 @@ from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow, Record
 from iriai.model.state import EndCause
 from iriai.model.suspension import Reasons
+from iriai.model.time_slices import SliceTurn
 from iriai.model.usage import Usage
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
 from iriai.protocol.messages.entries import Entry, EntryKey
@@ -111,6 +112,23 @@ class FreezeAttempt(msgspec.Struct, frozen=True):
     attempt: AttemptId
     number: int
     reasons: Reasons
+
+
+class OrderCycle(msgspec.Struct, frozen=True):
+    """Node: have the launcher switch between attempts by itself, in the rows of a cycle (spec 015).
+
+    It replaces the cycle before. A number that is not higher than the last of this launcher does
+    nothing: a launcher that was restarted has no cycle, and takes any.
+    """
+
+    number: int
+    quantum_s: float
+    rows: int
+    """0 or 1: nobody takes turns."""
+    row_0_steady_s: float
+    """When a row 0 begins or began, on the steady clock."""
+    turns: tuple[SliceTurn, ...]
+    """Attempts that are not named run whenever no reason keeps them."""
 
 
 class ForgetAttempt(msgspec.Struct, frozen=True):
@@ -259,6 +277,7 @@ Effect = (
     | LaunchStep
     | TerminateAttempt
     | FreezeAttempt
+    | OrderCycle
     | ForgetAttempt
     | RenewLeases
     | SampleAttempts

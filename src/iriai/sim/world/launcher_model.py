@@ -18,6 +18,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.ranks import has_shape
 from iriai.model.state import START_TOLD_WITHIN_S, EndCause
 from iriai.model.submission import Interaction
+from iriai.model.time_slices import NO_CYCLES, Cycle, Cycles, masks_of
 from iriai.model.usage import Usage
 from iriai.protocol.messages.effects import (
     AttemptExited,
@@ -30,6 +31,7 @@ from iriai.protocol.messages.effects import (
     LaunchAttempt,
     LauncherAttached,
     LauncherEvent,
+    OrderCycle,
     PrologFailed,
     RenewLeases,
     SampleAttempts,
@@ -90,6 +92,11 @@ class LauncherModel:
         """The time of the last write to its journal."""
         self._changed_s: dict[AttemptId, float] = {}
         """When each attempt in `freezes` was last frozen or thawed."""
+        self._cycles: Cycles = NO_CYCLES
+        """In the time of the world."""
+        self._cycle_number = -1
+        self._masks: dict[AttemptId, int] = {}
+        """Of all attempts that were named, also of those that it does not know."""
 
     def runs(self, attempt: AttemptId, now_s: float) -> bool:
         """Return True if the process of an attempt runs, even if the launcher is away."""
@@ -99,6 +106,11 @@ class LauncherModel:
         if self.is_up and not self.is_stopped:
             return now_s < process.end_s
         return now_s < process.end_untended_s(self._away_s)
+
+    def executes(self, attempt: AttemptId, now_s: float) -> bool:
+        """Return True if an attempt runs, it is its turn, and nothing keeps it frozen."""
+        process = self.running.get(attempt)
+        return process is not None and self.runs(attempt, now_s) and process.executes(now_s)
 
     # --- orders ----------------------------------------------------------------------------------
 
@@ -121,6 +133,8 @@ class LauncherModel:
                     return [self._keep(attempt, never, Usage(), now_s, 0.0, NEVER_ORDERED)]
             case FreezeAttempt():
                 return self._freeze(effect, now_s)
+            case OrderCycle():
+                self._take_turns(effect, now_s)
             case ForgetAttempt(attempt):
                 self._forget(attempt, now_s)
             case RenewLeases(home, asked_steady_s):
@@ -168,6 +182,8 @@ class LauncherModel:
             since_s = max(since_s, order.leased_steady_s)
             process.lease_s = order.lease_s
             process.lease_end_s = self._clock.world_s(since_s + order.lease_s)
+        if attempt in self._masks and self._cycles.now.takes_turns:
+            process.take_turns(self._cycles, self._masks[attempt], now_s)
         self.running[attempt] = process
         self.starts.append(attempt)
         self._written_s = now_s
@@ -202,6 +218,25 @@ class LauncherModel:
         steady_s = self._clock.at(changed_s).steady_s
         frozen_s = process.frozen_s(changed_s) * (1.0 + self._clock.drift)
         return AttemptFrozen(order.attempt, order.number, order.reasons, frozen_s, steady_s)
+
+    def _take_turns(self, order: OrderCycle, now_s: float) -> None:
+        """Have attempts run in their rows alone; it goes on with that when its daemon is away."""
+        if order.number <= self._cycle_number:
+            return
+        self._cycle_number = order.number
+        rate = 1.0 + self._clock.drift
+        row_0_s = (order.row_0_steady_s - self._clock.steady_offset_s) / rate
+        cycle = Cycle(order.quantum_s / rate, order.rows, row_0_s)
+        before = self._masks
+        self._cycles, self._masks = self._cycles.followed_by(cycle, now_s), masks_of(order.turns)
+        for attempt in dict.fromkeys((*before, *self._masks)):
+            process = self.running.get(attempt)
+            if process is None:
+                continue
+            mask = self._masks.get(attempt)
+            cycles = self._cycles if mask is not None and cycle.takes_turns else None
+            process.take_turns(cycles, mask or 0, now_s)
+            self._plan(process)
 
     def _forget(self, attempt: AttemptId, now_s: float) -> None:
         self._written_s = now_s
@@ -264,6 +299,10 @@ class LauncherModel:
         self.is_up = self.is_stopped = False
         self._orders.clear()
         self._renewed_s.clear()
+        if self._masks:  # what switches between them sees that, and leaves none running
+            for process in self.running.values():
+                process.strand(now_s)
+        self._cycles, self._cycle_number, self._masks = NO_CYCLES, -1, {}
 
     def power_off(self, now_s: float) -> None:
         """End with the machine and all its processes."""
@@ -320,9 +359,9 @@ class LauncherModel:
         self._written_s = process.end_s
         elapsed_s = process.ran_s(process.end_s)
         usage = process.work.usage(process.spec, elapsed_s)
-        frozen_s = process.frozen_s(process.end_s)
+        stood_s = process.frozen_s(process.end_s) + process.away_s(process.end_s)
         return self._keep(
-            process.attempt, process.end, usage, process.started_s, elapsed_s, frozen_s=frozen_s
+            process.attempt, process.end, usage, process.started_s, elapsed_s, stood_s=stood_s
         )
 
     def _forget_freezes(self, attempt: AttemptId) -> None:
@@ -341,10 +380,10 @@ class LauncherModel:
         started_s: float,
         elapsed_s: float,
         reason: str = "",
-        frozen_s: float = 0.0,
+        stood_s: float = 0.0,
     ) -> AttemptExited:
         start_wall_s = self._wall_s(started_s)
-        end_wall_s = start_wall_s + elapsed_s + frozen_s
+        end_wall_s = start_wall_s + elapsed_s + stood_s
         exit_ = AttemptExited(attempt, *end, usage, start_wall_s, end_wall_s, elapsed_s, reason)
         self.exits[attempt] = exit_
         return exit_

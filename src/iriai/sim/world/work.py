@@ -11,6 +11,7 @@ from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.submission import Layout
+from iriai.model.time_slices import Cycles
 from iriai.model.usage import Usage
 
 End = tuple[EndCause, int | None, int | None]
@@ -92,6 +93,33 @@ class Works:
         return work._replace(run_s=run_s, end=SUCCESS)
 
 
+class TurnModel(NamedTuple):
+    """The turns of a process, counted from a moment of the world on."""
+
+    cycles: Cycles
+    """In the time of the world."""
+    mask: int
+    since_s: float
+
+    def since(self, now_s: float) -> TurnModel:
+        """Return the same, counted from now on."""
+        return self._replace(since_s=now_s)
+
+    def is_turn(self, now_s: float) -> bool:
+        """Return whether it is its turn."""
+        return self.cycles.is_turn(self.mask, now_s)
+
+    def away_s(self, until_s: float) -> float:
+        """Return for how long it was not its turn."""
+        return self.cycles.away_s(self.mask, self.since_s, until_s)
+
+    def after_s(self, nominal_s: float) -> float:
+        """Return the moment for one that counts as if it were always its turn."""
+        if nominal_s <= self.since_s:
+            return nominal_s
+        return self.cycles.after_turn_s(self.mask, self.since_s, nominal_s - self.since_s)
+
+
 class ProcessModel:
     """A process that ends by itself, or is asked to end and killed after its grace."""
 
@@ -118,6 +146,10 @@ class ProcessModel:
         """None: it is not frozen."""
         self._frozen_s = 0.0
         """How long it was frozen before that."""
+        self._turns: TurnModel | None = None
+        """None: it takes no turns, or is being ended."""
+        self._away_s = 0.0
+        """How long it was not its turn, before `_turns` counts."""
         if spec.time_limit_s is not None and spec.time_limit_s < run_s:
             self.ask(EndCause.TIME_LIMIT, spec.kill_grace_s, started_s + spec.time_limit_s)
 
@@ -133,6 +165,9 @@ class ProcessModel:
         """
         if self.frozen_since_s is not None:  # who is to end must be able to
             self.thaw(at_s)
+        if self._turns is not None:
+            self._count_turns(at_s)
+            self._turns = None
         if at_s < self._asked_s:
             self._asked_s, self._cause = at_s, cause
         if grace_s <= 0.0:
@@ -147,7 +182,7 @@ class ProcessModel:
 
     def is_asked(self, now_s: float) -> bool:
         """Return whether it was asked to end."""
-        return self.frozen_since_s is None and self._asked_s <= now_s
+        return self.frozen_since_s is None and self._in_turn_s(self._asked_s) <= now_s
 
     def frozen_s(self, until_s: float) -> float:
         """Return how long it was frozen in all, until then."""
@@ -155,13 +190,28 @@ class ProcessModel:
             return self._frozen_s
         return self._frozen_s + max(0.0, until_s - self.frozen_since_s)
 
+    def away_s(self, until_s: float) -> float:
+        """Return how long it was not its turn, until then; the time frozen apart."""
+        if self._turns is None or self.frozen_since_s is not None:
+            return self._away_s
+        return self._away_s + self._turns.away_s(min(until_s, self._in_turn_s(self._asked_s)))
+
     def ran_s(self, until_s: float) -> float:
-        """Return how long it has run until then, the time frozen apart."""
-        return max(0.0, until_s - self.started_s - self.frozen_s(until_s))
+        """Return how long it has run until then, without the time in which it stood."""
+        stood_s = self.frozen_s(until_s) + self.away_s(until_s)
+        return max(0.0, until_s - self.started_s - stood_s)
+
+    def executes(self, now_s: float) -> bool:
+        """Return whether it is its turn and nothing keeps it frozen."""
+        if self.frozen_since_s is not None:
+            return False
+        return self._turns is None or self.is_asked(now_s) or self._turns.is_turn(now_s)
 
     def freeze(self, now_s: float) -> None:
         """Freeze it: it does nothing, and reaches no limit of time."""
         if self.frozen_since_s is None:
+            if self._turns is not None:
+                self._count_turns(now_s)
             self.frozen_since_s, self.end_s = now_s, inf
 
     def thaw(self, now_s: float) -> None:
@@ -171,22 +221,43 @@ class ProcessModel:
         since_s, self.frozen_since_s = self.frozen_since_s, None
         lasted_s = max(0.0, now_s - since_s)
         self._frozen_s += lasted_s
-        self.own_end_s += lasted_s
-        if self._asked_s > since_s:  # at its limit of time
-            self._asked_s += lasted_s
-            self._stop_s += lasted_s
+        self._put_off(lasted_s, since_s)
+        if self._turns is not None:
+            self._turns = self._turns.since(now_s)
         self._foresee()
+
+    def take_turns(self, cycles: Cycles | None, mask: int, now_s: float) -> None:
+        """Run in its rows alone from now on, unless it was asked to end; None: whenever it can."""
+        if self._turns is not None:
+            self._count_turns(now_s)
+        if self.is_asked(now_s):
+            return
+        self._turns = None if cycles is None else TurnModel(cycles, mask, now_s)
+        if self.frozen_since_s is None:
+            self._foresee()
+
+    def strand(self, now_s: float) -> None:
+        """Stand from now on, if it takes turns: there is no launcher any more."""
+        if self._turns is not None and not self.is_asked(now_s):
+            self.freeze(now_s)
 
     def end_untended_s(self, since_s: float) -> float:
         """Return its end if the launcher has been away since then for ever."""
         if self.frozen_since_s is not None:
             return inf
-        return self.end_s if self._stop_s <= since_s else self.own_end_s
+        if self._turns is not None and self._in_turn_s(self._asked_s) > since_s:
+            return self._turns.after_s(self.own_end_s)
+        return self.end_s if self._in_turn_s(self._stop_s) <= since_s else self.own_end_s
 
     def slept(self, since_s: float, now_s: float) -> None:
         """Account for a launcher that was stopped from `since_s` until now."""
-        if self._stop_s <= since_s or self.frozen_since_s is not None:
+        if self._in_turn_s(self._stop_s) <= since_s or self.frozen_since_s is not None:
             return
+        if self._turns is not None:  # in turns all the time, whatever the limits are
+            was_asked = self._in_turn_s(self._asked_s) <= since_s
+            self._count_turns(since_s if was_asked else now_s, beyond_limits=True)
+            if self._asked_s <= now_s:
+                self._turns = None
         if self.own_end_s <= now_s:
             if self._asked_s > since_s:
                 self._asked_s = inf
@@ -197,14 +268,41 @@ class ProcessModel:
             self._stop_s = now_s
         self._foresee()
 
+    def _count_turns(self, now_s: float, *, beyond_limits: bool = False) -> None:
+        """Take into account the turns that it has had until now; at its limit they are over."""
+        turns = self._turns
+        if turns is None or self.frozen_since_s is not None:
+            return
+        asked_s = inf if beyond_limits else self._in_turn_s(self._asked_s)
+        away_s = turns.away_s(min(now_s, asked_s))
+        self._away_s += away_s
+        self._put_off(away_s, turns.since_s)
+        self._turns = turns.since(now_s) if now_s < asked_s else None
+
+    def _put_off(self, by_s: float, since_s: float) -> None:
+        """Take into account that it stood."""
+        self.own_end_s += by_s
+        if self._asked_s > since_s:  # at its limit of time
+            self._asked_s += by_s
+            self._stop_s += by_s
+
+    def _in_turn_s(self, nominal_s: float) -> float:
+        """Return the moment for one that counts as if it were always its turn."""
+        if self._turns is None or nominal_s == inf:
+            return nominal_s
+        if nominal_s <= self._asked_s:
+            return self._turns.after_s(nominal_s)
+        return self._turns.after_s(self._asked_s) + (nominal_s - self._asked_s)
+
     def _foresee(self) -> None:
         if self._stop_s < self.own_end_s:
-            self.end_s, self.end = self._stop_s, (self._cause, None, self._signal)
-            return
-        cause, exit_code, signal = self._own
-        if self._asked_s < self.own_end_s:
-            cause = self._cause
-        self.end_s, self.end = self.own_end_s, (cause, exit_code, signal)
+            end_s, self.end = self._stop_s, (self._cause, None, self._signal)
+        else:
+            cause, exit_code, signal = self._own
+            if self._asked_s < self.own_end_s:
+                cause = self._cause
+            end_s, self.end = self.own_end_s, (cause, exit_code, signal)
+        self.end_s = end_s if self._turns is None else self._in_turn_s(end_s)
 
 
 LOST: End = (EndCause.LOST, None, None)
