@@ -314,6 +314,11 @@ class Broker:
         """Return the standing of every account, and its chance to be drawn next."""
         return account_shares(self.state, now)
 
+    def has_settled(self, now_s: float) -> bool:
+        """Return whether all that could start now has, as far as it knows."""
+        is_known = self.sessions.is_complete(now_s) and not self._must_pass
+        return is_known and not self._cycle.is_unfinished and self._is_idle
+
     def check(self) -> None:
         """Raise where an invariant of this part is broken."""
         self.state.check()

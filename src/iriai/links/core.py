@@ -22,6 +22,7 @@ from iriai.links.session import LinkSession
 from iriai.links.violations import Violations
 from iriai.model.instant import Instant
 from iriai.policy.service.shared_quota import SharedQuota
+from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.messages.effects import LinkDown, LinkUp, Send
 from iriai.wire.greetings import TOO_MANY, YIELD, Rejected
 from iriai.wire.links import IDLE_S, Bye
@@ -138,6 +139,11 @@ class LinkCore:
                 )
             )
         return tuple(rows)
+
+    def clock_of(self, machine: str) -> Estimate | None:
+        """Return the wall clock of a machine minus this one's; None: it is not linked."""
+        peer = self.peers.get(machine)
+        return None if peer is None or peer.link is None else peer.link.offset.best()
 
     def last_contact_s(self, machine: str) -> float | None:
         """Return when a machine sent anything, on the steady clock; None: it has no link."""

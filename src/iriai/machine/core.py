@@ -25,6 +25,7 @@ from iriai.model.problem import Refused
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow
 from iriai.node.core import Node
+from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.delivery.authorization import BROKER_ONLY, is_authorized
 from iriai.protocol.delivery.retransmission import Retransmission
 from iriai.protocol.election.election import Election
@@ -130,6 +131,10 @@ class Machine:
         self._alarm_s: float | None = None
         self._beat_s: float | None = None
         """The election's next."""
+        self.clock_of: Callable[[str], Estimate | None] = lambda _: None
+        """Returns the wall clock of a linked machine minus this one's; None: it is not known."""
+        if node is not None:
+            node.cycle.clock_of_broker = self._clock_of_broker
         self._inbox: deque[Send] = deque()
         self._turn = Turn([], False, [])
 
@@ -441,6 +446,10 @@ class Machine:
             self._node.configured(configuration)
         if self._broker is not None:
             self._broker.configured(configuration)
+
+    def _clock_of_broker(self) -> Estimate | None:
+        is_here = self._broker is not None
+        return Estimate(0.0, 0.0) if is_here else self.clock_of(self._broker_at)
 
     def _send_counters(self, broker: Broker, now: Instant) -> None:
         """Send the counters of all machines to a new broker."""

@@ -263,7 +263,7 @@ class Claims:
             self.settle_rows()
         return held
 
-    def _claim(self, run: Run, now: Instant, turn: ClaimedTurn | None, *, is_ahead: bool) -> Claim:
+    def _claim(self, run: Run, now: Instant, *, is_ahead: bool) -> Claim:
         spec = run.spec
         resources = self._settings.capacity if spec.exclusive else spec.resources
         if run.ranks > 1 and not spec.exclusive:

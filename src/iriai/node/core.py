@@ -119,10 +119,10 @@ class Node:
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
         self.steps = NodeSteps(settings, self._claims.by_attempt.get, self._effects)
         self._suspensions = NodeSuspensions(settings, self._claims, self._report, self._effects)
-        self._cycle = NodeCycle(
+        self.cycle = NodeCycle(
             settings.queues, self._claims, self._suspensions, self._report, self._effects
         )
-        self._admission.room_for = self._cycle.room_for
+        self._admission.room_for = self.cycle.room_for
         self.suspended = self._claims.suspended
         self._handlers = self._table()
         self._claims.restore(claims, now)
@@ -149,7 +149,7 @@ class Node:
             LinkDown: self._link_down,
             **self.steps.handlers,
             **self._suspensions.handlers,
-            **self._cycle.handlers,
+            **self.cycle.handlers,
         }
 
     def _refuse_waiting(self) -> None:
@@ -186,6 +186,9 @@ class Node:
             self._is_compared = True
         if self._claims.waiting:
             self._see_to_waiting(now)
+        if self.settings.queues.modes or self._claims.turns:
+            self.cycle.see_to_clock()
+            self.cycle.order(now)
         if self._holds.until_s:
             self._free_expired(now)
         asks_s = self._leases.next_s
@@ -278,13 +281,15 @@ class Node:
         if isinstance(granted, Reason):
             self._send_home(run.attempt, Refusal(run.attempt, granted))
             return
-        is_ahead, turn = granted.is_ahead, self._cycle.turn_of(run)
+        is_ahead, turn = granted.is_ahead, self.cycle.turn_of(run)
         held = self._claims.grant(run, granted.minted_s, now, is_ahead=is_ahead, turn=turn)
         if granted.is_ahead:
             self._report.waits(run.attempt)
         else:
             self._report.began(run.attempt)
         self._effects.append(Persist(ClaimStored(held.claim)))
+        if turn is not None:
+            self.cycle.order(now)  # before the start
         self._launch(held, now)
         if run.lease_s is not None or granted.is_ahead or run.phase is not Phase.STARTED:
             self._resend(held)  # a home beside it hears of refusals alone
@@ -384,6 +389,7 @@ class Node:
 
     def _launcher_attached(self, event: LauncherAttached, now: Instant) -> None:
         self._availability.has_launcher = True
+        self.cycle.launcher_attached()
         self._report.is_due = True
         self._alive = dict.fromkeys(attempt for attempt, _ in event.alive)
         self.steps.compare(event.steps)
@@ -576,7 +582,8 @@ class Node:
         held_s = min(self._holds.until_s.values()) if self._holds.until_s else None
         evict_s = self._suspensions.next_s if self._claims.suspended else None
         moments = (self._slice_at_s, back_off_s, self._leases.next_s, give_back_s, held_s, evict_s)
-        for at_s in moments:
+        turn_s = self.cycle.next_s if self._claims.turns else None
+        for at_s in (*moments, turn_s):
             if at_s is not None and (due_s is None or at_s < due_s):
                 due_s = at_s
         if due_s is not None and due_s != self._alarm_s:
@@ -606,6 +613,6 @@ class Node:
             self.unavailable(),
             self._meter.charging,
             now.steady_s,
-            preemptible_cpus=self._cycle.offered_cpus,
+            preemptible_cpus=self.cycle.offered_cpus,
         )
         self._effects.append(Send("", Part.BROKER, idle))

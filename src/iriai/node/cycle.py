@@ -8,6 +8,7 @@ no row has more than there is.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,15 +19,24 @@ from iriai.model.instant import Instant
 from iriai.model.records import ClaimStored
 from iriai.model.resources import Resources
 from iriai.model.suspension import SuspendReason
+from iriai.model.time_slices import SliceTurn
 from iriai.model.turn import ALWAYS, Turn
 from iriai.node.claims import Claims
 from iriai.node.metering import HeldClaim
 from iriai.node.offer_builder import OfferBuilder
 from iriai.node.queues import NodeQueues
 from iriai.node.suspended_claims import NodeSuspensions
-from iriai.protocol.messages.effects import Effect, Persist
+from iriai.protocol.clock_offset import Estimate
+from iriai.protocol.messages.effects import Effect, OrderCycle, Persist
 from iriai.protocol.messages.scheduling import Capability, ClaimTurn, Cycle, MatchTurn, Run
 
+LOOKS_AGAIN_S = 30.0
+"""How often the phase of slices is compared with the broker's clock: of clocks that drift apart by
+50 ppm, 1.5 ms."""
+PHASE_SLACK_S = 0.0005
+"""A difference that is not worth an order."""
+ERROR_PART_MAX = 0.1
+"""How wrong a clock may be, as a part of the time slice: gangs would not run together."""
 MATCHED_MAX = 4096
 """Turns of matches that are remembered: as many as there may be capabilities."""
 
@@ -48,9 +58,13 @@ class NodeCycle:
         self._report = report
         self._effects = effects
         self.quantum_s = 1.0
+        self.clock_of_broker: Callable[[], Estimate | None] = lambda: None
+        """Returns the broker's wall clock minus this machine's: slices begin by that one's."""
+        self.next_s = inf
+        """When the phase is to be compared with that clock again."""
         self._matched: dict[Capability, MatchTurn] = {}
-        self.has_changed = True
-        """Whether the launcher may not know the turns in force."""
+        self._ordered: OrderCycle | None = None
+        """What the launcher was told; None: it may know nothing."""
         self.handlers: dict[type, Callable[[Any, Instant], None]] = {Cycle: self._told}
 
     # --- what the broker tells -------------------------------------------------------------------
@@ -60,7 +74,6 @@ class NodeCycle:
             return
         self._report.cycle = cycle.number
         self._report.is_due = True
-        self.has_changed |= self.quantum_s != cycle.quantum_s
         self.quantum_s = cycle.quantum_s
         self._matched = {each.capability: each for each in cycle.matched[:MATCHED_MAX]}
         told = {each.attempt: each for each in cycle.turns}
@@ -133,10 +146,60 @@ class NodeCycle:
         if now_turn == before and (known is None or known.row == row or turn.mask == 0):
             return
         held.set_turn(now_turn, row, now.steady_s)
-        self.has_changed = True
         self._claims.turn_changed(held, now)
         self._effects.append(Persist(ClaimStored(held.as_charged())))
         self._report.changed(held.claim.attempt)
+
+    # --- the launcher ----------------------------------------------------------------------------
+
+    def launcher_attached(self) -> None:
+        """Note that a launcher came, which may know no turns."""
+        self._ordered = None
+
+    def order(self, now: Instant) -> None:
+        """Have the launcher switch between what takes turns; nothing if it does so already."""
+        turns = [
+            (attempt, held.turn)
+            for attempt, held in self._claims.turns.items()
+            if held.end is None and not held.turn.is_whole
+        ]
+        if not turns:
+            self.next_s = inf
+            if self._ordered is None or not self._ordered.turns:
+                return
+        rows = max((turn.rows for _, turn in turns), default=0)
+        masks = tuple(SliceTurn(attempt, turn.mask) for attempt, turn in turns)
+        known = self._ordered
+        row_0_s = self._row_0_s(rows, now)
+        is_same = known is not None and (known.quantum_s, known.rows, known.turns) == (
+            self.quantum_s,
+            rows,
+            masks,
+        )
+        if turns:
+            self.next_s = now.steady_s + LOOKS_AGAIN_S
+        if is_same and known is not None and rows:
+            period_s = self.quantum_s * rows
+            drift_s = (row_0_s - known.row_0_steady_s) % period_s
+            if min(drift_s, period_s - drift_s) <= PHASE_SLACK_S:
+                return
+        number = max(int(now.steady_s * 1000), 0 if known is None else known.number + 1)
+        self._ordered = OrderCycle(number, self.quantum_s, rows, row_0_s, masks)
+        self._effects.append(self._ordered)
+
+    def _row_0_s(self, rows: int, now: Instant) -> float:
+        """Return when a row 0 began, on the steady clock: cycles begin with the broker's epoch."""
+        estimate = self.clock_of_broker()
+        offset_s = 0.0 if estimate is None else estimate.offset_s
+        return now.steady_s - (now.wall_s + offset_s) % (self.quantum_s * max(1, rows))
+
+    def see_to_clock(self) -> None:
+        """Report whether the broker's clock is known well enough for time slices."""
+        estimate = self.clock_of_broker()
+        is_known = estimate is not None and estimate.error_s <= self.quantum_s * ERROR_PART_MAX
+        if self._report.has_clock is not is_known:
+            self._report.has_clock = is_known
+            self._report.is_due = True
 
     # --- claims that come ------------------------------------------------------------------------
 

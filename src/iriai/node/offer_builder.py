@@ -257,6 +257,8 @@ class OfferBuilder:
         """True if the next report must be complete, because the broker is new."""
         self.rules = 0
         """The number of changes of the rules that decide whose tasks are run."""
+        self.has_clock = False
+        """Whether the broker's clock is known well enough for time slices."""
         self.cycle = 0
         """The number of the last `Cycle` that was taken in."""
         self._began: list[AttemptId] = []
@@ -382,6 +384,7 @@ class OfferBuilder:
             self.rules,
             tuple(filter(None, map(running, changed))) if changed else (),
             self.cycle,
+            self.has_clock,
         )
         self._began, self._ended, self._spent = [], [], []
         self._lost, self._failed, self._refused, self._waiting = [], [], [], []

@@ -21,6 +21,7 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Stop": scheduling.Stop,
         "Suspend": scheduling.Suspend,
         "ReturnCpus": scheduling.ReturnCpus,
+        "Cycle": scheduling.Cycle,
         "Vacate": scheduling.Vacate,
         "Acknowledge": scheduling.Acknowledge,
         "Renewed": scheduling.Renewed,

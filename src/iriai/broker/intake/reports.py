@@ -189,8 +189,10 @@ class NodeReports:
             view = self._new_view(idle)
         elif idle.whole:
             idle = view.changes_in(idle)
-        was_available = view.is_available
+        was_available, had_clock = view.is_available, view.has_clock
         view.advertised(idle)
+        if view.has_clock is not had_clock:
+            self._state.preemptible.clock_changed(view)
         known = (idle.incarnation, idle.version)
         self._sessions.reported(idle.machine, known, is_lacking=False)
         is_wider = self._state.measured(view)

@@ -237,6 +237,8 @@ class MachineView:
     """For prefetched tasks."""
     row_cpus: int = 0
     """The cpus that a gang may have beside those that are free, in a row of its own."""
+    has_clock: bool = False
+    """Whether it knows this broker's clock well enough for time slices."""
     cycle: int = 0
     """The number of the last `Cycle` that it was told."""
     told_turns: Cycle | None = None
@@ -393,6 +395,7 @@ class MachineView:
         self.unavailable = idle.unavailable or self._unreadable
         self.load, self.foreign_load = idle.load, idle.foreign_load
         self.keyboard_idle_s = idle.keyboard_idle_s
+        self.has_clock = idle.has_clock
 
     @property
     def _unreadable(self) -> Reason | None:

@@ -300,6 +300,7 @@ class PendingMatches:
             capability, matched = latest
             if matched.waits_again and view.may_wait_ahead(matched):
                 view.wait_ahead(capability, matched, now_s)
+                self._state.preemptible.dropped(capability)
             elif matched.is_received:  # its home knows of the other seats
                 self._free(view, capability, matched)
             else:

@@ -109,12 +109,15 @@ class PreemptibleClaims:
         """Machines whose claims have other turns than they were told."""
         self._unsettled: dict[str, None] = {}
         """Machines whose gangs may have other rows now."""
+        self.has_news = False
+        """Whether there are tasks, queues or levels that no pass has looked at."""
         self._orders = 0
 
     # --- what runs -------------------------------------------------------------------------------
 
     def configured(self, configuration: Configuration) -> None:
         """Take other modes: what runs in queues that were `shared` is not known here yet."""
+        self.has_news = True
         self.modes, self.rows_max = configuration.queue_modes, configuration.gang.rows_max
         for task in list(self.tasks):
             mode = self.modes.get(task.queue)
@@ -124,7 +127,7 @@ class PreemptibleClaims:
                     self.to_tell[seat.view.name] = None
                     self.dropped(key)
             else:
-                task.is_gang = mode == "gang" and _has_limits(task)
+                task.is_gang = mode == "gang" and _takes_turns(task)
                 self._touch(task)
 
     def started(
@@ -138,7 +141,7 @@ class PreemptibleClaims:
         task.row = row
         for view, key in seats:
             self._put(task, key, view, view.calendar.held_by(key))
-        task.is_gang = mode == "gang" and _has_limits(task)
+        task.is_gang = mode == "gang" and _takes_turns(task)
         self._touch(task)
         if row or task.is_gang:
             self.settle_machines()
@@ -152,10 +155,12 @@ class PreemptibleClaims:
         del self.by_machine[seat.view.name][key]
         self._of_attempt.setdefault(running.attempt.seat(0), task)
         self._put(task, running.attempt, seat.view, seat.resources)
+        self.has_news = True
 
     def know(self, view: MachineView, running: Running) -> None:
         """Take a claim of which a machine tells, and that no match of this broker became."""
         task, mode = self.by_key.get(running.attempt), self.modes.get(running.queue)
+        self.has_news = True
         if task is not None:
             if running.queue > task.queue:
                 self._moved(task, running.queue)
@@ -175,14 +180,14 @@ class PreemptibleClaims:
         elif running.is_preempted is (task.standing is Standing.RUNS):
             self._tell(task)  # its seats differ
         self._put(task, running.attempt, view, running.when_it_runs)
-        task.is_gang = mode == "gang" and _has_limits(task)
+        task.is_gang = mode == "gang" and _takes_turns(task)
         self._touch(task)
 
     def _moved(self, task: PreemptibleTask, queue: int) -> None:
         """Let a task go on in another queue, where its time of residence sent it."""
         task.queue = task.level = queue
         mode = self.modes.get(queue)
-        task.is_gang = mode == "gang" and _has_limits(task)
+        task.is_gang = mode == "gang" and _takes_turns(task)
 
     def dropped(self, key: ClaimKey) -> None:
         """Forget a claim or match that is over."""
@@ -231,6 +236,7 @@ class PreemptibleClaims:
 
         They are in the order in which they take their cpus again.
         """
+        self.has_news = False
         for task in self.tasks:
             is_due = task.level > level or task.queue not in starting
             if is_due and task.standing is Standing.RUNS and task.is_granted:
@@ -261,14 +267,26 @@ class PreemptibleClaims:
             task.since_s, task.turn = self._now_s, ALWAYS
         self._touch(task)
 
+    def clock_changed(self, view: MachineView) -> None:
+        """Let a machine take part in time slices, or no more: what took turns there stands."""
+        for task in dict.fromkeys(self.by_machine.get(view.name, {}).values()):
+            was_gang, mode = task.is_gang, self.modes.get(task.queue)
+            task.is_gang = mode == "gang" and _takes_turns(task)
+            if was_gang and not task.is_gang and task.turn != ALWAYS:
+                self._preempt(task)
+            self._touch(task)
+
     def was_not_taken(self, key: ClaimKey) -> None:
         """Note that a machine had no cpus for a claim that was to run again: all of it stands."""
         task = self.by_key.get(key)
         if task is not None and task.standing is Standing.RUNS:
-            task.standing, task.turn = Standing.PREEMPTED, NEVER
-            self.standing[task] = None
-            self._touch(task)
-            self._tell(task)
+            self._preempt(task)
+
+    def _preempt(self, task: PreemptibleTask) -> None:
+        task.standing, task.turn, task.since_s = Standing.PREEMPTED, NEVER, self._now_s
+        self.standing[task] = None
+        self._touch(task)
+        self._tell(task)
 
     def age(self, now_s: float) -> bool:
         """Let what has stood long enough count in a higher queue, and what has run in its own.
@@ -354,8 +372,10 @@ class PreemptibleClaims:
             ordered = [
                 Gang(task, task.precedence, task.cpus_by_machine(), task.row) for task in gangs
             ]
-            for task, slot in slots(ordered, rooms).items():
-                if (task.row, task.turn) != slot:
+            for task, slot in slots(ordered, rooms, self.rows_max).items():
+                if slot.turn == NEVER:
+                    self._preempt(task)  # a machine says that there are more than it has
+                elif (task.row, task.turn) != slot:
                     task.row, task.turn = slot
                     self._tell(task)
         for name in machines:
@@ -438,8 +458,12 @@ class PreemptibleClaims:
                 assert max(loads.values(), default=0) <= room, f"{name}: {loads} of {room} cpus"
 
 
-def _has_limits(task: PreemptibleTask) -> bool:
-    return all(seat.resources.memory_bytes > 0 for seat in task.seats.values())
+def _takes_turns(task: PreemptibleTask) -> bool:
+    """Return whether it has a limit of memory, and all its machines know the time."""
+    return all(
+        seat.resources.memory_bytes > 0 and (seat.view.has_clock or not seat.view.mints)
+        for seat in task.seats.values()
+    )
 
 
 def _growing(names: dict[str, None]) -> Iterator[str]:

@@ -92,6 +92,7 @@ class RowPlacement:
     def _may_run_on(self, view: MachineView, kind: TaskClass) -> bool:
         return (
             view.is_open
+            and (view.has_clock or not view.mints)
             and kind.key.tenant not in view.tenants
             and (not kind.is_choosy or kind.may_run_on(view.name))
         )

@@ -135,6 +135,7 @@ class BrokerState:
             or self.heads.aside
             or self.suspended.resuming
             or self.preemptible.standing
+            or self.preemptible.has_news
             or (self.queues.entries and (self.index.open.ranks or self.preemptible.tasks))
         )
 

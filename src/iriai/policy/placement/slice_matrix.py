@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from iriai.model.turn import Turn
+from iriai.model.turn import NEVER, Turn
 
 GangKey = TypeVar("GangKey", bound=Hashable)
 
@@ -43,16 +43,18 @@ class Holding(NamedTuple, Generic[GangKey]):
     end_s: float
 
 
-def slots(gangs: Sequence[Gang[GangKey]], rooms: Mapping[str, int]) -> dict[GangKey, Slot]:
+def slots(
+    gangs: Sequence[Gang[GangKey]], rooms: Mapping[str, int], rows_max: int
+) -> dict[GangKey, Slot]:
     """Return the row and the turn of each gang; `rooms` are the cpus of machines for gangs.
 
-    Each gang fits into its row. It moves to an earlier one if it fits there on all its machines, so
-    that there are as few as possible. Gangs that share no machine, not even by others, have cycles
-    of their own.
+    A gang keeps its row, or moves to an earlier one if it fits there on all its machines, so that
+    there are as few as possible. One that fits in none of `rows_max` stands. Gangs that share no
+    machine, not even by others, have cycles of their own.
     """
     found: dict[GangKey, Slot] = {}
     for each in _components(gangs):
-        found |= _of_component(each, rooms)
+        found |= _of_component(each, rooms, rows_max)
     return found
 
 
@@ -70,25 +72,30 @@ def _components(gangs: Sequence[Gang[GangKey]]) -> Iterable[list[Gang[GangKey]]]
     return parts.values()
 
 
-def _of_component(gangs: list[Gang[GangKey]], rooms: Mapping[str, int]) -> dict[GangKey, Slot]:
+def _of_component(
+    gangs: list[Gang[GangKey]], rooms: Mapping[str, int], rows_max: int
+) -> dict[GangKey, Slot]:
     loads: dict[int, dict[str, int]] = {}
     rows: dict[GangKey, int] = {}
     for gang in sorted(gangs, key=lambda each: (each.row, each.precedence)):
-        earlier = (row for row in sorted(loads) if row < gang.row)
-        row = next((row for row in earlier if _fits(gang, loads[row], rooms)), gang.row)
-        rows[gang.key] = row
-        _take(gang, loads.setdefault(row, {}))
+        earlier = [row for row in sorted(loads) if row < gang.row]
+        for row in (*earlier, *range(gang.row, rows_max)):
+            if _fits(gang, loads.get(row, {}), rooms):
+                rows[gang.key] = row
+                _take(gang, loads.setdefault(row, {}))
+                break
     place_of = {row: place for place, row in enumerate(sorted(loads))}
-    masks = {gang.key: 1 << place_of[rows[gang.key]] for gang in gangs}
+    masks = {key: 1 << place_of[row] for key, row in rows.items()}
     for gang in sorted(gangs, key=lambda each: each.precedence):
-        for row, place in place_of.items():
-            if row != rows[gang.key] and _fits(gang, loads[row], rooms):
+        own = rows.get(gang.key)
+        for row, place in place_of.items() if own is not None else ():
+            if row != own and _fits(gang, loads[row], rooms):
                 masks[gang.key] |= 1 << place
                 _take(gang, loads[row])
-    count = len(place_of)
-    return {
-        gang.key: Slot(place_of[rows[gang.key]], Turn(count, masks[gang.key])) for gang in gangs
-    }
+    found = dict.fromkeys((gang.key for gang in gangs), Slot(0, NEVER))
+    for key, row in rows.items():
+        found[key] = Slot(place_of[row], Turn(len(place_of), masks[key]))
+    return found
 
 
 def _fits(gang: Gang[GangKey], load: Mapping[str, int], rooms: Mapping[str, int]) -> bool:

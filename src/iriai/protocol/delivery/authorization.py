@@ -32,7 +32,7 @@ _STREAMS = (Output, InputTaken, Fence)
 _REPORTS = (said.Renew, said.Idle, said.Counted, said.Wants)
 _REQUESTS = (said.Want, said.Withdraw, said.Decline, said.Explain)
 _PROSPECTS = (said.Promise, said.Explained)
-BROKER_ONLY = (said.Charging, said.Quiet, said.ReturnCpus, said.Vacate)
+BROKER_ONLY = (said.Charging, said.Quiet, said.ReturnCpus, said.Cycle, said.Vacate)
 """Messages to nodes that only the broker that they follow may send."""
 _BETWEEN_CLUSTERS = (said.Summary, said.Forward, said.Returned)
 

@@ -179,6 +179,8 @@ class Idle(msgspec.Struct, frozen=True, omit_defaults=True):
     go on, or wait for that."""
     cycle: Count = 0
     """The number of the last `Cycle` that was taken in."""
+    has_clock: bool = False
+    """Whether it knows the broker's clock well enough for time slices."""
 
 
 class Counted(msgspec.Struct, frozen=True):

@@ -103,6 +103,10 @@ class Happening:
         return " ".join(words)
 
 
+OF_MACHINES = (SuspendReason.OWNER, SuspendReason.SLICE)
+"""Reasons that a machine gives by itself; those of queues are the broker's."""
+
+
 def enter(world: World, happening: Happening) -> None:
     """Schedule a happening at its time."""
     action = partial(happening.action, world, world.machines[happening.machine], happening)
@@ -170,7 +174,7 @@ def set_suspended(world: World, machine: SimulatedMachine, number: int, *, is_wa
 
 def _freezes(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     """Let the machine give all that it runs a reason, and take it after `lasts_s`."""
-    reason = list(SuspendReason)[1 + happening.number % (len(SuspendReason) - 1)]
+    reason = OF_MACHINES[happening.number % len(OF_MACHINES)]
     set_reason(world, machine, reason, is_given=True)
     later = partial(set_reason, world, machine, reason, is_given=False)
     world.agenda.after(happening.lasts_s, later)
@@ -377,9 +381,10 @@ def _program_is_missing(world: World, machine: SimulatedMachine, happening: Happ
 
 def _queue_stops(world: World, _machine: SimulatedMachine, happening: Happening) -> None:
     """Let a queue start nothing for a while; each machine that answers hears of it at once."""
-    stopped = {str(happening.number): QueueSection(state="enabled")}
-    for after_s, queues in ((0.0, stopped), (happening.lasts_s, {})):
-        for each in world.machines.values():
+    for each in world.machines.values():
+        usual, number = each.plan.configuration.queues, str(happening.number)
+        queue = with_fields(usual.get(number, QueueSection()), state="enabled")
+        for after_s, queues in ((0.0, {**usual, number: queue}), (happening.lasts_s, usual)):
             world.agenda.after(after_s, partial(_configure, world, each, queues))
 
 
@@ -449,7 +454,7 @@ def end_all(world: World) -> None:
         if Part.NODE in machine.plan.parts:
             _measured(world, machine, 0.0)
             _resume(world, machine)
-            for reason in list(SuspendReason)[1:]:
+            for reason in OF_MACHINES:
                 set_reason(world, machine, reason, is_given=False)
             # A prolog that failed just now is told a moment later.
             world.agenda.after(REPORTED_S, partial(_resume, world, machine))

@@ -28,6 +28,7 @@ from iriai.sim.faults.queue_checker import QueueChecker
 from iriai.sim.faults.seat_checker import SeatChecker, check_sums
 from iriai.sim.faults.suspension_checker import SuspensionChecker
 from iriai.sim.faults.told_jobs import AwaitedJobs, ToldJobs, check_feasible
+from iriai.sim.faults.turn_checker import TurnChecker
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.work import ProcessModel
 from iriai.sim.world.world import World
@@ -58,6 +59,7 @@ class Checker:
         self._seats = SeatChecker(world, 0.0 if is_calm else calm_from_s)
         self._suspensions = SuspensionChecker(world)
         self._queues = QueueChecker()
+        self._turns = TurnChecker(world, is_calm=is_calm)
         self._is_calm = is_calm
         self._live: dict[TaskId, dict[AttemptId, SimulatedMachine]] = {}
         self._last: dict[TaskId, dict[AttemptId, None]] = {}
@@ -109,7 +111,7 @@ class Checker:
             p.spec.resources.cpus
             for p in machine.launcher.running.values()
             # What is to end goes on for its grace, though others have its cpus.
-            if p.frozen_since_s is None and not (p.is_asked(now_s) and p.frozen_s(now_s))
+            if p.executes(now_s) and not (p.is_asked(now_s) and p.frozen_s(now_s) + p.away_s(now_s))
         )
         capacity = machine.plan.capacity
         assert cpus <= capacity.cpus, f"{machine.plan.name} runs {cpus} of {capacity.cpus} cpus"
@@ -137,6 +139,7 @@ class Checker:
         self._seats.check(machine, turn, self._live)
         self._suspensions.check(machine, now)
         self._queues.check(machine, now)
+        self._turns.check(machine, now)
         leads = Part.BROKER in machine.core.parts
         assert Part.BROKER in parts or not leads, f"{machine.plan.name} has become a broker"
         if Part.NODE in parts:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from msgspec.structs import replace as with_fields
 
 from iriai.config.reader import Configuration
-from iriai.config.sections import JobSection, OrderSection
+from iriai.config.sections import GangSection, JobSection, OrderSection, QueueMode, QueueSection
 from iriai.model.ranks import RankShape
 from iriai.model.resources import Resources
 from iriai.model.submission import Layout
@@ -37,6 +37,10 @@ SUSPEND_MAX_S = 60.0
 """How long a user may keep a task suspended."""
 QUEUE_CHANCE = 0.3
 """The chance that the jobs of a seed are in several queues."""
+PREEMPTION_CHANCE = 0.5
+"""The chance that running tasks of these queues may be frozen."""
+MEMORY_BYTES = (0, 1 << 26, 1 << 26, 1 << 28)
+"""Of each rank, where tasks take turns: machines have a gibibyte."""
 QUEUES = (0, 0, 1, 2)
 AGE_S = 30.0
 HOLE_CHANCE = 0.2
@@ -121,6 +125,10 @@ def scenario_of(
         plans = [_with_age(plan) for plan in plans]
         happenings = [_in_queue(queues, each) for each in happenings]
         happenings += _stops(queues, homes)
+        modes = Rng(seed, "modes")
+        if modes.chance(PREEMPTION_CHANCE):
+            plans = _with_modes(modes, plans)
+            happenings = [_with_memory(modes, each) for each in happenings]
     if not is_calm:
         happenings += _people(Rng(seed, "people"), homes)
         happenings += _faults(Rng(seed, "faults"), names, nodes)
@@ -355,6 +363,26 @@ def _suspensions(rng: Rng, homes: list[str], nodes: list[str], *, is_calm: bool)
 def _with_age(plan: MachinePlan) -> MachinePlan:
     order = with_fields(plan.configuration.order, age_s=AGE_S)
     return replace(plan, configuration=with_fields(plan.configuration, order=order))
+
+
+def _with_modes(rng: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
+    """Return the machines, with the same queues in which tasks give way or take turns."""
+    modes: tuple[QueueMode, ...] = ("shared", "exclusive", "gang", "gang")
+    queues = {str(number): QueueSection(mode=rng.pick(modes)) for number in range(QUEUES[-1] + 1)}
+    gang = GangSection(rng.pick((1.0, 1.0, 5.0)), rng.pick((1, 2, 4)))
+    return [
+        replace(plan, configuration=with_fields(plan.configuration, queues=queues, gang=gang))
+        for plan in plans
+    ]
+
+
+def _with_memory(rng: Rng, happening: Happening) -> Happening:
+    """Return the same, with a limit of memory if it submits a job that has none."""
+    submission = happening.submission
+    if submission is None or submission.memory_bytes:
+        return happening
+    limited = replace(submission, memory_bytes=rng.pick(MEMORY_BYTES))
+    return replace(happening, submission=limited)
 
 
 def _stops(rng: Rng, homes: list[str]) -> list[Happening]:

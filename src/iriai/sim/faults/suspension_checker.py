@@ -8,7 +8,7 @@ from __future__ import annotations
 from iriai.machine.core import Machine
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
-from iriai.model.suspension import Reasons, SuspendReason
+from iriai.model.suspension import OF_QUEUES, Reasons, SuspendReason
 from iriai.node.metering import HeldClaim
 from iriai.node.suspension import OF_THE_MOMENT
 from iriai.protocol.messages.effects import Part
@@ -75,7 +75,8 @@ class SuspensionChecker:
             for reason in were:
                 is_taken = machine.taken_s.get(reason) == self._world.now_s
                 is_there = reason in reasons.get(attempt, ())
-                assert is_there or is_taken or reason is SuspendReason.USER, (
+                is_of_others = reason is SuspendReason.USER or reason in OF_QUEUES
+                assert is_there or is_taken or is_of_others, (
                     f"{attempt} has lost {reason} on {name}"
                 )
         self._reasons[name] = reasons

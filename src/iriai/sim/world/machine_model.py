@@ -29,6 +29,7 @@ from iriai.model.suspension import SuspendReason
 from iriai.plugins.orders import order_named
 from iriai.policy.draw.order import OrderSettings
 from iriai.policy.placement.policy_api import PlanSource
+from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.messages.effects import (
     Delivered,
     Effect,
@@ -124,6 +125,8 @@ class SimulatedMachine:
         self.boots = 1
         self.turns = 0
         self.on_send: Callable[[SimulatedMachine, Send], None] = _unsent
+        self.clock_of: Callable[[str], Estimate | None] = lambda _: None
+        """What the machine knows of the wall clock of another one."""
         self.on_turn: Callable[[SimulatedMachine, Turn, Instant], None] = _unseen
         self.is_due = False
         self.planned_s: list[float] = []
@@ -148,6 +151,7 @@ class SimulatedMachine:
         now = self._now(now_s)
         self._forget()
         self.core = self._from_store(now)
+        self.core.clock_of = self.clock_of
         self.is_up, self.is_stopped = True, False
         self.core.begin(now)
         self.turn(now_s)

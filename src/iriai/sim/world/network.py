@@ -92,6 +92,16 @@ class Network:
         self._notice = Rng(seed, "notice")
         self._links: dict[tuple[str, str], _Link] = {}
 
+    @property
+    def round_trip_s(self) -> float:
+        """Return how long a question and its answer take, at most."""
+        return 2 * (self.plan.latency_s + self.plan.jitter_s)
+
+    def is_linked(self, first: str, second: str) -> bool:
+        """Return whether two machines have an open link."""
+        link = self._links.get(_pair(first, second))
+        return not self.has_links or (link is not None and link.is_open)
+
     # --- links -----------------------------------------------------------------------------------
 
     def join(self, first: SimulatedMachine, second: SimulatedMachine) -> None:

@@ -14,6 +14,7 @@ from iriai.machine.outbox import Turn
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
+from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.messages.effects import Part
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.event_queue import STEP, EventQueue
@@ -75,6 +76,7 @@ class World:
         )
         machine.on_send = self.network.send
         machine.on_turn = self._has_turned
+        machine.clock_of = partial(self._clock_of, machine)
         others = list(self.machines.values()) if self.network.has_links else []
         self.machines[name] = machine
         self.start_machine(machine)
@@ -94,6 +96,19 @@ class World:
             self.works.give(home, job.number, work)
         self.touch(machine)
         return job
+
+    def _clock_of(self, machine: SimulatedMachine, name: str) -> Estimate | None:
+        """Return what a machine estimates of another's wall clock: wrong by as much as it may be.
+
+        A message takes as long as the network lets it; half of that is the error.
+        """
+        other = self.machines.get(name)
+        if other is None or not self.network.is_linked(machine.plan.name, name):
+            return None
+        here, there = machine.clock.at(self.now_s, ""), other.clock.at(self.now_s, "")
+        error_s = self.network.round_trip_s / 2
+        sign = 1.0 if machine.plan.name < name else -1.0
+        return Estimate(there.wall_s - here.wall_s + sign * error_s, error_s)
 
     def _is_accepted(self, job: JobId) -> None:
         self.accepted[job] = self.now_s
