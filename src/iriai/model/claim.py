@@ -37,6 +37,8 @@ class ClaimedTurn(msgspec.Struct, frozen=True, omit_defaults=True):
     turn: Turn
     row: RowIndex = 0
     """Its own row."""
+    quantum_s: Amount = 1.0
+    """The length of a time slice."""
     mark_s: Amount = 0.0
     """For how long it was not suspended when it got this turn."""
     out_of_turn_s: Amount = 0.0

@@ -23,10 +23,11 @@ class Turn(NamedTuple):
     mask: RowMask = 1
     """The rows in which it runs; 0: it is frozen until it is told otherwise."""
 
-    @property
-    def part(self) -> float:
-        """Return the part of the time in which it runs, 0 to 1."""
-        return self.mask.bit_count() / self.rows
+    def stands_s(self, lasted_s: float, quantum_s: float) -> float:
+        """Return for how long of that time it was not its turn, at most."""
+        others_s = (self.rows - self.mask.bit_count()) * quantum_s
+        cycles, rest_s = divmod(lasted_s, self.rows * quantum_s)
+        return cycles * others_s + min(rest_s, others_s)
 
     @property
     def is_whole(self) -> bool:

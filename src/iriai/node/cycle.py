@@ -57,7 +57,7 @@ class NodeCycle:
         self._suspensions = suspensions
         self._report = report
         self._effects = effects
-        self.quantum_s = 1.0
+        self.quantum_s = queues.quantum_s
         self.clock_of_broker: Callable[[], Estimate | None] = lambda: None
         """Returns the broker's wall clock minus this machine's: slices begin by that one's."""
         self.next_s = inf
@@ -65,6 +65,8 @@ class NodeCycle:
         self._matched: dict[Capability, MatchTurn] = {}
         self._ordered: OrderCycle | None = None
         """What the launcher was told; None: it may know nothing."""
+        self._number = 0
+        """Of the last order."""
         self.handlers: dict[type, Callable[[Any, Instant], None]] = {Cycle: self._told}
 
     # --- what the broker tells -------------------------------------------------------------------
@@ -145,7 +147,7 @@ class NodeCycle:
         now_turn = before if turn.mask == 0 else turn
         if now_turn == before and (known is None or known.row == row or turn.mask == 0):
             return
-        held.set_turn(now_turn, row, now.steady_s)
+        held.set_turn(now_turn, row, self.quantum_s, now.steady_s)
         self._claims.turn_changed(held, now)
         self._effects.append(Persist(ClaimStored(held.as_charged())))
         self._report.changed(held.claim.attempt)
@@ -183,8 +185,8 @@ class NodeCycle:
             drift_s = (row_0_s - known.row_0_steady_s) % period_s
             if min(drift_s, period_s - drift_s) <= PHASE_SLACK_S:
                 return
-        number = max(int(now.steady_s * 1000), 0 if known is None else known.number + 1)
-        self._ordered = OrderCycle(number, self.quantum_s, rows, row_0_s, masks)
+        self._number = max(int(now.steady_s * 1000), self._number + 1)  # above an earlier daemon's
+        self._ordered = OrderCycle(self._number, self.quantum_s, rows, row_0_s, masks)
         self._effects.append(self._ordered)
 
     def _row_0_s(self, rows: int, now: Instant) -> float:
@@ -208,7 +210,7 @@ class NodeCycle:
         matched = None if run.capability is None else self._matched.get(run.capability)
         if matched is None or (matched.turn == ALWAYS and not matched.row):
             return None
-        return ClaimedTurn(matched.turn, matched.row)
+        return ClaimedTurn(matched.turn, matched.row, self.quantum_s)
 
     def room_for(self, run: Run) -> Resources:
         """Return what is free for a claim that is to be made, in the rows of its turn."""

@@ -267,14 +267,14 @@ class HeldClaim(msgspec.Struct):
         freed_cpus = 0 if self.suspension is None else self.suspension.freed_cpus
         return self.claim.resources.cpus - freed_cpus
 
-    def set_turn(self, turn: Turn, row: int, now_s: float) -> None:
+    def set_turn(self, turn: Turn, row: int, quantum_s: float, now_s: float) -> None:
         """Let it run in other rows of time slices from now on."""
         unsuspended_s = self._unsuspended_s(now_s)
         out_s = self._out_of_turn_s(unsuspended_s)
         if turn == ALWAYS and not row and not out_s:
             self.claim = replace(self.claim, turn=None)
         else:
-            changed = ClaimedTurn(turn, row, unsuspended_s, out_s)
+            changed = ClaimedTurn(turn, row, quantum_s, unsuspended_s, out_s)
             self.claim = replace(self.claim, turn=changed)
 
     def _out_of_turn_s(self, unsuspended_s: float) -> float:
@@ -282,7 +282,7 @@ class HeldClaim(msgspec.Struct):
         if turn is None:
             return 0.0
         since_s = max(0.0, unsuspended_s - turn.mark_s)
-        return turn.out_of_turn_s + since_s * (1.0 - turn.turn.part)
+        return turn.out_of_turn_s + turn.turn.stands_s(since_s, turn.quantum_s)
 
     @property
     def may_start(self) -> bool:

@@ -18,6 +18,7 @@ class NodeQueues:
         """Take a configuration with other queues than before."""
         self.modes = configuration.queue_modes
         self.rows_max = configuration.gang.rows_max
+        self.quantum_s = configuration.gang.quantum_s
         self.last = configuration.queue_count - 1
         """The number of the lowest queue."""
         named = {int(number): queue for number, queue in configuration.queues.items()}

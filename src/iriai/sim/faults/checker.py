@@ -107,12 +107,17 @@ class Checker:
         words = machine.refusal_of(*whose, machine.clock.at(now_s).wall_s)
         if whose not in machine.let_in:  # which may be over since the claim was granted
             raise AssertionError(f"{attempt} of {whose[1]} on {machine.plan.name}: {words}")
-        cpus = sum(
-            p.spec.resources.cpus
-            for p in machine.launcher.running.values()
+        suspended = machine.core.node.suspended if machine.is_up else {}
+        suspended = machine.core.node.suspended if machine.is_up else {}
+        cpus = 0
+        for each, p in machine.launcher.running.items():
             # What is to end goes on for its grace, though others have its cpus.
-            if p.executes(now_s) and not (p.is_asked(now_s) and p.frozen_s(now_s) + p.away_s(now_s))
-        )
+            stood_s = p.frozen_s(now_s) + p.away_s(now_s)
+            is_ending = bool(stood_s) and p.is_asked(now_s)
+            # What is to be started frozen is frozen by the next order.
+            is_frozen_next = each in suspended and suspended[each].is_preempted
+            if p.executes(now_s) and not is_ending and not is_frozen_next:
+                cpus += p.spec.resources.cpus
         capacity = machine.plan.capacity
         assert cpus <= capacity.cpus, f"{machine.plan.name} runs {cpus} of {capacity.cpus} cpus"
 
