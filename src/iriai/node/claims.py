@@ -378,6 +378,8 @@ class Claims:
                 for row in range(turn.rows):
                     if held.turn.mask >> row & 1:
                         loads[row] += held.wanted_cpus
+        if not turn.mask:
+            return 0
         most = max(load for row, load in enumerate(loads) if turn.mask >> row & 1)
         return self.calendar.free.cpus + max(loads) - most
 

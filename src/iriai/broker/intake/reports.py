@@ -268,6 +268,8 @@ class NodeReports:
             self._prefetcher.ended(attempt)
         if (idle.began or idle.changed) and view.matched:
             self._pending.give_way(view, now.steady_s)
+        if state.preemptible.tasks and view.is_overfull:
+            state.preemptible.relieve(view)
         for running in idle.waiting:
             self._waits(view, running, now)
         return is_wider

@@ -282,9 +282,21 @@ class PreemptibleClaims:
         if task is not None and task.standing is Standing.RUNS:
             self._preempt(task)
 
+    def relieve(self, view: MachineView) -> None:
+        """Let tasks stand that were to run on a machine where others have their cpus meanwhile."""
+        claims = self.by_machine.get(view.name, {})
+        running = {task: None for task in claims.values() if task.standing is Standing.RUNS}
+        for task in sorted(running, key=lambda task: task.precedence, reverse=True):
+            if view.calendar.free.cpus >= 0:
+                return
+            if task.is_granted:
+                self._preempt(task)
+                self.settle_machines()
+
     def _preempt(self, task: PreemptibleTask) -> None:
         task.standing, task.turn, task.since_s = Standing.PREEMPTED, NEVER, self._now_s
         self.standing[task] = None
+        self.has_news = True
         self._touch(task)
         self._tell(task)
 

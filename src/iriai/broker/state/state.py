@@ -289,6 +289,7 @@ class BrokerState:
         if running.suspended is None and kept == view.calendar.held_by(running.attempt):
             return
         view.calendar.change(running.attempt, kept, now_s, running.ends_in_s)
+        preemptible.settle_machines()
         if running.suspended is None:
             return
         was_resuming = self.suspended.is_awaited_on(view.name)

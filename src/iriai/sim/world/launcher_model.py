@@ -107,6 +107,11 @@ class LauncherModel:
             return now_s < process.end_s
         return now_s < process.end_untended_s(self._away_s)
 
+    @property
+    def is_behind(self) -> bool:
+        """Return whether it has orders that it has not followed yet."""
+        return bool(self._orders)
+
     def executes(self, attempt: AttemptId, now_s: float) -> bool:
         """Return True if an attempt runs, it is its turn, and nothing keeps it frozen."""
         process = self.running.get(attempt)
