@@ -209,7 +209,7 @@ class Broker:
         if queues.lower and queues.age(now_s):
             self._must_pass = True
         preemptible = self.state.preemptible
-        if preemptible.tasks and (preemptible.age(now_s) or preemptible.has_news):
+        if preemptible.tasks and (preemptible.age(now_s) or self.state.has_news_of_tasks):
             self._must_pass = True
         is_complete, has_passed = sessions.is_complete(now_s), False
         if not is_complete:

@@ -288,8 +288,6 @@ class Node:
         else:
             self._report.began(run.attempt)
         self._effects.append(Persist(ClaimStored(held.claim)))
-        if turn is not None:
-            self.cycle.order(now)  # before the start
         self._launch(held, now)
         if run.lease_s is not None or granted.is_ahead or run.phase is not Phase.STARTED:
             self._resend(held)  # a home beside it hears of refusals alone
@@ -332,6 +330,8 @@ class Node:
         is_ready = self.has_launcher and held.is_confirmed and self._is_of_this_boot(held)
         if held.spec is not None and is_ready and held.may_start:
             held.is_ordered = True
+            if self._claims.turns:
+                self.cycle.order(now)  # before the start
             self._effects.append(held.launch(held.spec))
             if held.suspension is not None:
                 self._suspensions.order(held)

@@ -305,6 +305,13 @@ class TaskStarts:
                 self._drop(head)
                 self.start(entry, (Seat(place.name, 1),))
                 return True
+        if entry.kind.key.is_gang:
+            seats = self._placement.in_row(entry.kind, head.job)
+            if seats is not None:
+                row = self._placement.row
+                self._drop(head)
+                self.start(entry, seats, row)
+                return True
         return False
 
     def _improve(self, head: ReservedHead, kind: TaskClass, view: MachineView) -> None:

@@ -18,7 +18,7 @@ from iriai.broker.state.parallel_placement import ParallelPlacement
 from iriai.broker.state.preemptible_claims import PreemptibleClaims
 from iriai.broker.state.reserved_heads import ReservedHeads, has_capacity
 from iriai.broker.state.row_placement import RowPlacement
-from iriai.model.ids import Account
+from iriai.model.ids import Account, JobId
 from iriai.model.resources import Resources
 from iriai.policy.placement.backfill import Backfill, ReservedHead
 from iriai.policy.placement.pool_plan import PoolHead
@@ -224,7 +224,7 @@ class Placement:
             if view is not None:
                 found = (Seat(view.name, 1),)
         if found is None and kind.key.is_gang:
-            found = self._in_row(kind)
+            found = self.in_row(kind)
         if found is not None:
             self._found = (kind, found)
         else:
@@ -233,11 +233,14 @@ class Placement:
             self._fits_nowhere(kind)
         return found
 
-    def _in_row(self, kind: TaskClass) -> Seats | None:
-        """Return where a gang starts in a row of its own; None: in no row."""
+    def in_row(self, kind: TaskClass, job: JobId | None = None) -> Seats | None:
+        """Return where a gang starts in a row of its own; None: in no row.
+
+        `row` is then that row. `job`: its own, if places are kept for it.
+        """
         if kind.is_settled and not (self._index.fresh or self._unseen):
             return None
-        found = self._rows.row(kind, self.level, self._now_s)
+        found = self._rows.row(kind, self.level, self._now_s, job)
         self.work += self._rows.work
         self._rows.work = 0
         if found is None:

@@ -127,8 +127,7 @@ class PreemptibleClaims:
                     self.to_tell[seat.view.name] = None
                     self.dropped(key)
             else:
-                task.is_gang = mode == "gang" and _takes_turns(task)
-                self._touch(task)
+                self._regard(task)
 
     def started(
         self, queue: int, level: int, seats: Iterable[tuple[MachineView, ClaimKey]], row: int
@@ -141,8 +140,7 @@ class PreemptibleClaims:
         task.row = row
         for view, key in seats:
             self._put(task, key, view, view.calendar.held_by(key))
-        task.is_gang = mode == "gang" and _takes_turns(task)
-        self._touch(task)
+        self._regard(task)
         if row or task.is_gang:
             self.settle_machines()
 
@@ -180,14 +178,20 @@ class PreemptibleClaims:
         elif running.is_preempted is (task.standing is Standing.RUNS):
             self._tell(task)  # its seats differ
         self._put(task, running.attempt, view, running.when_it_runs)
-        task.is_gang = mode == "gang" and _takes_turns(task)
-        self._touch(task)
+        self._regard(task)
 
     def _moved(self, task: PreemptibleTask, queue: int) -> None:
         """Let a task go on in another queue, where its time of residence sent it."""
         task.queue = task.level = queue
-        mode = self.modes.get(queue)
-        task.is_gang = mode == "gang" and _takes_turns(task)
+        self._regard(task)
+
+    def _regard(self, task: PreemptibleTask) -> None:
+        """Note whether a task takes turns now; one that does not any more stands first."""
+        was_gang = task.is_gang
+        task.is_gang = self.modes.get(task.queue) == "gang" and _takes_turns(task)
+        self._touch(task)
+        if was_gang and not task.is_gang and task.turn not in (ALWAYS, NEVER):
+            self._preempt(task)
 
     def dropped(self, key: ClaimKey) -> None:
         """Forget a claim or match that is over."""
@@ -270,11 +274,9 @@ class PreemptibleClaims:
     def clock_changed(self, view: MachineView) -> None:
         """Let a machine take part in time slices, or no more: what took turns there stands."""
         for task in dict.fromkeys(self.by_machine.get(view.name, {}).values()):
-            was_gang, mode = task.is_gang, self.modes.get(task.queue)
-            task.is_gang = mode == "gang" and _takes_turns(task)
-            if was_gang and not task.is_gang and task.turn != ALWAYS:
-                self._preempt(task)
-            self._touch(task)
+            self._regard(task)
+        self._unsettled[view.name] = None
+        self.has_news = bool(self.modes)
 
     def was_not_taken(self, key: ClaimKey) -> None:
         """Note that a machine had no cpus for a claim that was to run again: all of it stands."""
@@ -443,6 +445,8 @@ class PreemptibleClaims:
         loads = self.loads(machine)
         most = max(loads.values(), default=0)
         row_cpus = most if len(loads) < self.rows_max else most - min(loads.values(), default=0)
+        if view.mints and not view.has_clock:
+            row_cpus = 0
         has_grown |= row_cpus > view.row_cpus
         if has_grown or has_changed or row_cpus != view.row_cpus:
             view.row_cpus = row_cpus

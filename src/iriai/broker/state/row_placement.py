@@ -14,6 +14,7 @@ from iriai.broker.queue.entries import TaskClass
 from iriai.broker.state.parallel_placement import ParallelPlacement
 from iriai.broker.state.preemptible_claims import PreemptibleClaims
 from iriai.broker.state.reserved_heads import ReservedHeads
+from iriai.model.ids import JobId
 from iriai.policy.placement.seats import Room, Seat, Seats, rank_fit, seats_of
 
 
@@ -38,14 +39,19 @@ class RowPlacement:
         self._heads = heads
         self._parallel = parallel
         self._claims = claims
+        self._job: JobId | None = None
         self.work = 0
         """Work so far, in examined machines."""
 
-    def row(self, kind: TaskClass, level: int, now_s: float) -> Row | None:
+    def row(
+        self, kind: TaskClass, level: int, now_s: float, job: JobId | None = None
+    ) -> Row | None:
         """Return where a gang of that level starts now, in the first row with room; None: nowhere.
 
-        Nothing is promised to others there: it may stay for as many slices as there may be rows.
+        It delays no head there, as if it had none of its time slices to give to others; `job` is
+        its own, which may be one.
         """
+        self._job = job
         if not self._claims.by_machine:
             return None
         for pool in self._index.rooms.pools(is_across=kind.key.across_pools or not kind.is_wide):
@@ -64,7 +70,7 @@ class RowPlacement:
             seats = seats_of(rooms, kind.key.shape)
         else:
             seats = [Seat(rooms[0].machine, 1)] if rooms else []
-        if seats and self._parallel.head_before(seats, kind, now_s) is not None:
+        if seats and self._parallel.head_before(seats, kind, now_s, self._job) is not None:
             return ()
         return seats
 
@@ -100,7 +106,7 @@ class RowPlacement:
     def _beside_head(self, view: MachineView, kind: TaskClass, ranks: int, now_s: float) -> int:
         """Return how many of the ranks delay no head of that machine."""
         head = self._heads.by_machine.get(view.name)
-        if head is not None:
+        if head is not None and head.job != self._job:
             resources, stay_s = kind.key.resources, kind.key.stay_s
             while ranks > 0 and not head.tolerates(resources.times(ranks), stay_s, now_s):
                 ranks -= 1

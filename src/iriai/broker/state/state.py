@@ -139,6 +139,12 @@ class BrokerState:
             or (self.queues.entries and (self.index.open.ranks or self.preemptible.tasks))
         )
 
+    @property
+    def has_news_of_tasks(self) -> bool:
+        """Return whether running tasks may have to stand, or may go on."""
+        preemptible = self.preemptible
+        return preemptible.has_news or bool(preemptible.standing and self.index.news)
+
     # --- changes ---------------------------------------------------------------------------------
 
     def configured(self, configuration: Configuration) -> None:

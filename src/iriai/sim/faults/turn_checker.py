@@ -58,7 +58,8 @@ class TurnChecker:
         """Check that no task of a lower level runs in the place of one that waits."""
         state, kind, level = broker.state, entry.kind, entry.precedence.level
         is_plain = not (kind.is_wide or kind.key.exclusive or kind.key.is_guest)
-        if not is_plain or not kind.is_possible or state.cap_cpus is not None:
+        is_head = any(each.job == entry.want.job for each in state.heads.by_machine.values())
+        if is_head or not is_plain or not kind.is_possible or state.cap_cpus is not None:
             return
         for view in state.machines.values():
             if not view.is_available or not view.capabilities or not kind.may_run_on(view.name):
@@ -66,8 +67,7 @@ class TurnChecker:
             heads = [each.job for each in state.heads.by_job.values() if each.is_in(view.pool)]
             if view.name in state.heads.by_machine:
                 heads.append(state.heads.by_machine[view.name].job)
-            others = [job for job in heads if job != entry.want.job]
-            if any(state.queues.level_of(job) <= level for job in others):
+            if any(state.queues.level_of(job) <= level for job in heads):
                 continue
             room = view.calendar.free.plus(Resources(cpus=_lower_cpus(broker, view, level)))
             assert not kept_for(kind, view).fits_in(room), (
