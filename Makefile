@@ -46,10 +46,9 @@ check: test-environment
 	$(BIN)/ruff check .
 	HYPOTHESIS_PROFILE=quick $(PYTEST) -q -n $(WORKERS) --dist worksteal -m check
 
-# The second pass is for tests that need the machine for themselves; there may be none (5).
+# Those that need the machine for themselves come last; what fails beside others has a second try.
 test: lint bench-guard
-	$(PYTEST) --ignore=tests/architecture -n $(PROCESS_WORKERS) --dist worksteal -m "not serial and not soak"
-	$(PYTEST) --ignore=tests/architecture -m "serial and not soak" || [ $$? -eq 5 ]
+	$(BIN)/python scripts/run_tests.py --workers $(PROCESS_WORKERS) --ignore=tests/architecture
 
 lint: test-environment
 	$(BIN)/ruff check .
