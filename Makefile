@@ -80,13 +80,13 @@ clean:
 
 # Compiled before, since the environment may hold a copy.
 environment: $(PROGRAM)
-	@$(FOUND) scripts/set_up.py --extra classads --extra plots
+	@$(FOUND) scripts/set_up.py --extra classads --extra plots --extra top
 
 bench-environment: $(PROGRAM)
 	@$(FOUND) scripts/set_up.py --extra classads --extra plots --packages benchmarks/debian-packages.txt
 
 test-environment: $(PROGRAM)
-	@$(FOUND) scripts/set_up.py --extra classads --extra plots --extra dev --extra docs --packages tests/debian-packages.txt
+	@$(FOUND) scripts/set_up.py --extra classads --extra plots --extra top --extra dev --extra docs --packages tests/debian-packages.txt
 
 docs-environment: $(PROGRAM)
 	@$(FOUND) scripts/set_up.py --extra classads --extra plots --extra docs
