@@ -26,6 +26,15 @@ class Driven:
     def __init__(self, view: TopView, pilot: Pilot) -> None:
         self.view = view
         self._pilot = pilot
+        self.notes: list[str] = []
+        """The notes that were shown."""
+        notify = view.notify
+
+        def noting(message: str, **how: object) -> None:
+            self.notes.append(message)
+            notify(message, **how)
+
+        view.notify = noting
 
     async def press(self, *keys: str) -> None:
         await self._pilot.press(*keys)
@@ -55,10 +64,6 @@ class Driven:
         """What the screen above the panels says; empty where there is none."""
         screen = self.view.screen
         return str(screen.query_one("#text").render()) if isinstance(screen, TextScreen) else ""
-
-    def notes(self) -> list[str]:
-        """The notes that were shown, and are not gone."""
-        return [each.message for each in self.view._notifications]
 
     def first_column(self, name: str) -> list[str]:
         """The names of the rows of a panel."""

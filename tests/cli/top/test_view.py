@@ -19,7 +19,6 @@ from iriai.wire.requests import JobList, Jobs
 from tests.cli.top.daemon import GANGS, FixedClient, answer, refusing
 from tests.cli.top.driving import Driven, drive
 
-
 pytestmark = pytest.mark.long  # each draws some screens
 
 
@@ -94,7 +93,7 @@ def test_text_of_a_user_is_no_markup_and_no_control():
 def test_a_key_changes_the_job_and_the_next_overview_comes_soon(keys, expected, said):
     async def person(driven, client):
         await driven.press(*keys)
-        await driven.until(lambda: said in driven.notes(), said)
+        await driven.until(lambda: said in driven.notes, said)
         await driven.until(lambda: len(asked(client, Status)) > 1, "another overview")
 
     client = sit(person)
@@ -116,7 +115,7 @@ def test_a_job_is_not_cancelled_where_the_answer_is_no(key):
 def test_a_refused_change_says_why():
     async def person(driven, client):
         await driven.press("h")
-        await driven.until(lambda: any("finished" in each for each in driven.notes()), "why")
+        await driven.until(lambda: any("finished" in each for each in driven.notes), "why")
 
     sit(person, FixedClient(refusing(Hold, Refused("finished", "ume-3 has finished"))))
 
@@ -130,7 +129,7 @@ def test_a_refused_change_says_why():
 def test_what_is_of_jobs_needs_one():
     async def person(driven, client):
         await driven.press("1", "c")
-        assert driven.notes() == ["choose a job first"]
+        assert driven.notes == ["choose a job first"]
 
     assert asked(sit(person), Cancel) == []
 
@@ -249,7 +248,7 @@ def test_a_daemon_that_does_not_answer_keeps_nobody_from_leaving(monkeypatch):
         assert "these keys" in driven.text()
         for _ in range(12):  # more than have room
             await driven.press("escape", "h")
-        assert any("too much is waiting" in each for each in driven.notes())
+        assert any("too much is waiting" in each for each in driven.notes)
 
     sit(person, FixedClient(silent), interval_s=0.5)
     goes_on.set()
@@ -269,6 +268,15 @@ def test_an_error_of_ours_is_not_lost_with_the_thread():
             assert isinstance(driven.view.failure, ZeroDivisionError)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("keys", [("q",), ("ctrl+c",), ("?", "ctrl+c"), ("c", "ctrl+c")])
+def test_one_leaves_from_every_screen(keys):
+    async def person(driven, client):
+        await driven.press(*keys)
+        await driven.until(lambda: driven.view._exit, "the end")
+
+    sit(person)
 
 
 def test_a_panel_of_lines_stands_beside_those_of_rows():

@@ -200,13 +200,14 @@ class PanelView(Vertical):
         self.border_title = f"{self._title} ({len(names)})" if names else self._title
         if self._drawn != (headers, cells.texts, names):
             self._drawn = (headers, cells.texts, names)
-            self._fill(cells.columns, cells.texts, names)
+            self._fill(cells.columns, cells.texts, _widths(cells), names)
         return "; ".join(f"{name}: {why}" for name, why in cells.below if why)
 
     def _fill(
         self,
         columns: Sequence[Column[Any]],
         texts: Sequence[Sequence[str]],
+        widths: Sequence[int],
         names: list[str],
     ) -> None:
         table = self.table
@@ -217,8 +218,9 @@ class PanelView(Vertical):
         table.clear(columns=True)
         if not names:
             return
-        for column in columns:
-            table.add_column(Text(column.header, justify="right" if column.right else "left"))
+        for column, width in zip(columns, widths, strict=True):  # which it would else measure
+            header = Text(column.header, justify="right" if column.right else "left")
+            table.add_column(header, width=width)
         for row in texts:
             cells = zip(row, columns, strict=True)
             table.add_row(*(_cell(text, column) for text, column in cells))

@@ -17,7 +17,7 @@ from iriai.wire.machines import AskNodes, AskQueues, NodeRow, NodeTable, QueueRo
 from iriai.wire.reports import ShareRow, Shares, ShareTable
 from iriai.wire.requests import JobRow, Jobs
 
-ROWS_MAX = 500
+ROWS_MAX = 200
 """Rows of a panel: more than anyone scrolls through."""
 BAR_COLUMNS = 8
 _IF_WIDE = frozenset(

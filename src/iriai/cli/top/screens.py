@@ -29,7 +29,7 @@ a                jobs of all users (for operators), or yours
 p                pause, and go on
 ?                these keys
 Escape           back
-q                leave
+q                leave; also Ctrl+C
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from rich.text import Text
@@ -87,6 +88,7 @@ class TopView(App[None]):
         Binding("p", "pause", "Pause"),
         Binding("z", "alone", "Zoom"),
         Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
         *(Binding(str(n), f"panel({n})", "", show=False) for n in range(1, 10)),
     ]
 
@@ -113,7 +115,8 @@ class TopView(App[None]):
 
     def _post(self, message: Message) -> None:
         """Give a message from the watcher's thread to this one."""
-        self.post_message(message)
+        with suppress(RuntimeError):  # who looked has left meanwhile
+            self.post_message(message)
 
     def compose(self) -> ComposeResult:
         """Make what is in it."""
