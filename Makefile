@@ -46,10 +46,9 @@ check: test-environment
 	$(BIN)/ruff check .
 	HYPOTHESIS_PROFILE=quick $(PYTEST) -q -n $(WORKERS) --dist worksteal -m check
 
-# The second pass is for tests that need the machine for themselves; there may be none (5).
+# Those that need the machine for themselves come last; what fails beside others has a second try.
 test: lint bench-guard
-	$(PYTEST) --ignore=tests/architecture -n $(PROCESS_WORKERS) --dist worksteal -m "not serial and not soak"
-	$(PYTEST) --ignore=tests/architecture -m "serial and not soak" || [ $$? -eq 5 ]
+	$(BIN)/python scripts/run_tests.py --workers $(PROCESS_WORKERS) --ignore=tests/architecture
 
 lint: test-environment
 	$(BIN)/ruff check .
@@ -81,13 +80,13 @@ clean:
 
 # Compiled before, since the environment may hold a copy.
 environment: $(PROGRAM)
-	@$(FOUND) scripts/set_up.py --extra classads --extra plots
+	@$(FOUND) scripts/set_up.py --extra classads --extra plots --extra top
 
 bench-environment: $(PROGRAM)
 	@$(FOUND) scripts/set_up.py --extra classads --extra plots --packages benchmarks/debian-packages.txt
 
 test-environment: $(PROGRAM)
-	@$(FOUND) scripts/set_up.py --extra classads --extra plots --extra dev --extra docs --packages tests/debian-packages.txt
+	@$(FOUND) scripts/set_up.py --extra classads --extra plots --extra top --extra dev --extra docs --packages tests/debian-packages.txt
 
 docs-environment: $(PROGRAM)
 	@$(FOUND) scripts/set_up.py --extra classads --extra plots --extra docs

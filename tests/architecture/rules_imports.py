@@ -84,6 +84,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.simulate.options": frozenset({"plugins"}),
     "iriai.cli.simulate.simulate": frozenset({"sim", "plugins", "system.extras"}),
     "iriai.cli.simulate.faults": frozenset({"sim"}),
+    "iriai.cli.top.top": frozenset({"system.extras"}),
 }
 
 # A process imports what it uses: libraries that cost memory or start-up time, and the packages
@@ -94,6 +95,7 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
     "matplotlib": frozenset({"sim", "cli"}),
     "numpy": frozenset({"classad", "policy", "host"}),  # host: to measure, in another process
     "rich": frozenset({"cli"}),
+    "textual": frozenset({"cli"}),
     "typer": frozenset({"cli"}),
     "uvloop": frozenset({"daemon"}),
 }

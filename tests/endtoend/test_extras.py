@@ -64,6 +64,16 @@ def test_requirements_are_refused_with_the_command_that_installs_what_they_need(
         assert json.loads(refused.stdout)["error"]["hint"] == INSTALL_CLASSADS
 
 
+def test_the_live_view_names_its_extra_and_one_look_needs_none(without_extras):
+    iriai = without_extras.start()
+    refused = iriai.call("top")
+    assert refused.returncode == 3, refused.stderr
+    assert "pip install 'iriai[top]'" in refused.stderr
+    once = iriai.call("top", "--once")
+    assert once.returncode == 0, once.stderr
+    assert once.stdout.startswith("Machines\n")
+
+
 def test_a_machine_with_an_owner_s_requirements_does_not_come_up_without_them(without_extras):
     without_extras.configure("[machine]\nrequirements = 'TARGET.RequestCpus < 2'\n")
     without_extras.begin()

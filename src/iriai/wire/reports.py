@@ -181,6 +181,34 @@ class Status(Query[StatusReport], frozen=True, tag="status"):
     """The state of the machine."""
 
 
+class MachineSlices(msgspec.Struct, frozen=True):
+    """What one machine runs in each row of the matrix of gangs: a column of it."""
+
+    machine: Name
+    rows: Annotated[tuple[Annotated[tuple[Word, ...], Many], ...], Many]
+    """The ids of the tasks of each row, from row 0; a row that is empty, or missing, is idle."""
+    always: Annotated[tuple[Word, ...], Many] = ()
+    """Those of tasks that run in all rows."""
+
+
+class GangMatrix(msgspec.Struct, frozen=True):
+    """Which tasks run together, and when: rows of time slices by machines."""
+
+    machines: Annotated[tuple[MachineSlices, ...], Many]
+    rows_max: Count
+    """So many rows there may be at most."""
+    quantum_s: Seconds
+    """How long each row runs before the next one does."""
+
+
+class GangTable(ClientAnswer, frozen=True, tag="gang-table"):
+    """The gangs of the cluster."""
+
+    matrix: GangMatrix
+    note: Words = ""
+    """What is missing, and why; empty if nothing is."""
+
+
 class Finding(msgspec.Struct, frozen=True):
     """One line of `doctor`: `level` ok, note or trouble."""
 

@@ -9,7 +9,8 @@ from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, percent_text, print_table, span_text
 from iriai.wire.reports import ShareRow, Shares, ShareTable
 
-_COLUMNS: tuple[Column[ShareRow], ...] = (
+NO_ACCOUNTS = "No account has used anything yet, and none waits."
+COLUMNS: tuple[Column[ShareRow], ...] = (
     Column("Account", lambda row: f"{row.group}/{row.user}", style="bold", shrinks=True),
     Column("Right", lambda row: f"{row.right:g}", right=True),
     Column("Used", lambda row: span_text(row.usage_s), right=True),
@@ -34,14 +35,20 @@ def shares(options: GlobalOptions) -> None:
         print_document(answer)
         return
     if not answer.rows:
-        print("No account has used anything yet, and none waits.", file=sys.stderr)
+        print(NO_ACCOUNTS, file=sys.stderr)
         return
-    print_table(_COLUMNS, answer.rows)
+    print_table(COLUMNS, answer.rows)
     if answer.note:
         remark(answer.note)
-    print(f"Order {answer.order}; {_fading_text(answer)}.")
-    if answer.offpeak_factor is not None:
-        print(f"It is off-peak: usage is charged {answer.offpeak_factor:g} times.")
+    print("\n".join(order_lines(answer)))
+
+
+def order_lines(table: ShareTable) -> list[str]:
+    """Return what decides about the shares, a sentence each."""
+    lines = [f"Order {table.order}; {_fading_text(table)}."]
+    if table.offpeak_factor is not None:
+        lines.append(f"It is off-peak: usage is charged {table.offpeak_factor:g} times.")
+    return lines
 
 
 def _fading_text(table: ShareTable) -> str:

@@ -13,6 +13,7 @@ FOLDERS = {
         "up down status nodes pools ads match drain resume doctor config backup restore",
     ),
     "queues": (MACHINE, "queues queue"),
+    "top": (MACHINE, "top"),
     "cluster": (MACHINE, "cluster token join leave eject operator trust consent"),
     "jobs": (
         "Jobs",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TextIO, TypeVar
 
 from iriai.model.resources import describe_amount
 from iriai.model.units import format_duration, format_size, printable
@@ -118,11 +118,20 @@ def terminal_columns() -> int:
     return get_terminal_size().columns
 
 
-def print_table(columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> None:
-    """Print `rows`; columns without any content are omitted."""
+class Cells(NamedTuple, Generic[_Row]):
+    """What is shown of some rows in some columns."""
+
+    columns: list[Column[_Row]]
+    texts: list[list[str]]
+    below: list[tuple[str, str]]
+    """Names of rows, and the sentences that stand below the table."""
+
+
+def cells_of(
+    columns: Sequence[Column[_Row]], rows: Sequence[_Row], *, is_narrow: bool
+) -> Cells[_Row]:
+    """Return what a table of `rows` shows; columns without any content are omitted."""
     texts = [[column.cell(row) for column in columns] for row in rows]
-    is_terminal = sys.stdout.isatty()
-    is_narrow = is_terminal and terminal_columns() < WIDE_COLUMNS
     below = [place for place, column in enumerate(columns) if column.below and is_narrow]
     used = [
         place
@@ -130,25 +139,37 @@ def print_table(columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> None:
         if not ((column.wide and is_narrow) or place in below)
         and (not rows or any(text[place] not in ("", "-") for text in texts))
     ]
-    columns = [columns[place] for place in used]
-    cells = [[printable(text[place]) for place in used] for text in texts]
+    return Cells(
+        [columns[place] for place in used],
+        [[printable(text[place]) for place in used] for text in texts],
+        [(text[0], text[place]) for text in texts for place in below],
+    )
+
+
+def print_table(
+    columns: Sequence[Column[_Row]], rows: Sequence[_Row], out: TextIO | None = None
+) -> None:
+    """Print `rows`, to standard output or `out`; columns without any content are omitted."""
+    is_terminal = (out or sys.stdout).isatty()
+    is_narrow = is_terminal and terminal_columns() < WIDE_COLUMNS
+    shown = cells_of(columns, rows, is_narrow=is_narrow)
     if is_terminal:
-        _print_rich(columns, cells)
-        print_pairs([(text[0], text[place]) for text in texts for place in below])
+        _print_rich(shown.columns, shown.texts, out)
+        print_pairs(shown.below, out)
     else:
-        _print_plain(columns, cells)
+        _print_plain(shown.columns, shown.texts, out)
 
 
-def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
+def print_pairs(pairs: Sequence[tuple[str, str]], out: TextIO | None = None) -> None:
     """Print names and values without empty values; lines of a value are kept."""
     pairs = [(name, value) for name, value in pairs if value]
     width = max((len(name) for name, _ in pairs), default=0)
-    room = terminal_columns() - width - 2 if sys.stdout.isatty() else 0
+    room = terminal_columns() - width - 2 if (out or sys.stdout).isatty() else 0
     for name, value in pairs:
         lines = [part for line in value.split("\n") for part in _broken(printable(line), room)]
         for place, line in enumerate(lines):
             label = ("" if place else name).ljust(width)
-            print(f"\x1b[2m{label}\x1b[0m  {line}" if room else f"{label}  {line}")
+            print(f"\x1b[2m{label}\x1b[0m  {line}" if room else f"{label}  {line}", file=out)
 
 
 def _broken(line: str, room: int) -> list[str]:
@@ -160,7 +181,9 @@ def _broken(line: str, room: int) -> list[str]:
     return wrap(line, max(room, PAIR_COLUMNS_MIN), break_on_hyphens=False)
 
 
-def _print_plain(columns: Sequence[Column[_Row]], cells: list[list[str]]) -> None:
+def _print_plain(
+    columns: Sequence[Column[_Row]], cells: list[list[str]], out: TextIO | None
+) -> None:
     lines = [[column.header for column in columns], *cells]
     widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
     for line in lines:
@@ -168,10 +191,12 @@ def _print_plain(columns: Sequence[Column[_Row]], cells: list[list[str]]) -> Non
             cell.rjust(width) if column.right else cell.ljust(width)
             for cell, width, column in zip(line, widths, columns, strict=True)
         )
-        print("  ".join(padded).rstrip())
+        print("  ".join(padded).rstrip(), file=out)
 
 
-def _print_rich(columns: Sequence[Column[_Row]], cells: list[list[str]]) -> None:
+def _print_rich(
+    columns: Sequence[Column[_Row]], cells: list[list[str]], out: TextIO | None
+) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -199,4 +224,4 @@ def _print_rich(columns: Sequence[Column[_Row]], cells: list[list[str]]) -> None
                 for cell, column in zip(row, columns, strict=True)
             )
         )
-    Console(highlight=False).print(table)
+    Console(highlight=False, file=out).print(table)

@@ -31,7 +31,7 @@ def _start_text(row: JobRow) -> str:
     return start if row.promised or not start else f"~{start}"
 
 
-_COLUMNS: tuple[Column[JobRow], ...] = (
+COLUMNS: tuple[Column[JobRow], ...] = (
     Column("Job", lambda row: row.id, style="bold"),
     Column("Name", lambda row: row.name, shrinks=True),
     Column("Account", lambda row: f"{row.group}/{row.user}", shrinks=True),
@@ -97,14 +97,15 @@ def jobs(
         print_document({"rows": rows, "more": is_more})
         return
     if not rows:
-        print(_nothing(request), file=sys.stderr)
+        print(nothing_text(request), file=sys.stderr)
         return
-    print_table(_COLUMNS, rows)
+    print_table(COLUMNS, rows)
     if is_more:
         print(f"There are more than {limit:,}: use --limit 0 to list all.", file=sys.stderr)
 
 
-def _nothing(request: Jobs) -> str:
+def nothing_text(request: Jobs) -> str:
+    """Return what there is to say where no job is listed."""
     filters = (request.user, request.name, request.state)
     if any(each is not None for each in filters):
         return "No job matches."

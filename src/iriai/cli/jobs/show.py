@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TextIO
 
 from msgspec.structs import replace
 
@@ -100,21 +101,27 @@ def show(
         print_pairs([("task", task.id), ("state", task.state), ("waits for", waits)])
         print()
         detail = replace(detail, why=())  # the job's other tasks may wait for something else
-    print_pairs(_pairs(detail))
-    if detail.attempts:
-        shown = detail.attempts[:SHOWN_MAX]
-        print()
-        print_table(_COLUMNS, shown)
-        for each in shown:
-            if each.message:
-                print(printable(f"{each.task}, attempt {each.attempt}: {each.message}"))
-            if each.factors:
-                print(f"{each.task}, attempt {each.attempt}: {_factors_text(each)}")
-        left_out = len(detail.attempts) - len(shown)
-        if left_out:
-            print(f"and {left_out} more: iriai show {detail.row.id} --json")
+    print_detail(detail)
     if detail.seats:
         _print_seats(detail)
+
+
+def print_detail(detail: JobDetail, out: TextIO | None = None) -> None:
+    """Print a job and its newest attempts, to standard output or `out`."""
+    print_pairs(_pairs(detail), out)
+    if not detail.attempts:
+        return
+    shown = detail.attempts[:SHOWN_MAX]
+    print(file=out)
+    print_table(_COLUMNS, shown, out)
+    for each in shown:
+        if each.message:
+            print(printable(f"{each.task}, attempt {each.attempt}: {each.message}"), file=out)
+        if each.factors:
+            print(f"{each.task}, attempt {each.attempt}: {_factors_text(each)}", file=out)
+    left_out = len(detail.attempts) - len(shown)
+    if left_out:
+        print(f"and {left_out} more: iriai show {detail.row.id} --json", file=out)
 
 
 def _print_seats(detail: JobDetail) -> None:

@@ -10,7 +10,7 @@ from iriai.cli.framework.table import (
 )
 from iriai.model.reason import Rule
 from iriai.model.state import TaskState
-from iriai.wire.requests import AskWhy
+from iriai.wire.requests import AskWhy, Reasons
 
 
 def why(
@@ -25,16 +25,21 @@ def why(
     answer = options.ask(AskWhy(job))
     if options.as_json:
         print_document(answer)
-    elif not answer.reasons:
-        more = f": see iriai show {job}" if answer.state == TaskState.FINISHED else ""
-        print(f"{answer.id} is {answer.state}, and waits for nothing{more}")
     else:
-        first, *others = alike(answer.reasons)
-        runs = answer.state in (TaskState.RUNNING, TaskState.SUSPENDED)
-        waits = ", and other tasks of it wait" if runs and first.rule != Rule.SUSPENDED else ""
-        print(printable_lines(f"{answer.id} is {answer.state}{waits}: {reason_lines(first)}"))
-        for reason in others:
-            print(printable_lines(f"also: {reason_lines(reason)}"))
+        print(printable_lines(answer_text(answer)))
+
+
+def answer_text(answer: Reasons) -> str:
+    """Return the reasons, a few lines each, or that there is none."""
+    if not answer.reasons:
+        more = f": see iriai show {answer.id}" if answer.state == TaskState.FINISHED else ""
+        return f"{answer.id} is {answer.state}, and waits for nothing{more}"
+    first, *others = alike(answer.reasons)
+    runs = answer.state in (TaskState.RUNNING, TaskState.SUSPENDED)
+    waits = ", and other tasks of it wait" if runs and first.rule != Rule.SUSPENDED else ""
+    lines = [f"{answer.id} is {answer.state}{waits}: {reason_lines(first)}"]
+    lines += (f"also: {reason_lines(reason)}" for reason in others)
+    return "\n".join(lines)
 
 
 app = Command(

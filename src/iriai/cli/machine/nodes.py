@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -94,15 +94,24 @@ def nodes(
     if not rows:
         remark(NO_MACHINES)
         return
+    print_table(columns_of(rows), without_one_cluster(rows))
+    if table.note:
+        remark(table.note)
+
+
+def columns_of(rows: Sequence[NodeRow]) -> tuple[Column[NodeRow], ...]:
+    """Return the columns of a table of these machines."""
     in_cluster = any(row.member for row in rows)
     names = sorted({name for row in rows for name, _, _ in row.named or ()})
     link = _MEMBER if in_cluster else _LINK
-    columns = (*_MACHINE, *link, *_ROOM, *map(_named_column, names), *_REST)
-    if len({row.cluster for row in rows}) == 1:  # no column of one word
-        rows = tuple(msgspec.structs.replace(row, cluster="") for row in rows)
-    print_table(columns, rows)
-    if table.note:
-        remark(table.note)
+    return (*_MACHINE, *link, *_ROOM, *map(_named_column, names), *_REST)
+
+
+def without_one_cluster(rows: tuple[NodeRow, ...]) -> tuple[NodeRow, ...]:
+    """Return `rows` without the name of the only cluster, which would be a column of one word."""
+    if len({row.cluster for row in rows}) == 1:
+        return tuple(msgspec.structs.replace(row, cluster="") for row in rows)
+    return rows
 
 
 def _named_column(name: str) -> Column[NodeRow]:

@@ -42,7 +42,7 @@ def _print(report: StatusReport) -> None:
             ("parts", ", ".join(report.parts)),
             *_cluster(report),
             ("links", "\n".join(map(_link, report.links))),
-            ("jobs", _jobs(report)),
+            ("jobs", jobs_text(report)),
             ("free", _free(report)),
             ("load", f"{report.load:.2f}"),
             ("order", report.order),
@@ -106,7 +106,8 @@ def _audience(mode: str) -> str:
     return f"{words[mode]} ({mode})" if mode in words else mode
 
 
-def _jobs(report: StatusReport) -> str:
+def jobs_text(report: StatusReport) -> str:
+    """Return how many jobs and tasks there are."""
     tasks = f"{report.active:,} active, {report.waiting:,} waiting"
     return f"{count_text(report.jobs, 'job')} not finished; tasks: {tasks}"
 

@@ -12,7 +12,7 @@ def _limit_text(limit_s: float | None) -> str:
     return "" if limit_s is None else span_text(limit_s)
 
 
-_COLUMNS: tuple[Column[QueueRow], ...] = (
+COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("Queue", lambda row: str(row.number), style="bold", right=True),
     Column("State", lambda row: row.state),
     Column("Group", lambda row: row.group or "all"),
@@ -39,7 +39,7 @@ def queues(options: GlobalOptions) -> None:
     if options.as_json:
         print_document(table)
         return
-    print_table(_COLUMNS, table.rows)
+    print_table(COLUMNS, table.rows)
     if table.note:
         remark(table.note)
 

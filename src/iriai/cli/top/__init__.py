@@ -1,0 +1,1 @@
+"""`iriai top`: a live view of machines, queues, shares and jobs."""
