@@ -25,6 +25,11 @@ def test_what_is_set_is_over_the_file_key_by_key():
     assert both.given["queues.1.time_limit_s"] == "iriai.toml"
 
 
+def test_parts_are_numbers_also_as_texts():
+    queue = with_queues(FILE, [row(1, memory_percent="12.5", disk_percent="50%")]).queue(1)
+    assert (queue.memory_percent, queue.disk_percent) == (12.5, 50.0)
+
+
 def test_what_was_set_to_nothing_is_as_in_the_file():
     assert with_queues(FILE, [row(5), row(1)]) == FILE
 
@@ -40,6 +45,8 @@ def test_what_was_set_to_nothing_is_as_in_the_file():
         ([("time_limit_max_s", "-4h")], "seconds as a number or a duration"),
         ([("time_limit_s", "0")], "above 0"),
         ([("group", "a/b")], "a name of 1 to"),
+        ([("memory_percent", "101")], "a number from 0 to 100, or 'none'"),
+        ([("disk_percent", "half")], "a number from 0 to 100"),
         ([("group", "x" * 10_000)], "a name of 1 to"),
         ([("state", "active"), ("", "")], "use one of"),
     ],
