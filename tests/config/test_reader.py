@@ -153,7 +153,7 @@ def test_rows_hold_every_key():
         (
             "[zebra]",
             "there is no section [zebra]",
-            "machine, order, jobs, identity, users, limits, groups, queues, pools, homes",
+            "machine, order, jobs, identity, users, limits, groups, queues, pools, gang, homes",
         ),
         ("[machine]\ncpu = 4", "there is no key machine.cpu", "did you mean cpus?"),
         ("[groups.a]\nrights = 4", "there is no key groups.a.rights", "did you mean right?"),

@@ -187,6 +187,17 @@ class PoolSection(msgspec.Struct, frozen=True):
     starts there. None: no bound."""
 
 
+class GangSection(msgspec.Struct, frozen=True):
+    """`[gang]`: time slices of gangs (paper 002)."""
+
+    quantum_s: Annotated[float, DURATION, Meta(ge=0.1, le=3600)] = 1.0
+    """How long a slice is, 0.1 to 3600. Longer: less is lost to switches; shorter: a job waits less
+    for its next slice."""
+    rows_max: Annotated[int, Meta(ge=1, le=16)] = 4
+    """How many rows of slices there are at most, 1 to 16: as many gangs share a cpu. More: more
+    jobs run at once, each more slowly, and all of them keep their memory."""
+
+
 class OrderSection(msgspec.Struct, frozen=True):
     """`[order]`: the order in which accounts are served."""
 
@@ -344,5 +355,14 @@ class Sections(msgspec.Struct, frozen=True):
     groups: Mapping[Name, GroupSection] = {}
     queues: Mapping[QueueNumber, QueueSection] = {}
     pools: Mapping[Name, PoolSection] = {}
+    gang: GangSection = GangSection()
     homes: Mapping[HomePattern, Users] = {}
     """`[homes]`: by home, or `*`, the users whose tasks it may have run here; empty: no rule."""
+
+
+LIVE_SECTIONS: Mapping[str, type[msgspec.Struct]] = {
+    "queues": QueueSection,
+    "pools": PoolSection,
+    "gang": GangSection,
+}
+"""Sections, or their entries, that change without a new start of the daemon."""

@@ -29,6 +29,7 @@ from iriai.daemon.requests.machines.ads import AdHandlers
 from iriai.daemon.requests.machines.drain import DrainHandlers
 from iriai.daemon.requests.machines.nodes import NodeTables
 from iriai.daemon.requests.machines.queues import QueueHandlers
+from iriai.daemon.requests.machines.settings import SettingHandlers
 from iriai.daemon.requests.machines.status import StatusHandlers
 from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.server.handler_table import check_right, handlers_of
@@ -95,7 +96,7 @@ class Service:
         self._over: asyncio.Future[int] = self._loop.create_future()
         now = read_clocks(f"{settings.home}:start")
         stored = store.load()
-        self._live = LiveConfiguration(settings, stored.queues)
+        self._live = LiveConfiguration(settings, stored.settings)
         machine = make_machine(settings, self._live.now, stored, now)
         self._writer = Writer(store, self._durable, self._report)
         self._limited = LimitedUsers()
@@ -136,7 +137,14 @@ class Service:
         self._jobs = self._make_jobs(users)
         self._retention = self._make_retention()
         self._cluster = ClusterAuthority(
-            settings, engine, users, self._addresses, self._network, self._restart, self._live
+            settings,
+            engine,
+            users,
+            self._addresses,
+            self._network,
+            self._restart,
+            self._live,
+            self._inquirer,
         )
         handlers = self._handlers(users, now)
         self._clients = Clients(
@@ -239,10 +247,10 @@ class Service:
             reports,
             DrainHandlers(settings, engine, self._drain, self._inquirer, seen),
             table,
-            QueueHandlers(
+            QueueHandlers(self._live, engine, self._inquirer),
+            SettingHandlers(
                 self._live,
                 engine,
-                self._inquirer,
                 self._durability,
                 self._writer,
                 is_member=settings.cluster is not None,
