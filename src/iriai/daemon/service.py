@@ -35,6 +35,7 @@ from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.server.handler_table import check_right, handlers_of
 from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.live_configuration import LiveConfiguration
+from iriai.daemon.startup.rc_run import RcRun
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.fence_relay import FenceRelay
 from iriai.daemon.tasks.launcher_client import LauncherClient
@@ -97,6 +98,7 @@ class Service:
         now = read_clocks(f"{settings.home}:start")
         stored = store.load()
         self._live = LiveConfiguration(settings, stored.settings)
+        self._rc = RcRun(settings.rc, is_member=settings.cluster is not None)
         machine = make_machine(settings, self._live.now, stored, now)
         self._writer = Writer(store, self._durable, self._report)
         self._limited = LimitedUsers()
@@ -145,6 +147,13 @@ class Service:
             self._restart,
             self._live,
             self._inquirer,
+        )
+        self._set = SettingHandlers(
+            self._live,
+            engine,
+            self._durability,
+            self._writer,
+            is_member=settings.cluster is not None,
         )
         handlers = self._handlers(users, now)
         self._clients = Clients(
@@ -232,6 +241,7 @@ class Service:
             self._sensor,
             self._inquirer,
             self._limited,
+            self._rc,
             self._down,
             now,
         )
@@ -248,13 +258,7 @@ class Service:
             DrainHandlers(settings, engine, self._drain, self._inquirer, seen),
             table,
             QueueHandlers(self._live, engine, self._inquirer),
-            SettingHandlers(
-                self._live,
-                engine,
-                self._durability,
-                self._writer,
-                is_member=settings.cluster is not None,
-            ),
+            self._set,
             ClusterHandlers(settings, engine, self._cluster),
             AdHandlers(engine, users, self._inquirer),
             has_home=settings.role.has_home,
@@ -300,6 +304,7 @@ class Service:
             self._loop.add_signal_handler(number, self._end, 0)
         self._loop.set_exception_handler(self._crashed)
         self._take_kept_drain()
+        self._set.run(self._rc)
         self._engine.turn()
         if self._retention is not None:
             self._retention.begin()

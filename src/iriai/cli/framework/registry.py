@@ -13,7 +13,7 @@ FOLDERS = {
         "up down status nodes pools ads match drain resume doctor config backup restore",
     ),
     "queues": (MACHINE, "queues"),
-    "settings": (MACHINE, "queue pool gang"),
+    "settings": (MACHINE, "queue pool gang console"),
     "cluster": (MACHINE, "cluster token join leave eject operator trust consent"),
     "jobs": (
         "Jobs",

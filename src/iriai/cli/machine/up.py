@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from iriai.cli.framework.command import Command, GlobalOptions, option
-from iriai.cli.framework.standard_streams import print_document
+from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.model.paths import StatePaths, node_directory
 
 PARTS = ("node", "home,broker", "node,home,broker")
@@ -33,6 +33,12 @@ def up(
     home: Path | None = option(
         None, metavar="SOCKET", help="For a back end: socket or state directory of the front end."
     ),
+    rc: Path | None = option(
+        None,
+        metavar="FILE",
+        help="Console lines to run if this starts the daemon, and the machine is in no cluster. "
+        "\\[default: iriai.rc in the state directory]",
+    ),
 ) -> None:
     """Start the daemon of this machine, with its launcher; safe to repeat.
 
@@ -43,6 +49,9 @@ def up(
     A back end runs the tasks of a front end on the same host. The values of --name, --parts and
     --home are remembered: later a plain 'iriai up' of the same state directory uses them. Without
     --state, the state directory of a back end is nodes/NAME within the usual one.
+
+    The lines of an rc file are settings as in 'iriai console': queue, pool and gang with set and
+    unset. They are run at each start by this command, and stop at the first wrong one.
     """
     from iriai.state.role import RequestedRole, check_name, read_parts
     from iriai.supervisor.daemon_probe import DaemonProbe
@@ -54,7 +63,12 @@ def up(
             return
         news = "is up" if probe.started else "was up already"
         print(f"{probe.home} {news}, with its state in {probe.state_directory}", flush=True)
+        if probe.started and probe.rc_problem:
+            remark(probe.rc_problem)
+        elif rc_file and not (probe.started and probe.rc == rc_file):
+            remark(f"{rc_file} was not run: 'iriai console {rc_file}' runs it now")
 
+    rc_file = "" if rc is None else str(rc.absolute())
     wanted = RequestedRole(
         None if name is None else check_name(name),
         None if parts is None else read_parts(parts),
@@ -66,9 +80,9 @@ def up(
         if wanted.front or Path(StatePaths(own).identity).exists():
             directory = own
     if detach:
-        announce(bring_up(directory, user, wanted))
+        announce(bring_up(directory, user, wanted, rc_file))
     else:
-        announce(stay_up(directory, user, announce, wanted))
+        announce(stay_up(directory, user, announce, wanted, rc_file))
 
 
 def _front_end_socket(home: Path) -> str:
@@ -81,6 +95,7 @@ app = Command(
     up,
     ("iriai up --detach", "start it in the background"),
     ("iriai up --state /tmp/try", "a daemon to try things with, in the foreground"),
+    ("iriai up --detach --rc /etc/iriai/night.rc", "with settings of its own"),
     ("iriai up --detach --parts home,broker", "a front end, which runs no tasks itself"),
     (
         "iriai up --detach --name b1 --parts node --home /run/iriai/daemon.sock",

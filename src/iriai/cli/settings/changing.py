@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from iriai.cli.framework.command import GlobalOptions
 from iriai.cli.framework.standard_streams import remark
-from iriai.model.problem import Problem, UsageProblem
+from iriai.model.problem import Problem
 from iriai.wire.joining import ShowCluster
 from iriai.wire.machines import AskQueues, SetSection
 
@@ -25,9 +25,10 @@ OVERTAKEN = "document-overtaken"
 
 def change(options: GlobalOptions, section: str, name: str, given: Iterable[str]) -> None:
     """Set keys of a section (`KEY=VALUE`), or without any forget what was set of it."""
+    from iriai.config.console_lines import setting_in
     from iriai.config.live_settings import checked
 
-    wanted = checked(section, name, [read_setting(text) for text in given])
+    wanted = checked(section, name, map(setting_in, given))
     with options.connect(follow=False) as client:
         report = client.ask(ShowCluster())
         if report.cluster:
@@ -43,16 +44,6 @@ def change(options: GlobalOptions, section: str, name: str, given: Iterable[str]
         "document": number,
     }
     options.print_result(document, f"{str(wanted).capitalize()} ({where}).")
-
-
-def read_setting(text: str) -> tuple[str, str]:
-    """Return key and value of `KEY=VALUE`; raises `UsageProblem`."""
-    key, equals, value = text.partition("=")
-    if not (key.strip() and equals):
-        raise UsageProblem(
-            "bad-setting", f"'{text[:60]}' is not KEY=VALUE", "write one as in state=enabled"
-        )
-    return key.strip(), value.strip()
 
 
 def _publish(client: Client, report: ClusterReport, wanted: LiveChange) -> int:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 
-from iriai.config.live_settings import check_stays, checked
+from iriai.config.live_settings import LiveChange, check_stays, checked
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
 from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.live_configuration import LiveConfiguration
+from iriai.daemon.startup.rc_run import RcRun
 from iriai.model.problem import Refused
+from iriai.model.records import SectionSet
+from iriai.protocol.messages.effects import Part
 from iriai.store.writer import Writer
 from iriai.wire.exchange import Done
 from iriai.wire.machines import SetSection
@@ -19,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class SettingHandlers:
-    """Handler of `SetSection`."""
+    """Handler of `SetSection`, and the run of the rc file."""
 
     def __init__(
         self,
@@ -47,10 +50,8 @@ class SettingHandlers:
                 "repeat the command, which signs the next one, or use 'iriai config edit'",
             )
         change = checked(body.section, body.name, body.settings)
-        if not change.settings:
-            check_stays(self._live.without(change), change, self._inside)
         by = asked.caller.person.name
-        row = self._live.set(change, by, self._engine.now.wall_s)
+        row = self._row(change, by)
         asked.is_changing = True
         self._writer.submit([row])
         await self._durability.stored()
@@ -58,8 +59,27 @@ class SettingHandlers:
         log.info("%s, by %s", change, by)
         return Done()
 
+    def run(self, rc: RcRun) -> None:
+        """Run the rc file of this start. Before the first turn, whose commit stores it."""
+
+        def perform(change: LiveChange) -> None:
+            row = self._row(change, rc.path)
+            self._writer.submit([row])
+            self._live.adopt_set()
+            log.info("%s, by %s", change, rc.path)
+
+        rc.run(perform)
+
+    def _row(self, change: LiveChange, by: str) -> SectionSet:
+        """Set what `by` says; return what is to be stored. Raises `Refused`."""
+        if not change.settings:
+            check_stays(self._live.without(change), change, self._inside)
+        return self._live.set(change, by, self._engine.now.wall_s)
+
     def _inside(self, queue: int) -> list[str]:
         """Return the jobs of this machine that are in a queue."""
+        if Part.HOME not in self._engine.machine.parts:
+            return []
         home = self._engine.machine.home
         numbers = [job.number for job in home.jobs.values() if job.spec.queue == queue]
         return [f"{home.name}-{each}" for each in numbers]
