@@ -32,7 +32,7 @@ _OF_PROJECT = 2
 _GET_QUOTA = 0x800007 << 8 | _OF_PROJECT
 _SET_QUOTA = 0x800008 << 8 | _OF_PROJECT
 _QUOTA = struct.Struct("=8QI4x")
-"""struct if_dqblk: hard and soft limit in KiB, bytes, three of files, two times, and what counts."""
+"""struct if_dqblk: hard and soft limit in KiB, bytes, three of files, two times, what is set."""
 _LIMITS_COUNT = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
