@@ -91,6 +91,16 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
             named = tuple(sorted((*named, (DISK.name, disk_bytes))))
         return Resources(self.cpus, memory_bytes, self.gpus, named)
 
+    def within(self, memory_bytes: int, disk_bytes: int) -> Resources:
+        """Return the same with at most these amounts of memory and disk; 0: any."""
+        if not (memory_bytes or disk_bytes):
+            return self
+        memory, disk = self.memory_bytes, self.disk_bytes
+        return self.with_limits(
+            min(memory, memory_bytes) if memory and memory_bytes else memory_bytes or memory,
+            min(disk, disk_bytes) if disk and disk_bytes else disk_bytes or disk,
+        )
+
     def amounts(self) -> tuple[tuple[str, int], ...]:
         """Return (resource, amount) of all, the named ones last."""
         own = (("cpus", self.cpus), ("memory", self.memory_bytes), ("gpus", self.gpus))
