@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 
 from iriai.model.bounds import Code, Document, Many, Name, Seconds, Text, Word, Words, decoded
+from iriai.model.pool_room import PoolRoom
 from iriai.protocol.messages.scheduling import Want
 from iriai.wire.machines import (
     AdList,
@@ -90,6 +91,8 @@ class Fit(msgspec.Struct, frozen=True, tag="fit"):
     """The resources that are not free now."""
     here: Declined | None = None
     """Why no machine of this cluster ever could, where another cluster may have one that can."""
+    pools: Annotated[tuple[PoolRoom, ...], Many] = ()
+    """The pools of this cluster in which it could run, or all, if it could in none."""
 
 
 Question = (
