@@ -188,14 +188,14 @@ class PoolSection(msgspec.Struct, frozen=True):
 
 
 class GangSection(msgspec.Struct, frozen=True):
-    """`[gang]`: time slices of gangs (paper 002)."""
+    """`[gang]`: time slices of tasks in queues of mode `gang` (paper 002)."""
 
     quantum_s: Annotated[float, DURATION, Meta(ge=0.1, le=3600)] = 1.0
-    """How long a slice is, 0.1 to 3600. Longer: less is lost to switches; shorter: a job waits less
-    for its next slice."""
+    """The length of a time slice, 0.1 to 3600. Longer: less is lost by switching; shorter: whoever
+    waits for an answer waits less."""
     rows_max: Annotated[int, Meta(ge=1, le=16)] = 4
-    """How many rows of slices there are at most, 1 to 16: as many gangs share a cpu. More: more
-    jobs run at once, each more slowly, and all of them keep their memory."""
+    """The most tasks that take turns on one machine, 1 to 16. 1: none do. Larger: more start at
+    once, and each is slower."""
 
 
 class OrderSection(msgspec.Struct, frozen=True):
