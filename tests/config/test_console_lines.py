@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.config.console_lines import (
-    BYTES_MAX,
     LINES_MAX,
     at_line,
     change_in,
@@ -17,6 +16,7 @@ from iriai.config.console_lines import (
     words_of,
 )
 from iriai.config.live_settings import checked
+from iriai.model.bounds import CONSOLE_BYTES_MAX
 from iriai.model.problem import NotFound, Problem, UsageProblem
 
 
@@ -43,7 +43,7 @@ def test_words_are_those_of_a_shell():
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"#" * (BYTES_MAX + 1), "more than 65536 bytes"),
+        (b"#" * (CONSOLE_BYTES_MAX + 1), "more than 65536 bytes"),
         (b"\n" * (LINES_MAX + 1), "more than 1000 lines"),
         (b"queue set 1 group=\xff\n", "not UTF-8 text (byte 18)"),
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iriai.config.console_lines import BYTES_MAX
+from iriai.model.bounds import CONSOLE_BYTES_MAX
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotFound, Refused, UsageProblem
 from iriai.state.rc_file import read_rc
@@ -84,7 +84,7 @@ def test_a_pipe_or_a_directory_blocks_nothing(paths, rc):
 def test_a_huge_file_is_not_read(paths, rc):
     with rc.open("r+b") as file:
         file.truncate(1 << 40)  # without a block of the disk
-    assert f"more than {BYTES_MAX} bytes" in refusal(paths)
+    assert f"more than {CONSOLE_BYTES_MAX} bytes" in refusal(paths)
 
 
 def test_what_is_no_text_is_refused(paths, rc):

@@ -9,11 +9,11 @@ import shlex
 from typing import NamedTuple
 
 from iriai.config.live_settings import LiveChange, checked
+from iriai.model.bounds import CONSOLE_BYTES_MAX
 from iriai.model.problem import Problem, UsageProblem, problem_from
 
-BYTES_MAX = 64 << 10
-"""Bytes of a file of console lines; a hundred queues with all their keys take a third of it."""
 LINES_MAX = 1000
+"""Lines of such a file."""
 SECTIONS_OF = {"queue": "queues", "pool": "pools", "gang": "gang"}
 """The section that each command sets."""
 _SHOWN = 60
@@ -31,8 +31,8 @@ class ConsoleLine(NamedTuple):
 def lines_of(content: bytes, where: str) -> list[ConsoleLine]:
     """Return the lines of a file; raises `UsageProblem` if it is too large, or no text."""
     hint = "this does not look like console lines; check which file it is"
-    if len(content) > BYTES_MAX:
-        raise UsageProblem("bad-lines", f"{where} has more than {BYTES_MAX} bytes", hint)
+    if len(content) > CONSOLE_BYTES_MAX:
+        raise UsageProblem("bad-lines", f"{where} has more than {CONSOLE_BYTES_MAX} bytes", hint)
     try:
         lines = content.decode().split("\n")
     except UnicodeDecodeError as error:

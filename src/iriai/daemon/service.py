@@ -125,10 +125,14 @@ class Service:
         routes.take(EpilogFailed, self._epilog_failed)
         self._texts = RemotePayloads(engine)
         self._durability = Durability(engine, self._writer)
+        is_member = settings.cluster is not None
+        self._live_settings = SettingHandlers(
+            self._live, engine, self._durability, self._writer, is_member=is_member
+        )
         self._drain = NodeDrain(engine, self._durability)
         cluster = settings.cluster
         front_end = cluster.front_end if cluster is not None else ""
-        self._inquirer = BrokerRpc(engine, self._drain, front_end, is_member=cluster is not None)
+        self._inquirer = BrokerRpc(engine, self._drain, front_end, is_member=is_member)
         load_file = settings.configuration.machine.load_file
         self._sensor = LoadSensor(load_file, now.steady_s, engine.report)
         self._history = JobHistory(settings.home, settings.paths.spool, store, engine.soon)
@@ -138,23 +142,7 @@ class Service:
         users = Permissions(settings.configuration, settings.single_uid)
         self._jobs = self._make_jobs(users)
         self._retention = self._make_retention()
-        self._cluster = ClusterAuthority(
-            settings,
-            engine,
-            users,
-            self._addresses,
-            self._network,
-            self._restart,
-            self._live,
-            self._inquirer,
-        )
-        self._set = SettingHandlers(
-            self._live,
-            engine,
-            self._durability,
-            self._writer,
-            is_member=settings.cluster is not None,
-        )
+        self._cluster = self._make_authority(users)
         handlers = self._handlers(users, now)
         self._clients = Clients(
             engine,
@@ -189,6 +177,19 @@ class Service:
             self._texts,
             self._inquirer,
             self._addresses,
+        )
+
+    def _make_authority(self, users: Permissions) -> ClusterAuthority:
+        """Return what takes in the cluster's documents."""
+        return ClusterAuthority(
+            self._settings,
+            self._engine,
+            users,
+            self._addresses,
+            self._network,
+            self._restart,
+            self._live,
+            self._inquirer,
         )
 
     def _retry_enrolment(self) -> EnrolmentRetry | None:
@@ -258,7 +259,7 @@ class Service:
             DrainHandlers(settings, engine, self._drain, self._inquirer, seen),
             table,
             QueueHandlers(self._live, engine, self._inquirer),
-            self._set,
+            self._live_settings,
             ClusterHandlers(settings, engine, self._cluster),
             AdHandlers(engine, users, self._inquirer),
             has_home=settings.role.has_home,
@@ -304,7 +305,7 @@ class Service:
             self._loop.add_signal_handler(number, self._end, 0)
         self._loop.set_exception_handler(self._crashed)
         self._take_kept_drain()
-        self._set.run(self._rc)
+        self._live_settings.run(self._rc)
         self._engine.turn()
         if self._retention is not None:
             self._retention.begin()

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from iriai.config.console_lines import BYTES_MAX, ConsoleLine, lines_of
+from iriai.model.bounds import CONSOLE_BYTES_MAX
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotFound, Problem, Refused
 from iriai.system.atomic_files import read_trusted
+
+if TYPE_CHECKING:
+    from iriai.config.console_lines import ConsoleLine
 
 
 class RcFile(NamedTuple):
@@ -31,8 +34,10 @@ def read_rc(paths: StatePaths, given: str) -> RcFile | None:
     """
     path = given or paths.rc
     try:
-        content = read_trusted(path, BYTES_MAX)
+        content = read_trusted(path, CONSOLE_BYTES_MAX)
         if content is not None:
+            from iriai.config.console_lines import lines_of  # which few starts need
+
             return RcFile(path, tuple(lines_of(content, path)))
     except OSError as error:
         return RcFile(path, problem=_not_read(path, error))
@@ -50,7 +55,7 @@ def _not_read(path: str, error: OSError) -> Refused:
     elif error.errno == errno.EPERM:
         why = "others than root and you can have written it, or it is no plain file"
     elif error.errno == errno.EFBIG:
-        why = f"it has more than {BYTES_MAX} bytes"
+        why = f"it has more than {CONSOLE_BYTES_MAX} bytes"
     return Refused(
         "rc-not-read",
         f"{path} is not run: {why}",

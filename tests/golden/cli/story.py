@@ -187,6 +187,7 @@ def _machine(story: Story, ume: Installation) -> None:
     say(ume, "pool unset blades")
     say(ume, "gang set quantum_s=0.5")
     say(ume, "gang unset")
+    say(ume, "console -", given="gang set rows_max=2")
     say(ume, "ads")
     say(ume, "match Cpus>=1")
     say(ume, "drain --reason repairs")

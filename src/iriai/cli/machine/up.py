@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from iriai.cli.framework.command import Command, GlobalOptions, option
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.model.paths import StatePaths, node_directory
+
+if TYPE_CHECKING:
+    from iriai.supervisor.daemon_probe import DaemonProbe
 
 PARTS = ("node", "home,broker", "node,home,broker")
 """Values of --parts, for completion."""
@@ -54,7 +58,6 @@ def up(
     unset. They are run at each start by this command, and stop at the first wrong one.
     """
     from iriai.state.role import RequestedRole, check_name, read_parts
-    from iriai.supervisor.daemon_probe import DaemonProbe
     from iriai.supervisor.up import bring_up, stay_up
 
     def announce(probe: DaemonProbe) -> None:
@@ -63,10 +66,7 @@ def up(
             return
         news = "is up" if probe.started else "was up already"
         print(f"{probe.home} {news}, with its state in {probe.state_directory}", flush=True)
-        if probe.started and probe.rc_problem:
-            remark(probe.rc_problem)
-        elif rc_file and not (probe.started and probe.rc == rc_file):
-            remark(f"{rc_file} was not run: 'iriai console {rc_file}' runs it now")
+        _remark_rc(probe, rc_file)
 
     rc_file = "" if rc is None else str(rc.absolute())
     wanted = RequestedRole(
@@ -83,6 +83,14 @@ def up(
         announce(bring_up(directory, user, wanted, rc_file))
     else:
         announce(stay_up(directory, user, announce, wanted, rc_file))
+
+
+def _remark_rc(probe: DaemonProbe, given: str) -> None:
+    """Say what is wrong with the rc file, or that the `given` one was not run."""
+    if probe.started and probe.rc_problem:
+        remark(probe.rc_problem)
+    elif given and not (probe.started and probe.rc == given):
+        remark(f"{given} was not run: 'iriai console {given}' runs it now")
 
 
 def _front_end_socket(home: Path) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from iriai.cli.framework.command import Command, GlobalOptions, argument
 from iriai.cli.framework.standard_streams import at_place, complain
-from iriai.config.console_lines import BYTES_MAX, lines_of, words_of
+from iriai.config.console_lines import lines_of, words_of
+from iriai.model.bounds import CONSOLE_BYTES_MAX
 from iriai.model.problem import ExitCode, Problem, UsageProblem
 
 COMMANDS = ("queue", "pool", "gang", "queues", "pools", "jobs", "nodes")
@@ -61,9 +62,9 @@ def _content(file: str) -> bytes:
     """Return a file's content, up to more than may be; raises `UsageProblem`."""
     try:
         if file == "-":
-            return sys.stdin.buffer.read(BYTES_MAX + 1)
+            return sys.stdin.buffer.read(CONSOLE_BYTES_MAX + 1)
         with Path(file).open("rb") as stream:
-            return stream.read(BYTES_MAX + 1)
+            return stream.read(CONSOLE_BYTES_MAX + 1)
     except OSError as error:
         raise UsageProblem(
             "unreadable", f"{file} cannot be read ({error.strerror})", "give a file of UTF-8 text"
@@ -86,7 +87,7 @@ def _converse(options: GlobalOptions) -> int:
             print()
             return ExitCode.DONE
         try:
-            if _run(options, line[:BYTES_MAX]) is None:
+            if _run(options, line[:CONSOLE_BYTES_MAX]) is None:
                 return ExitCode.DONE
         except KeyboardInterrupt:
             print()
@@ -107,7 +108,7 @@ def _run(options: GlobalOptions, text: str) -> int | None:
             words = [*words[1:], "--help"]
         if words[0] not in COMMANDS:
             raise UsageProblem(
-                "no-such-command",
+                "no-console-command",
                 f"'{words[0][:60]}' is no command of the console",
                 f"use one of: {', '.join((*COMMANDS, *OWN))}",
             )

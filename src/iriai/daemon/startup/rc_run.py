@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from iriai.config.console_lines import at_line, change_in
 from iriai.config.live_settings import LiveChange
 from iriai.model.problem import Problem
 from iriai.state.rc_file import RcFile
@@ -35,6 +34,8 @@ class RcRun:
         if self.is_skipped:
             log.info("%s is not run: %s", file.path, IN_CLUSTER)
             return
+        from iriai.config.console_lines import at_line, change_in  # which few starts need
+
         self.problem = file.problem
         for line in file.lines:
             try:

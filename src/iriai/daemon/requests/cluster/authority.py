@@ -125,12 +125,15 @@ class ClusterAuthority:
         if state.is_in_force(raw):
             return False
         reply = await self._inquirer.ask(OfferDocument(raw), DocumentInForce)
+        problem: Problem | str | None = reply.problem or reply.missing
         if reply.answer is not None:
-            if state.receive_configuration(reply.answer.document):
-                self._apply_after_turn()
-        else:
-            why = reply.problem or reply.missing
-            log.warning("the broker's machine did not take the next document: %s", why)
+            try:
+                if state.receive_configuration(reply.answer.document):
+                    self._apply_after_turn()
+            except Problem as refused:  # what the broker says costs nobody else anything
+                problem = refused
+        if problem:
+            log.warning("the broker's machine did not take the next document: %s", problem)
         if state.receive_next(raw):
             self._apply_after_turn()
         return state.is_in_force(raw)
