@@ -76,6 +76,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.machine.restore": frozenset({"state"}),
     "iriai.cli.cluster.cluster": frozenset({"host", "state", "identity"}),
     "iriai.cli.machine.config": frozenset({"identity"}),
+    "iriai.cli.settings.changing": frozenset({"identity"}),
     "iriai.cli.cluster.eject": frozenset({"identity"}),
     "iriai.cli.cluster.operator": frozenset({"identity", "state"}),
     "iriai.cli.cluster.join": frozenset({"state", "identity"}),

@@ -35,6 +35,16 @@ def test_rights_of_both_are_joined_and_the_clusters_count():
     assert (found.right_of_group("b"), found.right_of_group("c")) == (5, 9)
 
 
+def test_pools_of_both_are_joined_key_by_key():
+    found = merged(
+        '[pools.blade]\nmemory = "8G"\njobs_max = 2\n[pools.desk]\njobs_max = 1',
+        '[pools.blade]\njobs_max = 4\ndisk = "1T"',
+    )
+    blade = found.pool("blade")
+    assert (blade.memory_bytes, blade.disk_bytes, blade.jobs_max) == (8 << 30, 1 << 40, 4)
+    assert (found.pool("desk").jobs_max, found.pool("other").jobs_max) == (1, None)
+
+
 def test_each_value_says_where_it_comes_from():
     found = merged("[order]\nburst = 3\n[jobs]\nprocesses = 9", "[order]\nburst = 4")
     sources = {key: source for key, _, source in found.rows()}

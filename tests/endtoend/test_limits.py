@@ -1,22 +1,45 @@
-"""Limits that are kept, and how a task's end is told."""
+"""Limits of memory and disk by queue and pool: who is over one ends, and its neighbour goes on."""
+
+from __future__ import annotations
+
+import os
 
 import pytest
 
+from iriai.model.problem import Refused
 from tests.endtoend.installation import PYTHON, Installation
-from tests.support.waiting import is_gone, until
+from tests.support.waiting import until
 
+MIB = 1 << 20
 CONFIGURATION = """
 [machine]
-cpus = 8
-[jobs]
-kill_grace_s = 0.5
+cpus = 4
+pool = "blade"
+[pools.blade]
+memory = "512M"
+disk = "64M"
+[queues.0]
+memory_percent = 25
+disk_percent = 25
+[queues.1]
+memory_percent = 50
+[queues.2]
+memory_percent = 0
 """
-ALLOCATE = "held = bytearray(400 << 20)\nfor i in range(0, len(held), 4096): held[i] = 1\n"
-# For where the kernel does not look, but we do now and then.
-HOLD = "import time; time.sleep(60)"
-BURN = "while True: pass"
-# Each child leaves its session and its parent; the task itself is over at once.
-DOUBLE_FORK = '(setsid sh -c \'sleep 1000 & echo $! > "$1"; wait\' inner "$1" & ); sleep 0.3'
+NEIGHBOUR = """
+import os, sys, time
+open(os.environ["TMPDIR"] + "/own", "wb").write(b"x" * (4 << 20))
+own = bytearray(b"x") * (60 << 20)
+print("there", flush=True)
+time.sleep(600)
+"""
+FILL_MEMORY = "import time; filled = bytearray(b'x') * (300 << 20); time.sleep(600)"
+FILL_DISK = """
+import os, time
+for number in range(40):
+    open(f"{os.environ['TMPDIR']}/{number}", "wb").write(b"x" * (1 << 20))
+time.sleep(600)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -30,89 +53,67 @@ def machine(person):
 
 
 @pytest.fixture
-def ended(machine):
-    """Runs a command; its outcome and its one attempt."""
-
-    def run(*command, **fields):
-        with machine.client() as client:
-            job = client.submit(machine.draft(*command, **fields)).id
-            [outcome] = client.wait([job])
-            [attempt] = client.show(job).attempts
-        return outcome, attempt
-
-    return run
-
-
-def test_an_exit_code(ended):
-    outcome, attempt = ended("sh", "-c", "exit 7")
-    assert (outcome.cause, outcome.exit_code, outcome.signal) == ("failed", 7, None)
-    assert (attempt.cause, attempt.exit_code) == ("failed", 7)
-
-
-def test_a_signal(ended):
-    outcome, _ = ended("sh", "-c", "kill -9 $$")
-    assert (outcome.cause, outcome.exit_code, outcome.signal) == ("failed", None, 9)
-
-
-def test_wall_time(ended):
-    outcome, attempt = ended("sleep", "1000", time_limit_s=0.5)
-    assert outcome.cause == "time-limit"
-    assert attempt.elapsed_s >= 0.5
-
-
-def test_wall_time_of_a_task_that_does_not_listen(ended):
-    outcome, attempt = ended("sh", "-c", "trap '' TERM; sleep 1000; sleep 1000", time_limit_s=0.5)
-    assert outcome.cause == "time-limit"
-    assert attempt.elapsed_s >= 1.0  # the grace as well
-
-
-def test_cpu_time(ended):
-    outcome, attempt = ended(PYTHON, "-S", "-c", BURN, cpu_limit_s=0.3)
-    assert outcome.cause == "cpu-limit"
-    assert attempt.cpu_s >= 0.3
-
-
-def test_cpu_time_of_several_processes(ended):
-    two = f'{PYTHON} -S -c "{BURN}" & {PYTHON} -S -c "{BURN}" & wait'
-    outcome, attempt = ended("sh", "-c", two, cpu_limit_s=0.5, cpus=2)
-    assert outcome.cause == "cpu-limit"
-    assert attempt.cpu_s >= 0.5
-
-
-def test_memory(ended):
-    outcome, attempt = ended(PYTHON, "-S", "-c", ALLOCATE + HOLD, memory_bytes=64 << 20)
-    assert outcome.cause == "memory-limit"
-    assert "64M" in outcome.message
-    assert attempt.memory_peak_bytes >= 60 << 20
-
-
-def test_peak_memory_and_cpu_time_are_told(ended):
-    outcome, attempt = ended(PYTHON, "-S", "-c", ALLOCATE, memory_bytes=800 << 20)
-    assert outcome.cause == "completed"
-    assert 400 << 20 <= attempt.memory_peak_bytes <= 500 << 20
-    assert attempt.cpu_s > 0
-
-
-def test_processes(ended):
-    many = "i=0; while [ $i -lt 50 ]; do sleep 1 & i=$((i+1)); done; wait"
-    outcome, _ = ended("sh", "-c", many, process_limit=16)
-    assert outcome.cause == "failed"
-    assert "16" in outcome.message
-
-
-def test_a_double_fork_does_not_survive_its_task(machine, ended):
-    note = machine.work / "forked"
-    outcome, _ = ended("sh", "-c", DOUBLE_FORK, "task", str(note))
-    assert outcome.cause == "completed"
-    assert is_gone(int(note.read_text()))
-
-
-def test_a_cancelled_double_fork(machine):
-    note = machine.work / "cancelled"
+def client(machine):
     with machine.client() as client:
-        job = client.submit(machine.draft("sh", "-c", DOUBLE_FORK + "; sleep 1000", "t", str(note)))
-        until(lambda: note.exists() and note.read_text(), "the fork")
-        client.cancel([job.id])
-        [outcome] = client.wait([job.id])
-    assert outcome.cause == "cancelled"
-    assert is_gone(int(note.read_text()))
+        yield client
+
+
+def submitted(machine: Installation, client, *command: str, **fields) -> str:
+    return client.submit(machine.draft(*command, output=os.devnull, **fields)).id
+
+
+def test_over_a_limit_a_job_ends_and_its_neighbour_does_not_notice(machine, client):
+    neighbour = submitted(machine, client, PYTHON, "-c", NEIGHBOUR)
+    memory = submitted(machine, client, PYTHON, "-c", FILL_MEMORY)
+    disk = submitted(machine, client, PYTHON, "-c", FILL_DISK)
+    ended = {each.id.partition(".")[0]: each for each in client.wait([memory, disk])}
+    for job, cause, words in (
+        (memory, "memory-limit", "memory limit of 128M exceeded: peak "),
+        (disk, "disk-limit", "disk limit of 16M exceeded: peak "),
+    ):
+        assert client.show(job).row.cause == cause
+        message = ended[job].message
+        assert message.startswith(words)
+        assert message.endswith(f" on {job.partition('-')[0]}")
+        assert message in machine.call("show", job).stdout
+        assert message in machine.call("story", job).stdout
+        assert cause in machine.call("jobs", "--finished").stdout
+    assert client.show(neighbour).row.state == "running"
+    client.cancel([neighbour])
+
+
+def test_what_a_job_may_take_is_held_for_it(machine, client):
+    """A part of 50 percent lets two run at once, though the machine has 4 cpus."""
+    jobs = [submitted(machine, client, "sleep", "600", queue=1) for _ in range(3)]
+    until(lambda: client.show(jobs[1]).row.state == "running", "the second")
+    until(lambda: "256M memory" in [each.needed for each in client.why(jobs[2]).reasons], "why")
+    assert client.show(jobs[2]).row.state == "queued"
+    client.cancel(jobs)
+    client.wait(jobs)
+
+
+def test_amounts_stay_as_they_were_admitted(machine, client):
+    job = submitted(machine, client, "true", held=True)
+    assert "128M memory, 16M disk" in machine.call("show", job).stdout
+    assert machine.call("alter", job, "--queue", "1").returncode == 0
+    said = machine.call("alter", job, "--memory", "200M")
+    assert (said.returncode, "128M with which the job was admitted" in said.stderr) == (3, True)
+    assert machine.call("alter", job, "--disk", "0").returncode == 3
+    assert machine.call("alter", job, "--memory", "100M", "--disk", "1M").returncode == 0
+    assert machine.call("alter", job, "--memory", "128M").returncode == 0
+    client.cancel([job])
+
+
+def test_what_can_never_be_is_refused_with_the_numbers(machine, client):
+    with pytest.raises(Refused, match="no machine has 600M memory: .* has 512M memory"):
+        submitted(machine, client, "true", memory_bytes=600 * MIB)
+    with pytest.raises(Refused, match="no machine has 65M disk: .* has 64M disk"):
+        submitted(machine, client, "true", named=(("disk", 65 * MIB),))
+    with pytest.raises(Refused, match="queue 2 permits 0B of memory on a machine"):
+        submitted(machine, client, "true", queue=2)
+    said = machine.call("submit", "--disk", "20M", "--", "true")
+    assert "queue 0 permits 16M of disk on a machine: less than was asked for" in said.stderr
+
+
+def test_the_mechanism_is_in_doctor(machine):
+    assert "disk" in machine.call("doctor").stdout

@@ -17,6 +17,8 @@ from iriai.client.directives.block import read_block
 from iriai.client.directives.option import Surroundings
 from iriai.client.directives.reading import translate
 from iriai.config.cluster_part import parse_cluster_configuration
+from iriai.config.console_lines import change_in, lines_of
+from iriai.config.document_editing import edited
 from iriai.config.reader import parse_configuration
 from iriai.daemon.tasks.spool import attempt_of
 from iriai.identity.certificates.authority import Authority
@@ -33,6 +35,7 @@ from iriai.launcher.journal.journal import DamagedJournal, Exits, Intent, Intent
 from iriai.launcher.pmi.seat_server import BarrierReached, SeatServer
 from iriai.model.ids import AttemptId
 from iriai.model.name_pattern import name_pattern
+from iriai.model.problem import Problem, Refused
 from iriai.model.token_text import TokenKind, parse_token
 from iriai.sim.workload.swf import read_swf
 from tests.fuzz.entrance import Entrance
@@ -93,7 +96,17 @@ half_life_s = 604800
 [jobs]
 time_limit_s = 3600
 """
-CLUSTER_CONFIGURATION = "[groups.lab]\nright = 2.0\n[order]\nhalf_life_s = 604800\n"
+CLUSTER_CONFIGURATION = (
+    "[groups.lab]\nright = 2.0\n[queues.1] # day\nstate = 'active' # why\n\n[gang]\nrows_max = 2\n"
+    "[order]\nhalf_life_s = 604800\n"
+)
+CONSOLE_LINES = (
+    "# by night\nqueue set 1 state=enabled group='a b'\npool unset x\ngang set rows_max=2\n"
+)
+CONSOLE_WORDS = (
+    "queue", "pool", "gang", " set ", " unset ", "=", "'", '"', "\\", "#", "\n", "none", "nan",
+    "9" * 400, "-1", "1e999", "\u0000", "\u2028", "\r",
+)  # fmt: skip
 CONFIGURATION_WORDS = (
     "[", "]", "=", '"', "'''", "{", "}", "nan", "inf", "-inf", "1e999", "9" * 400, "0x7fffffff",
     "[machine]\n", "[limits]\n", "1979-05-27T07:32:00Z", "\\u0000", ".", ",", "[[", "true",
@@ -183,9 +196,27 @@ def _documents() -> tuple[tuple[bytes, ...], bytes]:
     return (signed,), authority.certificate.der
 
 
+def _console_lines(content: bytes) -> None:
+    """As an rc file."""
+    for line in lines_of(content, "iriai.rc"):
+        with suppress(Problem):
+            change_in(line.text)
+
+
+def _edited_document(content: bytes) -> None:
+    """As the document in force, in which an operator's own command sets keys, in no hurry."""
+    text = _text(content[:10_000])
+    before = parse_cluster_configuration(text, "document")
+    for line in ("queue set 1 state=enabled", "gang unset", "pool set 'a b' jobs_max=1"):
+        with suppress(Refused):
+            after = parse_cluster_configuration(edited(text, change_in(line)), "document")
+            if (after.order, after.groups) != (before.order, before.groups):
+                raise AssertionError(f"{line} changes more")
+
+
 def entrances() -> list[Entrance]:
     """All of them."""
-    return [*_written_by_people(), *_written_by_iriai()]
+    return [*_written_by_people(), *_of_operators(), *_written_by_iriai()]
 
 
 def _written_by_people() -> list[Entrance]:
@@ -243,6 +274,25 @@ def _written_by_people() -> list[Entrance]:
             _text_maker(token, ("=", "-", "_", "iriai-user-", "\u00e9")),
             refusing(lambda content: parse_token(_text(content), TokenKind.JOIN)),
             ("iriai.model.token_text",),
+        ),
+    ]
+
+
+def _of_operators() -> list[Entrance]:
+    return [
+        Entrance(
+            "E12",
+            "console lines",
+            _text_maker((CONSOLE_LINES,), CONSOLE_WORDS),
+            refusing(_console_lines),
+            ("iriai.config.console_lines", "iriai.config.live_settings"),
+        ),
+        Entrance(
+            "E13",
+            "settings in a cluster configuration",
+            _text_maker((CLUSTER_CONFIGURATION,), CONFIGURATION_WORDS),
+            refusing(_edited_document),
+            ("iriai.config.document_editing",),
         ),
     ]
 

@@ -258,3 +258,20 @@ def test_a_backup_is_of_one_moment_while_others_write(home: Path, tmp_path: Path
     finally:
         store.close()
     assert restore(tmp_path / "104", str(there)).finished_jobs >= 5
+
+
+def test_the_rc_file_is_in_a_backup_where_there_is_one(home: Path, tmp_path: Path, there: Path):
+    rc = Path(absolute_paths(str(home)).rc)
+    try:
+        rc.write_text("queue set 1 state=enabled\n")
+        back_up(str(home), tmp_path / "with.iriai", force=False)
+        rc.unlink()
+        rc.symlink_to("/etc/passwd")
+        back_up(str(home), tmp_path / "link.iriai", force=False)
+    finally:
+        rc.unlink()
+    restore(tmp_path / "with.iriai", str(there))
+    assert (there / "iriai.rc").read_text() == "queue set 1 state=enabled\n"
+    assert (there / "iriai.rc").stat().st_mode & 0o777 == 0o600
+    with tarfile.open(tmp_path / "link.iriai") as archive:
+        assert "iriai.rc" not in archive.getnames()

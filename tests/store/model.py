@@ -12,8 +12,8 @@ from iriai.model.records import (
     JobEvent,
     JobFinished,
     LedgerRow,
-    QueueSet,
     Resumed,
+    SectionSet,
     Snapshot,
 )
 from iriai.model.snapshot import StoredJob, StoredState
@@ -32,7 +32,7 @@ class Remembered:
         self.payloads = {}
         self.incarnation = 0
         self.drained = None
-        self.queues = {}
+        self.settings = {}
 
     def take(self, record):
         match record:
@@ -61,8 +61,8 @@ class Remembered:
                 self.drained = record
             case Resumed():
                 self.drained = None
-            case QueueSet():
-                self.queues[record.number] = record
+            case SectionSet():
+                self.settings[record.section, record.name] = record
 
     def state(self):
         """What `load` must give back."""
@@ -77,5 +77,5 @@ class Remembered:
             claims=[claim for _, claim in sorted(self.claims.items())],
             ledger=[row for _, row in sorted(self.ledger.items())],
             drained=self.drained,
-            queues=[row for _, row in sorted(self.queues.items())],
+            settings=[row for _, row in sorted(self.settings.items())],
         )

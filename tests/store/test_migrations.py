@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from iriai.model.history import HistoryRow
+from iriai.model.records import KeySet, SectionSet
 from iriai.store import Store, schema
 from tests.store.records import ANN, accepted, finished, result
 
@@ -53,6 +54,19 @@ def test_a_migration_that_fails_has_not_begun(path, monkeypatch):
             Store.open(path)
         assert list(connection.iterdump()) == before
     assert version_of(path) == len(schema.MIGRATIONS) - 3
+
+
+def test_queues_that_an_earlier_version_was_told_to_set_are_there(tmp_path, monkeypatch):
+    path = tmp_path / "iriai.db"
+    monkeypatch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:3])
+    Store.open(path).close()
+    monkeypatch.undo()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        row = (12, '[["state","enabled"],["group","läb"]]', "ann", 5.0)
+        connection.execute("INSERT INTO queues VALUES (?, ?, ?, ?)", row)
+    with closing(Store.open(path)) as store:
+        keys = (KeySet("state", "enabled", "ann"), KeySet("group", "läb", "ann"))
+        assert store.load().settings == [SectionSet("queues", "12", keys, "ann", 5.0)]
 
 
 def test_the_view_of_the_history_has_the_columns_of_its_rows(path):

@@ -6,7 +6,15 @@ import pytest
 
 from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
-from iriai.model.records import ClaimsDropped, Drained, Incarnated, QueueSet, Resumed, Snapshot
+from iriai.model.records import (
+    ClaimsDropped,
+    Drained,
+    Incarnated,
+    KeySet,
+    Resumed,
+    SectionSet,
+    Snapshot,
+)
 from iriai.store import Store
 from tests.store.records import ANN, BOB, accepted, claim, counter, event, finished, result, spec
 
@@ -70,12 +78,13 @@ def test_a_claim_is_there_until_it_is_dropped(store, reopened):
     assert left == claim(2).claim
 
 
-def test_of_a_queue_what_was_set_last_is_there(store, reopened):
-    first = QueueSet(1, (("state", "enabled"),), "ann", 5.0)
-    second = QueueSet(1, (("state", "active"), ("group", "läb")), "eve", 7.0)
-    store.write([first, QueueSet(0, (), "bob", 6.0)])
+def test_of_a_section_what_was_set_last_is_there(store, reopened):
+    state, group = KeySet("state", "active", "ann"), KeySet("group", "läb", "eve")
+    second = SectionSet("queues", "1", (state, group), "eve", 7.0)
+    gang = SectionSet("gang", "", (), "bob", 6.0)
+    store.write([SectionSet("queues", "1", (state,), "ann", 5.0), gang])
     store.write([second])
-    assert reopened().load().queues == [QueueSet(0, (), "bob", 6.0), second]
+    assert reopened().load().settings == [gang, second]
 
 
 def test_a_drained_machine_is_drained_until_it_is_resumed(store, reopened):

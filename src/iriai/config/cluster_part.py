@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from iriai.config.keys import keys
 from iriai.config.reader import BadConfiguration, Configuration, parse_configuration
-from iriai.config.sections import GroupSection, QueueSection
+from iriai.config.sections import GroupSection, PoolSection, QueueSection
 
 Section = TypeVar("Section", bound=Struct)
 
-CLUSTER_SECTIONS = ("groups", "queues", "order", "jobs", "gossip")
+CLUSTER_SECTIONS = ("groups", "queues", "pools", "gang", "order", "jobs", "gossip")
 """Sections that must be equal for all brokers, homes and directories. Other sections belong to each
 machine: what it offers, which users it admits, where it listens."""
 
@@ -43,13 +43,17 @@ def with_cluster(own: Configuration, cluster: Configuration) -> Configuration:
     """Return a machine's `own` configuration, overridden by that of its `cluster`."""
     sections = {
         name: _overridden(name, getattr(own, name), getattr(cluster, name), cluster)
-        for name in CLUSTER_SECTIONS[2:]  # without those that are merged by name
+        for name in CLUSTER_SECTIONS[3:]  # without those that are merged by name
     }
     queues = {
         number: _overridden(
             f"queues.{number}", own.queues.get(number, QueueSection()), queue, cluster
         )
         for number, queue in cluster.queues.items()
+    }
+    pools = {
+        name: _overridden(f"pools.{name}", own.pools.get(name, PoolSection()), pool, cluster)
+        for name, pool in cluster.pools.items()
     }
     groups = {name: group for name, group in own.groups.items() if name not in cluster.groups}
     for name, group in cluster.groups.items():
@@ -61,6 +65,7 @@ def with_cluster(own: Configuration, cluster: Configuration) -> Configuration:
         own,
         groups=groups,
         queues={**own.queues, **queues},
+        pools={**own.pools, **pools},
         given={**own.given, **cluster.given},
         **sections,
     )

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from iriai.config.keys import KeyType, WrongValue, keys
-from iriai.config.sections import QueueMode, QueueSection, Sections
+from iriai.config.sections import PoolSection, QueueMode, QueueSection, Sections
 from iriai.config.values import MEASURED, QUEUES_MIN
 from iriai.model.admission_rules import HomeRules
 from iriai.model.problem import UsageProblem
@@ -79,6 +79,10 @@ class Configuration(Sections, frozen=True):
         if known is None and 0 <= number < self.queue_count:
             return QueueSection()
         return known
+
+    def pool(self, name: str) -> PoolSection:
+        """Return the limits of a pool of machines, by default what these give away."""
+        return self.pools.get(name) or PoolSection()
 
     def home_rules(self, home: str, *, is_member: bool) -> HomeRules:
         """Return the rules for whose tasks the machine `home` runs."""

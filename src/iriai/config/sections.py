@@ -28,12 +28,15 @@ from iriai.config.values import (
     HomePattern,
     Name,
     Path,
+    Paths,
     PolicyFile,
     Program,
     QueueNumber,
     Seconds,
     Users,
     ValueFormat,
+    parse_number,
+    parse_whole,
 )
 from iriai.model.instant import SILENCE_S
 from iriai.model.job import DEFAULT_LEASE_S
@@ -50,6 +53,8 @@ Amount = Annotated[
     int, ValueFormat("a whole number, or a size such as '16G',", parse_size), Meta(ge=0, le=2**53)
 ]
 """An amount of a named resource; sums stay below 64 bits, and JSON readers keep it exact."""
+Percent = Annotated[float, ValueFormat("a number", parse_number), Meta(ge=0, le=100)]
+JobCount = Annotated[int, ValueFormat("a whole number", parse_whole), Meta(ge=0, le=1_000_000)]
 Right = Annotated[float, Meta(gt=0, le=1e9)]
 """Rights are squared in the draw; their squares stay exact enough."""
 Weight = Annotated[float, Meta(ge=0, le=WEIGHT_MAX)]
@@ -86,6 +91,9 @@ class MachineSection(msgspec.Struct, frozen=True):
     tmp: Path = "/var/tmp"  # noqa: S108 - directories of our own are made in it, with care
     """Where each task gets a private directory as its TMPDIR, removed when it ends. It should be
     large, on a disk of the machine itself, and survive what tasks need to be restarted."""
+    watchfs: Paths = ()
+    """Directories whose file systems are the disk that is given away: the space that is free there
+    at start, of each file system once. Empty: that of `tmp`."""
     private_tmp: bool = True
     """Whether each task has a /tmp and /dev/shm of its own, where the daemon is root's and mount
     namespaces work (`iriai doctor` says so). False: all have the machine's."""
@@ -168,6 +176,26 @@ class QueueSection(msgspec.Struct, frozen=True):
     """A task that has run so long in it goes on in the next lower queue. None: it stays."""
     charge_factor: Annotated[float, Meta(ge=0, le=1)] = 1.0
     """Charges of its tasks are multiplied by it. 0: free; 1: as in any queue."""
+    memory_percent: Percent | None = None
+    """The most memory of a job on each of its machines, as a part of what the machine's pool has:
+    more ends it as `memory-limit`. A job that declares none takes this much, so 100 lets one run at
+    a time. It stays with the job as `cpu_limit_s` does. None: no limit."""
+    disk_percent: Percent | None = None
+    """The same of disk: what its private directory and its script take. More ends it as
+    `disk-limit`."""
+
+
+class PoolSection(msgspec.Struct, frozen=True):
+    """`[pools.NAME]`: what the jobs in one pool of machines may take (paper 002)."""
+
+    memory_bytes: Annotated[Bytes | None, MEASURED] = field(name="memory", default=None)
+    """Memory of each of its machines, of which a queue's `memory_percent` is a part, and which jobs
+    that declare memory may have there together. None: what each machine gives away."""
+    disk_bytes: Annotated[Bytes | None, MEASURED] = field(name="disk", default=None)
+    """The same of disk. None: what is free where `[machine] watchfs` says."""
+    jobs_max: JobCount | None = None
+    """Tasks that run on its machines at once, at most; one of several ranks counts once. 0: none
+    starts there. None: no bound."""
 
 
 class GangSection(msgspec.Struct, frozen=True):
@@ -337,6 +365,15 @@ class Sections(msgspec.Struct, frozen=True):
     limits: LimitsSection = LimitsSection()
     groups: Mapping[Name, GroupSection] = {}
     queues: Mapping[QueueNumber, QueueSection] = {}
+    pools: Mapping[Name, PoolSection] = {}
     gang: GangSection = GangSection()
     homes: Mapping[HomePattern, Users] = {}
     """`[homes]`: by home, or `*`, the users whose tasks it may have run here; empty: no rule."""
+
+
+LIVE_SECTIONS: Mapping[str, type[msgspec.Struct]] = {
+    "queues": QueueSection,
+    "pools": PoolSection,
+    "gang": GangSection,
+}
+"""Sections, or their entries, that change without a new start of the daemon."""

@@ -27,6 +27,8 @@ PATH_LENGTH_MAX = 4095
 GPUS_MAX = 1024
 EXPRESSION_LENGTH_MAX = 16_384
 """The longest expression; `classad.expression` has the same bound in bytes."""
+DIGITS_MAX = 18
+"""Of a whole number in a text; Python converts longer ones slowly."""
 NONE = "none"
 """The word in the file for an absent value; TOML has none."""
 
@@ -80,8 +82,25 @@ def _are_devices(texts: tuple[str, ...]) -> bool:
     return all(text.split() and all(map(_is_path, text.split())) for text in texts)
 
 
+def _are_paths(texts: tuple[str, ...]) -> bool:
+    return all(map(_is_path, texts)) and len({*texts}) == len(texts)
+
+
 def _trimmed(path: str) -> str:
     return path.rstrip("/") or path[:1]
+
+
+def parse_number(text: str) -> float | str:
+    """Return the number in a text that an operator typed; the text itself if it has none."""
+    try:
+        return float(text.removesuffix("%"))
+    except ValueError:
+        return text
+
+
+def parse_whole(text: str) -> int | str:
+    """Return the same of a whole number."""
+    return int(text) if text.isdecimal() and len(text) < DIGITS_MAX else text
 
 
 MEASURED = "measured"
@@ -133,6 +152,16 @@ Address = Annotated[
     str, ValueFormat("an address such as 'ume.example.org:6174'", check=_is_address)
 ]
 Path = Annotated[str, ValueFormat("a path that begins with /", _trimmed, _is_path)]
+PATHS_MAX = 64
+"""Of one key: more file systems than any machine gives away."""
+Paths = Annotated[
+    tuple[str, ...],
+    ValueFormat(
+        f"at most {PATHS_MAX} different paths in a list, as in ['/var/tmp', '/scratch']",
+        check=_are_paths,
+    ),
+    Meta(max_length=PATHS_MAX),
+]
 Program = Annotated[
     str,
     ValueFormat(

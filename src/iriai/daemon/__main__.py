@@ -1,4 +1,6 @@
-"""`python -m iriai.daemon --state DIR`: do everything that needs privileges, then serve.
+"""`python -m iriai.daemon --state DIR [--rc FILE]`: do what needs privileges, then serve.
+
+`--rc`: `iriai up` starts it, so that it runs the rc file, by default that in DIR (an empty FILE).
 
 Exit code 0: someone wanted the end. A problem that keeps the daemon from running goes to standard
 error and into DIR/daemon.end, and the exit code is the problem's. Anything else is a crash.
@@ -26,6 +28,7 @@ from iriai.daemon.startup.settings import (
     rules_of,
 )
 from iriai.host.hardware import capacity, measure
+from iriai.host.machine_ad import within_pool
 from iriai.launcher.system.log_file import set_up_logging
 from iriai.model.address import parse_address
 from iriai.model.paths import StatePaths
@@ -39,6 +42,7 @@ from iriai.state.configuration import (
     with_document,
 )
 from iriai.state.kept_drain import read_kept_drain
+from iriai.state.rc_file import read_rc
 from iriai.state.role import Role
 from iriai.state.state_directory import (
     StateIdentity,
@@ -55,36 +59,36 @@ from iriai.system.standard_descriptors import keep_standard_descriptors
 if TYPE_CHECKING:
     from iriai.identity.cluster_state import ClusterState
 
-USAGE = "usage: python -m iriai.daemon --state DIR"
+USAGE = "usage: python -m iriai.daemon --state DIR [--rc FILE]"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the daemon until it is to end; returns the exit code."""
     keep_standard_descriptors()
     try:
-        directory = _state_in(sys.argv[1:] if arguments is None else arguments)
-        settings = _settle(absolute_paths(directory))
+        options = _options_in(sys.argv[1:] if arguments is None else arguments)
+        settings = _settle(absolute_paths(options["--state"]), options.get("--rc"))
     except Problem as problem:
         _complain(problem)
         return problem.exit_code
     return _serve(settings)
 
 
-def _state_in(words: Sequence[str]) -> str:
-    """Return the state directory in `--name value` pairs; raise `UsageProblem`.
+def _options_in(words: Sequence[str]) -> dict[str, str]:
+    """Return the options in `--name value` pairs, always `--state`; raise `UsageProblem`.
 
     Not by argparse, which would stay in memory. Supervisors of earlier versions give their pid too.
     """
     options = dict(zip(words[::2], words[1::2], strict=False))
-    if len(words) % 2 or not options.keys() <= {"--state", "--supervisor-pid"}:
+    if len(words) % 2 or not options.keys() <= {"--state", "--rc", "--supervisor-pid"}:
         raise UsageProblem("bad-option", f"'{' '.join(words)}' is not understood", USAGE)
     if not options.get("--state"):
         raise UsageProblem("bad-option", "--state is needed", USAGE)
-    return options["--state"]
+    return options
 
 
-def _settle(paths: StatePaths) -> DaemonSettings:
-    """Everything that is done before privileges are dropped."""
+def _settle(paths: StatePaths, rc: str | None) -> DaemonSettings:
+    """Everything that is done before privileges are dropped; see `DaemonSettings.rc`."""
     own = configuration = read_configuration(paths)
     raise_descriptor_limit(configuration.limits)
     facts = measure()
@@ -97,7 +101,7 @@ def _settle(paths: StatePaths) -> DaemonSettings:
         cluster = load_cluster(paths)
         given = with_usual(with_document(configuration, cluster))
         configuration = with_defaults(given, single_user=mode is ServiceMode.SINGLE_USER)
-        amounts = capacity(facts, configuration)
+        amounts = within_pool(capacity(facts, configuration), configuration, facts)
         leave_for_launcher(paths, configuration, rules_of(configuration, identity.home, cluster))
         return DaemonSettings(
             paths=paths,
@@ -112,6 +116,7 @@ def _settle(paths: StatePaths) -> DaemonSettings:
             listener=_listen(paths, mode),
             kept_drain=read_kept_drain(paths),
             ending=ending,
+            rc=None if rc is None else read_rc(paths, rc),
             doors=_doors(configuration, cluster, identity.role),
             host_door=_host_door(paths, identity) if cluster else None,
             unenrolled=unenrolled,

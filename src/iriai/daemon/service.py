@@ -29,11 +29,13 @@ from iriai.daemon.requests.machines.ads import AdHandlers
 from iriai.daemon.requests.machines.drain import DrainHandlers
 from iriai.daemon.requests.machines.nodes import NodeTables
 from iriai.daemon.requests.machines.queues import QueueHandlers
+from iriai.daemon.requests.machines.settings import SettingHandlers
 from iriai.daemon.requests.machines.status import StatusHandlers
 from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.server.handler_table import check_right, handlers_of
 from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.live_configuration import LiveConfiguration
+from iriai.daemon.startup.rc_run import RcRun
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.fence_relay import FenceRelay
 from iriai.daemon.tasks.launcher_client import LauncherClient
@@ -95,7 +97,8 @@ class Service:
         self._over: asyncio.Future[int] = self._loop.create_future()
         now = read_clocks(f"{settings.home}:start")
         stored = store.load()
-        self._live = LiveConfiguration(settings, stored.queues)
+        self._live = LiveConfiguration(settings, stored.settings)
+        self._rc = RcRun(settings.rc, is_member=settings.cluster is not None)
         machine = make_machine(settings, self._live.now, stored, now)
         self._writer = Writer(store, self._durable, self._report)
         self._limited = LimitedUsers()
@@ -122,10 +125,14 @@ class Service:
         routes.take(EpilogFailed, self._epilog_failed)
         self._texts = RemotePayloads(engine)
         self._durability = Durability(engine, self._writer)
+        is_member = settings.cluster is not None
+        self._live_settings = SettingHandlers(
+            self._live, engine, self._durability, self._writer, is_member=is_member
+        )
         self._drain = NodeDrain(engine, self._durability)
         cluster = settings.cluster
         front_end = cluster.front_end if cluster is not None else ""
-        self._inquirer = BrokerRpc(engine, self._drain, front_end, is_member=cluster is not None)
+        self._inquirer = BrokerRpc(engine, self._drain, front_end, is_member=is_member)
         load_file = settings.configuration.machine.load_file
         self._sensor = LoadSensor(load_file, now.steady_s, engine.report)
         self._history = JobHistory(settings.home, settings.paths.spool, store, engine.soon)
@@ -135,9 +142,7 @@ class Service:
         users = Permissions(settings.configuration, settings.single_uid)
         self._jobs = self._make_jobs(users)
         self._retention = self._make_retention()
-        self._cluster = ClusterAuthority(
-            settings, engine, users, self._addresses, self._network, self._restart, self._live
-        )
+        self._cluster = self._make_authority(users)
         handlers = self._handlers(users, now)
         self._clients = Clients(
             engine,
@@ -172,6 +177,19 @@ class Service:
             self._texts,
             self._inquirer,
             self._addresses,
+        )
+
+    def _make_authority(self, users: Permissions) -> ClusterAuthority:
+        """Return what takes in the cluster's documents."""
+        return ClusterAuthority(
+            self._settings,
+            self._engine,
+            users,
+            self._addresses,
+            self._network,
+            self._restart,
+            self._live,
+            self._inquirer,
         )
 
     def _retry_enrolment(self) -> EnrolmentRetry | None:
@@ -224,6 +242,7 @@ class Service:
             self._sensor,
             self._inquirer,
             self._limited,
+            self._rc,
             self._down,
             now,
         )
@@ -239,14 +258,8 @@ class Service:
             reports,
             DrainHandlers(settings, engine, self._drain, self._inquirer, seen),
             table,
-            QueueHandlers(
-                self._live,
-                engine,
-                self._inquirer,
-                self._durability,
-                self._writer,
-                is_member=settings.cluster is not None,
-            ),
+            QueueHandlers(self._live, engine, self._inquirer),
+            self._live_settings,
             ClusterHandlers(settings, engine, self._cluster),
             AdHandlers(engine, users, self._inquirer),
             has_home=settings.role.has_home,
@@ -292,6 +305,7 @@ class Service:
             self._loop.add_signal_handler(number, self._end, 0)
         self._loop.set_exception_handler(self._crashed)
         self._take_kept_drain()
+        self._live_settings.run(self._rc)
         self._engine.turn()
         if self._retention is not None:
             self._retention.begin()

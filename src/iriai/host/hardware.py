@@ -12,7 +12,7 @@ import msgspec
 from iriai.config.reader import Configuration
 from iriai.host import sensors
 from iriai.model.ids import HOME_NAME
-from iriai.model.resources import KINDS, NAMED_KINDS, Resources
+from iriai.model.resources import DISK, KINDS, NAMED_KINDS, Resources
 
 NAMELESS = "home"
 """The home's name where the host's has no letter in it."""
@@ -58,6 +58,8 @@ def capacity(facts: MachineFacts, configuration: Configuration) -> Resources:
     machine = configuration.machine
     cards = len(machine.gpu_ids) or len(machine.gpu_devices) or facts.gpus
     named = {**facts.named, **machine.resources}
+    if DISK.name in facts.named and DISK.name not in machine.resources:
+        named[DISK.name] = sensors.disk_bytes(machine.watchfs or (machine.tmp,))
     return Resources(
         cpus=facts.cpus if machine.cpus is None else machine.cpus,
         memory_bytes=facts.memory_bytes if machine.memory_bytes is None else machine.memory_bytes,

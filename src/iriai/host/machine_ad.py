@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import time
@@ -11,15 +10,16 @@ from pathlib import Path
 
 from iriai.classad.installation import canonical
 from iriai.classad.volatile_attributes import UTC_OFFSET
+from iriai.config.reader import Configuration
 from iriai.config.sections import MachineSection
 from iriai.host.hardware import MachineFacts
 from iriai.host.speed_benchmark import read_speed
 from iriai.model.ad import (
-    KIB,
     KIND,
     MIB,
     POOL,
     PROCESSOR,
+    PROCESSORS,
     MachineAd,
     Value,
     capacity_attributes,
@@ -60,13 +60,29 @@ def own_ad(
         "DetectedCpus": facts.cpus,
         "DetectedMemory": facts.memory_bytes // MIB,
         UTC_OFFSET: time.localtime().tm_gmtoff,
-        **_disk(machine.tmp),
         **read_speed(directory),
     }
-    attributes[POOL] = machine.pool or pool_name(attributes)
+    attributes[POOL] = pool_of_machine(machine, facts)
     attributes |= machine.attributes
     return machine_ad(
         attributes, canonical(machine.requirements, "requirements"), canonical(machine.rank, "rank")
+    )
+
+
+def pool_of_machine(machine: MachineSection, facts: MachineFacts) -> str:
+    """Return the name of this machine's pool: as configured, else by what it is."""
+    return machine.pool or pool_name(system_attributes() | {PROCESSORS: facts.cpus})
+
+
+def within_pool(given: Resources, configuration: Configuration, facts: MachineFacts) -> Resources:
+    """Return what this machine gives away, at most what `[pools]` says of machines of its pool."""
+    if not configuration.pools:
+        return given
+    pool = configuration.pool(pool_of_machine(configuration.machine, facts))
+    memory_bytes, disk_bytes = given.memory_bytes, given.disk_bytes
+    return given.with_limits(
+        memory_bytes if pool.memory_bytes is None else min(memory_bytes, pool.memory_bytes),
+        disk_bytes if pool.disk_bytes is None else min(disk_bytes, pool.disk_bytes),
     )
 
 
@@ -120,12 +136,3 @@ def _value(cpu: str, keys: str) -> str:
     """Return what the kernel says of its first processor under one of these keys."""
     found = re.search(rf"^(?:{keys})\s*:(.*)$", cpu, re.MULTILINE)
     return found[1].strip() if found else ""
-
-
-def _disk(directory: str) -> dict[str, Value]:
-    """Return the free space for private directories of tasks, in KiB like HTCondor."""
-    try:
-        found = os.statvfs(directory)
-    except OSError:
-        return {}
-    return {"Disk": found.f_bavail * found.f_frsize // KIB}

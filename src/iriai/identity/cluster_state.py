@@ -124,6 +124,30 @@ class ClusterState:
             self.files.keep_conflicts(self.documents.conflicts)
         return is_news
 
+    def receive_next(self, raw: bytes) -> bool:
+        """Take in a configuration if its number is above that in force; whether it is.
+
+        Raises as `receive_document`.
+        """
+        document, held = self._read_configuration(raw), self.document
+        if held is not None and document.number <= held.number:
+            return False
+        return self.receive_configuration(raw)
+
+    def receive_configuration(self, raw: bytes) -> bool:
+        """Take in a configuration; see `receive_document`."""
+        return self.receive_document(DocumentKind.CONFIGURATION, raw)
+
+    def is_in_force(self, raw: bytes) -> bool:
+        """Return whether a configuration is that in force; raises as `receive_document`."""
+        document, held = self._read_configuration(raw), self.document
+        return held is not None and (document.number, document.digest) == (held.number, held.digest)
+
+    def _read_configuration(self, raw: bytes) -> ClusterDocument:
+        document = read_cluster_document(raw, self.identity.authority)
+        self.trust.check_operator(document.operator, document.key)
+        return document
+
     def _receive(self, kind: DocumentKind, raw: bytes) -> bool:
         if kind is DocumentKind.EJECTION:
             if self.trust.receive_ejection(raw) is None:
@@ -135,8 +159,7 @@ class ClusterState:
             return self._receive_trust(read_trusted_home(raw, self.identity.authority))
         if kind is DocumentKind.ROSTER:
             return self._receive_roster(read_roster(raw, self.identity.authority))
-        document = read_cluster_document(raw, self.identity.authority)
-        self.trust.check_operator(document.operator, document.key)
+        document = self._read_configuration(raw)
         if not self.documents.receive(document):
             return False
         self.files.keep_document(document)

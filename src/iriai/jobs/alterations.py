@@ -18,9 +18,10 @@ from iriai.jobs.validation import (
 )
 from iriai.model.alteration import Alteration
 from iriai.model.job import Dependency, JobSpec
-from iriai.model.problem import UsageProblem
+from iriai.model.pool_room import NO_LIMITS, MachineLimits
+from iriai.model.problem import Refused, UsageProblem
 from iriai.model.ranks import ONE, RankShape, shape_of
-from iriai.model.resources import FIELDS
+from iriai.model.resources import DISK, FIELDS, MEMORY, amount_words, describe_amount
 from iriai.wire.changes import Alter
 
 _DONE = {"hold": "held", "release": "released", "alter": "altered"}
@@ -65,6 +66,8 @@ def alteration(
         wanted = replace(wanted, shape=shape)
     if body.across_pools is not UNSET:
         wanted = replace(wanted, across_pools=body.across_pools and shape != ONE)
+    if spec.limits != NO_LIMITS:
+        _check_admitted(wanted, spec)
     if body.queue is not UNSET or body.time_limit_s is not UNSET:
         wanted = _limited(wanted, body, spec, configuration)
     new = wanted.applied(spec)
@@ -73,6 +76,36 @@ def alteration(
     check_limit(new.time_limit_s)
     check_throttle(new.throttle, is_array=spec.is_array)
     return wanted
+
+
+def _check_admitted(wanted: Alteration, spec: JobSpec) -> None:
+    """Raise `Refused` for more than the queue permitted when the job was submitted.
+
+    Of a parallel job, how many ranks a machine has is part of that.
+    """
+    new = wanted.applied(spec)
+    is_parallel = spec.shape != ONE or new.shape != ONE
+    most = spec.limits
+    if is_parallel:
+        most = MachineLimits(
+            *map(min, most, (spec.resources.memory_bytes, spec.resources.disk_bytes))
+        )
+    amounts = (new.resources.memory_bytes, new.resources.disk_bytes)
+    for kind, amount, limit in zip((MEMORY, DISK), amounts, most, strict=True):
+        if limit and not 0 < amount <= limit:
+            asked = describe_amount(kind.name, amount) if amount else f"no limit of {kind.name}"
+            raise Refused(
+                "above-admitted-limit",
+                f"{asked} is more than the {amount_words(kind.name, limit)} with which the job was "
+                "admitted to its queue",
+                "ask for no more than that, or submit it again",
+            )
+    if is_parallel and (new.shape, new.resources.cpus) != (spec.shape, spec.resources.cpus):
+        raise Refused(
+            "above-admitted-limit",
+            "the limits of its queue were divided among its ranks when the job was admitted",
+            "submit it again with other ranks or CPUs",
+        )
 
 
 def _limited(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from iriai.classad.installation import canonical
 from iriai.config.reader import Configuration
+from iriai.jobs.admitted_limits import Admitted, admitted, has_limits
 from iriai.jobs.parallel import checked_shape
 from iriai.jobs.payloads import PayloadStore
 from iriai.jobs.queue_rules import cpu_limit_in, limit_in
@@ -28,6 +30,7 @@ from iriai.model.job import (
     JobSpec,
     task_count,
 )
+from iriai.model.pool_room import NO_LIMITS, PoolRoom
 from iriai.model.problem import Refused, UsageProblem
 from iriai.model.ranks import ONE
 from iriai.model.resources import Resources
@@ -159,12 +162,26 @@ class Drafts:
             queue=draft.queue,
         )
 
+    def has_limits(self, want: Want) -> bool:
+        """Return whether the queue of a request permits a part of what pools have."""
+        return has_limits(self._configuration, want.queue)
+
+    def admitted(self, want: Want, pools: Sequence[PoolRoom]) -> Admitted:
+        """Return what its queue permits; raises as `jobs.admitted_limits.admitted`."""
+        return admitted(self._configuration, want, pools)
+
     def spec(
-        self, body: Submit, submitter: Submitter, want: Want, size_bytes: int
+        self,
+        body: Submit,
+        submitter: Submitter,
+        want: Want,
+        size_bytes: int,
+        admitted: Admitted | None = None,
     ) -> tuple[JobSpec, tuple[tuple[str, bytes], ...], tuple[str, ...]]:
         """Return the spec of a draft, the payloads that are not stored yet, and warnings.
 
-        `want` is the checked request of the draft; `size_bytes` is the draft's size.
+        `want` is the checked request of the draft, `admitted` what its queue permits, if it has
+        limits; `size_bytes` is the draft's size.
         """
         draft, takes_input = body.draft, body.takes_input
         template = self._templates.get(submitter)
@@ -219,8 +236,11 @@ class Drafts:
             bind=draft.bind,
             pipes=draft.pipes,
             queue=want.queue,
+            limits=NO_LIMITS if admitted is None else admitted.limits,
         )
         warnings = environment.warnings
+        if admitted is not None:  # what the machines have may be other by the next draft
+            return spec, tuple(new), warnings + admitted.warnings
         if size_bytes <= _TEMPLATE_BYTES_MAX and not (draft.script or draft.stdin):
             self._templates[submitter] = _Template(draft, want, spec, warnings)
             if len(self._templates) > _TEMPLATES_MAX:

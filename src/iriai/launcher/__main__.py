@@ -38,6 +38,7 @@ from iriai.launcher.system.log_file import set_up_logging
 from iriai.launcher.system.syscalls import PrivilegedThread, become_subreaper, raise_priority
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer
+from iriai.launcher.tasks.disk_limits import DiskLimits, disk_enforcement
 from iriai.launcher.tasks.limit_monitor import LeaseTimers, LimitMonitor
 from iriai.launcher.tasks.parts import Defects, LauncherParts
 from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
@@ -142,12 +143,13 @@ def _assemble(
         processors,
     )
     tasks = Tasks(parts)
-    watch = LimitMonitor(tasks, timers, server.call_when_readable)
+    disk = DiskLimits(tasks, timers, server.call_when_readable)
+    watch = LimitMonitor(tasks, timers, server.call_when_readable, disk)
     admission = Authorizer(TaskUsers(settings.minimum_uid, settings.daemon_uid), spawner)
     leases = LeaseTimers(tasks, timers)
     suspended = SuspendedTasks(parts, tasks, watch)
     starting = StartQueue(parts, tasks, watch, leases, epilogs, suspended)
-    rows = enforcement(choice, helper)
+    of_groups = enforcement(choice, helper)
 
     def configure() -> tuple[Enforcement, ...]:
         machine = state.machine_settings()
@@ -159,6 +161,7 @@ def _assemble(
         gpus.use(machine)
         processors.use(machine)
         kept = keep_devices(choice, tuple(card.nodes for card in gpus.cards))
+        rows = (*of_groups, disk_enforcement(scratch))
         return (*rows, namespaces.enforcement(), Enforcement("devices", *kept))
 
     return Launcher(

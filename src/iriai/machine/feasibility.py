@@ -9,6 +9,7 @@ from iriai.broker.core import Broker
 from iriai.broker.machines.pools import pool_of
 from iriai.machine.core import Machine
 from iriai.machine.pool_feasibility import no_pool, over_running_cap, room_lacking
+from iriai.model.pool_room import PoolRoom
 from iriai.model.problem import Refused
 from iriai.model.ranks import ONE
 from iriai.model.reason import Reason, Rule
@@ -70,6 +71,35 @@ class Feasibility:
             return ClusterFit(too_small, is_final=False)
         return ClusterFit(_mismatch(broker, want, pools), is_final=not may_run_elsewhere)
 
+    def pools_for(self, want: Want) -> tuple[PoolRoom, ...]:
+        """Return the pools in which a job could run, as far as they are known; all, if in none."""
+        broker = self._machine.own_broker
+        machines = dict(self._own)
+        if broker is not None:
+            views = broker.state.machines
+            machines = {name: view.calendar.capacity for name, view in views.items()} | machines
+        never = () if broker is None or not want.requirements else broker.never_matching(want)
+        able = {
+            name: each
+            for name, each in machines.items()
+            if name not in never and want.resources.fits_in(each)
+        }
+        pools = {"": able or machines}
+        if broker is not None:
+            pools = self._pools(broker, able or machines)
+        elif self._own:
+            pools = {self._own_pool(): able or machines}
+        return tuple(
+            PoolRoom(
+                name,
+                max(each.cpus for each in members.values()),
+                min(each.memory_bytes for each in members.values()),
+                min(each.disk_bytes for each in members.values()),
+            )
+            for name, members in pools.items()
+            if members
+        )
+
     def runs_here(self, want: Want) -> bool:
         """Return whether this machine could run it, without evaluating expressions."""
         machine = self._machine
@@ -112,7 +142,9 @@ class Feasibility:
             return {}
         return {name: view.calendar.capacity for name, view in views.items()} | self._own
 
-    def _pools(self, broker: Broker, machines: Mapping[str, Resources]) -> Pools:
+    def _pools(
+        self, broker: Broker, machines: Mapping[str, Resources]
+    ) -> dict[str, dict[str, Resources]]:
         """Return the same machines by pool."""
         pools: dict[str, dict[str, Resources]] = {}
         for name, capacity in machines.items():

@@ -10,7 +10,7 @@ import msgspec
 
 from iriai.model.bounds import Document, Double, Expression, Integer, Many, Name, Words, decoded
 from iriai.model.ids import Account
-from iriai.model.resources import Resources
+from iriai.model.resources import DISK, Resources
 
 Value = bool | Integer | Double | Words
 """The value of an attribute."""
@@ -80,6 +80,11 @@ def is_attribute(name: str) -> bool:
     return _IDENTIFIER.match(name) is not None
 
 
+def _names_attribute(resource: str) -> bool:
+    """Return whether the amount of a named resource is an attribute of that name."""
+    return is_attribute(resource) and resource != DISK.name  # which HTCondor counts in KiB
+
+
 def capacity_attributes(name: str, capacity: Resources, speed: float) -> dict[str, Value]:
     """Return the attributes that follow from a machine's whole capacity, free or not."""
     memory_mib = capacity.memory_bytes // MIB
@@ -95,7 +100,9 @@ def capacity_attributes(name: str, capacity: Resources, speed: float) -> dict[st
         "TotalGpus": capacity.gpus,
         "Speed": float(speed),
     }
-    return found | {name: amount for name, amount in capacity.named if is_attribute(name)}
+    if capacity.disk_bytes:
+        found["Disk"] = found["TotalDisk"] = capacity.disk_bytes // KIB
+    return found | {name: amount for name, amount in capacity.named if _names_attribute(name)}
 
 
 def job_attributes(
@@ -117,13 +124,13 @@ def job_attributes(
         "JobPrio": float(urgency),
         "RequestCpus": resources.cpus,
         "RequestMemory": -(-resources.memory_bytes // MIB),
-        "RequestDisk": 0,
+        "RequestDisk": -(-resources.disk_bytes // KIB),
         "RequestGpus": resources.gpus,
         "WantWholeMachine": exclusive,
     }
     if limit_s is not None:
         found["AllowedJobDuration"] = float(limit_s)
     for name, amount in resources.named:
-        if is_attribute(name):
+        if _names_attribute(name):
             found[f"Request{name[0].upper()}{name[1:]}"] = amount
     return found

@@ -97,6 +97,8 @@ Words = Annotated[str, Meta(max_length=1 << 20)]
 """Text for people."""
 Text = Annotated[str, Meta(max_length=CHARACTERS_MAX)]
 """A user's text in a job, as the store keeps it: submission has narrower bounds."""
+CONSOLE_BYTES_MAX = 64 << 10
+"""Bytes of a file of console lines; a hundred queues with all their keys take a third of it."""
 KeyBytes = Annotated[bytes, Meta(max_length=4096)]
 """Keys, secrets and signatures."""
 Document = Annotated[bytes, Meta(max_length=4 << 20)]

@@ -12,6 +12,7 @@ import msgspec
 from iriai.model.batch_variables import BatchVariables
 from iriai.model.bounds import Count, Many, Name, QueueIndex, Real, Text, Urgency, Word
 from iriai.model.ids import Account, AttemptId, JobId, TaskId, parse_id
+from iriai.model.pool_room import NO_LIMITS, MachineLimits
 from iriai.model.problem import UsageProblem
 from iriai.model.ranks import ONE, STAGES_MAX, RankShape
 from iriai.model.resources import Resources
@@ -236,6 +237,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = ()
     """The commands of a parallel pipe, in order, in place of `command`; empty: it is none."""
     queue: QueueIndex = 0
+    limits: MachineLimits = NO_LIMITS
+    """What its queue permits on each machine, as it was admitted; `resources` are within that."""
 
     @property
     def streams_each(self) -> bool:

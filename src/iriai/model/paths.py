@@ -27,6 +27,11 @@ class StatePaths(NamedTuple):
         return f"{self.directory}/iriai.toml"
 
     @property
+    def rc(self) -> str:
+        """Return the path of the console lines that are run at a start, `iriai.rc`."""
+        return f"{self.directory}/iriai.rc"
+
+    @property
     def identity(self) -> str:
         """Return the path of the directory's identity: version, home's name, the daemon's user."""
         return f"{self.directory}/state.json"

@@ -321,13 +321,25 @@ class Resumed(msgspec.Struct, frozen=True):
     by: str
 
 
-class QueueSet(msgspec.Struct, frozen=True):
-    """Machine without a cluster: an operator set a queue, in place of what was set before."""
+class KeySet(NamedTuple):
+    """A key of a section that an operator set."""
 
-    number: int
-    settings: tuple[tuple[str, str], ...]
-    """Keys of `[queues.N]` and their values, as the operator wrote them."""
+    key: str
+    value: str
+    """As the operator wrote it."""
     by: str
+
+
+class SectionSet(msgspec.Struct, frozen=True):
+    """Machine without a cluster: what operators set of a section, in place of what was before."""
+
+    section: str
+    """`queues`, `pools` or `gang`."""
+    name: str
+    """Of the queue or pool; else empty."""
+    settings: tuple[KeySet, ...]
+    by: str
+    """Who changed it last."""
     wall_s: float
 
 
@@ -345,5 +357,5 @@ Record = (
     | HistoryDropped
     | Drained
     | Resumed
-    | QueueSet
+    | SectionSet
 )

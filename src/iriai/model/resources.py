@@ -48,7 +48,13 @@ GPUS = ResourceKind(
     8.0,
     field="gpus",
 )
-KINDS = (CPUS, MEMORY, GPUS)
+DISK = ResourceKind(
+    "disk",
+    "bytes",
+    "Disk per task, as 10G: its script and what lies in $TMPDIR; a task that exceeds it is ended.",
+    "disk_bytes",
+)
+KINDS = (CPUS, MEMORY, GPUS, DISK)
 """All resource kinds. See docs/guide/resource-kinds.md for how to add one."""
 
 FIELDS = tuple(kind.field for kind in KINDS if kind.field)
@@ -69,6 +75,31 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_bytes: SizeBytes = 0
     gpus: Count = 0
     named: Annotated[tuple[tuple[Name, SizeBytes], ...], Many] = ()
+
+    @property
+    def disk_bytes(self) -> int:
+        """The amount of disk; 0: none, as a limit no limit."""
+        for name, amount in self.named:
+            if name == DISK.name:
+                return amount
+        return 0
+
+    def with_limits(self, memory_bytes: int, disk_bytes: int) -> Resources:
+        """Return the same with these amounts of memory and disk."""
+        named = tuple(each for each in self.named if each[0] != DISK.name)
+        if disk_bytes:
+            named = tuple(sorted((*named, (DISK.name, disk_bytes))))
+        return Resources(self.cpus, memory_bytes, self.gpus, named)
+
+    def within(self, memory_bytes: int, disk_bytes: int) -> Resources:
+        """Return the same with at most these amounts of memory and disk; 0: any."""
+        if not (memory_bytes or disk_bytes):
+            return self
+        memory, disk = self.memory_bytes, self.disk_bytes
+        return self.with_limits(
+            min(memory, memory_bytes) if memory and memory_bytes else memory_bytes or memory,
+            min(disk, disk_bytes) if disk and disk_bytes else disk_bytes or disk,
+        )
 
     def amounts(self) -> tuple[tuple[str, int], ...]:
         """Return (resource, amount) of all, the named ones last."""

@@ -8,7 +8,7 @@ import msgspec
 
 from iriai.model.claim import Claim
 from iriai.model.job import Dependency, JobSpec
-from iriai.model.records import Altered, Change, Drained, JobEvent, LedgerRow, QueueSet, Snapshot
+from iriai.model.records import Altered, Change, Drained, JobEvent, LedgerRow, SectionSet, Snapshot
 from iriai.model.state import EndCause
 
 
@@ -35,8 +35,8 @@ class StoredState(msgspec.Struct):
     """The reason why the node accepts no claims; None: it is not drained."""
     ended: Mapping[tuple[int, int | None], EndCause] = {}
     """The ends of targets, (job, task or None for all of it), on which a stored job depends."""
-    queues: Sequence[QueueSet] = ()
-    """What operators set of queues while the daemon ran, by number."""
+    settings: Sequence[SectionSet] = ()
+    """What operators set while the daemon ran, by section and name."""
 
 
 def waited_for(jobs: list[StoredJob]) -> Iterator[Dependency]:

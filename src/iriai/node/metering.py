@@ -39,6 +39,10 @@ from iriai.protocol.messages.scheduling import (
 )
 
 
+ON_A_MACHINE = frozenset({EndCause.MEMORY_LIMIT, EndCause.DISK_LIMIT})
+"""Causes whose message names the machine: others of the job were within the limit."""
+
+
 class UsageCounters:
     """A usage counter and a mean run time for each account."""
 
@@ -380,8 +384,9 @@ class HeldClaim(msgspec.Struct):
     def launch(self, spec: JobSpec) -> LaunchAttempt:
         """Return the order to start it."""
         claim = self.claim
-        if spec.exclusive:  # its limits and variables are those of the machine
-            spec = replace(spec, resources=claim.resources.shared(claim.ranks))
+        if spec.exclusive:  # its limits and variables are those of the machine, or of its queue
+            resources = claim.resources.within(*spec.limits).shared(claim.ranks)
+            spec = replace(spec, resources=resources)
         return LaunchAttempt(
             claim.attempt,
             spec,
@@ -407,7 +412,7 @@ class HeldClaim(msgspec.Struct):
                 event.ended_wall_s,
                 event.elapsed_s,
                 self.charged_s,
-                event.message,
+                f"{event.message} on {machine}" if event.cause in ON_A_MACHINE else event.message,
                 self.factors,
             )
         )

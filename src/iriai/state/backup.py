@@ -1,8 +1,8 @@
 """`iriai backup`: a home as one file, even while its daemon runs.
 
 The file is a tar archive. Members, in this order: `manifest.json`; `state.json`, the directory's
-identity; `iriai.toml`, where there is one; `iriai.db`. The manifest holds a digest of each of the
-others.
+identity; `iriai.toml` and `iriai.rc`, where there are such; `iriai.db`. The manifest holds a digest
+of each of the others.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ FORMAT = 2
 MANIFEST = "manifest.json"
 IDENTITY = "state.json"
 CONFIGURATION = "iriai.toml"
+RC = "iriai.rc"
 DATABASE = DATABASE_NAME
-_MEMBERS = (IDENTITY, CONFIGURATION, DATABASE)
+_MEMBERS = (IDENTITY, CONFIGURATION, RC, DATABASE)
 _MODE = 0o600
 """Environments and standard input of jobs are in there."""
 _SMALL_BYTES_MAX = 16 << 20
@@ -239,6 +240,8 @@ def back_up(directory: str, target: Path, *, force: bool) -> Backup:
             members = {IDENTITY: Path(paths.identity)}
             if Path(paths.configuration).exists():
                 members[CONFIGURATION] = Path(paths.configuration)
+            if Path(paths.rc).is_file() and not Path(paths.rc).is_symlink():
+                members[RC] = Path(paths.rc)
             members[DATABASE] = copy
             size_bytes = write_backup(file, manifest, members)
     except OSError as error:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem, Refused, UsageProblem
-from iriai.state.backup import CONFIGURATION, IDENTITY, Manifest, read_backup
+from iriai.state.backup import CONFIGURATION, IDENTITY, RC, Manifest, read_backup
 from iriai.state.state_directory import (
     absolute_paths,
     problem_of,
@@ -128,11 +128,11 @@ def _unpack(file: Path, paths: StatePaths, made: list[Path]) -> tuple[Manifest, 
         raise Refused(
             problem.code, f"{file} cannot be restored: {problem.message}", "nothing was changed"
         ) from None
-    configuration = store / CONFIGURATION
-    if configuration.exists():
-        configuration.chmod(0o600)
-        configuration.rename(paths.configuration)
-        made.append(Path(paths.configuration))
+    for name, place in ((CONFIGURATION, paths.configuration), (RC, paths.rc)):
+        if (store / name).exists():
+            (store / name).chmod(0o600)
+            (store / name).rename(place)
+            made.append(Path(place))
     return manifest, contents
 
 

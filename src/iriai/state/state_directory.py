@@ -32,7 +32,7 @@ from iriai.system.privileges import (
 
 STATE_VERSION = 3
 """Raised with every change that an older daemon would misread. 3: the store numbers its schema."""
-HARMLESS_FILES = ("iriai.toml", "state.json", "state.json.new", "lost+found", "nodes")
+HARMLESS_FILES = ("iriai.toml", "iriai.rc", "state.json", "state.json.new", "lost+found", "nodes")
 """What may lie in a directory that is to become a state directory; else it is someone's."""
 _PROBE_BYTES = 65_536
 """Enough to notice a full disk, which a file of no bytes does not."""

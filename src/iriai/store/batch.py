@@ -23,10 +23,10 @@ from iriai.model.records import (
     LedgerRow,
     NoticeDue,
     NoticesDropped,
-    QueueSet,
     Record,
     Resumed,
     SeatEnded,
+    SectionSet,
     Snapshot,
 )
 from iriai.model.state import EndCause
@@ -94,7 +94,7 @@ _CLAIMS = BulkStatement(
 _LEDGER = BulkStatement("REPLACE INTO ledger VALUES {rows}")
 _META = BulkStatement("REPLACE INTO meta VALUES {rows}")
 _DRAIN = "REPLACE INTO drain VALUES (1, ?, ?, ?)"
-_QUEUES = BulkStatement("REPLACE INTO queues VALUES {rows}")
+_SETTINGS = BulkStatement("REPLACE INTO settings VALUES {rows}")
 _DROPPED = BulkStatement(
     "WITH dropped (attempt) AS (VALUES {rows})"
     " DELETE FROM claims WHERE attempt IN (SELECT attempt FROM dropped)"
@@ -144,7 +144,7 @@ class WriteSet:
         self.meta: dict[str, int] = {}
         self.drain: Drained | Resumed | None = None
         """The last change of the drain; None if there was none."""
-        self.queues: dict[int, Row] = {}
+        self.settings: dict[tuple[str, str], Row] = {}
         for record in records:
             self._sort(record)
 
@@ -177,9 +177,9 @@ class WriteSet:
                 self.history.append(record)
             case Drained() | Resumed():
                 self.drain = record
-            case QueueSet(number, settings, by, wall_s):
+            case SectionSet(section, name, settings, by, wall_s):
                 text = encode_text(settings).decode()
-                self.queues[number] = (number, text, by, wall_s)
+                self.settings[section, name] = (section, name, text, by, wall_s)
 
     def _finish(self, record: JobFinished) -> None:
         self.finished.append((record.number, record.wall_s, record.cause.value))
@@ -253,8 +253,8 @@ def write_batch(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
         _write_notices(cursor, batch.notices)
     for record in batch.history:
         drop_history(cursor, record)
-    if batch.queues:
-        _QUEUES.run(cursor, list(batch.queues.values()))
+    if batch.settings:
+        _SETTINGS.run(cursor, list(batch.settings.values()))
     if batch.drain is not None:
         _write_drain(cursor, batch.drain)
 

@@ -29,7 +29,7 @@ decode_change = msgspec.msgpack.Decoder[Change](Change).decode
 
 encode_text = msgspec.json.Encoder().encode
 """JSON, whose text is stored."""
-decode_settings = msgspec.json.Decoder(tuple[tuple[str, str], ...]).decode
+decode_settings = msgspec.json.Decoder(tuple[tuple[str, ...], ...]).decode
 decode_buckets = msgspec.json.Decoder(tuple[Bucket, ...]).decode
 
 LAST_NUMBER = "last_number"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from iriai.model.ids import Account
 from iriai.model.job import JobSpec
-from iriai.model.records import Drained, JobEvent, LedgerRow, QueueSet
+from iriai.model.records import Drained, JobEvent, KeySet, LedgerRow, SectionSet
 from iriai.model.snapshot import StoredJob, StoredState, waited_for
 from iriai.model.state import EndCause
 from iriai.store.codec import (
@@ -84,10 +84,7 @@ def load(connection: sqlite3.Connection) -> StoredState:
             claims=[decode_claim(blob) for (blob,) in connection.execute(_CLAIMS)],
             ledger=[_ledger_row(row) for row in connection.execute(_LEDGER)],
             drained=next((Drained(*row) for row in connection.execute(_DRAIN)), None),
-            queues=[
-                QueueSet(number, decode_settings(text), by, wall_s)
-                for number, text, by, wall_s in connection.execute(_QUEUES)
-            ],
+            settings=[_section(*row) for row in connection.execute(_SETTINGS)],
             ended=ended_of(connection, jobs),
         )
 
@@ -96,6 +93,12 @@ def _ledger_row(row: Sequence[Any]) -> LedgerRow:
     group, user, *counts, buckets = row
     counted = LedgerRow(Account(group, user), *counts)
     return replace(counted, buckets=decode_buckets(buckets)) if buckets else counted
+
+
+def _section(section: str, name: str, text: str, by: str, wall_s: float) -> SectionSet:
+    """Return what was set; earlier versions kept one author for all keys."""
+    settings = tuple(KeySet(*each, *(() if each[2:] else (by,))) for each in decode_settings(text))
+    return SectionSet(section, name, settings, by, wall_s)
 
 
 def _load_jobs(connection: sqlite3.Connection) -> list[StoredJob]:
@@ -162,5 +165,5 @@ WHERE job IN (SELECT number FROM jobs WHERE finished_wall_s IS NULL) ORDER BY jo
 """
 _CLAIMS = "SELECT claim FROM claims ORDER BY attempt"
 _LEDGER = "SELECT * FROM ledger ORDER BY group_name, user_name"
-_QUEUES = "SELECT number, settings, by_whom, wall_s FROM queues ORDER BY number"
+_SETTINGS = "SELECT section, name, settings, by_whom, wall_s FROM settings ORDER BY section, name"
 _DRAIN = "SELECT reason, by_whom, since_wall_s FROM drain"

@@ -162,7 +162,23 @@ CREATE TABLE queues (
 );
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES)
+_SETTINGS = """
+-- What operators of a machine without a cluster set; `name` is that of a queue or pool, else empty,
+-- `settings` are JSON: key, value and who set it, of old rows without the last.
+CREATE TABLE settings (
+    section TEXT NOT NULL,
+    name TEXT NOT NULL,
+    settings TEXT NOT NULL,
+    by_whom TEXT NOT NULL,
+    wall_s REAL NOT NULL,
+    PRIMARY KEY (section, name)
+) WITHOUT ROWID;
+INSERT INTO settings
+SELECT 'queues', CAST(number AS TEXT), settings, by_whom, wall_s FROM queues;
+DROP TABLE queues;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES, _SETTINGS)
 """The SQL that makes version n of version n - 1. Append; one that was released never changes."""
 
 

@@ -52,7 +52,7 @@ class Child:
         found = adopt_holder(self._lock)
         if found is None:
             self.clear_marks()
-        self.process = found or spawn(self._command, self.log)
+        self.process = found or spawn(self.command(), self.log)
         self.has_worked = self.has_worked or found is not None
         return f"{self.name} {'found' if found else 'started'}, process {self.process.pid}"
 
@@ -67,6 +67,10 @@ class Child:
         """Return the last line of its log that is not blank, or "none"."""
         return last_line_in(self.log) or "none"
 
+    def command(self) -> list[str]:
+        """Return the command that starts it now."""
+        return self._command
+
     def clear_marks(self) -> None:
         """Remove the marks by which an earlier process showed that it worked."""
         raise NotImplementedError
@@ -79,9 +83,15 @@ class Child:
 class DaemonChild(Child):
     """The daemon, which reports when it serves, and why it ends."""
 
-    def __init__(self, command: list[str], paths: StatePaths) -> None:
+    def __init__(self, command: list[str], paths: StatePaths, rc: str) -> None:
+        """`rc` is the rc file of this start; a daemon that is started again does not run it."""
         super().__init__("daemon", command, paths)
         self._end = paths.end("daemon")
+        self._rc = rc
+
+    def command(self) -> list[str]:
+        """Return the command that starts it now: until one has served, with the rc file."""
+        return self._command if self.has_worked else [*self._command, "--rc", self._rc]
 
     def clear_marks(self) -> None:
         """Remove the report of an earlier process."""

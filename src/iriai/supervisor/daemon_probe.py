@@ -41,6 +41,10 @@ class DaemonProbe(NamedTuple):
     started: bool
     """Whether this `up` started it, or a part of it; else everything ran already."""
     parts: tuple[str, ...] = tuple(EVERY_PART)
+    rc: str = ""
+    """The rc file that this daemon ran, or began to."""
+    rc_problem: str = ""
+    """Why not all of it."""
 
     @property
     def is_complete(self) -> bool:
@@ -84,6 +88,8 @@ def probe(paths: StatePaths) -> DaemonProbe | None:
         lock_holder(paths.lock("supervisor")),
         started=False,
         parts=report.parts,
+        rc=report.rc,
+        rc_problem=report.rc_problem,
     )
 
 

@@ -1,11 +1,11 @@
 """The supervisor: a small process that restarts launcher and daemon when they die.
 
-`python -m iriai.supervisor.supervisor DIR DAEMON_UID MINIMUM_UID RUNS MODE`, RUNS `launcher`, or
-`no-launcher` for a machine that runs nothing, MODE `detached` or `foreground`; started by `iriai
-up` after everything was checked. It imports little, since it stays. SIGTERM, SIGINT and SIGHUP: end
-the daemon, leave the launcher and its tasks, exit. SIGUSR1: try now what is waiting to be tried
-again. When it is killed itself, launcher and daemon go on, and the next `iriai up` finds and
-watches them.
+`python -m iriai.supervisor.supervisor DIR DAEMON_UID MINIMUM_UID RUNS MODE RC`, RUNS `launcher`,
+or `no-launcher` for a machine that runs nothing, MODE `detached` or `foreground`, RC the rc file of
+the first daemon, empty for that in DIR; started by `iriai up` after everything was checked. It
+imports little, since it stays. SIGTERM, SIGINT and SIGHUP: end the daemon, leave the launcher and
+its tasks, exit. SIGUSR1: try now what is waiting to be tried again. When it is killed itself,
+launcher and daemon go on, and the next `iriai up` finds and watches them.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class Plan(NamedTuple):
     launcher: list[str]
     """The command that starts it; empty: none is wanted."""
     daemon: list[str]
+    rc: str = ""
+    """The rc file that the daemon of this start runs; empty: that of the state directory."""
     daemon_uid: int = -1
     """The user that the daemon runs as, who owns its log."""
     foreground: bool = False
@@ -56,7 +58,7 @@ class Supervisor:
     def __init__(self, plan: Plan, report_fd: int) -> None:
         self._plan = plan
         self._report_fd = report_fd
-        self._daemon = DaemonChild(plan.daemon, plan.paths)
+        self._daemon = DaemonChild(plan.daemon, plan.paths, plan.rc)
         # The daemon last: it connects to its launcher at once.
         self._parts: list[Child] = [self._daemon]
         if plan.launcher:
@@ -271,7 +273,9 @@ def retry_now(paths: StatePaths) -> bool:
     return True
 
 
-def plan_for(paths: StatePaths, daemon_uid: str, minimum_uid: str, runs: str, mode: str) -> Plan:
+def plan_for(
+    paths: StatePaths, daemon_uid: str, minimum_uid: str, runs: str, mode: str, rc: str
+) -> Plan:
     """Return the commands of launcher and daemon for one state directory."""
     python = [sys.executable, "-P", "-m"]
     launcher = []
@@ -280,7 +284,7 @@ def plan_for(paths: StatePaths, daemon_uid: str, minimum_uid: str, runs: str, mo
         launcher += ["--socket", paths.launcher_socket]
         launcher += ["--daemon-uid", daemon_uid, "--minimum-uid", minimum_uid]
     daemon = [*python, "iriai.daemon", "--state", paths.directory]
-    return Plan(paths, launcher, daemon, int(daemon_uid), mode == "foreground")
+    return Plan(paths, launcher, daemon, rc, int(daemon_uid), mode == "foreground")
 
 
 def supervise(plan: Plan) -> int:
@@ -307,8 +311,8 @@ def supervise(plan: Plan) -> int:
 def main(arguments: Sequence[str]) -> int:
     """Supervise one state directory; returns the exit code."""
     keep_standard_descriptors()
-    directory, daemon_uid, minimum_uid, runs, mode = arguments
-    plan = plan_for(StatePaths(directory), daemon_uid, minimum_uid, runs, mode)
+    directory, *words = arguments
+    plan = plan_for(StatePaths(directory), *words)
     os.chdir("/")
     return supervise(plan)
 

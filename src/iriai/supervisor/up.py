@@ -17,6 +17,7 @@ from iriai.host.hardware import measure
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem, Unreachable
 from iriai.state.configuration import read_configuration, settle_directory
+from iriai.state.rc_file import read_rc
 from iriai.state.role import AS_BEFORE, RequestedRole
 from iriai.state.state_directory import absolute_paths, check_space
 from iriai.supervisor.daemon_probe import DaemonProbe, probe
@@ -35,23 +36,24 @@ _CLOCK_COARSENESS_S = 0.05
 
 
 def bring_up(
-    directory: str, user: str | None = None, wanted: RequestedRole = AS_BEFORE
+    directory: str, user: str | None = None, wanted: RequestedRole = AS_BEFORE, rc: str = ""
 ) -> DaemonProbe:
     """Start the daemon of a state directory, detached; return once all its parts run.
 
     `user` is the user that root wants the daemon to run as (None: as before, or `iriai`), `wanted`
-    the other settings that a new directory keeps.
+    the other settings that a new directory keeps, `rc` the rc file that is run if it starts the
+    daemon; empty: that of the state directory.
 
     Raises:
         Problem: why it cannot, from whichever of the processes knew. Nothing is left running that
             was not before, but for a start that is only slow and goes on.
     """
-    paths, command, daemon = _prepare(directory, user, wanted)
+    paths, command, daemon = _prepare(directory, user, wanted, rc)
     if daemon is not None:
         return daemon
     since_s, child = time.time(), None
     if not retry_now(paths):
-        child = spawn([*command, "detached"], paths.log_of("supervisor"))
+        child = spawn([*command, "detached", rc], paths.log_of("supervisor"))
     return _await_answer(paths, since_s, child)
 
 
@@ -60,6 +62,7 @@ def stay_up(  # noqa: RET503 - where it does not return it has become the superv
     user: str | None,
     announce: Callable[[DaemonProbe], None],
     wanted: RequestedRole = AS_BEFORE,
+    rc: str = "",
 ) -> DaemonProbe:
     """Start the daemon and become its supervisor.
 
@@ -72,24 +75,26 @@ def stay_up(  # noqa: RET503 - where it does not return it has become the superv
     Raises:
         Problem: as `bring_up`, before anything started.
     """
-    paths, command, daemon = _prepare(directory, user, wanted)
+    paths, command, daemon = _prepare(directory, user, wanted, rc)
     if daemon is not None:
         return daemon
     if retry_now(paths):
         return _await_answer(paths, time.time(), None)
     _announce_later(paths, announce)
-    os.execv(command[0], [*command, "foreground"])  # noqa: S606 - no shell is wanted
+    os.execv(command[0], [*command, "foreground", rc])  # noqa: S606 - no shell is wanted
 
 
 def _prepare(
-    directory: str, user: str | None, wanted: RequestedRole
+    directory: str, user: str | None, wanted: RequestedRole, rc: str
 ) -> tuple[StatePaths, list[str], DaemonProbe | None]:
     """Check what can be checked before anything starts.
 
-    Returns the paths, the supervisor's command without its last word, the mode, and the daemon if
-    all its parts run.
+    Returns the paths, the supervisor's command without mode and rc file, and the daemon if all its
+    parts run.
     """
     paths = absolute_paths(directory)
+    if rc and (found := read_rc(paths, rc)) and found.problem:
+        raise found.problem
     configuration = read_configuration(paths)
     identity = settle_directory(paths, configuration, measure(), user, wanted)
     # A running daemon waits for space, and `status` reports it.

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import msgspec
 
-from iriai.model.bounds import Code, Many, Name, Seconds, Text, Word, Words, decoded
+from iriai.model.bounds import Code, Document, Many, Name, Seconds, Text, Word, Words, decoded
+from iriai.model.pool_room import PoolRoom
 from iriai.protocol.messages.scheduling import Want
 from iriai.wire.machines import (
     AdList,
@@ -58,6 +59,18 @@ class DrainChanged(msgspec.Struct, frozen=True, tag="drain-changed"):
     """Answer to `AskDrain`: it is done, and durable."""
 
 
+class OfferDocument(msgspec.Struct, frozen=True, tag="offer-document"):
+    """A client published a configuration of the cluster: the broker's machine takes the first."""
+
+    document: Document
+
+
+class DocumentInForce(msgspec.Struct, frozen=True, tag="document-in-force"):
+    """Answer to `OfferDocument`: what is in force at the broker's machine from now on."""
+
+    document: Document
+
+
 class Declined(msgspec.Struct, frozen=True, tag="declined"):
     """The reason why there is no answer; a `model.problem` in transit."""
 
@@ -78,9 +91,21 @@ class Fit(msgspec.Struct, frozen=True, tag="fit"):
     """The resources that are not free now."""
     here: Declined | None = None
     """Why no machine of this cluster ever could, where another cluster may have one that can."""
+    pools: Annotated[tuple[PoolRoom, ...], Many] = ()
+    """The pools of this cluster in which it could run, or all, if it could in none."""
 
 
-Question = AskNodes | AskPools | AskQueues | Shares | AskAds | AskMatchFor | AskFit | AskDrain
+Question = (
+    AskNodes
+    | AskPools
+    | AskQueues
+    | Shares
+    | AskAds
+    | AskMatchFor
+    | AskFit
+    | AskDrain
+    | OfferDocument
+)
 Told = (
     NodeTable
     | PoolTable
@@ -90,6 +115,7 @@ Told = (
     | MatchTable
     | Fit
     | DrainChanged
+    | DocumentInForce
     | Declined
 )
 

@@ -221,18 +221,21 @@ class AskQueues(Query[QueueTable], frozen=True, tag="ask-queues"):
     """The queues of the cluster."""
 
 
-class SetQueue(ClientRequest[Done], frozen=True, tag="set-queue"):
-    """Set keys of a queue, of a machine without a cluster. For operators.
+class SetSection(ClientRequest[Done], frozen=True, tag="set-section"):
+    """Set keys of a section that changes live, of a machine without a cluster. For operators.
 
     Without any, what was set is forgotten.
     """
 
     asked_by = Right.OPERATOR
-    purpose = "change queues"
+    purpose = "change queues, pools or gangs"
 
-    number: Whole
+    section: Word
+    """`queues`, `pools` or `gang`."""
+    name: Name
+    """Of the queue or pool; else empty."""
     settings: Annotated[tuple[tuple[Name, Text], ...], Few]
-    """Keys of `[queues.N]` and their values, as in the file without quotes."""
+    """Keys of the section and their values, as in the file without quotes."""
 
 
 class Drain(ClientRequest[Done], frozen=True, tag="drain"):

@@ -175,6 +175,10 @@ class StatusReport(ClientAnswer, frozen=True, tag="status-report"):
     """Errors of ours that ended a connection or a request since the daemon began."""
     limited: Annotated[tuple[LimitedRow, ...], Many] = ()
     """Limits that the asking user met (operators: all users), the most frequent first."""
+    rc: Words = ""
+    """The rc file that this daemon ran, or began to; empty: none."""
+    rc_problem: Words = ""
+    """Why not all of it."""
 
 
 class Status(Query[StatusReport], frozen=True, tag="status"):

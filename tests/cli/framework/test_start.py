@@ -97,7 +97,8 @@ def test_every_command_has_help_with_examples(shell, command: str):
     said = shell(*command.split(), "--help")
     assert said.code == 0
     assert said.err == ""
-    of_group = {"config": "show", "cluster": "show", "operator": "show", "queue": "unset"}
+    of_group = {"config": "show", "cluster": "show", "operator": "show"}
+    of_group |= dict.fromkeys(("queue", "pool", "gang"), "unset")
     for option in (
         (of_group[command],) if command in of_group else ("--state", "--json", "Examples")
     ):

@@ -19,6 +19,7 @@ from iriai.daemon.requests.machines.ads import AdHandlers
 from iriai.daemon.requests.machines.drain import DrainHandlers
 from iriai.daemon.requests.machines.nodes import NodeTables
 from iriai.daemon.requests.machines.queues import QueueHandlers
+from iriai.daemon.requests.machines.settings import SettingHandlers
 from iriai.daemon.requests.machines.status import StatusHandlers
 from iriai.daemon.server.handler_table import check_right, handlers_of, handles
 from iriai.daemon.startup.settings import DaemonSettings
@@ -31,7 +32,7 @@ from iriai.wire.requests import Down, Hello, Jobs, Show
 
 OWNERS = (
     *(JobHandlers, JobChanges, StreamHandlers, StatusHandlers, DrainHandlers),
-    *(NodeTables, QueueHandlers, AdHandlers, ClusterHandlers, StepTransit),
+    *(NodeTables, QueueHandlers, SettingHandlers, AdHandlers, ClusterHandlers, StepTransit),
 )
 REQUESTS = subclasses(ClientRequest)
 OWNER_UID = 1000

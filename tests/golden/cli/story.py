@@ -89,7 +89,7 @@ class Story:
 
     def keep(self, command: str, rest: list[str], heading: str, document: object) -> None:
         """Put what a command said to what its golden file is to be."""
-        groups = ("cluster", "config", "operator", "queue")
+        groups = ("cluster", "config", "gang", "operator", "pool", "queue")
         name = f"iriai-{command}-{rest[0]}" if command in groups else f"iriai-{command}"
         text = shape_text(document, RULES)
         self._parts.setdefault(name, []).append(f"{heading}{text}\n")
@@ -186,6 +186,11 @@ def _machine(story: Story, ume: Installation) -> None:
     say(ume, "top --interval 0.1", code=2)
     say(ume, "queue set 2 state=enabled")
     say(ume, "queue unset 2")
+    say(ume, "pool set blades jobs_max=8")
+    say(ume, "pool unset blades")
+    say(ume, "gang set quantum_s=0.5")
+    say(ume, "gang unset")
+    say(ume, "console -", given="gang set rows_max=2")
     say(ume, "ads")
     say(ume, "match Cpus>=1")
     say(ume, "drain --reason repairs")

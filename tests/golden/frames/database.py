@@ -21,9 +21,9 @@ from iriai.model.records import (
     JobFinished,
     LedgerRow,
     NoticeDue,
-    QueueSet,
     Record,
     SeatEnded,
+    SectionSet,
 )
 from iriai.model.snapshot import StoredState
 from iriai.store import Store
@@ -40,7 +40,7 @@ WRITTEN = (
     Incarnated,
     NoticeDue,
     Drained,
-    QueueSet,
+    SectionSet,
 )
 """Records that become rows; the others delete some."""
 HEX = "hex "

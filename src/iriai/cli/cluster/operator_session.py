@@ -25,6 +25,10 @@ OPERATOR_VARIABLE = "IRIAI_OPERATOR"
 """Environment variable with the directory of an operator's key outside the state directory."""
 
 
+_passphrases: dict[str, str] = {}
+"""By directory of a key: what opened it, for later lines of the console."""
+
+
 def operator_directory(state_directory: str) -> str:
     """Return the directory of the key: `$IRIAI_OPERATOR`, else in the state directory."""
     return os.environ.get(OPERATOR_VARIABLE) or StatePaths(state_directory).operator
@@ -40,7 +44,15 @@ def open_operator(client: Client, report: ClusterReport) -> Operator:
 
     directory = operator_directory(client.welcome.state_directory)
     listed = [RosterOperator(o.name, o.certificate, o.opens) for o in report.operators]
-    return Operator.load(directory, ask_passphrase, listed)
+    typed: list[str] = []
+
+    def ask() -> str:
+        typed.append(_passphrases.get(directory) or ask_passphrase())
+        return typed[-1]
+
+    operator = Operator.load(directory, ask, listed)
+    _passphrases.update((directory, passphrase) for passphrase in typed)
+    return operator
 
 
 def publish_signed(client: Client, operator: Operator, kind: str, body: bytes) -> None:

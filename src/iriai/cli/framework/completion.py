@@ -90,6 +90,27 @@ def complete_queue(ctx: typer.Context) -> list[tuple[str, str]]:
     ]
 
 
+def complete_queue_setting() -> list[str]:
+    """Return what may be set of a queue."""
+    return _settings("queues")
+
+
+def complete_pool_setting() -> list[str]:
+    """Return what may be set of a pool."""
+    return _settings("pools")
+
+
+def complete_gang_setting() -> list[str]:
+    """Return what may be set of gangs."""
+    return _settings("gang")
+
+
+def _settings(section: str) -> list[str]:
+    from iriai.config.live_settings import live_keys
+
+    return [f"{key}=" for key in live_keys(section)]
+
+
 def complete_home(ctx: typer.Context) -> list[tuple[str, str]]:
     """Return machines of the cluster where jobs are submitted."""
     from iriai.wire.joining import ShowCluster

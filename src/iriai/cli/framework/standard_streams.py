@@ -6,12 +6,13 @@ import os
 import re
 import select
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from iriai.model.problem import Problem
+from iriai.model.problem import Problem, problem_from
 from iriai.model.units import printable
 
 if TYPE_CHECKING:
@@ -39,8 +40,25 @@ def plain(value: object) -> object:
     return value
 
 
+_places: list[str] = []
+"""Where the commands stand that are run now, the innermost last; see `at_place`."""
+
+
+@contextmanager
+def at_place(place: str) -> Iterator[None]:
+    """Let each problem that is reported meanwhile begin with `place`, a line of a file."""
+    _places.append(place)
+    try:
+        yield
+    finally:
+        _places.pop()
+
+
 def complain(problem: Problem, *, as_json: bool) -> None:
     """Report a problem: one line on standard error, or one document on standard output."""
+    if _places:
+        message = f"{_places[-1]}: {problem.message}"
+        problem = problem_from(problem.exit_code, problem.code, message, problem.hint)
     if as_json:
         print_document({"error": error_document(problem)})
         return

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from iriai.cli.framework.command import Command, GlobalOptions, option
-from iriai.cli.framework.standard_streams import print_document
+from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.model.paths import StatePaths, node_directory
+
+if TYPE_CHECKING:
+    from iriai.supervisor.daemon_probe import DaemonProbe
 
 PARTS = ("node", "home,broker", "node,home,broker")
 """Values of --parts, for completion."""
@@ -33,6 +37,12 @@ def up(
     home: Path | None = option(
         None, metavar="SOCKET", help="For a back end: socket or state directory of the front end."
     ),
+    rc: Path | None = option(
+        None,
+        metavar="FILE",
+        help="Console lines to run if this starts the daemon, and the machine is in no cluster. "
+        "\\[default: iriai.rc in the state directory]",
+    ),
 ) -> None:
     """Start the daemon of this machine, with its launcher; safe to repeat.
 
@@ -43,9 +53,11 @@ def up(
     A back end runs the tasks of a front end on the same host. The values of --name, --parts and
     --home are remembered: later a plain 'iriai up' of the same state directory uses them. Without
     --state, the state directory of a back end is nodes/NAME within the usual one.
+
+    The lines of an rc file are settings as in 'iriai console': queue, pool and gang with set and
+    unset. They are run at each start by this command, and stop at the first wrong one.
     """
     from iriai.state.role import RequestedRole, check_name, read_parts
-    from iriai.supervisor.daemon_probe import DaemonProbe
     from iriai.supervisor.up import bring_up, stay_up
 
     def announce(probe: DaemonProbe) -> None:
@@ -54,7 +66,9 @@ def up(
             return
         news = "is up" if probe.started else "was up already"
         print(f"{probe.home} {news}, with its state in {probe.state_directory}", flush=True)
+        _remark_rc(probe, rc_file)
 
+    rc_file = "" if rc is None else str(rc.absolute())
     wanted = RequestedRole(
         None if name is None else check_name(name),
         None if parts is None else read_parts(parts),
@@ -66,9 +80,17 @@ def up(
         if wanted.front or Path(StatePaths(own).identity).exists():
             directory = own
     if detach:
-        announce(bring_up(directory, user, wanted))
+        announce(bring_up(directory, user, wanted, rc_file))
     else:
-        announce(stay_up(directory, user, announce, wanted))
+        announce(stay_up(directory, user, announce, wanted, rc_file))
+
+
+def _remark_rc(probe: DaemonProbe, given: str) -> None:
+    """Say what is wrong with the rc file, or that the `given` one was not run."""
+    if probe.started and probe.rc_problem:
+        remark(probe.rc_problem)
+    elif given and not (probe.started and probe.rc == given):
+        remark(f"{given} was not run: 'iriai console {given}' runs it now")
 
 
 def _front_end_socket(home: Path) -> str:
@@ -81,6 +103,7 @@ app = Command(
     up,
     ("iriai up --detach", "start it in the background"),
     ("iriai up --state /tmp/try", "a daemon to try things with, in the foreground"),
+    ("iriai up --detach --rc /etc/iriai/night.rc", "with settings of its own"),
     ("iriai up --detach --parts home,broker", "a front end, which runs no tasks itself"),
     (
         "iriai up --detach --name b1 --parts node --home /run/iriai/daemon.sock",

@@ -98,7 +98,7 @@ class PbsTranslator(Translator):
         return found | ({"PBS_NUM_NODES": str(shape.nodes)} if shape.nodes else {})
 
     def _set_memory(self, chunks: Chunks, cpus: int) -> None:
-        """Set the memory of a rank, which has so many CPUs."""
+        """Set memory and disk of a rank, which has so many CPUs."""
         for given in self._needs.find("select"):
             if chunks.memory_bytes:
                 self.set(given, "--memory", str(chunks.memory_of_rank_bytes))
@@ -107,6 +107,8 @@ class PbsTranslator(Translator):
             self.set(given, "--memory", str(-(-total // chunks.shape.most)))
         for given in self._needs.find("pmem"):
             self.set(given, "--memory", str(size_bytes(given, given.value) * cpus))
+        for given in self._needs.find("file"):
+            self.set(given, "--disk", str(size_bytes(given, given.value)))
 
     def _chunks(self) -> Chunks:
         """Return the chunks that the script asks for."""

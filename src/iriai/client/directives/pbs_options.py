@@ -152,8 +152,8 @@ RESOURCES = (
         "like chunks with `ncpus`, `mpiprocs` (`-n`), `mem`, `ngpus`, divided among the processes "
         "of each; unlike ones are refused",
     ),
+    understood("file=", "`--disk`, of all files of a process together"),
     understood("walltime=", "`--time`", "--time", _duration),
-    *ignored("free space is not checked", "file="),
     *ignored("the order is drawn by the usage of each account", "nice="),
     *ignored("only the CPU time of all its processes is limited", "pcput="),
     *ignored("virtual memory is not limited", "pvmem=, vmem="),

@@ -167,6 +167,7 @@ OPTIONS = (
     ),
     understood("--requeue", "always so"),
     understood("--time= -t", "`--time`", "--time", _time),
+    understood("--tmp=", "`--disk`, divided among the tasks of a machine"),
     *ignored("no usage is counted for it; choose the group with --group", "--account= -A"),
     *ignored("use is sampled as often as this machine needs it", "--acctg-freq="),
     *ignored("it runs in the cluster where it is submitted", "--clusters= -M"),
@@ -198,7 +199,6 @@ OPTIONS = (
         "--signal=",
     ),
     *ignored("the time limit is not shortened", "--time-min="),
-    *ignored("free space is not checked", "--tmp="),
     *ignored("submit does not wait; iriai wait does", "--wait -W"),
     *refused("it could run on a machine without that feature", "--batch=, --constraint= -C"),
     *refused("there is no burst buffer for it to find its files in", "--bb=, --bbf="),
@@ -245,6 +245,9 @@ class SlurmTranslator(Translator):
         self.set_ranks(shape)
         cpus = self._cpus(joined, on_each, gpus)
         result = self._variables(self._memory(on_each, cpus, gpus))
+        for given in self.all.find("--tmp"):
+            if amount_bytes := size_bytes(given):
+                self.set(given, "--disk", str(-(-amount_bytes // on_each)))
         if shape.most == 1:
             result |= on_one_machine(tasks, cpus)
         elif shape.least == tasks:
@@ -270,7 +273,7 @@ class SlurmTranslator(Translator):
         for given in self.all.find("--ntasks-per-gpu")[: tasks is None]:
             tasks = (whole(given) * max(self._gpus_in_all(nodes), 1),) * 2
         found = TaskCounts(tasks, nodes, per_node).shape(self.all)
-        of_node = self.all.find("--mem", "--gpus-per-node", "--gres", "--mincpus")
+        of_node = self.all.find("--mem", "--tmp", "--gpus-per-node", "--gres", "--mincpus")
         if of_node and found.nodes is None and found.per_node is None and found.most > 1:
             found = found._replace(
                 nodes=1

@@ -19,6 +19,7 @@ from iriai.model.paths import StatePaths
 from iriai.model.problem import Problem
 from iriai.model.resources import Resources
 from iriai.state.kept_drain import KeptDrain
+from iriai.state.rc_file import RcFile
 from iriai.state.role import Role
 from iriai.state.state_directory import problem_of
 from iriai.system.exit_report import ExitReport, announce, announce_started
@@ -61,6 +62,9 @@ class DaemonSettings:
     """Descriptor of the file that says why this process ended; see `announce_down`."""
     kept_drain: KeptDrain | None = None
     """What an operator asked while no daemon ran; read after the listener began to listen."""
+    rc: RcFile | None = None
+    """Console lines that are to be run, since `iriai up` starts this daemon; None: there are none.
+    """
     doors: tuple[socket.socket, ...] = ()
     """Where machines elsewhere connect; bound and listening."""
     host_door: socket.socket | None = None

@@ -246,7 +246,7 @@ class Enforcement(msgspec.Struct, frozen=True, array_like=True):
     """The mechanism of one limit on this machine, for `doctor`."""
 
     limit: Words
-    """cpu-shares, memory, processes, cpu-time, wall-time, accounting, tree-kill, suspension,
+    """cpu-shares, memory, disk, processes, cpu-time, wall-time, accounting, tree-kill, suspension,
     spawn."""
     by: Words
     """`cgroup v1 memory`, `cgroup v2 …`, `rlimit`, `sampling`, `iriai-exec`, `python helper` …"""

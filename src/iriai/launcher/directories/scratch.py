@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
+from iriai.launcher.directories.project_quota import ProjectQuota, ProjectQuotas, try_quotas
 from iriai.launcher.directories.removal import Removal, move, remove
 from iriai.launcher.directories.stamp import Stamp
 
@@ -64,6 +65,19 @@ class ScratchRoot:
         self.trash_fd = self._own(TRASH)
         self._private_fd = -1
         self._counter = 0
+        self.quotas: ProjectQuotas | None = None
+        """None: the file system has none, or that was not tried yet."""
+        self.quota_refusal: str | None = None
+        """Why it has none; None: that was not tried yet, or it has."""
+
+    def try_quotas(self) -> ProjectQuotas | None:
+        """Return the quotas of the file system; None: it has none."""
+        if self.quotas is None and self.quota_refusal is None:
+            try:
+                self.quotas = try_quotas(self.private_fd, self.fresh_name())
+            except OSError as error:
+                self.quota_refusal = f"no project quota in {self.path}: {error.strerror}"
+        return self.quotas
 
     @property
     def private_fd(self) -> int:
@@ -153,6 +167,31 @@ class Scratch:
     def later(self, action: Callable[[], None]) -> None:
         """Run a long action in the thread that removes directories; it may raise OSError."""
         self._removal.call(action)
+
+    def limit(self, directory: ScratchSpace, limit_bytes: int) -> ProjectQuota | None:
+        """Limit an empty directory by its file system; None: that has no quotas.
+
+        Raises OSError.
+        """
+        quotas = directory.place.try_quotas()
+        return None if quotas is None else quotas.begin(directory.fd, limit_bytes)
+
+    def limit_no_more(self, directory: ScratchSpace, quota: ProjectQuota) -> None:
+        """Release the quota of a directory that is about to be given back."""
+        quotas = directory.place.quotas
+        if quotas is not None:
+            try:
+                quotas.end(quota)
+            except OSError as error:
+                log.warning("the quota of %s stays: %s", directory.path, error.strerror)
+
+    def quota_refusal(self) -> str:
+        """Return why directories are not limited by their file system; empty: they are."""
+        try:
+            self.place.try_quotas()
+            return self.place.quota_refusal or ""
+        except OSError as error:
+            return f"no private directory can be created in {self._tmp}: {error.strerror}"
 
     def give_back(self, directory: ScratchSpace, begun_s: float) -> None:
         """Pool or remove the directory of a task that is over, with no process left.

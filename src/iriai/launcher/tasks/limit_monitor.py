@@ -8,6 +8,7 @@ from collections.abc import Callable
 from iriai.launcher.containment.container import Containment, Use
 from iriai.launcher.contract.messages import StartOrder
 from iriai.launcher.system.timers import Timers
+from iriai.launcher.tasks.disk_limits import DiskLimits
 from iriai.launcher.tasks.task import (
     LimitExceeded,
     RunningTask,
@@ -84,11 +85,18 @@ CallWhenReadable = Callable[[int, Callable[[], None]], None]
 class LimitMonitor:
     """Ends tasks that cross a limit."""
 
-    def __init__(self, tasks: Tasks, timers: Timers, call_when_readable: CallWhenReadable) -> None:
+    def __init__(
+        self,
+        tasks: Tasks,
+        timers: Timers,
+        call_when_readable: CallWhenReadable,
+        disk: DiskLimits,
+    ) -> None:
         """`call_when_readable(fd, action)` makes the loop wait for an alarm."""
         self._tasks = tasks
         self._timers = timers
         self._call_when_readable = call_when_readable
+        self._disk = disk
         self._machine_cpus = os.cpu_count() or 1
         self._alarms: dict[int, Containment] = {}
 
@@ -101,6 +109,8 @@ class LimitMonitor:
             self._plan_sample(task, task.started_s, 0.0)
         if spec.resources.memory_bytes:
             self._expect_alarm(task.container)
+        if spec.resources.named and spec.resources.disk_bytes:
+            self._disk.begin(task, task.started_s)
 
     def resume(self, task: RunningTask, now_s: float) -> None:
         """Watch what stood while `task`, which has been thawed, was frozen."""

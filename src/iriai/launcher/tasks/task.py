@@ -14,6 +14,7 @@ import msgspec
 from iriai.launcher.containment.container import Containment, Limits, Use
 from iriai.launcher.containment.namespaces.pool import Namespace
 from iriai.launcher.contract.messages import Alive, Exit, StartOrder
+from iriai.launcher.directories.project_quota import ProjectQuota
 from iriai.launcher.directories.scratch import ScratchSpace
 from iriai.launcher.spawn.spawn import Payload, Prepared, SpawnError, explain
 from iriai.launcher.tasks.rank_processes import RankProcesses
@@ -113,6 +114,13 @@ def memory_limit(spec: JobSpec, peak_bytes: int) -> LimitExceeded:
     return LimitExceeded(EndCause.MEMORY_LIMIT, message)
 
 
+def disk_limit(spec: JobSpec, peak_bytes: int) -> LimitExceeded:
+    """Return that the limit of disk was exceeded."""
+    limit = format_size(spec.resources.disk_bytes)
+    message = f"disk limit of {limit} exceeded: peak {format_size(peak_bytes)}"
+    return LimitExceeded(EndCause.DISK_LIMIT, message)
+
+
 def time_limit(spec: JobSpec) -> LimitExceeded:
     """Return that the limit of wall time was reached."""
     limit = format_duration(spec.time_limit_s or 0.0)
@@ -160,6 +168,12 @@ class RunningTask(msgspec.Struct, eq=False):
     sampled_peak_bytes: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
+    script_bytes: int = 0
+    """Of its script, which counts as its disk."""
+    disk_peak_bytes: int = 0
+    """Of disk, as far as it was looked at, with the script."""
+    quota: ProjectQuota | None = None
+    """Of its directory; None: it has no limit of disk, or the file system no quotas."""
 
     @property
     def is_ending(self) -> bool:
@@ -272,6 +286,10 @@ class RunningTask(msgspec.Struct, eq=False):
             and usage.cpu_s >= self.spec.cpu_limit_s
         ):
             return cpu_limit(self.spec, usage.cpu_s)
+        if self.status and self.quota is not None:
+            used_bytes = self.quota.used_bytes() + self.script_bytes
+            if used_bytes > self.spec.resources.disk_bytes:
+                return disk_limit(self.spec, used_bytes)
         return None
 
     def _remarks(self) -> str:

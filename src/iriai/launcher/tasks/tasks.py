@@ -107,12 +107,15 @@ class Tasks:
         task = RunningTask(
             order.attempt, prepared.spec, container, payload, scratch, namespace, kept, order
         )
+        task.script_bytes = len(prepared.script)
         mark, batch, rank = self._parts.spawner.mark_of(order.attempt), prepared.spec.batch, 0
         try:
             if order.parallel is not None:
                 rank = order.attempt.rank
                 make_seat(task, self._parts.processors)
                 kept, payload = self._of_place(task, RankStage(rank, 0))
+            if disk_bytes := task.spec.resources.disk_bytes:
+                task.quota = self._parts.scratch.limit(scratch, disk_bytes)
             if batch is not None and batch.system is BatchSystem.PBS:
                 write_node_file(scratch.fd, order, prepared.spec.resources.cpus, login.uid)
             helper, ends = self._helper(task, kept, payload, rank, mark)
@@ -459,6 +462,8 @@ class Tasks:
         """Release what it used; no process of it is left."""
         if task.payload is not NO_PAYLOAD:
             self._drop(task.payload)
+        if task.quota is not None:
+            self._parts.scratch.limit_no_more(task.scratch, task.quota)
         self._parts.scratch.give_back(task.scratch, task.started_s)
         if task.namespace is not None:
             self._parts.namespaces.give_back(task.namespace, task.started_s)

@@ -32,6 +32,8 @@ WRITES_WITHIN_S = 60.0
 """Seconds after which a daemon that writes nothing is spared."""
 REPORTED_S = 30.0
 """Seconds within which all events of a launcher are reported and durable on any disk."""
+HEARD_S = 0.5
+"""Seconds after which a daemon that stands still is told again what it has not heard."""
 BY = "someone"
 
 
@@ -379,17 +381,24 @@ def _program_is_missing(world: World, machine: SimulatedMachine, happening: Happ
     world.agenda.after(happening.lasts_s, mend)
 
 
-def _queue_stops(world: World, _machine: SimulatedMachine, happening: Happening) -> None:
+def _queue_stops(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     """Let a queue start nothing for a while; each machine that answers hears of it at once."""
-    for each in world.machines.values():
-        usual, number = each.plan.configuration.queues, str(happening.number)
-        queue = with_fields(usual.get(number, QueueSection()), state="enabled")
-        for after_s, queues in ((0.0, {**usual, number: queue}), (happening.lasts_s, usual)):
-            world.agenda.after(after_s, partial(_configure, world, each, queues))
+    usual, number = machine.plan.configuration.queues, str(happening.number)
+    stopped = {**usual, number: with_fields(usual.get(number, QueueSection()), state="enabled")}
+    for after_s, queues in ((0.0, stopped), (happening.lasts_s, None)):
+        world.agenda.after(after_s, partial(setattr, world, "queues", queues))
+        for each in world.machines.values():
+            world.agenda.after(after_s, partial(_configure, world, each))
 
 
-def _configure(world: World, machine: SimulatedMachine, queues: Mapping[str, QueueSection]) -> None:
-    configuration = with_fields(machine.plan.configuration, queues=queues)
+def _configure(world: World, machine: SimulatedMachine) -> None:
+    """Tell a daemon what the queues are now; one that stands still, once it goes on."""
+    if machine.is_up and machine.is_stopped:
+        world.agenda.after(HEARD_S, partial(_configure, world, machine))
+        return
+    configuration = machine.plan.configuration
+    if world.queues is not None:
+        configuration = with_fields(configuration, queues=world.queues)
     asks(world, machine, lambda: machine.core.configured(configuration))
 
 
@@ -442,15 +451,16 @@ def end_all(world: World) -> None:
     for watch in list(world.watchers):
         if isinstance(watch, _DeathInWriting):
             watch.end()
+    world.queues = None
     for machine in world.present():
         machine.launcher.refuses = ""
         machine.launcher.fails_prolog = machine.launcher.fails_at_once = False
         world.power_on(machine)
         start_launcher(world, machine)
-        _configure(world, machine, machine.plan.configuration.queues)
         wake_launcher(world, machine)
         if machine.is_stopped:
             world.wake(machine)
+        _configure(world, machine)
         if Part.NODE in machine.plan.parts:
             _measured(world, machine, 0.0)
             _resume(world, machine)

@@ -25,10 +25,10 @@ from iriai.model.records import (
     JobEvent,
     JobFinished,
     LedgerRow,
-    QueueSet,
     Record,
     Resumed,
     SeatEnded,
+    SectionSet,
     Snapshot,
 )
 from iriai.model.snapshot import StoredJob, StoredState, waited_for
@@ -49,7 +49,7 @@ class StoreModel:
         self.ledger: dict[Account, LedgerRow] = {}
         self.incarnation = 0
         self.drained: Drained | None = None
-        self.queues: dict[int, QueueSet] = {}
+        self.settings: dict[tuple[str, str], SectionSet] = {}
         self.unsynced: deque[Sequence[Record]] = deque()
         """Turns that were written and not committed, oldest first."""
 
@@ -89,7 +89,7 @@ class StoreModel:
             list(self_.ledger.values()),
             self_.drained,
             dict(self_.ends(jobs)),
-            [self_.queues[number] for number in sorted(self_.queues)],
+            [self_.settings[each] for each in sorted(self_.settings)],
         )
 
     def _all(self) -> StoreModel:
@@ -101,7 +101,7 @@ class StoreModel:
         copy.seats = dict(self.seats)
         copy.claims, copy.ledger = dict(self.claims), dict(self.ledger)
         copy.incarnation, copy.drained = self.incarnation, self.drained
-        copy.queues = dict(self.queues)
+        copy.settings = dict(self.settings)
         for records in self.unsynced:
             copy._keep(records)
         return copy
@@ -135,8 +135,8 @@ class StoreModel:
                 self.drained = record
             case Resumed():
                 self.drained = None
-            case QueueSet(number):
-                self.queues[number] = record
+            case SectionSet(section, name):
+                self.settings[section, name] = record
 
     def _event(self, record: JobEvent) -> None:
         events = self.events.setdefault(record.number, [])

@@ -5,10 +5,11 @@ One seed decides everything that is left to chance, each source of it by a gener
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 
+from iriai.config.sections import QueueSection
 from iriai.machine.core import MachineEvent
 from iriai.machine.outbox import Turn
 from iriai.model.ids import JobId
@@ -46,6 +47,8 @@ class World:
         """Called after each turn of a machine."""
         self.accepted: dict[JobId, float] = {}
         """Jobs that are accepted, with the time."""
+        self.queues: Mapping[str, QueueSection] | None = None
+        """What an operator set of queues; None: nothing, they are as in each machine's plan."""
         self.gone: dict[str, None] = {}
         """Machines that left for ever."""
 

@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from iriai.config.live_settings import LiveChange
 from iriai.config.reader import parse_configuration
 from iriai.daemon.requests.machines.doctor import findings
+from iriai.daemon.startup.rc_run import RcRun
 from iriai.daemon.startup.settings import DaemonSettings, ServiceMode
 from iriai.host.hardware import MachineFacts, capacity
 from iriai.host.mounts import Mount, mount_of
 from iriai.launcher.contract.messages import Enforcement
 from iriai.model.paths import StatePaths
 from iriai.state.configuration import with_defaults
+from iriai.state.rc_file import read_rc
 from iriai.state.role import Role
 from iriai.system.lock_file import take_lock
 from tests.support.trusted_place import trusted_place
@@ -51,10 +54,15 @@ def settings(
     )
 
 
-def found(settings: DaemonSettings, enforcement=(), trouble=()) -> dict[str, list[str]]:
+NO_RC = RcRun(None, is_member=False)
+
+
+def found(
+    settings: DaemonSettings, enforcement=(), trouble=(), rc: RcRun = NO_RC
+) -> dict[str, list[str]]:
     """The messages at each level; the socket of the settings is done with."""
     levels: dict[str, list[str]] = {"trouble": [], "note": [], "ok": []}
-    rows = findings(settings, settings.configuration, enforcement, trouble)
+    rows = findings(settings, settings.configuration, enforcement, trouble, rc)
     assert [row.level for row in rows] == sorted(
         (row.level for row in rows), key=list(levels).index
     )
@@ -199,3 +207,27 @@ state = "enabled"
         "queues: lower queues may wait for ever (age_s is none)",
     ]
     assert not [each for each in found(settings(paths))["note"] if each.startswith("queues:")]
+
+
+def test_what_became_of_the_rc_file_is_said(paths):
+    Path(paths.rc).write_text("queue set 1 state=enabled\nqueue set 1 colour=red\ngang unset\n")
+    Path(paths.rc).chmod(0o600)
+    file = read_rc(paths, "")
+    done: list[LiveChange] = []
+    run = RcRun(file, is_member=False)
+    run.run(done.append)
+    assert (run.done, [change.path for change in done]) == (1, ["queues.1"])
+    assert "line 2: a queue has no 'colour'" in run.trouble[0]
+    right = RcRun(file._replace(lines=file.lines[:1]), is_member=False)
+    right.run(done.append)
+    assert (
+        f"rc file: 1 lines of {paths.rc} were run at the start"
+        in found(settings(paths), rc=right)["ok"]
+    )
+    skipped = RcRun(file, is_member=True)
+    skipped.run(done.append)
+    notes = found(settings(paths), rc=skipped)["note"]
+    assert any(f"{paths.rc} is not run" in note for note in notes)
+    assert any(
+        f"{paths.rc} is not run" in note for note in found(settings(paths), rc=skipped)["note"]
+    )

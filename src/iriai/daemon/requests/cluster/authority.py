@@ -6,8 +6,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.routes import DocumentArrived
 from iriai.daemon.net.own_addresses import OwnAddresses
@@ -16,9 +18,11 @@ from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.startup.live_configuration import LiveConfiguration
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.users.permissions import Permissions
+from iriai.model.instant import Instant
 from iriai.model.problem import Problem
 from iriai.model.seed import Seed
 from iriai.protocol.messages.effects import Part
+from iriai.wire.inquiries import DocumentInForce, OfferDocument
 
 if TYPE_CHECKING:
     from iriai.daemon.cluster.network import ClusterNetwork
@@ -43,6 +47,7 @@ class ClusterAuthority:
         network: ClusterNetwork | None,
         restart: Callable[[], None],
         live: LiveConfiguration,
+        inquirer: BrokerRpc,
     ) -> None:
         """`restart` ends the daemon, to be started again with what is on disk then.
 
@@ -51,6 +56,9 @@ class ClusterAuthority:
         """
         self.restart = restart
         self._live = live
+        self._inquirer = inquirer
+        if settings.cluster is not None:
+            inquirer.answerers[OfferDocument] = partial(self._offered, settings.cluster)
         self.addresses = addresses
         """Where this machine may be reached."""
         self.network = network
@@ -109,9 +117,48 @@ class ClusterAuthority:
         if is_news:
             self.document_received(kind)
 
+    async def publish_configuration(self, state: ClusterState, raw: bytes) -> bool:
+        """Take a configuration from a client, the broker's machine first; whether it is in force.
+
+        Raises a `Problem` if it is wrong.
+        """
+        if state.is_in_force(raw):
+            return False
+        reply = await self._inquirer.ask(OfferDocument(raw), DocumentInForce)
+        problem: Problem | str | None = reply.problem or reply.missing
+        if reply.answer is not None:
+            try:
+                if state.receive_configuration(reply.answer.document):
+                    self._apply_after_turn()
+            except Problem as refused:  # what the broker says costs nobody else anything
+                problem = refused
+        if problem:
+            log.warning("the broker's machine did not take the next document: %s", problem)
+        if state.receive_next(raw):
+            self._apply_after_turn()
+        return state.is_in_force(raw)
+
+    def _offered(
+        self, state: ClusterState, question: OfferDocument, _now: Instant
+    ) -> DocumentInForce:
+        """Take a configuration that was published elsewhere, if it is the next one."""
+        if state.receive_next(question.document):
+            self._apply_after_turn()
+        return DocumentInForce(state.document.raw if state.document else question.document)
+
+    def _apply_after_turn(self) -> None:
+        from iriai.identity.documents.signed_document import DocumentKind
+
+        self._engine.after_this_turn(lambda: self.document_received(DocumentKind.CONFIGURATION))
+
     def document_received(self, kind: DocumentKind) -> None:
         """Apply a new document of an operator, which is stored, and send it to other members."""
-        log.info("a new %s of an operator arrived", kind)
+        state = self._settings.cluster
+        document = state.document if state is not None else None
+        if kind == "configuration" and document is not None:
+            log.info("%s of operator %s arrived", document.words(), document.operator)
+        else:
+            log.info("a new %s of an operator arrived", kind)
         if self.network is not None:
             self.network.spread()
             if kind == "ejection":

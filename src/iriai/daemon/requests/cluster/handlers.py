@@ -38,6 +38,7 @@ from iriai.wire.joining import (
 if TYPE_CHECKING:
     from iriai.daemon.requests.cluster.authority import ClusterAuthority
     from iriai.identity.cluster_state import ClusterState
+    from iriai.identity.documents.signed_document import DocumentKind
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +140,8 @@ class ClusterHandlers:
         if body.kind not in frozenset(DocumentKind):
             raise UsageProblem("bad-document-kind", f"'{body.kind}' is not a kind of document")
         kind = DocumentKind(body.kind)
+        if kind is DocumentKind.CONFIGURATION:
+            return await self._publish_configuration(cluster, kind, body.document)
         if not cluster.receive_document(kind, body.document):
             raise Refused(
                 "no-news",
@@ -146,6 +149,18 @@ class ClusterHandlers:
                 "'iriai cluster show' shows what is in force",
             )
         self._engine.after_this_turn(lambda: self._authority.document_received(kind))
+        return Published(self._authority.restarts_for(kind))
+
+    async def _publish_configuration(
+        self, cluster: ClusterState, kind: DocumentKind, raw: bytes
+    ) -> Published:
+        if not await self._authority.publish_configuration(cluster, raw):
+            held = cluster.document
+            raise Refused(
+                "document-overtaken",
+                f"{held.words()} of operator {held.operator} is in force" if held else "no news",
+                "read the text in force, and publish the change with the next number",
+            )
         return Published(self._authority.restarts_for(kind))
 
     # --- consent ---------------------------------------------------------------------------------

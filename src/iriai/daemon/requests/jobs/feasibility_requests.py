@@ -18,6 +18,7 @@ from iriai.daemon.loop.engine import Engine
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.machine.feasibility import Feasibility
 from iriai.model.instant import Instant
+from iriai.model.pool_room import PoolRoom
 from iriai.protocol.messages.scheduling import Want
 from iriai.wire.inquiries import AskFit, Declined, Fit
 from iriai.wire.requests import Why
@@ -54,7 +55,22 @@ class FeasibilityRequests:
         waits_for = tuple(Why(each.rule, each.needed, each.had, each.machine) for each in lacking)
         verdict = self._feasibility.verdict(question.want)
         refusal = None if verdict.refusal is None else declined(verdict.refusal)
-        return Fit(refusal, waits_for) if verdict.is_final else Fit(None, waits_for, refusal)
+        pools = self._feasibility.pools_for(question.want)
+        if verdict.is_final:
+            return Fit(refusal, waits_for, pools=pools)
+        return Fit(None, waits_for, refusal, pools)
+
+    async def pools_for(self, want: Want) -> tuple[PoolRoom, ...]:
+        """Return the pools in which such a task could run; without an answer, that of this machine.
+
+        Empty: this machine has none.
+        """
+        if not self._engine.machine.decides_alone:
+            reply = await self._inquirer.ask(AskFit(want), Fit)
+            if reply.answer is not None and reply.answer.pools:
+                return reply.answer.pools
+            log.info("a job takes the limits of this machine's pool: %s", reply.missing)
+        return self._feasibility.pools_for(want)
 
     async def check(self, want: Want) -> None:
         """Raise `Refused` where no machine could ever run such a task, by what is known."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import msgspec
+from msgspec.structs import replace
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import checkpoint
@@ -28,6 +29,7 @@ from iriai.daemon.tasks.stream_relay import StreamRelay
 from iriai.home.core import NONE_ENDED
 from iriai.home.job_lookup import Ends
 from iriai.identity.users.permissions import Caller, Permissions
+from iriai.jobs.admitted_limits import Admitted
 from iriai.jobs.drafts import Drafts
 from iriai.jobs.history import JobHistory
 from iriai.jobs.payloads import PayloadStore
@@ -158,8 +160,14 @@ class JobHandlers:
         try:
             if not draft.wait_for_resources:
                 await self._fits.check(want)
+            admitted = None
+            if self._drafts.has_limits(want):
+                admitted = self._drafts.admitted(want, await self._fits.pools_for(want))
+                want = replace(want, resources=admitted.resources)
+                if not draft.wait_for_resources:
+                    await self._fits.check(want)
             ended = await self._dependencies.ends(asked, after) if after else NONE_ENDED
-            job, answer = self._accept(asked, body, want, ended)
+            job, answer = self._accept(asked, body, want, ended, admitted)
         finally:
             self._order.leave(place)
         try:
@@ -189,14 +197,19 @@ class JobHandlers:
         return self._drafts.want(draft, account)
 
     def _accept(
-        self, asked: RequestContext, body: Submit, want: Want, ended: Ends
+        self,
+        asked: RequestContext,
+        body: Submit,
+        want: Want,
+        ended: Ends,
+        admitted: Admitted | None,
     ) -> tuple[JobId, Submitted]:
         if asked.connection.is_gone and body.draft.interaction is not Interaction.BATCH:
             # It left while another user was asked: nobody would hear of the job, or end it.
             log.info("a job is not accepted: its client is gone")
             raise Refused("client-gone", "the client of the job is gone")
         person = asked.caller.person
-        made = self._drafts.spec(body, person, want, asked.size_bytes)
+        made = self._drafts.spec(body, person, want, asked.size_bytes, admitted)
         spec, payloads, warnings = made
         asked.is_changing = True
         job = self._home.submit(spec, payloads, self._engine.now, ended)
@@ -216,6 +229,9 @@ class JobHandlers:
         ended = await self._dependencies.ends(asked, after)
         waits_for = told_reasons(self._home.would_wait_for(after, ended))
         want = self._want(draft, asked.caller)
+        if self._drafts.has_limits(want):
+            admitted = self._drafts.admitted(want, await self._fits.pools_for(want))
+            want = replace(want, resources=admitted.resources)
         lacking = await self._fits.waits_for(want, may_wait=draft.wait_for_resources)
         return DryRun(
             str(want.account),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from iriai.config.reader import Configuration
 from iriai.daemon.net.descriptor_limit import descriptors_allowed, descriptors_needed
+from iriai.daemon.startup.rc_run import IN_CLUSTER, RcRun
 from iriai.daemon.startup.settings import DaemonSettings, ServiceMode
 from iriai.daemon.tasks.notifications import find_sendmail
 from iriai.host import checks
@@ -29,12 +30,14 @@ def findings(
     configuration: Configuration,
     enforcement: Iterable[Enforcement],
     trouble: Sequence[str],
+    rc: RcRun,
     limited: Iterable[LimitedRow] = (),
 ) -> list[Finding]:
     """Return trouble first, then notes, then what works; each in the order of the checks.
 
-    `configuration` is in force, `enforcement` is the launcher's report, `trouble` the daemon's, and
-    `limited` the users who were refused or slowed, as far as the caller may see them.
+    `configuration` is in force, `enforcement` is the launcher's report, `trouble` the daemon's,
+    `rc` the rc file of this start, and `limited` the users who were refused or slowed, as far as
+    the caller may see them.
     """
     is_system = settings.mode is ServiceMode.SYSTEM
     machine, identity, cluster = configuration.machine, configuration.identity, settings.cluster
@@ -59,6 +62,7 @@ def findings(
     found += checks.of_state_directory(settings.paths, is_system=is_system)
     if settings.role.has_home:
         found += checks.of_queues(configuration)
+    found += _rc_file(rc)
     if is_system:
         found += checks.of_people(identity)
     if cluster is not None and settings.role.has_node:
@@ -67,6 +71,15 @@ def findings(
         trust = cluster.home_trust
         found.append(checks.of_trust(trust, homes, identity.minimum_uid, has_rules=has_rules))
     return sorted(found, key=lambda finding: (TROUBLE, NOTE, OK).index(finding.level))
+
+
+def _rc_file(rc: RcRun) -> Iterator[Finding]:
+    """Yield what became of the rc file; a wrong one is among the troubles."""
+    if rc.path and rc.is_skipped:
+        hint = f"'iriai console {rc.path}' runs it once"
+        yield Finding("rc file", NOTE, f"{rc.path} is not run: {IN_CLUSTER}", hint)
+    elif rc.path and rc.problem is None:
+        yield Finding("rc file", OK, f"{rc.done} lines of {rc.path} were run at the start")
 
 
 def _programs(settings: DaemonSettings) -> Iterator[Finding]:

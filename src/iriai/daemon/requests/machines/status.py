@@ -13,6 +13,7 @@ from iriai.daemon.requests.machines.doctor import findings
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
 from iriai.daemon.startup.live_configuration import LiveConfiguration
+from iriai.daemon.startup.rc_run import RcRun
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.host.hardware import load_average
@@ -64,6 +65,7 @@ class StatusHandlers:
         sensor: LoadSensor,
         inquirer: BrokerRpc,
         limited: LimitedUsers,
+        rc: RcRun,
         on_down: Callable[[bool], None],
         now: Instant,
     ) -> None:
@@ -85,6 +87,7 @@ class StatusHandlers:
             engine.machine.broker, settings.configuration.order, at
         )
         self._limited = limited
+        self._rc = rc
         self._on_down = on_down
         self._began_steady_s = now.steady_s
 
@@ -141,6 +144,8 @@ class StatusHandlers:
             self._network.sight() if self._network else None,
             FAULTS.count,
             self._limited.rows(asked.caller),
+            "" if self._rc.is_skipped else self._rc.path,
+            " ".join(self._rc.trouble),
         )
 
     def _trouble(self) -> list[str]:
@@ -154,6 +159,7 @@ class StatusHandlers:
             *own_trouble(self._engine.machine, self._sensor.problem, failure, is_alone=is_alone),
             *FAULTS.trouble(),
             *launcher.trouble(),
+            *self._rc.trouble,
         ]
 
     @handles(Doctor)
@@ -161,7 +167,8 @@ class StatusHandlers:
         welcome = self._launcher.welcome
         enforcement = welcome.enforcement if welcome else ()
         limited = self._limited.rows(asked.caller)
-        found = findings(self._settings, self._live.now, enforcement, self._trouble(), limited)
+        trouble = self._trouble()
+        found = findings(self._settings, self._live.now, enforcement, trouble, self._rc, limited)
         return DoctorReport(tuple(found))
 
     @handles(ShowConfiguration)

@@ -1,0 +1,1 @@
+"""Commands that change settings while daemons run."""
