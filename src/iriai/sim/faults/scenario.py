@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from msgspec.structs import replace as with_fields
 
 from iriai.config.reader import Configuration
-from iriai.config.sections import JobSection, OrderSection
+from iriai.config.sections import JobSection, OrderSection, PoolSection
+from iriai.model.ad import POOL, capacity_attributes, machine_ad
 from iriai.model.ranks import RankShape
 from iriai.model.resources import Resources
 from iriai.model.submission import Layout
@@ -37,6 +38,9 @@ SUSPEND_MAX_S = 60.0
 """How long a user may keep a task suspended."""
 QUEUE_CHANCE = 0.3
 """The chance that the jobs of a seed are in several queues."""
+POOL_CHANCE = 0.2
+"""The chance that the back ends of a seed are a pool with a bound on the tasks that run there."""
+BOUNDED_POOL = "lab"
 QUEUES = (0, 0, 1, 2)
 AGE_S = 30.0
 HOLE_CHANCE = 0.2
@@ -121,6 +125,9 @@ def scenario_of(
         plans = [_with_age(plan) for plan in plans]
         happenings = [_in_queue(queues, each) for each in happenings]
         happenings += _stops(queues, homes)
+    pools = Rng(seed, "pools")
+    if pools.chance(POOL_CHANCE):
+        plans = [_in_pool(plan, pools.pick((1, 2, 3))) for plan in plans]
     if not is_calm:
         happenings += _people(Rng(seed, "people"), homes)
         happenings += _faults(Rng(seed, "faults"), names, nodes)
@@ -355,6 +362,16 @@ def _suspensions(rng: Rng, homes: list[str], nodes: list[str], *, is_calm: bool)
 def _with_age(plan: MachinePlan) -> MachinePlan:
     order = with_fields(plan.configuration.order, age_s=AGE_S)
     return replace(plan, configuration=with_fields(plan.configuration, order=order))
+
+
+def _in_pool(plan: MachinePlan, jobs_max: int) -> MachinePlan:
+    attributes = capacity_attributes(plan.name, plan.capacity, plan.speed)
+    pools = {BOUNDED_POOL: PoolSection(jobs_max=jobs_max)}
+    return replace(
+        plan,
+        ad=machine_ad(attributes | {POOL: BOUNDED_POOL}),
+        configuration=with_fields(plan.configuration, pools=pools),
+    )
 
 
 def _stops(rng: Rng, homes: list[str]) -> list[Happening]:
