@@ -29,6 +29,8 @@ DISK_TASKS, QUICK_DISK_TASKS = 3, 1
 FILES, QUICK_FILES = 100_000, 2_000
 KINDS = {"groups": "auto", "sampling": "none"}
 QUOTA_GOAL_S = 5.0
+WAIT_S = 300.0
+"""The longest wait for a task, which makes its files first."""
 MEMORY_BYTES = 64 << 20
 CPU_S = 0.3
 DISK_BYTES = 16 << 20
@@ -79,6 +81,7 @@ class Bench:
         self._kit: Any = importlib.import_module("tests.launcher.harness")
         model: Any = importlib.import_module("iriai.model.resources")
         self.resources = model.Resources
+        self._kit.WAIT_S = WAIT_S
         variant = self._kit.Variant(isolation, isolation=isolation)
         self._machine = self._kit.Machine(variant, task_user().pw_name)
         self.lab = self._kit.Lab(self._machine.start())
