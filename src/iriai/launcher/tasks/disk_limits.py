@@ -49,9 +49,11 @@ class WalkOrder:
         self.is_uncountable = False
 
     def go_on(self) -> bool:
-        """Do the next part; return whether it is over."""
+        """Do the next part; return whether it is over: through, or too much was found."""
+        most_bytes = self.task.spec.resources.disk_bytes - self.task.script_bytes
         try:
-            if not self.task.is_over and not self.walk.go_on():
+            is_through = self.task.is_over or self.walk.go_on()
+            if not is_through and self.walk.used_bytes <= most_bytes:
                 return False
         except Uncountable as problem:
             self.problem, self.is_uncountable = str(problem), True
