@@ -82,8 +82,8 @@ MEASURING_SPEED = {
 }  # fmt: skip
 OTHERS = {
     "abuse", "flame_graphs", "gossip_paper", "guard", "house", "large_site", "limit",
-    "live_cluster", "live_gossip", "live_shares", "live_throughput", "mpi", "pair", "paper_000",
-    "parallel_sim", "queues", "suspend",
+    "limits", "live_cluster", "live_gossip", "live_shares", "live_throughput", "mpi", "pair",
+    "paper_000", "parallel_sim", "queues", "suspend",
 }  # fmt: skip
 
 

@@ -34,8 +34,8 @@ def test_a_row_and_a_sensor_make_a_kind(tmp_path: Path):
     shutil.copytree(iriai.__path__[0], copy, ignore=shutil.ignore_patterns("__pycache__"))
     table, sensors = copy / "model" / "resources.py", copy / "host" / "sensors.py"
     source = table.read_text()
-    assert "KINDS = (CPUS, MEMORY, GPUS)" in source
-    table.write_text(source.replace("(CPUS, MEMORY, GPUS)", f"(CPUS, MEMORY, GPUS, {ROW})"))
+    assert "KINDS = (CPUS, MEMORY, GPUS, DISK)" in source
+    table.write_text(source.replace("GPUS, DISK)", f"GPUS, DISK, {ROW})"))
     sensors.write_text(sensors.read_text() + SENSOR)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/cli/new_kind.py"],

@@ -105,9 +105,9 @@ def test_amounts_stay_as_they_were_admitted(machine, client):
 
 
 def test_what_can_never_be_is_refused_with_the_numbers(machine, client):
-    with pytest.raises(Refused, match="no machine has 600M memory: .* has 512M memory"):
+    with pytest.raises(Refused, match=r"no machine has 600M memory: .* has 512M memory"):
         submitted(machine, client, "true", memory_bytes=600 * MIB)
-    with pytest.raises(Refused, match="no machine has 65M disk: .* has 64M disk"):
+    with pytest.raises(Refused, match=r"no machine has 65M disk: .* has 64M disk"):
         submitted(machine, client, "true", named=(("disk", 65 * MIB),))
     with pytest.raises(Refused, match="queue 2 permits 0B of memory on a machine"):
         submitted(machine, client, "true", queue=2)

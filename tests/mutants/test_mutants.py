@@ -16,6 +16,7 @@ from tests.mutants.mutants import MUTANTS
 from tests.mutants.output import OUTPUT
 from tests.mutants.parallel import PARALLEL
 from tests.mutants.parted import PARTED
+from tests.mutants.pools import POOLS
 from tests.mutants.queues import QUEUES
 from tests.mutants.suspended import SUSPENDED
 from tests.mutants.told import TOLD
@@ -107,6 +108,14 @@ def test_a_mutant_is_found_where_jobs_are_in_queues(name, monkeypatch):
     QUEUES[name](monkeypatch)
     known = FOUND_IN_QUEUES.get(name, 1)
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_a_mutant_is_found_where_pools_are_bounded(name, monkeypatch):
+    monkeypatch.setattr(scenario, "POOL_CHANCE", 1.0)
+    POOLS[name](monkeypatch)
+    seeds = range(1, SEEDS + 1)
     assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
 
 

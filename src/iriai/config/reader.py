@@ -84,6 +84,12 @@ class Configuration(Sections, frozen=True):
         """Return the limits of a pool of machines, by default what these give away."""
         return self.pools.get(name) or PoolSection()
 
+    @property
+    def bounded_pools(self) -> dict[str, int]:
+        """Return the pools with a bound on the tasks that run there, and the bound."""
+        pools = self.pools.items()
+        return {name: pool.jobs_max for name, pool in pools if pool.jobs_max is not None}
+
     def home_rules(self, home: str, *, is_member: bool) -> HomeRules:
         """Return the rules for whose tasks the machine `home` runs."""
         return HomeRules(home, self.homes, self.users.guest or "", is_member)

@@ -17,7 +17,7 @@ from iriai.protocol.messages.scheduling import Want
 Amount = Callable[[PoolSection | PoolRoom], int | None]
 
 
-class Admitted(NamedTuple):
+class AdmittedAmounts(NamedTuple):
     """A request with the amounts that its queue permits."""
 
     resources: Resources
@@ -34,7 +34,9 @@ def has_limits(configuration: Configuration, number: int) -> bool:
     return queue is not None and not (queue.memory_percent is None and queue.disk_percent is None)
 
 
-def admitted(configuration: Configuration, want: Want, pools: Sequence[PoolRoom]) -> Admitted:
+def admitted(
+    configuration: Configuration, want: Want, pools: Sequence[PoolRoom]
+) -> AdmittedAmounts:
     """Return what a job may take that is submitted to a queue with limits.
 
     `pools` are those in which it could run. It takes the least limit of these: it may start in any.
@@ -44,7 +46,7 @@ def admitted(configuration: Configuration, want: Want, pools: Sequence[PoolRoom]
     """
     queue = configuration.queue(want.queue)
     if queue is None:
-        return Admitted(want.resources, MachineLimits(), ())
+        return AdmittedAmounts(want.resources, MachineLimits(), ())
     if not pools:
         raise Refused(
             "limits-unknown",
@@ -71,7 +73,7 @@ def admitted(configuration: Configuration, want: Want, pools: Sequence[PoolRoom]
             )
         amounts.append(declared if part is None else min(declared or part, part))
     resources = asked.with_limits(*amounts)
-    return Admitted(resources, MachineLimits(memory or 0, disk or 0), tuple(warnings))
+    return AdmittedAmounts(resources, MachineLimits(memory or 0, disk or 0), tuple(warnings))
 
 
 def most_on_a_machine(shape: RankShape, cpus: int, pools: Iterable[PoolRoom]) -> int:

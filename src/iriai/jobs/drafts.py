@@ -9,7 +9,7 @@ import msgspec
 
 from iriai.classad.installation import canonical
 from iriai.config.reader import Configuration
-from iriai.jobs.admitted_limits import Admitted, admitted, has_limits
+from iriai.jobs.admitted_limits import AdmittedAmounts, admitted, has_limits
 from iriai.jobs.parallel import checked_shape
 from iriai.jobs.payloads import PayloadStore
 from iriai.jobs.queue_rules import cpu_limit_in, limit_in
@@ -166,7 +166,7 @@ class Drafts:
         """Return whether the queue of a request permits a part of what pools have."""
         return has_limits(self._configuration, want.queue)
 
-    def admitted(self, want: Want, pools: Sequence[PoolRoom]) -> Admitted:
+    def admitted(self, want: Want, pools: Sequence[PoolRoom]) -> AdmittedAmounts:
         """Return what its queue permits; raises as `jobs.admitted_limits.admitted`."""
         return admitted(self._configuration, want, pools)
 
@@ -176,24 +176,20 @@ class Drafts:
         submitter: Submitter,
         want: Want,
         size_bytes: int,
-        admitted: Admitted | None = None,
+        admitted: AdmittedAmounts | None = None,
     ) -> tuple[JobSpec, tuple[tuple[str, bytes], ...], tuple[str, ...]]:
         """Return the spec of a draft, the payloads that are not stored yet, and warnings.
 
         `want` is the checked request of the draft, `admitted` what its queue permits, if it has
         limits; `size_bytes` is the draft's size.
         """
-        draft, takes_input = body.draft, body.takes_input
-        template = self._templates.get(submitter)
-        if template is not None and template.want is want:
-            found = template.spec
-            is_same = found.takes_input == takes_input and found.window == body.window
-            if is_same and found.environment in self._payloads.known:
-                return found, (), template.warnings
+        draft = body.draft
+        template = self._template(body, submitter, want)
+        if template is not None:
+            return template.spec, (), template.warnings
         sent = draft.environment
         environment = self._environments.get(sent) or self._environment(sent)
         jobs = self._defaults
-        array = SINGLE_TASK if draft.array is None else draft.array
         is_stream = draft.interaction is not Interaction.BATCH
         new: list[tuple[str, bytes]] = []
         spec = JobSpec(
@@ -203,7 +199,7 @@ class Drafts:
             command=draft.command,
             working_directory=draft.working_directory,
             resources=want.resources,
-            array=array,
+            array=SINGLE_TASK if draft.array is None else draft.array,
             is_array=draft.array is not None,
             time_limit_s=want.limit_s,
             cpu_limit_s=cpu_limit_in(self._configuration, want.queue, draft.cpu_limit_s),
@@ -213,11 +209,11 @@ class Drafts:
             stdin=self._keep(draft.stdin, new),
             output="" if is_stream else (draft.output or DEFAULT_OUTPUT),
             error="" if is_stream else (draft.error or ""),
-            max_restarts=0 if takes_input else draft.max_restarts,
+            max_restarts=0 if body.takes_input else draft.max_restarts,
             urgency=draft.urgency,
             held=draft.held,
             interaction=draft.interaction,
-            takes_input=takes_input,
+            takes_input=body.takes_input,
             window=body.window,
             kill_grace_s=jobs.kill_grace_s,
             notify=draft.notify,
@@ -242,10 +238,22 @@ class Drafts:
         if admitted is not None:  # what the machines have may be other by the next draft
             return spec, tuple(new), warnings + admitted.warnings
         if size_bytes <= _TEMPLATE_BYTES_MAX and not (draft.script or draft.stdin):
-            self._templates[submitter] = _Template(draft, want, spec, warnings)
-            if len(self._templates) > _TEMPLATES_MAX:
-                del self._templates[next(iter(self._templates))]
+            self._keep_template(submitter, _Template(draft, want, spec, warnings))
         return spec, tuple(new), warnings
+
+    def _template(self, body: Submit, submitter: Submitter, want: Want) -> _Template | None:
+        """Return the submitter's last draft if its spec is that of this one."""
+        template = self._templates.get(submitter)
+        if template is None or template.want is not want:
+            return None
+        found = template.spec
+        is_same = found.takes_input == body.takes_input and found.window == body.window
+        return template if is_same and found.environment in self._payloads.known else None
+
+    def _keep_template(self, submitter: Submitter, template: _Template) -> None:
+        self._templates[submitter] = template
+        if len(self._templates) > _TEMPLATES_MAX:
+            del self._templates[next(iter(self._templates))]
 
     def _keep(self, content: bytes, new: list[tuple[str, bytes]]) -> str:
         digest, is_new = self._payloads.add(content)

@@ -56,6 +56,8 @@ class Rule(StrEnum):
     """The job's queue starts nothing, or is not there."""
     HIGHER_QUEUE = "higher-queue"
     """A task of a higher queue has the place."""
+    POOL_FULL = "pool-full"
+    """The machine's pool runs as many tasks as it may."""
     SUSPENDED = "suspended"
     """A task that has started does not run at present."""
 

@@ -38,7 +38,6 @@ from iriai.protocol.messages.scheduling import (
     Stop,
 )
 
-
 ON_A_MACHINE = frozenset({EndCause.MEMORY_LIMIT, EndCause.DISK_LIMIT})
 """Causes whose message names the machine: others of the job were within the limit."""
 

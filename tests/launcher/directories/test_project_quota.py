@@ -75,6 +75,13 @@ def test_a_project_under_which_something_is_counted_is_given_to_no_other(file_sy
     assert len({first.project, second.project, third.project}) == 3
 
 
+def test_a_limit_that_no_file_system_could_reach_is_kept_within_its_numbers(
+    file_system: FileSystem,
+):
+    quota = ProjectQuotas(7).begin(8, 1 << 76)
+    assert file_system.limits[quota.project] == 1 << 62
+
+
 def test_a_trial_leaves_nothing(file_system: FileSystem, tmp_path: Path):
     fd = os.open(tmp_path, os.O_RDONLY)
     assert isinstance(try_quotas(fd, "trial"), ProjectQuotas)

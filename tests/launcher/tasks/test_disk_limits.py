@@ -94,8 +94,10 @@ def test_the_mechanism_is_named(disk_lab: Lab):
 class Subject:
     """As much of a task as a walk needs."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, disk_bytes: int = 1 << 40) -> None:
         self.is_over = False
+        self.script_bytes = 0
+        self.spec = SimpleNamespace(resources=limited(disk_bytes))
         self.scratch = SimpleNamespace(fd=os.open(path, os.O_RDONLY))
 
 
@@ -138,6 +140,16 @@ def test_walks_take_turns(tmp_path: Path):
     until(lambda: done.extend(walker.drain()) or len(done) == 2, "both")
     assert done == orders[::-1]
     assert [each.walk.files for each in done] == [1, 20_000]
+
+
+def test_a_walk_ends_where_too_much_was_found(tmp_path: Path):
+    for number in range(20_000):
+        (tmp_path / str(number)).write_bytes(b"x")
+    order = WalkOrder(Subject(tmp_path, 4 * MIB))
+    while not order.go_on():
+        pass
+    assert order.walk.used_bytes > 4 * MIB
+    assert order.walk.files < 20_000
 
 
 def test_a_walk_of_a_task_that_is_over_is_given_up(tmp_path: Path):

@@ -255,6 +255,8 @@ class MachineView:
     """Why it takes no tasks, by its own report."""
     is_away: bool = False
     """Whether it cannot be reached."""
+    closed_until_s: float | None = None
+    """Its pool runs as many tasks as it may, and the first of them ends then; None: it may more."""
     is_forgotten: bool = False
     """Whether the directory keeps nothing of it: it is dropped once it is away."""
     back_off: MachineBackoff = field(init=False)
@@ -282,8 +284,14 @@ class MachineView:
         return (
             self.calendar.free.cpus + self.row_cpus > 0
             and (not self.mints or bool(self.capabilities))
+            and self.closed_until_s is None
             and self.is_available
         )
+
+    @property
+    def is_pool_full(self) -> bool:
+        """Return whether its pool runs as many tasks as it may."""
+        return self.closed_until_s is not None
 
     def open_rank(self) -> Rank | None:
         """Return its rank; None: nothing could be started there now."""

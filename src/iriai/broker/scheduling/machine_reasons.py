@@ -27,6 +27,7 @@ MACHINES_MAX = 8
 are counted by rule."""
 CLOSEST = (
     Rule.RESERVED,
+    Rule.POOL_FULL,
     Rule.MACHINE_BUSY,
     Rule.NOT_EMPTY,
     Rule.ONE_PER_MACHINE,
@@ -73,6 +74,8 @@ def on_machine(
         reasons.append(_busy(state, lacking, view))
     elif kind.key.exclusive and len(view.calendar):
         reasons.append(_not_empty(view))
+    if view.is_pool_full:
+        reasons.append(_pool_full(state, view))
     if kind.key.tenant in view.tenants:
         reasons.append(_one_per_machine(kind.key.tenant, view))
     head = state.reserved.get(view.name)
@@ -83,6 +86,13 @@ def on_machine(
         if before is not None and before.job != entry.want.job:
             reasons.append(behind_head(state, entry, before, view.name, now))
     return reasons or [ahead or starting(view)]
+
+
+def _pool_full(state: BrokerState, view: MachineView) -> Reason:
+    running, most = state.slots.running(view.pool), state.slots.most(view.pool) or 0
+    tasks = "no task" if most == 0 else f"at most {most} task{'' if most == 1 else 's'}"
+    had = f"{running} run in pool {view.pool}, where {tasks} may"
+    return Reason(Rule.POOL_FULL, "a pool that may run one more", had, view.name)
 
 
 def out_of_question(state: BrokerState, entry: QueuedJob, view: MachineView) -> list[Reason]:

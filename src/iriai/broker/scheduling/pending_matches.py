@@ -96,7 +96,12 @@ class Prefetcher:
             view = place.view
             if views.get(view.name) is not view or now.steady_s >= place.until_s:
                 del self._places[attempt]
-            elif view.ahead_capabilities and view.is_available and self._is_nobodys(view):
+            elif (
+                view.ahead_capabilities
+                and view.is_available
+                and not view.is_pool_full
+                and self._is_nobodys(view)
+            ):
                 work -= 1 + len(state.contention.contenders)
                 del self._places[attempt]
                 decision = self._decide(place, decision_rng, now)

@@ -262,13 +262,14 @@ class ReservedHeads:
                 continue
             if kind.is_choosy and not kind.may_run_on(view.name):
                 continue
-            if kind.key.tenant in view.tenants:
-                continue  # it waits for its own account's task there, not for resources
+            if kind.key.tenant in view.tenants or view.closed_until_s == inf:
+                continue  # it waits for its own account's task there, or for the pool
             if looks == LOOKS_MAX or (best is not None and end_s > best[0]):
                 break
             looks += 1
             before_s = inf if best is None else best[0]
-            slot = view.calendar.earliest(kept_for(kind, view), now_s, before_s)
+            begin_s = now_s if view.closed_until_s is None else max(now_s, view.closed_until_s)
+            slot = view.calendar.earliest(kept_for(kind, view), begin_s, before_s)
             if slot is not None and (best is None or (slot.start_s, view.name) < best[:2]):
                 best = (slot.start_s, view.name, slot, view)
         return None if best is None else (best[3], best[2])

@@ -20,6 +20,7 @@ from iriai.broker.machines.machine_view import (
     Matched,
 )
 from iriai.broker.machines.matchmaking import Matchmaking, User, UserExclusions, user_of
+from iriai.broker.machines.pool_slots import PoolSlots
 from iriai.broker.queue.entries import QueuedJob, TaskClass
 from iriai.broker.state.account_queues import AccountQueue, AccountQueues, QueueRules
 from iriai.broker.state.contention import Contention
@@ -116,6 +117,8 @@ class BrokerState:
         self.heads = ReservedHeads(self.index, self.suspended)
         self.reserved = self.heads.by_machine
         """By machine; at most one for each disjoint set of machines."""
+        self.slots = PoolSlots(self.machines)
+        self.slots.bound(configuration.bounded_pools)
         self.placement = Placement(
             self.index, self.queues, self.heads, self.backfill, self.preemptible
         )
@@ -157,6 +160,9 @@ class BrokerState:
         )
         self.preemptible.configured(configuration)
         self.heads.changes += 1
+        if self.slots or configuration.bounded_pools:
+            self.slots.bound(configuration.bounded_pools)
+            self._refresh_pools(dict.fromkeys(view.pool for view in self.machines.values()))
 
     def put(self, want: Want, now_s: float) -> None:
         """Add or replace a job's want."""
@@ -171,6 +177,8 @@ class BrokerState:
             self.heads.lost(old)
         before = self.index.capacities()
         self.index.put(view)
+        if self.slots:
+            self._refresh_pools([view.pool] if old is None else [view.pool, old.pool])
         after = self.index.capacities()
         if self.matching.put(view):
             self.queues.regroup()
@@ -189,6 +197,8 @@ class BrokerState:
         self._end_all(view)
         self.placement.drop(view)
         self.index.drop(view)
+        if self.slots:
+            self._refresh_pools([view.pool])
         self.heads.lost(view)
         self.matching.drop(view.name)
         self.exclusions.forget(view.name)
@@ -202,6 +212,7 @@ class BrokerState:
         """Drop all claims of a machine."""
         for key in (*view.calendar, *view.calendar.ahead):
             self.usage.ended(key)
+            self.slots.ended(key)
             self.suspended.drop(key)
             self.preemptible.dropped(key)
 
@@ -236,6 +247,8 @@ class BrokerState:
                 row,
             )
         self.queues.task_matched(entry)
+        if self.slots:
+            self._refresh_pools(each.view.pool for each in started)
         return tuple(started)
 
     def start_ahead(self, entry: QueuedJob, view: MachineView, now_s: float) -> ClaimKey:
@@ -244,6 +257,8 @@ class BrokerState:
         key = view.match_ahead(matched, now_s)
         self._count_in(entry, view, key)
         self.queues.task_matched(entry)
+        if self.slots:
+            self._refresh_pools([view.pool])
         self.index.changed(view)
         return key
 
@@ -264,6 +279,17 @@ class BrokerState:
         claimed = kept_for(entry.kind, view, ranks)
         self.usage.began(key, want.account, claimed, want.limit_s, want.urgency, speed=view.speed)
         view.moved_in(self.tenant_of(want.account))
+        if self.slots:
+            self.slots.began(view, key)
+
+    def _refresh_pools(self, pools: Iterable[str]) -> None:
+        """Note that the number of tasks in bounded pools may have changed."""
+        for view in self.slots.refresh(pools):
+            self.heads.changes += 1
+            if view.is_pool_full:
+                self.placement.shrank(view)
+            else:
+                self.placement.grew(view)
 
     def waits(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
         """Add a claim that its machine granted ahead."""
@@ -336,6 +362,7 @@ class BrokerState:
             view.calendar.pass_on(key, running.attempt, now_s, running.ends_in_s)
             self.preemptible.granted(key, running)
             self.usage.pass_on(key, running.attempt)
+            self.slots.pass_on(key, running.attempt)
         else:
             self.release(view, key, was_granted=True)
             self.began(view, running, account, now_s)
@@ -351,6 +378,9 @@ class BrokerState:
             speed=view.speed,
         )
         view.moved_in(self.tenant_of(account))
+        if self.slots:
+            self.slots.began(view, running.attempt)
+            self._refresh_pools([view.pool])
 
     def end(self, view: MachineView, key: ClaimKey) -> bool:
         """End a claim and free its place; return False if there was none."""
@@ -390,11 +420,17 @@ class BrokerState:
         if tenant:
             view.moved_out(tenant)
             self.heads.changes += 1
+        if self.slots:
+            self.slots.ended(key)
+            self._refresh_pools([view.pool])
         return bool(tenant)
 
     def availability_changed(self, view: MachineView) -> None:
         """Note that the availability of a machine may have changed."""
         self.heads.changes += 1
+        if self.slots:
+            self.slots.came_or_left(view)
+            self._refresh_pools([view.pool])
         self.index.grew(view)
 
     # --- queries ---------------------------------------------------------------------------------
@@ -504,6 +540,7 @@ class BrokerState:
         """Raise if an invariant is broken, or an index does not agree with its source."""
         self.index.check()
         self.preemptible.check()
+        self.slots.check()
         views = self.machines.values()
         self.usage.check([key for view in views for key in (*view.calendar, *view.calendar.ahead)])
         for machine, head in self.reserved.items():

@@ -39,6 +39,7 @@ _MEANINGS: dict[str, str] = {
     Rule.OWNER_POLICY: "the owner of the machine does not permit such a job now",
     Rule.QUEUE_STOPPED: "its queue starts nothing",
     Rule.HIGHER_QUEUE: "a higher queue comes first",
+    Rule.POOL_FULL: "its pool runs as many tasks as it may",
     Rule.POLICY: "the policy of this cluster has not started it",
     Rule.STARTING: "it is being started",
     Rule.ENDING: "it is being ended",

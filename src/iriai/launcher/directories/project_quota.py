@@ -21,6 +21,8 @@ SLACK_BYTES = 4 << 20
 """What a directory may take above its limit, so that what is written is counted as too much before
 the file system refuses it, and the neighbours keep their room."""
 TRIAL_BYTES = 1 << 20
+LIMIT_BYTES_MAX = 1 << 62
+"""As many ranks of what one may have would be more; no file system holds so much."""
 
 _GET_ATTRIBUTES = 0x801C581F
 _SET_ATTRIBUTES = 0x401C5820
@@ -55,7 +57,8 @@ class ProjectQuota:
 
     def limit(self, limit_bytes: int) -> None:
         """Let the file system refuse more than that; 0: refuse nothing. Raises OSError."""
-        content = _QUOTA.pack(-(-limit_bytes // 1024), 0, 0, 0, 0, 0, 0, 0, _LIMITS_COUNT)
+        limit_kib = -(-min(limit_bytes, LIMIT_BYTES_MAX) // 1024)
+        content = _QUOTA.pack(limit_kib, 0, 0, 0, 0, 0, 0, 0, _LIMITS_COUNT)
         _quotactl(self._fd, _SET_QUOTA, self.project, content)
 
 

@@ -1,7 +1,7 @@
 """Limits of disk: what a task's directory takes is read from its quota, or found by walks.
 
 Walks are made by one thread, a part of each in turn, with pauses between parts: together they take
-at most a fifth of a cpu, however many files there are.
+at most a fifth of a cpu, however many files there are, and for half of the time no disk.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ shorter: more time is spent in walks where there are few files."""
 QUOTA_WALK_INTERVAL_S = 60.0
 """The same beside a quota: the owner of a file may count it as another project's."""
 WALK_PART = 0.2
-"""Of the time that a walk takes, the part in which it works."""
+"""Of one cpu, the most that all walks take; for at least half of the time they wait for no disk."""
 STUCK_S = 60.0
 """A part of a walk that takes longer waits for a file system that does not answer."""
 
@@ -49,9 +49,11 @@ class WalkOrder:
         self.is_uncountable = False
 
     def go_on(self) -> bool:
-        """Do the next part; return whether it is over."""
+        """Do the next part; return whether it is over: through, or too much was found."""
+        most_bytes = self.task.spec.resources.disk_bytes - self.task.script_bytes
         try:
-            if not self.task.is_over and not self.walk.go_on():
+            is_through = self.task.is_over or self.walk.go_on()
+            if not is_through and self.walk.used_bytes <= most_bytes:
                 return False
         except Uncountable as problem:
             self.problem, self.is_uncountable = str(problem), True
@@ -115,9 +117,10 @@ class Walker:
                     return
                 order = self._waiting.popleft()
                 self._at = (order, steady_s())
-            begun_s = time.monotonic()
+            begun_s, begun_cpu_s = time.monotonic(), time.thread_time()
             is_over = order.go_on()
-            took_s = time.monotonic() - begun_s
+            rest_s = (time.thread_time() - begun_cpu_s) * (1.0 / WALK_PART - 1.0)
+            rest_s = max(rest_s, time.monotonic() - begun_s)
             with self._changed:
                 if self._thread is not me:
                     return  # another one took over, and the task has been ended
@@ -125,7 +128,7 @@ class Walker:
                 (self._done if is_over else self._waiting).append(order)
             if is_over:
                 os.eventfd_write(self.done_fd, 1)
-            time.sleep(took_s * (1.0 / WALK_PART - 1.0))
+            time.sleep(rest_s)
 
 
 class DiskLimits:

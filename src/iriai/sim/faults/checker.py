@@ -24,6 +24,7 @@ from iriai.model.records import AttemptResult, JobEvent, LedgerRow
 from iriai.model.state import EndCause
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.messages.effects import Part
+from iriai.sim.faults.pool_checker import PoolChecker
 from iriai.sim.faults.queue_checker import QueueChecker
 from iriai.sim.faults.seat_checker import SeatChecker, check_sums
 from iriai.sim.faults.suspension_checker import SuspensionChecker
@@ -60,6 +61,7 @@ class Checker:
         self._suspensions = SuspensionChecker(world)
         self._queues = QueueChecker()
         self._turns = TurnChecker(world, is_calm=is_calm)
+        self._pools = PoolChecker()
         self._is_calm = is_calm
         self._live: dict[TaskId, dict[AttemptId, SimulatedMachine]] = {}
         self._last: dict[TaskId, dict[AttemptId, None]] = {}
@@ -148,6 +150,7 @@ class Checker:
         self._suspensions.check(machine, now)
         self._queues.check(machine, now)
         self._turns.check(machine, now)
+        self._pools.check(machine)
         leads = Part.BROKER in machine.core.parts
         assert Part.BROKER in parts or not leads, f"{machine.plan.name} has become a broker"
         if Part.NODE in parts:

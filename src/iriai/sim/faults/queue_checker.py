@@ -98,4 +98,6 @@ class QueueChecker:
             if not (matched.entry.kind.is_wide or matched.is_ahead):
                 room = room.plus(kept_for(matched.entry.kind, view))
         is_admitted = view.is_available and kind.may_run_on(view.name)
+        if state.slots.most(view.pool) is not None:  # whether its pool was full before
+            return False
         return is_admitted and kept_for(kind, view).fits_in(room)

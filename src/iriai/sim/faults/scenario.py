@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 from msgspec.structs import replace as with_fields
 
 from iriai.config.reader import Configuration
-from iriai.config.sections import GangSection, JobSection, OrderSection, QueueMode, QueueSection
+from iriai.config.sections import (
+    GangSection,
+    JobSection,
+    OrderSection,
+    PoolSection,
+    QueueMode,
+    QueueSection,
+)
+from iriai.model.ad import POOL, capacity_attributes, machine_ad
 from iriai.model.ranks import RankShape
 from iriai.model.resources import Resources
 from iriai.model.submission import Layout
@@ -41,6 +49,9 @@ PREEMPTION_CHANCE = 0.5
 """The chance that running tasks of these queues may be frozen."""
 MEMORY_BYTES = (0, 1 << 26, 1 << 26, 1 << 28)
 """Of each rank, where tasks take turns: machines have a gibibyte."""
+POOL_CHANCE = 0.2
+"""The chance that the back ends of a seed are a pool with a bound on the tasks that run there."""
+BOUNDED_POOL = "lab"
 QUEUES = (0, 0, 1, 2)
 AGE_S = 30.0
 HOLE_CHANCE = 0.2
@@ -129,6 +140,9 @@ def scenario_of(
         if modes.chance(PREEMPTION_CHANCE):
             plans = _with_modes(modes, plans)
             happenings = [_with_memory(modes, each) for each in happenings]
+    pools = Rng(seed, "pools")
+    if pools.chance(POOL_CHANCE):
+        plans = [_in_pool(plan, pools.pick((1, 2, 3))) for plan in plans]
     if not is_calm:
         happenings += _people(Rng(seed, "people"), homes)
         happenings += _faults(Rng(seed, "faults"), names, nodes)
@@ -383,6 +397,16 @@ def _with_memory(rng: Rng, happening: Happening) -> Happening:
         return happening
     limited = replace(submission, memory_bytes=rng.pick(MEMORY_BYTES))
     return replace(happening, submission=limited)
+
+
+def _in_pool(plan: MachinePlan, jobs_max: int) -> MachinePlan:
+    attributes = capacity_attributes(plan.name, plan.capacity, plan.speed)
+    pools = {BOUNDED_POOL: PoolSection(jobs_max=jobs_max)}
+    return replace(
+        plan,
+        ad=machine_ad(attributes | {POOL: BOUNDED_POOL}),
+        configuration=with_fields(plan.configuration, pools=pools),
+    )
 
 
 def _stops(rng: Rng, homes: list[str]) -> list[Happening]:

@@ -29,7 +29,7 @@ from iriai.daemon.tasks.stream_relay import StreamRelay
 from iriai.home.core import NONE_ENDED
 from iriai.home.job_lookup import Ends
 from iriai.identity.users.permissions import Caller, Permissions
-from iriai.jobs.admitted_limits import Admitted
+from iriai.jobs.admitted_limits import AdmittedAmounts
 from iriai.jobs.drafts import Drafts
 from iriai.jobs.history import JobHistory
 from iriai.jobs.payloads import PayloadStore
@@ -202,7 +202,7 @@ class JobHandlers:
         body: Submit,
         want: Want,
         ended: Ends,
-        admitted: Admitted | None,
+        admitted: AdmittedAmounts | None,
     ) -> tuple[JobId, Submitted]:
         if asked.connection.is_gone and body.draft.interaction is not Interaction.BATCH:
             # It left while another user was asked: nobody would hear of the job, or end it.
