@@ -31,6 +31,7 @@ from iriai.launcher.probe import enforcement
 from iriai.launcher.recovery.recovery import recover
 from iriai.launcher.server import Server, listen
 from iriai.launcher.settings import LauncherSettings, read_arguments
+from iriai.launcher.slices.switcher_process import Switcher
 from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn import Spawner, find_helper
 from iriai.launcher.state_directory import StateDirectory, StateProblem
@@ -38,11 +39,13 @@ from iriai.launcher.system.log_file import set_up_logging
 from iriai.launcher.system.syscalls import PrivilegedThread, become_subreaper, raise_priority
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer
+from iriai.launcher.tasks.freezing import TaskFreezing
 from iriai.launcher.tasks.limit_monitor import LeaseTimers, LimitMonitor
 from iriai.launcher.tasks.parts import Defects, LauncherParts
 from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
 from iriai.launcher.tasks.suspended_tasks import SuspendedTasks
 from iriai.launcher.tasks.tasks import Tasks
+from iriai.launcher.tasks.turning import TaskTurning
 from iriai.model.problem import UsageProblem
 from iriai.system.procfs import boot_id
 from iriai.system.standard_descriptors import keep_standard_descriptors
@@ -140,12 +143,15 @@ def _assemble(
         Defects(),
         readable,
         processors,
+        Switcher(unbounded, readable, timers),
     )
     tasks = Tasks(parts)
     watch = LimitMonitor(tasks, timers, server.call_when_readable)
     admission = Authorizer(TaskUsers(settings.minimum_uid, settings.daemon_uid), spawner)
     leases = LeaseTimers(tasks, timers)
-    suspended = SuspendedTasks(parts, tasks, watch)
+    freezing = TaskFreezing(parts, tasks)
+    turns = TaskTurning(parts, tasks, watch, freezing)
+    suspended = SuspendedTasks(parts, tasks, watch, freezing, turns)
     starting = StartQueue(parts, tasks, watch, leases, epilogs, suspended)
     rows = enforcement(choice, helper)
 
