@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from iriai.launcher.contract.messages import Terminate
-from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
 from iriai.model.time_slices import Cycle
 from iriai.system.clock import steady_s
-from iriai.system.procfs import all_processes
-from tests.launcher.harness import WAIT_S, Lab, launch, until
+from tests.launcher.harness import Lab, launch, until
+from tests.launcher.slices.turning import (
+    NOTES,
+    QUANTUM_S,
+    SHORT_S,
+    begin,
+    cancel,
+    comes_to_stand,
+    goes_on,
+    never,
+    notes,
+    signal_switcher,
+    stands,
+    switcher_of,
+    take_turns,
+)
 
 USER, OWNER = SuspendReason.USER, SuspendReason.OWNER
-NOTES = """
-import os, sys, time
-name = sys.argv[1] if len(sys.argv) > 1 else "notes"
-out = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-while True:
-    os.write(out, b"%.6f\\n" % time.clock_gettime(time.CLOCK_BOOTTIME))
-    time.sleep(0.002)
-"""
-"""Notes the steady time each 2 ms."""
-QUANTUM_S, SHORT_S = 0.25, 0.1
-OUT_PART_MAX = 0.3
-"""Loosely: on a busy machine a switch by signals is late. A task that takes no turns is at 0.5."""
-
-
-def notes(lab: Lab, name: str) -> list[float]:
-    path = lab.folder / name
-    return [float(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
 
 
 @pytest.fixture
@@ -52,60 +46,6 @@ def turning_lab(freezing_lab: Lab) -> Iterator[Lab]:
         link.exit_of(each)
 
 
-def switcher_of(lab: Lab) -> list[int]:
-    """The process that switches for this launcher, if there is one."""
-    assert lab.machine.process is not None
-    launcher = lab.machine.process.pid
-    children = [each.pid for each in all_processes() if each.parent == launcher and each.is_live]
-    words = "iriai.launcher.slices.switcher"
-    return [pid for pid in children if words in Path(f"/proc/{pid}/cmdline").read_text()]
-
-
-def never(lab: Lab, *tasks: AttemptId) -> None:
-    """Give them no turn."""
-    lab.link.set_cycle(dict.fromkeys(tasks, 0), quantum_s=SHORT_S)
-
-
-def noting(lab: Lab, name: str, **more: object):
-    """Start a task that notes the time."""
-    return lab.launch(lab.python(NOTES.replace('"notes"', repr(name)), output="", **more))
-
-
-def out_of_turn(moments: list[float], cycle: Cycle, mask: int, since_s: float) -> float:
-    """The part of these moments that are not of its turn."""
-    counted = [each for each in moments if each > since_s]
-    assert counted, "it noted nothing"
-    return sum(not cycle.is_turn(mask, each) for each in counted) / len(counted)
-
-
-def has_noted(lab: Lab, name: str, since_s: float) -> bool:
-    return any(each > since_s for each in notes(lab, name))
-
-
-def begin(lab: Lab, *names: str, **more: object):
-    """Start tasks that note the time, and see them at it."""
-    tasks = [noting(lab, name, **more) for name in names]
-    until(lambda: all(notes(lab, name) for name in names), "their first words")
-    return tasks
-
-
-def after(lab: Lab, since_s: float, seconds: float, *names: str) -> None:
-    """Wait until each has noted something so much later."""
-    until(lambda: all(has_noted(lab, name, since_s + seconds) for name in names), "their turns")
-
-
-def cancel(lab: Lab, task, grace_s: float = 0.0):
-    lab.link.send(Terminate((task,), EndCause.CANCELLED, grace_s))
-    return lab.link.exit_of(task)
-
-
-def stands(lab: Lab, name: str) -> bool:
-    """Whether it notes nothing for a while."""
-    before = len(notes(lab, name))
-    time.sleep(3 * SHORT_S)
-    return len(notes(lab, name)) == before
-
-
 # --- turns ---------------------------------------------------------------------------------------
 
 
@@ -113,14 +53,7 @@ def test_two_tasks_take_turns_and_both_get_on(turning_lab: Lab):
     lab = turning_lab
     one, two = begin(lab, "one", "two")
     row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=QUANTUM_S)
-    since_s = steady_s() + 1.0
-    after(lab, since_s, 6 * QUANTUM_S, "one", "two")
-    cycle = Cycle(QUANTUM_S, 2, row_0_s)
-    for name, mask in (("one", 1), ("two", 2)):
-        moments = notes(lab, name)
-        assert out_of_turn(moments, cycle, mask, since_s) < OUT_PART_MAX
-        turns = {cycle.slice_at(each) for each in moments if each > since_s}
-        assert len([each for each in turns if mask >> each % 2 & 1]) >= 3
+    take_turns(lab, Cycle(QUANTUM_S, 2, row_0_s), {"one": 1, "two": 2})
     assert lab.link.frozen == []  # whose turn it is is nobody's reason
 
 
@@ -128,9 +61,9 @@ def test_who_is_not_named_runs_all_the_time(turning_lab: Lab):
     lab = turning_lab
     _, without = begin(lab, "always", "never")
     lab.link.set_cycle({without: 0}, quantum_s=SHORT_S)
-    lab.machine.wait_until_read(lab.link)
-    assert stands(lab, "never")
-    after(lab, steady_s(), 3 * SHORT_S, "always")
+    comes_to_stand(lab, "never")
+    goes_on(lab, "always")
+    assert not stands(lab, "always")
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2])
@@ -139,10 +72,10 @@ def test_without_turns_everybody_goes_on(turning_lab: Lab, rows: int):
     (task,) = begin(lab, "notes")
     lab.link.set_cycle({task: 0}, quantum_s=SHORT_S)
     lab.machine.wait_until_read(lab.link)
-    assert stands(lab, "notes")
+    comes_to_stand(lab)
     named = {task: 0} if rows < 2 else {}
     lab.link.set_cycle(named, quantum_s=SHORT_S, rows=rows)
-    after(lab, steady_s(), 0.0, "notes")
+    goes_on(lab)
     until(lambda: not switcher_of(lab) or rows == 2, "the end of the process that switches")
 
 
@@ -154,7 +87,7 @@ def test_what_is_not_newer_changes_nothing(turning_lab: Lab):
     for number in (last, last - 1, 5, 1):
         lab.link.set_cycle({}, rows=0, number=number)
     lab.machine.wait_until_read(lab.link)
-    assert stands(lab, "notes")
+    comes_to_stand(lab)
 
 
 # --- starts and ends -----------------------------------------------------------------------------
@@ -170,17 +103,16 @@ def test_what_starts_out_of_its_turn_executes_nothing(turning_lab: Lab, is_first
         start()
     else:
         start()
-        until(lambda: notes(lab, "notes"), "its first words")
+        goes_on(lab)
         never(lab, task)
     lab.link.pid_of(task)
     if is_first_named:
         time.sleep(0.3)
         assert notes(lab, "notes") == []
     else:
-        lab.machine.wait_until_read(lab.link)
-        assert stands(lab, "notes")
+        comes_to_stand(lab)
     lab.link.set_cycle({task: 3}, quantum_s=SHORT_S)
-    after(lab, steady_s(), 0.0, "notes")
+    goes_on(lab)
 
 
 @pytest.mark.parametrize("grace_s", [0.0, 30.0], ids=["killed", "asked"])
@@ -212,18 +144,14 @@ def test_the_group_of_one_that_ended_serves_the_next(turning_lab: Lab):
 def test_reasons_and_turns_together(turning_lab: Lab):
     lab = turning_lab
     (task,) = begin(lab, "notes")
-    lab.link.set_cycle({task: 1}, quantum_s=SHORT_S)
-    after(lab, steady_s(), 2 * SHORT_S, "notes")
+    row_0_s = lab.link.set_cycle({task: 1}, quantum_s=SHORT_S)
+    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"notes": 1})
     state = lab.link.freeze(task, USER)
     assert state.is_complete
-    assert stands(lab, "notes")
+    assert stands(lab)
     thawed = lab.link.thaw(task)
     assert thawed.frozen_s == pytest.approx(thawed.changed_s - state.changed_s)
-    row_0_s = lab.link.set_cycle({task: 1}, quantum_s=SHORT_S)
-    since_s = steady_s() + 1.0
-    after(lab, since_s, 4 * SHORT_S, "notes")
-    cycle = Cycle(SHORT_S, 2, row_0_s)
-    assert out_of_turn(notes(lab, "notes"), cycle, 1, since_s) < OUT_PART_MAX
+    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"notes": 1})
 
 
 def test_the_last_reason_is_taken_out_of_turn_and_it_stands(turning_lab: Lab):
@@ -232,13 +160,13 @@ def test_the_last_reason_is_taken_out_of_turn_and_it_stands(turning_lab: Lab):
     lab.link.freeze(task, OWNER)
     never(lab, task)
     assert lab.link.thaw(task).reasons == ()
-    assert stands(lab, "notes")
+    comes_to_stand(lab)
     lab.link.freeze(task, OWNER)
     lab.link.set_cycle({}, rows=0)
     lab.machine.wait_until_read(lab.link)
-    assert stands(lab, "notes")  # the reason keeps it, now without turns
+    assert stands(lab)  # the reason keeps it, now without turns
     lab.link.thaw(task)
-    after(lab, steady_s(), 0.0, "notes")
+    goes_on(lab)
 
 
 # --- time ----------------------------------------------------------------------------------------
@@ -292,11 +220,7 @@ def test_turns_go_on_without_a_daemon(turning_lab: Lab):
     row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=SHORT_S)
     lab.machine.wait_until_read(lab.link)
     lab.link.close()
-    since_s = steady_s() + 1.0
-    after(lab, since_s, 6 * SHORT_S, "one", "two")
-    cycle = Cycle(SHORT_S, 2, row_0_s)
-    for name, mask in (("one", 1), ("two", 2)):
-        assert out_of_turn(notes(lab, name), cycle, mask, since_s) < OUT_PART_MAX
+    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
     lab.link = lab.machine.attach()
     lab.link.spawned |= {each.attempt: each for each in lab.link.welcome.alive}
 
@@ -305,22 +229,16 @@ def test_one_that_switches_and_is_killed_is_replaced(turning_lab: Lab):
     lab = turning_lab
     one, two = begin(lab, "one", "two")
     row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=SHORT_S)
-    after(lab, row_0_s, 1.0, "one", "two")
-    for pid in switcher_of(lab):
-        os.kill(pid, signal.SIGKILL)
-    since_s = steady_s() + 3.0
-    after(lab, since_s, 6 * SHORT_S, "one", "two")
-    cycle = Cycle(SHORT_S, 2, row_0_s)
-    for name, mask in (("one", 1), ("two", 2)):
-        assert out_of_turn(notes(lab, name), cycle, mask, since_s) < OUT_PART_MAX
+    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
+    signal_switcher(lab, signal.SIGKILL)
+    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
 
 
 def test_one_that_switches_and_hangs_is_replaced_when_a_task_is_needed_back(turning_lab: Lab):
     lab = turning_lab
     one, two = begin(lab, "one", "two")
     row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=SHORT_S)
-    after(lab, row_0_s, 1.0, "one", "two")
-    for pid in switcher_of(lab):
-        os.kill(pid, signal.SIGSTOP)
+    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
+    signal_switcher(lab, signal.SIGSTOP)
     assert cancel(lab, one).cause is EndCause.CANCELLED
-    after(lab, steady_s(), 6 * SHORT_S, "two")
+    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"two": 2})
