@@ -143,7 +143,7 @@ def _assemble(
         Defects(),
         readable,
         processors,
-        Switcher(unbounded, readable, timers),
+        Switcher(readable, timers, choice.freezing.version if choice.freezing else 0),
     )
     tasks = Tasks(parts)
     watch = LimitMonitor(tasks, timers, server.call_when_readable)
@@ -165,7 +165,8 @@ def _assemble(
         gpus.use(machine)
         processors.use(machine)
         kept = keep_devices(choice, tuple(card.nodes for card in gpus.cards))
-        return (*rows, namespaces.enforcement(), Enforcement("devices", *kept))
+        further = namespaces.enforcement(), parts.switcher.enforcement()
+        return (*rows, *further, Enforcement("devices", *kept))
 
     return Launcher(
         parts, journal, admission, starting, tasks, epilogs, leases, suspended, configure

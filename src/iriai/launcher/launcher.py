@@ -20,6 +20,7 @@ from iriai.launcher.contract.messages import (
     Discard,
     EndBarrier,
     EndInput,
+    Enforced,
     Enforcement,
     Exit,
     Exited,
@@ -267,6 +268,8 @@ class Launcher:
         if ended:
             messages.append(Exited(tuple(ended)))
             self._ended_again = []
+        if self._switcher.has_news and (row := self._switcher.news()) is not None:
+            messages.append(Enforced(row))
         defective = self.defects.news()
         if defective is not None:
             messages.append(defective)

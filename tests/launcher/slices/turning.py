@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from iriai.launcher.contract.messages import Terminate
+from iriai.launcher.slices.switcher import PROCESS_NAME
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.model.time_slices import Cycle
@@ -40,12 +41,12 @@ def switcher_of(lab: Lab) -> list[int]:
     assert lab.machine.process is not None
     launcher = lab.machine.process.pid
     children = [each.pid for each in all_processes() if each.parent == launcher and each.is_live]
-    return [pid for pid in children if "slices.switcher" in _words_of(pid)]
+    return [pid for pid in children if _name_of(pid) == PROCESS_NAME]
 
 
-def _words_of(pid: int) -> str:
-    path = Path(f"/proc/{pid}/cmdline")
-    return path.read_text() if path.exists() else ""
+def _name_of(pid: int) -> str:
+    path = Path(f"/proc/{pid}/comm")
+    return path.read_text().strip() if path.exists() else ""
 
 
 def signal_switcher(lab: Lab, number: signal.Signals) -> None:

@@ -12,8 +12,10 @@ PRIORITY = 2
 WITHOUT_REST_S = 1
 """Processor time without a pause after which the kernel ends it: it would keep others out."""
 _CPU_MOUNT = "/sys/fs/cgroup/cpu"
-_LOCK_ALL = 3
-"""MCL_CURRENT, MCL_FUTURE."""
+_LOCK_USED = 7
+"""MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT."""
+_PR_SET_NAME = 15
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def take_real_time(pid: int = 0) -> bool:
@@ -26,7 +28,7 @@ def take_real_time(pid: int = 0) -> bool:
     if _set(pid):
         return True
     try:
-        _move_to_budget(pid or os.getpid())
+        move_to_budget(pid or os.getpid())
     except OSError:
         return False
     return _set(pid)
@@ -52,9 +54,13 @@ def bound_real_time() -> None:
 
 
 def lock_memory() -> bool:
-    """Keep all of this process in memory; return False if that is not permitted."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    return bool(libc.mlockall(_LOCK_ALL) == 0)
+    """Keep what this process uses in memory; return False if that is not permitted."""
+    return bool(_libc.mlockall(_LOCK_USED) == 0)
+
+
+def name_process(name: str) -> None:
+    """Have this process shown under a name of at most 15 bytes."""
+    _libc.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def _set(pid: int) -> bool:
@@ -66,14 +72,14 @@ def _set(pid: int) -> bool:
     return True
 
 
-def _move_to_budget(pid: int) -> None:
+def move_to_budget(pid: int, proc: str = "/proc", mount: str = _CPU_MOUNT) -> None:
     """Move a process to the nearest group above its own with real-time budget. Raises OSError."""
-    with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
+    with open(f"{proc}/{pid}/cgroup", encoding="utf-8") as file:
         lines = [line.rstrip("\n").split(":", 2) for line in file]
     group = next((path for _, names, path in lines if "cpu" in names.split(",")), None)
     while group and group != "/":
         group = os.path.dirname(group)
-        directory = _CPU_MOUNT + group.rstrip("/")
+        directory = mount + group.rstrip("/")
         with open(f"{directory}/cpu.rt_runtime_us", encoding="ascii") as file:
             has_budget = int(file.read()) != 0
         if has_budget:

@@ -1,9 +1,10 @@
-"""`python -m iriai.launcher.slices.switcher`: freezes and thaws groups when a slice begins.
+"""The process that freezes and thaws groups when a slice begins.
 
-The launcher starts it where tasks take turns, and says by `Schedule` which and when. It waits for
+The launcher forks it where tasks take turns, and says by `Schedule` which and when. It waits for
 nothing but the clock and the launcher: what it writes to is open by then, its memory is locked, and
 it collects no garbage. When the launcher dies it freezes all that it switches between, and ends:
-nothing goes on out of its turn, and the next launcher ends what it finds (spec 015).
+nothing goes on out of its turn, and the next launcher ends what it finds (spec 015). It is a copy
+of the launcher and reads no file, which an upgrade could have replaced (ADR 0118).
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from __future__ import annotations
 import gc
 import os
 import select
+import signal
 import socket
-import sys
+import traceback
 from contextlib import suppress
 
 import msgspec
 
 from iriai.launcher.containment.container import FreezerFile
-from iriai.launcher.slices.precision import Lateness
+from iriai.launcher.slices.lateness import Lateness
 from iriai.launcher.slices.real_time import (
     bound_real_time,
     is_real_time,
     lock_memory,
+    name_process,
     take_real_time,
 )
 from iriai.launcher.slices.switch_messages import (
@@ -39,6 +42,9 @@ from iriai.system.frames import FrameReader, frame
 REPORT_S = 10.0
 """Between two words to the launcher of how late switches are."""
 RECEIVE_BYTES = 1 << 18
+PROCESS_NAME = "iriai-switch"
+KEPT_FD = 3
+"""The only descriptor that it keeps, behind the standard ones."""
 _decode = msgspec.msgpack.Decoder(Schedule).decode
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -178,17 +184,38 @@ class SwitcherLoop:
             self._launcher.send(frame(_encode(message)), socket.MSG_DONTWAIT)
 
 
-def main() -> None:
-    """Run with the launcher's socket as the descriptor that is named."""
+def fork_switcher() -> tuple[int, socket.socket]:
+    """Start the process; return its number and the launcher's end. Raises OSError."""
+    own, its = socket.socketpair()
+    try:
+        pid = os.fork()
+    except OSError:
+        own.close()
+        its.close()
+        raise
+    if pid:
+        its.close()
+        return pid, own
+    try:
+        _serve(its)
+    except BaseException:  # noqa: BLE001 - whatever it is, it must not go on as a second launcher
+        os.write(2, traceback.format_exc().encode(errors="replace"))
+    finally:
+        os._exit(0)
+
+
+def _serve(launcher: socket.socket) -> None:
+    """Serve the launcher in the forked process, which keeps nothing else of it."""
+    fd = os.dup2(launcher.detach(), KEPT_FD)
+    os.closerange(KEPT_FD + 1, os.sysconf("SC_OPEN_MAX"))
+    os.setsid()
+    name_process(PROCESS_NAME)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGTERM, signal.SIGINT])
+    gc.disable()
+    gc.freeze()
     bound_real_time()
     take_real_time()
     lock_memory()
-    launcher = socket.socket(fileno=int(sys.argv[1]))
+    launcher = socket.socket(fileno=fd)
     launcher.setblocking(False)
-    gc.disable()
-    gc.freeze()
     SwitcherLoop(launcher).run()
-
-
-if __name__ == "__main__":
-    main()

@@ -6,13 +6,14 @@ import logging
 import os
 import signal
 import socket
-import sys
 from contextlib import suppress
 
 import msgspec
 
 from iriai.launcher.containment.container import FreezerFile
+from iriai.launcher.contract.messages import Enforcement
 from iriai.launcher.pmi.pmi_sockets import Watch
+from iriai.launcher.slices.precision import switching_row
 from iriai.launcher.slices.real_time import take_real_time
 from iriai.launcher.slices.switch_messages import (
     FromSwitcher,
@@ -21,7 +22,7 @@ from iriai.launcher.slices.switch_messages import (
     Switched,
     TurnOfGroup,
 )
-from iriai.launcher.system.syscalls import PrivilegedThread
+from iriai.launcher.slices.switcher import fork_switcher
 from iriai.launcher.system.timers import Timers
 from iriai.model.time_slices import NO_CYCLES, Cycles
 from iriai.system.clock import steady_s
@@ -37,7 +38,6 @@ START_S = 30.0
 PAUSE_S = 1.0
 """Between two starts, after the first."""
 RECEIVE_BYTES = 1 << 16
-CHILD_FD = 3
 _encode = msgspec.msgpack.Encoder().encode
 _decode: msgspec.msgpack.Decoder[FromSwitcher] = msgspec.msgpack.Decoder(FromSwitcher)
 
@@ -51,9 +51,12 @@ class Switcher:
 
     is_over = False
     """It is the subject of its timer."""
+    has_news = False
+    """Whether `news` may return something."""
 
-    def __init__(self, unbounded: PrivilegedThread, watch: Watch, timers: Timers) -> None:
-        self._unbounded = unbounded
+    def __init__(self, watch: Watch, timers: Timers, version: int) -> None:
+        """`version` of control groups has the freezers; 0: there are none."""
+        self._version = version
         self._watch = watch
         self._timers = timers
         self._lent: dict[str, TurnOfGroup] = {}
@@ -70,13 +73,27 @@ class Switcher:
         self._reader = FrameReader()
         self._pid = 0
         self._started_s = float("-inf")
-        self.precision: Switched | None = None
+        self._precision: Switched | None = None
         """How late switches were, as last told."""
+        self._told = self.enforcement()
 
     @property
     def pid(self) -> int:
         """The process; 0: there is none."""
         return 0 if self._socket is None else self._pid
+
+    def enforcement(self) -> Enforcement:
+        """Return how exactly tasks take turns here."""
+        return switching_row(self._version, self._precision)
+
+    def news(self) -> Enforcement | None:
+        """Return the same if it has changed since the last call."""
+        self.has_news = False
+        row = self.enforcement()
+        if row == self._told:
+            return None
+        self._told = row
+        return row
 
     def follow(self, cycles: Cycles) -> None:
         """Switch by these from the next `flush` on."""
@@ -128,31 +145,17 @@ class Switcher:
             self._timers.add(self._started_s + PAUSE_S, self, lambda _: self._restart())
             return
         self._started_s = now_s
-        own, its = socket.socketpair()
         try:
-            self._pid = self._spawn(its.fileno())
+            self._pid, own = fork_switcher()
         except OSError:
             log.exception("time slices stand still: the process that switches cannot be started")
-            own.close()
             self._timers.add(now_s + PAUSE_S, self, lambda _: self._restart())
             return
-        finally:
-            its.close()
         take_real_time(self._pid)  # at once: among busy tasks it would begin late
         own.settimeout(ANSWER_S)
         self._socket, self._reader, self._is_ready = own, FrameReader(), False
         self._timers.add(now_s + START_S, self, lambda _: self._give_up_start(own))
         self._watch.begin(own.fileno(), self._receive)
-
-    def _spawn(self, fd: int) -> int:
-        words = [sys.executable, "-P", "-m", "iriai.launcher.slices.switcher", str(CHILD_FD)]
-        actions = [(os.POSIX_SPAWN_DUP2, fd, CHILD_FD)]
-        environment = dict(os.environ)
-        return self._unbounded.call(
-            lambda: os.posix_spawn(
-                sys.executable, words, environment, file_actions=actions, setsid=True
-            )
-        )
 
     def _restart(self) -> None:
         if self._socket is None and self._lent:
@@ -204,12 +207,12 @@ class Switcher:
                 for path, code in failed:
                     log.warning("%s could not be switched: %s", path, os.strerror(code))
             case Switched():
-                self.precision = message
+                self._precision, self.has_news = message, True
 
     def _lost(self, why: str) -> None:
         """Start another process; until then all groups stay as they are."""
         log.warning("the process that switches between time slices is replaced: %s", why)
-        self._close()
+        self.close()
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         with suppress(ChildProcessError):  # it was reaped
@@ -220,10 +223,10 @@ class Switcher:
     def _end(self) -> None:
         """Have the process end, which has no groups."""
         if self._socket is not None:
-            self._close()
-            self.precision = None
+            self.close()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Leave the process: it freezes what it switches, and ends."""
         if self._socket is not None:
             self._watch.end(self._socket.fileno())
             self._socket.close()
