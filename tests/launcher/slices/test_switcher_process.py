@@ -15,8 +15,7 @@ import pytest
 from iriai.launcher.containment.container import FreezerFile
 from iriai.launcher.pmi.pmi_sockets import Watch
 from iriai.launcher.slices import switcher_process
-from iriai.launcher.slices.lateness import KEPT, Lateness
-from iriai.launcher.slices.precision import switching_row
+from iriai.launcher.slices.precision import KEPT, Lateness, switching_row
 from iriai.launcher.slices.switch_messages import Switched
 from iriai.launcher.slices.switcher_process import Switcher
 from iriai.launcher.system.timers import Timers

@@ -40,7 +40,7 @@ class Switched(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """The process: how late the last switches were."""
 
     switches: int
-    """Of which it tells; not more than the last `lateness.KEPT`."""
+    """Of which it tells; not more than the last `precision.KEPT`."""
     late_p50_s: float
     late_p99_s: float
     """From the begin of a slice until the last file was written."""

@@ -20,7 +20,7 @@ from contextlib import suppress
 import msgspec
 
 from iriai.launcher.containment.container import FreezerFile
-from iriai.launcher.slices.lateness import Lateness
+from iriai.launcher.slices.precision import Lateness
 from iriai.launcher.slices.real_time import (
     bound_real_time,
     is_real_time,

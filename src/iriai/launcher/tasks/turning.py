@@ -10,11 +10,10 @@ import math
 from collections.abc import Iterable
 
 from iriai.launcher.contract.messages import SetCycle
-from iriai.launcher.slices.turn_time import TaskTurns
 from iriai.launcher.tasks.freezing import TaskFreezing
 from iriai.launcher.tasks.limit_monitor import LimitMonitor
 from iriai.launcher.tasks.parts import LauncherParts
-from iriai.launcher.tasks.suspension import TaskSuspension
+from iriai.launcher.tasks.suspension import TaskSuspension, TaskTurns
 from iriai.launcher.tasks.task import RunningTask
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.ids import AttemptId
