@@ -31,7 +31,9 @@ SETTLE_S = 2.0
 WORK_S, QUICK_WORK_S = 8.0, 1.5
 """For which a gang computes where it is alone."""
 PHASES, QUICK_PHASES = 8, 2
-PHASE_S = 6.0
+PHASE_S = 4.0
+ROUND_S = 0.001
+"""For which a rank computes between two messages."""
 KINDS = ("v2", "v1", "none")
 Gangs = list[list[Rank]]
 
@@ -189,11 +191,13 @@ def rounds(gangs: Gangs, phases_s: tuple[float, ...]) -> int:
 def measure_uncoordinated(ends: list[BackEnd], options: Options, figures: Figures) -> None:
     """Have two gangs of two talk: in step, and with phases at random, evenly drawn."""
     pair, chance = ends[:2], random.Random(7)
-    port = 20_000 + chance.randrange(20_000)
+    port = 20_000 + chance.randrange(10_000)  # below those that the kernel gives away
+    loops = loops_for(pair[0], ROUND_S, 1.0)
     gangs = []
     for number in range(2):
         ports = port + 2 * number, port + 2 * number + 1
-        gangs.append([end.start("talk", ports[i], ports[1 - i], i) for i, end in enumerate(pair)])
+        words = [(ports[i], ports[1 - i], i, loops) for i in range(2)]
+        gangs.append([end.start("talk", *own) for end, own in zip(pair, words, strict=True)])
     wait_until(lambda: all(rank.notes[0] > 1 for gang in gangs for rank in gang), "talk")
     phases = options.tasks(PHASES, QUICK_PHASES)
     agreed, others = list[int](), list[int]()

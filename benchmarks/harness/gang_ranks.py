@@ -32,7 +32,7 @@ RANK = r"""
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
-enum { WORDS = 8192, TICK_NS = 500000, GAP_NS = 40000000, ROUND_LOOPS = 400000 };
+enum { WORDS = 8192, TICK_NS = 500000, GAP_NS = 40000000 };
 static int64_t now_ns(void)
 {
     struct timespec now;
@@ -59,7 +59,7 @@ static void note(volatile int64_t *own)
         own[1] = last = now;
     }
 }
-static void talk(volatile int64_t *own, int port, int peer)
+static void talk(volatile int64_t *own, int port, int peer, int64_t loops)
 {
     struct sockaddr_in here = {AF_INET, htons(port), {htonl(INADDR_LOOPBACK)}, {0}};
     struct sockaddr_in there = {AF_INET, htons(peer), {htonl(INADDR_LOOPBACK)}, {0}};
@@ -69,7 +69,7 @@ static void talk(volatile int64_t *own, int port, int peer)
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     for (int64_t round = 1;; round++) {
         int64_t heard = 0;
-        compute(ROUND_LOOPS);
+        compute(loops);
         while (heard < round) {
             sendto(fd, &round, sizeof round, 0, (struct sockaddr *)&there, sizeof there);
             while (heard < round && recv(fd, &heard, sizeof heard, 0) == sizeof heard)
@@ -92,7 +92,7 @@ int main(int count, char **words)
         CPU_ZERO(&cpus);
         CPU_SET(atoi(words[5]), &cpus);
         sched_setaffinity(0, sizeof cpus, &cpus);
-        talk(own, atoi(words[3]), atoi(words[4]));
+        talk(own, atoi(words[3]), atoi(words[4]), atoll(words[6]));
     }
     own[1] = now_ns();
     for (int part = 0; part < 100; part++)

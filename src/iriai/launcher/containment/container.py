@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
+from iriai.model.bounds import KeyBytes, Words
+
 
 class Limits(NamedTuple):
     """Limits that the kernel enforces, where it can."""
@@ -31,9 +33,9 @@ class Use(NamedTuple):
 class FreezerFile(NamedTuple):
     """The file by which a group is frozen and thawed, and the words for it."""
 
-    path: str
-    frozen: bytes
-    thawed: bytes
+    path: Words
+    frozen: KeyBytes
+    thawed: KeyBytes
 
 
 class Containment:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from iriai.launcher.containment.container import FreezerFile
-from iriai.model.time_slices import NO_CYCLES, Cycles
+from iriai.model.bounds import Code, Count, Many, Seconds, Words
+from iriai.model.time_slices import NO_CYCLES, Cycles, RowMask
 
 
 class TurnOfGroup(NamedTuple):
     """A group whose processes run in their rows alone."""
 
     file: FreezerFile
-    mask: int
+    mask: RowMask
 
 
 class Schedule(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -23,26 +24,26 @@ class Schedule(msgspec.Struct, frozen=True, array_like=True, tag=1):
     Answered with `Obeyed` once each of them is as it has to be now.
     """
 
-    number: int
+    number: Count
     cycles: Cycles = NO_CYCLES
-    groups: tuple[TurnOfGroup, ...] = ()
+    groups: Annotated[tuple[TurnOfGroup, ...], Many] = ()
 
 
 class Obeyed(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """The process: schedule `number` is in force; 0: it is ready for the first one."""
 
-    number: int
-    failed: tuple[tuple[str, int], ...] = ()
+    number: Count
+    failed: Annotated[tuple[tuple[Words, Code], ...], Many] = ()
     """Files that could not be opened or written since the last answer, and the error numbers."""
 
 
 class Switched(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """The process: how late the last switches were."""
 
-    switches: int
+    switches: Count
     """Of which it tells; not more than the last `precision.KEPT`."""
-    late_p50_s: float
-    late_p99_s: float
+    late_p50_s: Seconds
+    late_p99_s: Seconds
     """From the begin of a slice until the last file was written."""
     is_real_time: bool
 

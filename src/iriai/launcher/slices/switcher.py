@@ -36,6 +36,7 @@ from iriai.launcher.slices.switch_messages import (
     TurnOfGroup,
 )
 from iriai.launcher.system.syscalls import BootTimer
+from iriai.model.bounds import decoded
 from iriai.system.clock import steady_s
 from iriai.system.frames import FrameReader, frame
 
@@ -45,7 +46,7 @@ RECEIVE_BYTES = 1 << 18
 PROCESS_NAME = "iriai-switch"
 KEPT_FD = 3
 """The only descriptor that it keeps, behind the standard ones."""
-_decode = msgspec.msgpack.Decoder(Schedule).decode
+_decoder = msgspec.msgpack.Decoder(Schedule)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -149,7 +150,7 @@ class SwitcherLoop:
             return False
         frames = self._reader.feed(content)
         if frames:  # each has the whole
-            self._obey(_decode(frames[-1]))
+            self._obey(decoded(_decoder, frames[-1]))
         return bool(content)
 
     def _obey(self, schedule: Schedule) -> None:

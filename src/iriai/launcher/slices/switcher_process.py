@@ -24,6 +24,7 @@ from iriai.launcher.slices.switch_messages import (
 )
 from iriai.launcher.slices.switcher import fork_switcher
 from iriai.launcher.system.timers import Timers
+from iriai.model.bounds import decoded
 from iriai.model.time_slices import NO_CYCLES, Cycles
 from iriai.system.clock import steady_s
 from iriai.system.frames import FrameReader, frame
@@ -39,7 +40,7 @@ PAUSE_S = 1.0
 """Between two starts, after the first."""
 RECEIVE_BYTES = 1 << 16
 _encode = msgspec.msgpack.Encoder().encode
-_decode: msgspec.msgpack.Decoder[FromSwitcher] = msgspec.msgpack.Decoder(FromSwitcher)
+_decoder: msgspec.msgpack.Decoder[FromSwitcher] = msgspec.msgpack.Decoder(FromSwitcher)
 
 
 class Switcher:
@@ -186,7 +187,7 @@ class Switcher:
         try:
             content = self._socket.recv(RECEIVE_BYTES, flags)
             frames = self._reader.feed(content)
-            messages = [_decode.decode(each) for each in frames]
+            messages = [decoded(_decoder, each) for each in frames]
         except (BlockingIOError, TimeoutError):
             return
         except (OSError, ValueError) as error:
