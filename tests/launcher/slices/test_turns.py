@@ -9,7 +9,6 @@ from functools import partial
 
 import pytest
 
-from iriai.launcher.contract.messages import Terminate
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
 from iriai.model.time_slices import Cycle
@@ -22,6 +21,7 @@ from tests.launcher.slices.turning import (
     begin,
     cancel,
     comes_to_stand,
+    end_all,
     goes_on,
     never,
     notes,
@@ -38,12 +38,7 @@ USER, OWNER = SuspendReason.USER, SuspendReason.OWNER
 def turning_lab(freezing_lab: Lab) -> Iterator[Lab]:
     """A launcher whose tasks are ended, and take no turns any more, when a test is over."""
     yield freezing_lab
-    link = freezing_lab.link
-    link.set_cycle({}, rows=0)
-    left = tuple(each for each in link.spawned if each not in link.exits)
-    link.send(Terminate(left, EndCause.CANCELLED, 0.0))
-    for each in left:
-        link.exit_of(each)
+    end_all(freezing_lab)
 
 
 # --- turns ---------------------------------------------------------------------------------------

@@ -115,3 +115,12 @@ def _takes_turns(lab: Lab, cycle: Cycle, name: str, mask: int) -> bool:
 def cancel(lab: Lab, task: AttemptId, grace_s: float = 0.0):
     lab.link.send(Terminate((task,), EndCause.CANCELLED, grace_s))
     return lab.link.exit_of(task)
+
+
+def end_all(lab: Lab) -> None:
+    """End all tasks of this daemon, none of which takes turns any more."""
+    lab.link.set_cycle({}, rows=0)
+    left = tuple(each for each in lab.link.spawned if each not in lab.link.exits)
+    lab.link.send(Terminate(left, EndCause.CANCELLED, 0.0))
+    for each in left:
+        lab.link.exit_of(each)
