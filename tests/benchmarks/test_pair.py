@@ -81,7 +81,7 @@ MEASURING_SPEED = {
     "throughput",
 }  # fmt: skip
 OTHERS = {
-    "abuse", "flame_graphs", "gossip_paper", "guard", "house", "large_site", "limit",
+    "abuse", "flame_graphs", "gang", "gossip_paper", "guard", "house", "large_site", "limit",
     "limits", "live_cluster", "live_gossip", "live_shares", "live_throughput", "mpi", "pair",
     "paper_000", "parallel_sim", "queues", "suspend",
 }  # fmt: skip

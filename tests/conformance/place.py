@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.state import EndCause
+from iriai.model.time_slices import SliceTurn
 from iriai.protocol.messages.effects import (
     AttemptExited,
     AttemptsSampled,
@@ -22,6 +23,7 @@ from iriai.protocol.messages.effects import (
     LaunchAttempt,
     LauncherAttached,
     LauncherEvent,
+    OrderCycle,
     PrologFailed,
     RenewLeases,
     SampleAttempts,
@@ -33,7 +35,7 @@ HOME = "ume"
 LONG = Work(600.0)
 STUBBORN = Work(600.0, stubborn=True)
 NO_TIME = Work(0.0)
-_numbers = itertools.count(1)
+_numbers, _cycles = itertools.count(1), itertools.count(1)
 Event = TypeVar("Event")
 
 
@@ -54,6 +56,8 @@ class Place(ABC):
         self.heard: list[LauncherEvent] = []
         """What this daemon was told, from its welcome on."""
         self.ordered: list[AttemptId] = []
+        self.cycle_number = 0
+        """Of the last cycle that was ordered."""
 
     # --- what a kind of place does ---------------------------------------------------------------
 
@@ -164,6 +168,19 @@ class Place(ABC):
     def renew(self, asked_steady_s: float, home: str = HOME) -> None:
         self.order(RenewLeases(home, asked_steady_s))
 
+    def take_turns(
+        self,
+        masks: dict[AttemptId, int],
+        *,
+        quantum_s: float = 0.125,
+        rows: int = 2,
+        number: int = 0,
+    ) -> None:
+        """Have attempts take turns, from a row 0 that begins now."""
+        turns = tuple(SliceTurn(*each) for each in masks.items())
+        self.cycle_number = number or next(_cycles)
+        self.order(OrderCycle(self.cycle_number, quantum_s, rows, self.steady_s(), turns))
+
     def lease(self, lease_s: float, ago_s: float = 0.0) -> Lease:
         """A lease that began some time ago."""
         return Lease(lease_s, self.steady_s() - ago_s)
@@ -213,6 +230,7 @@ class Place(ABC):
 
     def clean(self) -> None:
         """End and forget all that was ordered, for the next story."""
+        self.take_turns({}, rows=0)
         for attempt in self.ordered:
             self.terminate(attempt, 0.0)
         self.settle()

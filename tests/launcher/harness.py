@@ -36,6 +36,7 @@ from iriai.launcher.contract.messages import (
     SampleAll,
     Sampled,
     SeatBarrier,
+    SetCycle,
     Spawned,
     StartOrder,
     StreamEnds,
@@ -48,6 +49,8 @@ from iriai.launcher.system.digest import digest_of
 from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
 from iriai.model.suspension import SuspendReason, in_order
+from iriai.model.time_slices import SliceTurn
+from iriai.system.clock import steady_s
 from tests.support.trusted_place import PARENT
 
 WAIT_S = 30.0
@@ -200,6 +203,23 @@ class Link:
 
     def thaw(self, of: AttemptId) -> FreezeState:
         return self.state_of(of, self.order_freeze(of))
+
+    def set_cycle(
+        self,
+        turns: dict[AttemptId, int],
+        *,
+        quantum_s: float = 0.25,
+        rows: int = 2,
+        row_0_s: float | None = None,
+        number: int = 0,
+    ) -> float:
+        """Have attempts take turns, from a row 0 that begins now; returns when that is."""
+        now_s = steady_s()
+        number = number or int(now_s * 1e6)  # higher than those of links before
+        row_0_s = now_s if row_0_s is None else row_0_s
+        masks = tuple(SliceTurn(each, mask) for each, mask in turns.items())
+        self.send(SetCycle(number, quantum_s, rows, now_s - row_0_s, now_s, masks))
+        return row_0_s
 
     def exit_of(self, wanted: AttemptId) -> Exit:
         self.until(lambda: wanted in self.exits, f"the end of {wanted}")

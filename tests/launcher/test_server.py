@@ -63,6 +63,7 @@ def test_it_says_who_it_is_and_what_it_enforces(plain_machine: Machine):
         "accounting",
         "tree-kill",
         "suspension",
+        "time-slices",
         "spawn",
         "private-tmp",
         "devices",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import inf
 
 import msgspec
@@ -74,9 +75,7 @@ def test_a_small_correction_brings_no_row_again_and_skips_none(
         at_s = cycles.next_s(at_s)
         row = cycles.at(at_s).row_at(at_s)
         seen += [row] if row != seen[-1] else []
-    assert [(after - before) % rows for before, after in zip(seen, seen[1:], strict=False)] == [
-        1 for _ in seen[1:]
-    ]
+    assert {(after - before) % rows for before, after in pairwise(seen)} == {1}
 
 
 def test_other_rows_count_at_once():

@@ -31,6 +31,7 @@ from iriai.launcher.probe import enforcement
 from iriai.launcher.recovery.recovery import recover
 from iriai.launcher.server import Server, listen
 from iriai.launcher.settings import LauncherSettings, read_arguments
+from iriai.launcher.slices.switcher_process import Switcher
 from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn import Spawner, find_helper
 from iriai.launcher.state_directory import StateDirectory, StateProblem
@@ -39,11 +40,13 @@ from iriai.launcher.system.syscalls import PrivilegedThread, become_subreaper, r
 from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks.admission import Authorizer
 from iriai.launcher.tasks.disk_limits import DiskLimits, disk_enforcement
+from iriai.launcher.tasks.freezing import TaskFreezing
 from iriai.launcher.tasks.limit_monitor import LeaseTimers, LimitMonitor
 from iriai.launcher.tasks.parts import Defects, LauncherParts
 from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
 from iriai.launcher.tasks.suspended_tasks import SuspendedTasks
 from iriai.launcher.tasks.tasks import Tasks
+from iriai.launcher.tasks.turning import TaskTurning
 from iriai.model.problem import UsageProblem
 from iriai.system.procfs import boot_id
 from iriai.system.standard_descriptors import keep_standard_descriptors
@@ -141,13 +144,16 @@ def _assemble(
         Defects(),
         readable,
         processors,
+        Switcher(readable, timers, choice.freezing.version if choice.freezing else 0),
     )
     tasks = Tasks(parts)
     disk = DiskLimits(tasks, timers, server.call_when_readable)
     watch = LimitMonitor(tasks, timers, server.call_when_readable, disk)
     admission = Authorizer(TaskUsers(settings.minimum_uid, settings.daemon_uid), spawner)
     leases = LeaseTimers(tasks, timers)
-    suspended = SuspendedTasks(parts, tasks, watch)
+    freezing = TaskFreezing(parts, tasks)
+    turns = TaskTurning(parts, tasks, watch, freezing)
+    suspended = SuspendedTasks(parts, tasks, watch, freezing, turns)
     starting = StartQueue(parts, tasks, watch, leases, epilogs, suspended)
     of_groups = enforcement(choice, helper)
 
@@ -161,8 +167,8 @@ def _assemble(
         gpus.use(machine)
         processors.use(machine)
         kept = keep_devices(choice, tuple(card.nodes for card in gpus.cards))
-        rows = (*of_groups, disk_enforcement(scratch))
-        return (*rows, namespaces.enforcement(), Enforcement("devices", *kept))
+        further = namespaces.enforcement(), parts.switcher.enforcement()
+        return (*of_groups, disk_enforcement(scratch), *further, Enforcement("devices", *kept))
 
     return Launcher(
         parts, journal, admission, starting, tasks, epilogs, leases, suspended, configure

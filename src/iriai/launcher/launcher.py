@@ -20,6 +20,7 @@ from iriai.launcher.contract.messages import (
     Discard,
     EndBarrier,
     EndInput,
+    Enforced,
     Enforcement,
     Exit,
     Exited,
@@ -32,6 +33,7 @@ from iriai.launcher.contract.messages import (
     Prolong,
     SampleAll,
     Sampled,
+    SetCycle,
     ShutDown,
     Spawned,
     StartStep,
@@ -117,6 +119,7 @@ class Launcher:
         self._timers = parts.timers
         self._leases = leases
         self._suspended = suspended
+        self._switcher = parts.switcher
         self._intents: list[Intent] = []
         """Not journalled yet; each of them is starting too, unless it was given up since."""
         self._ends: dict[AttemptId, Exit] = {}
@@ -216,6 +219,8 @@ class Launcher:
                 self._leases.renew(message.home, message.asked_s)
             case Freeze(orders):
                 self._suspended.take(orders, self._starting.__contains__)
+            case SetCycle():
+                self._suspended.take_cycle(message)
             case EndBarrier(attempt, number, put):
                 self._tasks.pmi.fenced(attempt, number, dict(put))
             case EndInput(attempt):
@@ -244,6 +249,8 @@ class Launcher:
         self._timers.drop_stale(len(self._tasks))
         ended = self._ended_again + self._after(self._write())
         started = self._told(self._spawn(), ended)
+        if self._switcher.is_dirty:
+            self._switcher.flush()
         self._sync()
         messages, self._replies = self._replies, []
         messages += self._tasks.streams.passed()
@@ -261,6 +268,8 @@ class Launcher:
         if ended:
             messages.append(Exited(tuple(ended)))
             self._ended_again = []
+        if self._switcher.has_news and (row := self._switcher.news()) is not None:
+            messages.append(Enforced(row))
         defective = self.defects.news()
         if defective is not None:
             messages.append(defective)

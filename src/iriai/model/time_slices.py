@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
+from iriai.model.bounds import Span
 from iriai.model.ids import AttemptId
 
 CYCLE_ROWS_MAX = 32
@@ -34,9 +35,9 @@ class SliceTurn(NamedTuple):
 class Cycle(NamedTuple):
     """Rows one after the other, again and again."""
 
-    quantum_s: float = 1.0
-    rows: int = 0
-    row_0_s: float = 0.0
+    quantum_s: QuantumSeconds = 1.0
+    rows: CycleRows = 0
+    row_0_s: Span = 0.0
     """When a row 0 began, on the steady clock."""
 
     @property
@@ -108,8 +109,8 @@ class Cycles(NamedTuple):
     now: Cycle = Cycle()
     then: Cycle | None = None
     """The same with another phase; None: the cycle goes on."""
-    then_s: float = inf
-    """From when on `then` counts."""
+    then_s: Span = 0.0
+    """From when on `then` counts, if there is one."""
 
     def at(self, steady_s: float) -> Cycle:
         """Return the cycle that counts at a moment."""
@@ -134,7 +135,7 @@ class Cycles(NamedTuple):
         if not cycle.takes_turns:
             return inf
         due_s = cycle.begin_s(cycle.slice_at(steady_s) + 1)
-        return min(due_s, self.then_s) if cycle is not self.then else due_s
+        return due_s if self.then is None or cycle is self.then else min(due_s, self.then_s)
 
     def is_turn(self, mask: int, steady_s: float) -> bool:
         """Return whether it is the turn of an attempt with this mask."""

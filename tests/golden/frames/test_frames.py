@@ -123,7 +123,7 @@ def test_no_struct_is_forgotten():
     held |= {partial_launch._Parts, codec._Numbered}  # read the beginnings of others
     held |= {revocation.SignedEjection}  # within one process
     held |= {hooks.Hook, pool.TaskGroup, task.RunningTask, steps.RunningStep}  # within the launcher
-    held |= {suspension.TaskSuspension}
+    held |= {suspension.TaskSuspension, suspension.TaskTurns}
     # What the command line makes of words is sent to nobody.
     forgotten = {each for each in structs() - held if not each.__module__.startswith("iriai.cli.")}
     assert not forgotten, (

@@ -9,10 +9,12 @@ import pytest
 
 from iriai.launcher.contract.messages import FreezeOrder, FreezeState
 from iriai.launcher.system.timers import Timers
-from iriai.launcher.tasks import suspended_tasks
+from iriai.launcher.tasks import freezing, suspended_tasks
+from iriai.launcher.tasks.freezing import KEEPS_FORKING, LOOKS_MAX, TaskFreezing
 from iriai.launcher.tasks.parts import Defects
-from iriai.launcher.tasks.suspended_tasks import KEEPS_FORKING, LATE_S, LOOKS_MAX, SuspendedTasks
+from iriai.launcher.tasks.suspended_tasks import LATE_S, SuspendedTasks
 from iriai.launcher.tasks.suspension import TaskSuspension
+from iriai.launcher.tasks.turning import TaskTurning
 from iriai.model.suspension import NO_REASONS, SuspendReason
 from tests.support.told import attempt
 
@@ -63,8 +65,11 @@ class Running:
         self.ended: list[object] = []
         self.resumed: list[object] = []
         self.timers, self.defects = Timers(), Defects()
-        parts = SimpleNamespace(timers=self.timers, defects=self.defects)
-        self.suspended = SuspendedTasks(parts, self, self)
+        monkeypatch.setattr(freezing, "steady_s", lambda: self.now_s)
+        parts = SimpleNamespace(timers=self.timers, defects=self.defects, switcher=None)
+        freezes = TaskFreezing(parts, self)
+        turns = TaskTurning(parts, self, self, freezes)
+        self.suspended = SuspendedTasks(parts, self, self, freezes, turns)
 
     def __iter__(self):
         return iter([self.task])

@@ -26,6 +26,8 @@ from iriai.launcher.contract.messages import (
     Attached,
     Defective,
     Discard,
+    Enforced,
+    Enforcement,
     Exit,
     Exited,
     Freeze,
@@ -350,6 +352,8 @@ class LauncherClient:
             case Frozen(states):
                 for state in states:
                     self._on_event(AttemptFrozen(*astuple(state)))
+            case Enforced(row):
+                self._enforced(row)
             case StreamEnds(attempts):
                 self._take_streams(attempts)
             case SeatBarrier():
@@ -364,6 +368,14 @@ class LauncherClient:
                 self._other_version = version
             case Sampled(samples):
                 self._on_event(AttemptsSampled(samples))
+
+    def _enforced(self, row: Enforcement) -> None:
+        """Take in how a limit is enforced now."""
+        if self.welcome is not None:
+            rows = self.welcome.enforcement
+            self.welcome = msgspec.structs.replace(
+                self.welcome, enforcement=tuple(row if row.limit == r.limit else r for r in rows)
+            )
 
     def _unfit(self, message: HookFailed) -> None:
         """Report that the machine is not fit for tasks, by its own prolog or epilog."""

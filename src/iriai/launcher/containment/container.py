@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
+from iriai.model.bounds import KeyBytes, Words
+
 
 class Limits(NamedTuple):
     """Limits that the kernel enforces, where it can."""
@@ -26,6 +28,14 @@ class Use(NamedTuple):
     """Resident at this moment."""
     processes: int
     """At this moment."""
+
+
+class FreezerFile(NamedTuple):
+    """The file by which a group is frozen and thawed, and the words for it."""
+
+    path: Words
+    frozen: KeyBytes
+    thawed: KeyBytes
 
 
 class Containment:
@@ -95,6 +105,13 @@ class Containment:
     def thaw(self, also: Collection[int], since_s: float) -> None:
         """Let all of it go on that is there at a moment from `since_s` on."""
         raise NotImplementedError
+
+    def lend_freezer(self) -> FreezerFile | None:
+        """Let somebody else freeze and thaw it until the next `freeze` or `thaw`.
+
+        Call it after `freeze`, once nothing new is found. None: it has no freezer.
+        """
+        return None
 
     def let_end(self, pids: Collection[int]) -> None:
         """Let processes end that were sent SIGKILL, although the task is frozen."""

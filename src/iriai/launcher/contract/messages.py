@@ -247,7 +247,7 @@ class Enforcement(msgspec.Struct, frozen=True, array_like=True):
 
     limit: Words
     """cpu-shares, memory, disk, processes, cpu-time, wall-time, accounting, tree-kill, suspension,
-    spawn."""
+    time-slices, spawn."""
     by: Words
     """`cgroup v1 memory`, `cgroup v2 …`, `rlimit`, `sampling`, `iriai-exec`, `python helper` …"""
     note: Words = ""
@@ -365,6 +365,12 @@ class Frozen(msgspec.Struct, frozen=True, array_like=True, tag=21):
     states: Annotated[tuple[FreezeState, ...], Many]
 
 
+class Enforced(msgspec.Struct, frozen=True, array_like=True, tag=23):
+    """Launcher: how one limit is enforced now, in place of what `Attached` said of it."""
+
+    row: Enforcement
+
+
 class VersionRefused(msgspec.Struct, frozen=True, array_like=True, tag=17):
     """Launcher, answer to Attach of another version; it closes the connection then."""
 
@@ -415,4 +421,5 @@ FromLauncher = (
     | StreamEnds
     | SeatBarrier
     | Frozen
+    | Enforced
 )

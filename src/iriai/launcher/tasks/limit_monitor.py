@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 
@@ -138,17 +139,21 @@ class LimitMonitor:
         self._timers.add(due_s, task, lambda now_s: self._check_time(task, now_s))
 
     def _check_time(self, task: RunningTask, now_s: float) -> None:
-        """End `task` if it has had its time; the time in which it was frozen does not count."""
+        """End `task` if it has had its time; the time in which it stood does not count."""
         spec, suspension = task.spec, task.suspension
-        left_s = 0.0
-        if suspension is not None:
-            left_s = (spec.time_limit_s or 0.0) - task.unfrozen_s(now_s)
-        if left_s <= ROUNDING_S:
+        left_s = (spec.time_limit_s or 0.0) - task.unfrozen_s(now_s)
+        if suspension is None or left_s <= ROUNDING_S:
             self._tasks.end(task, time_limit(spec), spec.kill_grace_s, now_s)
-        elif suspension is not None and suspension.is_frozen:
+        elif (due_s := suspension.after_s(now_s, left_s)) == math.inf:
             suspension.limit_stands = True
-        else:
-            self._await_time_limit(task, now_s + left_s)
+        elif not now_s < suspension.limit_due_s <= due_s:  # else that timer looks again
+            suspension.limit_due_s = due_s
+            self._await_time_limit(task, due_s)
+
+    def turns_changed(self, task: RunningTask, now_s: float) -> None:
+        """Watch the limit of `task` by its new turns, which may let it be reached earlier."""
+        if task.spec.time_limit_s is not None:
+            self._check_time(task, now_s)
 
     def _expect_alarm(self, container: Containment) -> None:
         fd = container.alarm_fd

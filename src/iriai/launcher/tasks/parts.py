@@ -12,6 +12,7 @@ from iriai.launcher.environment.processors import Processors
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks.hooks import Hooks
 from iriai.launcher.pmi.pmi_sockets import Watch
+from iriai.launcher.slices.switcher_process import Switcher
 from iriai.launcher.spawn.payloads import PayloadFiles
 from iriai.launcher.spawn.spawn import ReadyHelper, Spawner
 from iriai.launcher.spawn.streams import TaskEnds
@@ -66,6 +67,7 @@ class LauncherParts(NamedTuple):
     defects: Defects
     watch: Watch
     processors: Processors
+    switcher: Switcher
 
 
 class ReadyTask(NamedTuple):

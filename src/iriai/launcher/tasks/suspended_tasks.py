@@ -10,41 +10,44 @@ import math
 from collections.abc import Callable, Iterable
 
 from iriai.launcher.containment.container import Containment
-from iriai.launcher.contract.messages import FreezeOrder, FreezeState
+from iriai.launcher.contract.messages import FreezeOrder, FreezeState, SetCycle
 from iriai.launcher.system.crash_points import crash_point
+from iriai.launcher.tasks.freezing import TaskFreezing
 from iriai.launcher.tasks.limit_monitor import LimitMonitor
-from iriai.launcher.tasks.parts import ENDED, LauncherParts
+from iriai.launcher.tasks.parts import LauncherParts
 from iriai.launcher.tasks.suspension import TaskSuspension
-from iriai.launcher.tasks.task import LimitExceeded, RunningTask
+from iriai.launcher.tasks.task import RunningTask
 from iriai.launcher.tasks.tasks import Tasks
+from iriai.launcher.tasks.turning import TaskTurning
 from iriai.model.ids import AttemptId
-from iriai.model.state import EndCause
 from iriai.system.clock import steady_s
 
-LOOKS_MAX = 64
-"""At the processes of a task for one freeze; each may find some that were forked meanwhile."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.1
 """Between two looks whether it is frozen; each pause is twice the one before."""
 LATE_S = 5.0
 """Until the daemon is told that the freezer has not reported it."""
 SCAN_S = 0.5
 """Between two looks at a task frozen by signals, which others can continue."""
-KEEPS_FORKING = LimitExceeded(
-    EndCause.FAILED,
-    "it could not be suspended: its processes forked others faster than they could be stopped "
-    f"(LOOKS_MAX = {LOOKS_MAX})",
-)
 
 
 class SuspendedTasks:
     """The tasks that were ever ordered to freeze."""
 
-    def __init__(self, parts: LauncherParts, tasks: Tasks, limits: LimitMonitor) -> None:
+    def __init__(
+        self,
+        parts: LauncherParts,
+        tasks: Tasks,
+        limits: LimitMonitor,
+        freezing: TaskFreezing,
+        turns: TaskTurning,
+    ) -> None:
         self._parts = parts
         self._tasks = tasks
         self._limits = limits
+        self._freezing = freezing
+        self._turns = turns
         self.waiting: dict[AttemptId, TaskSuspension] = {}
-        """Those that have no process yet."""
+        """Those that have no process yet, and have had an order, or a turn."""
         self.news: dict[AttemptId, FreezeState] = {}
         """What the daemon has not been told."""
 
@@ -66,13 +69,26 @@ class SuspendedTasks:
         if frozen:
             self._freeze(frozen)
 
+    def take_cycle(self, order: SetCycle) -> None:
+        """Have those that are named take turns; those that have no process yet once they start."""
+        unknown = self._turns.take(order)
+        if unknown is None:
+            return
+        for attempt in [each for each in self.waiting if each not in unknown]:
+            suspension = self.waiting[attempt]
+            suspension.turns = None
+            if suspension.number < 0:
+                del self.waiting[attempt]
+        for attempt, turns in unknown.items():
+            self.waiting.setdefault(attempt, TaskSuspension()).turns = turns
+
     def states(self) -> tuple[FreezeState, ...]:
         """Return the state of all that run, for a daemon that has connected."""
         self.news.clear()
         return tuple(
             task.suspension.state(task.attempt)
             for task in self._tasks
-            if task.suspension is not None and not task.is_ending
+            if task.suspension is not None and task.suspension.number >= 0 and not task.is_ending
         )
 
     def drain_news(self) -> list[FreezeState]:
@@ -87,7 +103,7 @@ class SuspendedTasks:
     def prepare(self, attempt: AttemptId, container: Containment) -> None:
         """Have the processes of an attempt freeze as they start, if there are reasons."""
         suspension = self.waiting.get(attempt)
-        if suspension is not None and suspension.reasons:
+        if suspension is not None and (suspension.reasons or suspension.turns is not None):
             container.freeze((), steady_s())
 
     def started(self, task: RunningTask) -> None:
@@ -97,6 +113,9 @@ class SuspendedTasks:
             return
         task.suspension = suspension
         if not suspension.reasons:
+            if suspension.turns is not None:
+                suspension.turns.since_s = task.started_s
+                self._turns.go_on(task, suspension.turns, steady_s())
             return
         suspension.freeze(task.started_s)
         self._begin_looking(task, suspension, steady_s())
@@ -121,34 +140,32 @@ class SuspendedTasks:
             return False
         if order.reasons:
             suspension.freeze(now_s)
+            self._turns.pause(task)
             return True
         self._thaw(task, suspension, now_s)
         return False
 
     def _thaw(self, task: RunningTask, suspension: TaskSuspension, now_s: float) -> None:
         try:
-            task.container.thaw(self._also(task), now_s)
+            if suspension.turns is None:
+                task.container.thaw(self._freezing.also(task), now_s)
+            else:
+                self._turns.go_on(task, suspension.turns, now_s)
         except Exception as error:  # noqa: BLE001 - it costs this attempt alone
-            self._give_up(task, "thawing", error, now_s)
+            self._freezing.give_up(task, "thawing", error, now_s)
             return
         suspension.thaw(now_s)
         self._tell(task, suspension)
-        self._tasks.resume_ranks(task)
+        if suspension.turns is None or not task.container.freezes_by_signals:
+            self._tasks.resume_ranks(task)
         self._limits.resume(task, now_s)
 
     def _freeze(self, tasks: list[RunningTask]) -> None:
         """Freeze `tasks`, all in turn, since what is looked at serves all of them."""
         crash_point("before-freeze")
-        left = tasks
-        for _ in range(LOOKS_MAX):
-            since_s = steady_s()
-            left = [task for task in left if self._has_more(task, since_s)]
-            if not left:
-                break
+        self._freezing.freeze(tasks)
         crash_point("after-freeze")
         now_s = steady_s()
-        for task in left:
-            self._tasks.end(task, KEEPS_FORKING, 0.0, now_s)
         for task in tasks:
             if task.suspension is not None and not task.is_ending:
                 self._begin_looking(task, task.suspension, now_s)
@@ -159,15 +176,7 @@ class SuspendedTasks:
         try:
             self._look(task, suspension.freezes, FIRST_PAUSE_S, now_s)
         except Exception as error:  # noqa: BLE001 - it costs this attempt alone
-            self._give_up(task, "looking at", error, now_s)
-
-    def _has_more(self, task: RunningTask, since_s: float) -> bool:
-        """Freeze what is there; return whether another look may find more."""
-        try:
-            return not task.container.freeze(self._also(task), since_s)
-        except Exception as error:  # noqa: BLE001 - it costs this attempt alone
-            self._give_up(task, "freezing", error, since_s)
-            return False
+            self._freezing.give_up(task, "looking at", error, now_s)
 
     def _look(self, task: RunningTask, freeze: int, pause_s: float, now_s: float) -> None:
         """See whether a task is frozen, and tell it; look again until it is."""
@@ -176,7 +185,7 @@ class SuspendedTasks:
             return
         if suspension.since_s is None:
             return
-        also = self._also(task)
+        also = self._freezing.also(task)
         if container.freezes_by_signals:  # some were continued, or have just been forked
             container.freeze(also, now_s)
         is_frozen = container.is_frozen(also, now_s)
@@ -198,11 +207,3 @@ class SuspendedTasks:
     def _tell(self, task: RunningTask, suspension: TaskSuspension) -> None:
         suspension.is_told = True
         self.news[task.attempt] = suspension.state(task.attempt)
-
-    def _also(self, task: RunningTask) -> list[int]:
-        """Return the main processes of a task and of its steps: some may not have joined it."""
-        return [*task.unreaped, *self._tasks.steps.pids_of(task.attempt)]
-
-    def _give_up(self, task: RunningTask, doing: str, error: Exception, now_s: float) -> None:
-        words = self._parts.defects.record(f"{doing} {task.attempt}", error, ENDED)
-        self._tasks.give_up(task, words, now_s)

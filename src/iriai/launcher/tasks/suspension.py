@@ -1,12 +1,42 @@
-"""How far one task has followed the orders to freeze and to thaw it, and for how long."""
+"""How far one task has followed orders to freeze and to thaw it, its turns, and for how long."""
 
 from __future__ import annotations
+
+import math
 
 import msgspec
 
 from iriai.launcher.contract.messages import FreezeOrder, FreezeState
 from iriai.model.ids import AttemptId
 from iriai.model.suspension import NO_REASONS, Reasons
+from iriai.model.time_slices import Cycles
+
+
+class TaskTurns(msgspec.Struct, eq=False):
+    """The turns of one attempt, from a moment on."""
+
+    mask: int
+    cycles: Cycles
+    since_s: float | None = None
+    """From when on they count; None: it has no process, or reasons keep it frozen."""
+    path: str = ""
+    """The file by which the switching process freezes it; empty: it does not."""
+    stands: bool = False
+    """Whether the launcher has stopped it by signals, since it is not its turn."""
+
+    def away_s(self, now_s: float) -> float:
+        """Return for how long it was not its turn, as far as that counts."""
+        if self.since_s is None:
+            return 0.0
+        return self.cycles.away_s(self.mask, self.since_s, now_s)
+
+    def is_turn(self, now_s: float) -> bool:
+        """Return whether it is its turn."""
+        return self.cycles.is_turn(self.mask, now_s)
+
+    def after_s(self, now_s: float, left_s: float) -> float:
+        """Return when it will have run for `left_s` from now on; inf: never."""
+        return self.cycles.after_turn_s(self.mask, now_s, left_s)
 
 
 class TaskSuspension(msgspec.Struct, eq=False):
@@ -32,6 +62,12 @@ class TaskSuspension(msgspec.Struct, eq=False):
     """Whether a sample of its use was due while it was frozen."""
     _before_s: float = 0.0
     """How long it was frozen before `since_s`."""
+    turns: TaskTurns | None = None
+    """None: it runs whenever no reason keeps it."""
+    _away_s: float = 0.0
+    """How long it was not its turn, before `turns` counts; the time frozen apart."""
+    limit_due_s: float = math.inf
+    """When the first timer of its wall limit rings that was set since it has this."""
 
     @property
     def is_frozen(self) -> bool:
@@ -49,6 +85,7 @@ class TaskSuspension(msgspec.Struct, eq=False):
 
     def freeze(self, now_s: float) -> None:
         """Count it as frozen from now on; whether nothing runs is not known yet."""
+        self._count_turns(now_s)
         self.since_s = self.changed_s = now_s
         self.freezes += 1
         self.is_complete = self.is_told = False
@@ -58,6 +95,32 @@ class TaskSuspension(msgspec.Struct, eq=False):
         self._before_s = self.frozen_s(now_s)
         self.changed_s, self.since_s = now_s, None
         self.is_complete = self.is_told = True
+        if self.turns is not None:
+            self.turns.since_s = now_s
+
+    def give_turns(self, turns: TaskTurns | None, now_s: float) -> None:
+        """Have it run in these rows alone from now on; None: whenever no reason keeps it."""
+        self._count_turns(now_s)
+        self.turns = turns
+        if turns is not None and self.since_s is None:
+            turns.since_s = now_s
+
+    def stood_s(self, now_s: float) -> float:
+        """Return how long it was frozen, or not its turn, in all, until `now_s`."""
+        away_s = self._away_s if self.turns is None else self._away_s + self.turns.away_s(now_s)
+        return self.frozen_s(now_s) + away_s
+
+    def after_s(self, now_s: float, left_s: float) -> float:
+        """Return when it will have run for `left_s` from now on; infinite: it stands."""
+        if self.since_s is not None:
+            return math.inf
+        return now_s + left_s if self.turns is None else self.turns.after_s(now_s, left_s)
+
+    def _count_turns(self, now_s: float) -> None:
+        """Count the turns that it has had; it has none from now on until they begin again."""
+        if self.turns is not None:
+            self._away_s += self.turns.away_s(now_s)
+            self.turns.since_s = None
 
     def frozen_s(self, now_s: float) -> float:
         """Return how long it was frozen in all, until `now_s`."""

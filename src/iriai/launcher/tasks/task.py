@@ -162,7 +162,7 @@ class RunningTask(msgspec.Struct, eq=False):
     kill_at_s: float | None = None
     """When SIGKILL follows; None until the end is requested."""
     suspension: TaskSuspension | None = None
-    """None: it was never ordered to freeze."""
+    """None: it was never ordered to freeze, nor to take turns."""
     cpu_s: float = 0.0
     maximum_rss_bytes: int = 0
     sampled_peak_bytes: int = 0
@@ -186,9 +186,9 @@ class RunningTask(msgspec.Struct, eq=False):
         return self.suspension is not None and self.suspension.is_frozen
 
     def unfrozen_s(self, now_s: float) -> float:
-        """Return how long it has run until `now_s`, without the time in which it was frozen."""
-        frozen_s = 0.0 if self.suspension is None else self.suspension.frozen_s(now_s)
-        return max(0.0, now_s - self.started_s - frozen_s)
+        """Return how long it has run until `now_s`: not frozen, and in its turn."""
+        stood_s = 0.0 if self.suspension is None else self.suspension.stood_s(now_s)
+        return max(0.0, now_s - self.started_s - stood_s)
 
     @property
     def unreaped(self) -> Collection[int]:

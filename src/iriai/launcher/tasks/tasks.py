@@ -298,8 +298,9 @@ class Tasks:
                     if pid not in own:
                         with suppress(ProcessLookupError, PermissionError):
                             os.kill(pid, number)
-            if task.suspension is not None and task.suspension.is_frozen:
-                self._thaw_for_grace(task, task.suspension, now_s)
+            suspension = task.suspension
+            if suspension is not None and (suspension.is_frozen or suspension.turns is not None):
+                self._thaw_for_grace(task, suspension, now_s)
         task.kill_at_s = kill_at_s
         if task.ranks is not None:
             task.ranks.start_no_more()
@@ -314,11 +315,23 @@ class Tasks:
 
     def _thaw_for_grace(self, task: RunningTask, suspension: TaskSuspension, now_s: float) -> None:
         """Let a task go on that is asked to end; orders about it change nothing any more."""
-        suspension.thaw(now_s)
+        self.leave_turns(task, now_s)
+        if suspension.is_frozen:
+            suspension.thaw(now_s)
         try:
             task.container.thaw((*task.unreaped, *self.steps.pids_of(task.attempt)), now_s)
         except OSError as error:  # it is killed after the grace all the same
             self._parts.defects.record(f"thawing {task.attempt}", error, "kept it frozen")
+
+    def leave_turns(self, task: RunningTask, now_s: float) -> None:
+        """Take no turns with a task any more; it stays frozen or thawed as it is."""
+        suspension = task.suspension
+        if suspension is None or suspension.turns is None:
+            return
+        path = suspension.turns.path
+        suspension.give_turns(None, now_s)
+        if path:
+            self._parts.switcher.withdraw(path)
 
     def give_up(self, task: RunningTask, words: str, now_s: float) -> None:
         """End `task` at once, after an internal error in enforcing its limits."""
@@ -405,6 +418,8 @@ class Tasks:
             self._left_over.remove(task)
             self._finish(task, now_s, wall_s())
             return
+        if task.suspension is not None:
+            self.leave_turns(task, now_s)
         _signal_main(task, signal.SIGKILL)
         self.steps.kill(task.attempt)
         task.container.kill()
@@ -420,6 +435,8 @@ class Tasks:
 
     def _finish(self, task: RunningTask, now_s: float, now_wall_s: float) -> None:
         task.is_over = True
+        if task.suspension is not None:  # before its group is another task's
+            self.leave_turns(task, now_s)
         try:
             end = task.exit(now_s, now_wall_s)
         except Exception as error:  # noqa: BLE001 - what it used is not known; that it ended is

@@ -21,11 +21,17 @@ from iriai.launcher.containment.cgroups.controllers import (
     write_file,
 )
 from iriai.launcher.containment.cgroups.hierarchy import ControllerMount
+from iriai.launcher.containment.container import FreezerFile
 
 TRIAL_S = 5.0
 """How long a freezer may take on trial, on a machine that is busy."""
 _POLL_S = 0.001
 _FROZEN = b"FROZEN"
+_WORDS = {
+    1: (("freezer.state", "FROZEN"), ("freezer.state", "THAWED")),
+    2: (("cgroup.freeze", "1"), ("cgroup.freeze", "0")),
+}
+"""By version: the file and the word that freeze a group, and those that thaw it."""
 
 
 class Freezer:
@@ -35,10 +41,13 @@ class Freezer:
         """`is_apart`: the group is made for the freezer, and processes are moved there."""
         self._directory = directory
         self._version = version
+        self._words = _WORDS[version]
         self.is_apart = is_apart
         self._is_made = not is_apart
         self.is_asked = False
         """Whether the group was frozen, and not thawed since."""
+        self._is_lent = False
+        """Whether somebody else freezes and thaws it: how it is now is not known."""
         self._met: dict[int, None] = {}
         """Processes that were moved there, or had ended, since it was frozen."""
         file = "tasks" if version == 1 else "cgroup.procs"
@@ -50,19 +59,26 @@ class Freezer:
         if not self._is_made:
             make_afresh(self._directory)
             self._is_made = True
-        self.is_asked = True
-        self._write("FROZEN", "1")
+        self.is_asked, self._is_lent = True, False
+        self._write(*self._words[0])
 
     def thaw(self) -> None:
         """Let the group go on. Raises OSError."""
-        if self.is_asked:
-            self._write("THAWED", "0")
-            self.is_asked = False
+        if self.is_asked or self._is_lent:
+            self._write(*self._words[1])
+            self.is_asked = self._is_lent = False
             self._met.clear()
+
+    def lend(self) -> FreezerFile:
+        """Let somebody else freeze and thaw the group until the next `freeze` or `thaw`."""
+        self.is_asked, self._is_lent = False, True
+        self._met.clear()
+        (name, frozen), (_, thawed) = self._words
+        return FreezerFile(f"{self._directory}/{name}", frozen.encode(), thawed.encode())
 
     def let_end(self, pids: Iterable[int]) -> None:
         """Let processes end that were sent SIGKILL, which version 1 holds back while frozen."""
-        if self._version == 1 and self.is_asked:
+        if self._version == 1 and (self.is_asked or self._is_lent):
             _move(pids, os.path.dirname(self._directory))
 
     @property
@@ -97,11 +113,8 @@ class Freezer:
             with suppress(OSError):
                 os.rmdir(self._directory)
 
-    def _write(self, first: str, second: str) -> None:
-        if self._version == 1:
-            write_file(self._directory, "freezer.state", first)
-        else:
-            write_file(self._directory, "cgroup.freeze", second)
+    def _write(self, name: str, word: str) -> None:
+        write_file(self._directory, name, word)
 
 
 def _move(pids: Iterable[int], directory: str) -> None:

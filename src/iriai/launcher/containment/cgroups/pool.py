@@ -25,7 +25,7 @@ from iriai.launcher.containment.cgroups.controllers import (
 from iriai.launcher.containment.cgroups.devices import Devices, DevicesV1, DevicesV2, Nodes
 from iriai.launcher.containment.cgroups.freezer import Freezer
 from iriai.launcher.containment.cgroups.hierarchy import ControllerMount
-from iriai.launcher.containment.container import Containment, Limits, Use
+from iriai.launcher.containment.container import Containment, FreezerFile, Limits, Use
 from iriai.launcher.containment.stopping import HALTS, StoppedProcesses
 from iriai.system.clock import steady_s
 from iriai.system.procfs import Process, read_processes, sum_of
@@ -167,6 +167,10 @@ class TaskGroup(Containment, msgspec.Struct):
         elif self._stopped is not None:
             self._join_by("")
             self._stopped.proceed(self._all(also))
+
+    def lend_freezer(self) -> FreezerFile | None:
+        """Let somebody else freeze and thaw it until the next `freeze` or `thaw`."""
+        return None if self.freezer is None else self.freezer.lend()
 
     def let_end(self, pids: Collection[int]) -> None:
         """Let processes end that were sent SIGKILL, although the task is frozen."""
