@@ -23,6 +23,11 @@ class Turn(NamedTuple):
     mask: RowMask = 1
     """The rows in which it runs; 0: it is frozen until it is told otherwise."""
 
+    @property
+    def needed(self) -> int:
+        """Return the rows that it needs of any cycle: all, if it runs all of the time."""
+        return (1 << ROWS_MAX) - 1 if self.is_whole else self.mask
+
     def stands_s(self, lasted_s: float, quantum_s: float) -> float:
         """Return for how long of that time it was not its turn, at most."""
         others_s = (self.rows - self.mask.bit_count()) * quantum_s

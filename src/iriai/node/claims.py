@@ -359,7 +359,7 @@ class Claims:
     def settle_rows(self) -> None:
         """Let the calendar hold the most of any row of what takes turns."""
         holdings = [
-            Holding(attempt, held.wanted_cpus, held.turn.mask, self.calendar.end_s(attempt))
+            Holding(attempt, held.wanted_cpus, held.turn.needed, self.calendar.end_s(attempt))
             for attempt, held in self.turns.items()
             if attempt in self.calendar and not held.is_preempted
         ]
@@ -376,7 +376,7 @@ class Claims:
         for attempt, held in self.turns.items():
             if attempt in self.calendar and not held.is_preempted:
                 for row in range(turn.rows):
-                    if held.turn.mask >> row & 1:
+                    if held.turn.needed >> row & 1:
                         loads[row] += held.wanted_cpus
         if not turn.mask:
             return 0

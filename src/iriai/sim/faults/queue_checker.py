@@ -94,9 +94,11 @@ class QueueChecker:
         if any(state.queues.level_of(job) <= level for job in kept):
             return False
         room: Resources = view.calendar.free
-        for matched in lower:
-            if not (matched.entry.kind.is_wide or matched.is_ahead):
-                room = room.plus(kept_for(matched.entry.kind, view))
+        for key, matched in view.matched.items():
+            task = state.preemptible.by_key.get(key)
+            takes_turns = task is not None and task.is_gang  # then others have its cpus, too
+            if any(matched is each for each in lower) and not (matched.is_ahead or takes_turns):
+                room = room.plus(view.calendar.held_by(key))
         is_admitted = view.is_available and kind.may_run_on(view.name)
         if state.slots.most(view.pool) is not None:  # whether its pool was full before
             return False

@@ -64,6 +64,9 @@ class TurnChecker:
         for view in state.machines.values():
             if not view.is_available or not view.capabilities or not kind.may_run_on(view.name):
                 continue
+            most = state.slots.most(view.pool)
+            if most is not None and state.slots.running(view.pool) >= most:
+                continue
             heads = [each.job for each in state.heads.by_job.values() if each.is_in(view.pool)]
             if view.name in state.heads.by_machine:
                 heads.append(state.heads.by_machine[view.name].job)
@@ -107,9 +110,14 @@ class TurnChecker:
 
 def _lower_cpus(broker: Broker, view: MachineView, level: int) -> int:
     """Return the cpus on a machine of running tasks that a task of that level may take."""
-    claims = broker.state.preemptible
-    return sum(
-        view.calendar.held_by(key).cpus
-        for key, task in claims.by_machine.get(view.name, {}).items()
-        if task.standing is Standing.RUNS and task.level > level and task.is_granted
-    )
+    freed_cpus, every, kept = 0, dict[int, int](), dict[int, int]()
+    for key, task in broker.state.preemptible.by_machine.get(view.name, {}).items():
+        cpus, is_lower = task.seats[key].resources.cpus, task.level > level and task.is_granted
+        if task.standing is not Standing.RUNS or key not in view.calendar:
+            continue
+        if not task.is_gang:
+            freed_cpus += cpus * is_lower
+            continue
+        every[task.row] = every.get(task.row, 0) + cpus
+        kept[task.row] = kept.get(task.row, 0) + cpus * (not is_lower)
+    return freed_cpus + max(every.values(), default=0) - max(kept.values(), default=0)
