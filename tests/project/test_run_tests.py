@@ -13,7 +13,7 @@ from scripts import run_tests
 
 SETTINGS = """\
 [pytest]
-addopts = --strict-markers -p no:timeout
+addopts = --strict-markers -p xdist
 markers =
     serial: alone
     soak: never
@@ -39,6 +39,7 @@ def project(tmp_path: Path) -> Path:
 
 def run(project: Path, *words: str) -> tuple[int, str]:
     environment = {name: each for name, each in os.environ.items() if "PYTEST" not in name}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # others take most of the time
     command = [sys.executable, run_tests.__file__, "--workers", "2", *words]
     outcome = subprocess.run(
         command, cwd=project, env=environment, text=True, stdout=subprocess.PIPE, check=False
