@@ -203,3 +203,32 @@ def test_a_person_types_with_completion_and_history(iriai):
     finally:
         terminal.close()
     assert states(iriai) == ["active", "active", "enabled"]
+
+
+def test_a_passphrase_is_typed_once(iriai):
+    iriai.start()
+    environment = iriai.environment() | {"TERM": "vt220", "INPUTRC": os.devnull}
+    made = Terminal([IRIAI, "cluster", "create", "lab", "--passphrase"], environment, iriai.work)
+    try:
+        made.expect("Passphrase of your operator's key: ")
+        made.type("open sesame\n")
+        made.expect("Repeat the passphrase: ")
+        made.type("open sesame\n")
+        assert made.wait() == 0
+    finally:
+        made.close()
+    terminal = Terminal([IRIAI, "console"], environment, iriai.work)
+    try:
+        terminal.expect("iriai> ")
+        terminal.type("gang set rows_max=2\n")
+        terminal.expect("Passphrase of your operator's key: ")
+        terminal.type("open sesame\n")
+        terminal.expect("rows_max is 2 (in document 1 of cluster lab)")
+        terminal.expect("iriai> ")
+        terminal.type("gang set rows_max=3\n")
+        assert "Passphrase" not in terminal.expect("rows_max is 3 (in document 2 of cluster lab)")
+        terminal.expect("iriai> ")
+        terminal.type("quit\n")
+        assert terminal.wait() == 0
+    finally:
+        terminal.close()

@@ -8,7 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace as with_fields
 
-from iriai.config.sections import QueueSection
+from iriai.config.live_settings import checked, merged, with_settings
 from iriai.machine.outbox import Turn
 from iriai.model.claim import Phase
 from iriai.model.ids import Account
@@ -381,24 +381,22 @@ def _program_is_missing(world: World, machine: SimulatedMachine, happening: Happ
     world.agenda.after(happening.lasts_s, mend)
 
 
-def _queue_stops(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+def _queue_stops(world: World, _machine: SimulatedMachine, happening: Happening) -> None:
     """Let a queue start nothing for a while; each machine that answers hears of it at once."""
-    usual, number = machine.plan.configuration.queues, str(happening.number)
-    stopped = {**usual, number: with_fields(usual.get(number, QueueSection()), state="enabled")}
-    for after_s, queues in ((0.0, stopped), (happening.lasts_s, None)):
-        world.agenda.after(after_s, partial(setattr, world, "queues", queues))
+    stop = checked("queues", str(happening.number), [("state", "enabled")])
+    stopped = (merged(None, stop, BY, world.now_s),)
+    for after_s, settings in ((0.0, stopped), (happening.lasts_s, ())):
+        world.agenda.after(after_s, partial(setattr, world, "settings", settings))
         for each in world.machines.values():
             world.agenda.after(after_s, partial(_configure, world, each))
 
 
 def _configure(world: World, machine: SimulatedMachine) -> None:
-    """Tell a daemon what the queues are now; one that stands still, once it goes on."""
+    """Tell a daemon what is set now; one that stands still, once it goes on."""
     if machine.is_up and machine.is_stopped:
         world.agenda.after(HEARD_S, partial(_configure, world, machine))
         return
-    configuration = machine.plan.configuration
-    if world.queues is not None:
-        configuration = with_fields(configuration, queues=world.queues)
+    configuration = with_settings(machine.plan.configuration, world.settings)
     asks(world, machine, lambda: machine.core.configured(configuration))
 
 
@@ -451,7 +449,7 @@ def end_all(world: World) -> None:
     for watch in list(world.watchers):
         if isinstance(watch, _DeathInWriting):
             watch.end()
-    world.queues = None
+    world.settings = ()
     for machine in world.present():
         machine.launcher.refuses = ""
         machine.launcher.fails_prolog = machine.launcher.fails_at_once = False

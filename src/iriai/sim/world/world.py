@@ -5,16 +5,16 @@ One seed decides everything that is left to chance, each source of it by a gener
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
-from iriai.config.sections import QueueSection
 from iriai.machine.core import MachineEvent
 from iriai.machine.outbox import Turn
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
+from iriai.model.records import SectionSet
 from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.messages.effects import Part
 from iriai.sim.world.clock import Clock
@@ -47,8 +47,8 @@ class World:
         """Called after each turn of a machine."""
         self.accepted: dict[JobId, float] = {}
         """Jobs that are accepted, with the time."""
-        self.queues: Mapping[str, QueueSection] | None = None
-        """What an operator set of queues; None: nothing, they are as in each machine's plan."""
+        self.settings: Sequence[SectionSet] = ()
+        """What operators set, over the configuration in each machine's plan."""
         self.gone: dict[str, None] = {}
         """Machines that left for ever."""
 
