@@ -83,7 +83,7 @@ class Bench:
         self._kit: Any = importlib.import_module("tests.launcher.harness")
         model: Any = importlib.import_module("iriai.model.resources")
         self.resources = model.Resources
-        self._kit.WAIT_S = WAIT_S
+        vars(self._kit)["WAIT_S"] = WAIT_S
         variant = self._kit.Variant(isolation, isolation=isolation)
         self._machine = self._kit.Machine(variant, task_user().pw_name)
         self.lab = self._kit.Lab(self._machine.start())
