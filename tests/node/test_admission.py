@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iriai.model.pool_room import MachineLimits
 from iriai.model.reason import Rule
 from iriai.model.records import ClaimsDropped, ClaimStored
 from iriai.protocol.messages.effects import ForgetAttempt, LaunchAttempt, LauncherLost, WakeAt
@@ -190,6 +191,13 @@ def test_an_exclusive_task_takes_the_whole_machine():
     launch = only(said.others, LaunchAttempt)
     assert (launch.spec.resources, launch.gpu_ids) == (claim.resources, (0, 1))
     assert refusal(node.run(2, cpus=1)) is Rule.MACHINE_BUSY
+
+
+def test_an_exclusive_task_has_no_more_than_its_queue_permits():
+    node = LoneNode(cpus=4)
+    said = node.run(1, cpus=1, exclusive=True, limits=MachineLimits(1 << 20, 2 << 20))
+    launched = only(said.others, LaunchAttempt).spec.resources
+    assert (launched.cpus, launched.memory_bytes, launched.disk_bytes) == (4, 1 << 20, 2 << 20)
 
 
 def test_an_exclusive_task_does_not_start_beside_another():
