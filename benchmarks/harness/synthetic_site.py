@@ -25,7 +25,7 @@ from iriai.identity.certificates.machine_identity import Enrolment, MachineIdent
 from iriai.identity.trust.trust import Trust
 from iriai.jobs.payloads import PayloadStore
 from iriai.links.address_book import AddressBook
-from iriai.machine.core import MachineEvent
+from iriai.machine.events import MachineEvent
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow

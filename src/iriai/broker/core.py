@@ -23,7 +23,8 @@ from iriai.broker.scheduling.resumptions import next_vacation_s
 from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.scheduling.start_estimates import estimated_starts
 from iriai.broker.state.contention import DecisionRng
-from iriai.broker.state.state import BrokerSettings, BrokerState, Federate, OtherClusters
+from iriai.broker.state.other_clusters import Federate, OtherClusters
+from iriai.broker.state.state import BrokerSettings, BrokerState
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
 from iriai.model.ids import JobId

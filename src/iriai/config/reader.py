@@ -68,6 +68,12 @@ class Configuration(Sections, frozen=True):
         every = ((int(number), queue.mode) for number, queue in self.queues.items())
         return {number: mode for number, mode in every if mode != "shared"}
 
+    @property
+    def charge_factors(self) -> dict[int, float]:
+        """Return the factors of charges, by queue, where they are not 1."""
+        every = ((int(number), queue.charge_factor) for number, queue in self.queues.items())
+        return {number: factor for number, factor in every if factor != 1.0}
+
     def is_active(self, number: int) -> bool:
         """Return whether a queue takes jobs and starts them."""
         queue = self.queue(number)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from iriai.home.parallel_attempt import ParallelAttempt
@@ -10,8 +12,16 @@ from iriai.model.records import SeatReasons
 from iriai.model.state import TaskEvent, TaskState, next_state
 from iriai.model.suspension import Reasons, SuspendReason, in_order
 
-StoredTaskReasons = tuple[int, bool, dict[int, tuple[Reasons, bool]]]
 """Change, whether it is wanted, and reasons by first rank, each with whether it waits for cpus."""
+
+
+class StoredTaskReasons(NamedTuple):
+    """`TaskReasons` in a snapshot."""
+
+    change: int
+    is_wanted: bool
+    seats: dict[int, tuple[Reasons, bool]]
+    moved_to: int | None = None
 
 
 class TaskReasons(msgspec.Struct):
@@ -23,6 +33,8 @@ class TaskReasons(msgspec.Struct):
     """Whether its user wants it suspended."""
     seats: dict[int, tuple[Reasons, bool]] = {}
     """By first rank, what its machine told last: reasons, and whether it waits for its cpus."""
+    moved_to: int | None = None
+    """The lower queue in which it goes on; None: it is in that of its job."""
 
     @property
     def reasons(self) -> Reasons:
@@ -38,7 +50,7 @@ class TaskReasons(msgspec.Struct):
     @property
     def stored(self) -> StoredTaskReasons:
         """Return it as a snapshot keeps it."""
-        return self.change, self.is_wanted, dict(self.seats)
+        return StoredTaskReasons(self.change, self.is_wanted, dict(self.seats), self.moved_to)
 
 
 class ActiveTask(msgspec.Struct):
@@ -121,7 +133,14 @@ class ActiveTask(msgspec.Struct):
         if seat.reasons:
             seats[seat.rank] = seat.reasons, seat.is_resuming
         suspension.seats = seats
+        if seat.moved_to is not None:
+            suspension.moved_to = seat.moved_to
         self.settle()
+
+    @property
+    def moved_to(self) -> int | None:
+        """The lower queue in which its attempt goes on; None: it is in that of its job."""
+        return None if self.suspension is None else self.suspension.moved_to
 
     def seat_over(self, rank: int) -> None:
         """Forget what was told of a seat that is over."""

@@ -64,8 +64,11 @@ class HomeSuspensions:
         task = job.tasks[index]
         seats = {} if task.suspension is None else task.suspension.seats
         known = seats.get(rank, ((), False))
-        if known != (message.reasons, message.is_resuming):
-            seat = SeatReasons(index, attempt, rank, message.reasons, message.is_resuming)
+        moved_to = None if rank else message.moved_to  # the first seat says it for all
+        has_moved = moved_to is not None and moved_to != task.moved_to
+        if has_moved or known != (message.reasons, message.is_resuming):
+            told = (message.reasons, message.is_resuming, moved_to if has_moved else None)
+            seat = SeatReasons(index, attempt, rank, *told)
             self._log.apply(job, ReasonsTold((seat,)))
 
 

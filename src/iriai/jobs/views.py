@@ -49,8 +49,14 @@ def job_row(home: str, job: JobState) -> JobRow:
         job.promised_wall_s,
         job.promised_wall_s is not None,
         ranks=ranks_text(spec.shape),
-        queue=spec.queue,
+        queue=_queue_of(job),
     )
+
+
+def _queue_of(job: JobState) -> int:
+    """Return the queue of a job: where its only task is now."""
+    moved = [task.moved_to for task in job.tasks.values()] if job.total == 1 else []
+    return next((queue for queue in moved if queue is not None), job.spec.queue)
 
 
 def finished_row(home: str, record: JobRecord) -> JobRow:

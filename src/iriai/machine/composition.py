@@ -9,7 +9,8 @@ from random import Random
 
 from iriai.broker.core import Broker
 from iriai.broker.federation.federation import Federation
-from iriai.broker.state.state import BrokerSettings, OtherClusters
+from iriai.broker.state.other_clusters import OtherClusters
+from iriai.broker.state.state import BrokerSettings
 from iriai.config.reader import Configuration
 from iriai.home.core import Home
 from iriai.machine.core import Machine

@@ -17,6 +17,7 @@ from iriai.broker.core import Broker
 from iriai.config.reader import Configuration
 from iriai.home.core import Home
 from iriai.machine.checks import check_attempts, check_reasons, check_views
+from iriai.machine.events import MachineEvent, PartEvent
 from iriai.machine.outbox import Turn
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
@@ -34,7 +35,6 @@ from iriai.protocol.messages.effects import (
     AttemptExited,
     Delivered,
     Effect,
-    LauncherEvent,
     LinkDown,
     LinkUp,
     MachineForgotten,
@@ -60,19 +60,6 @@ from iriai.protocol.messages.scheduling import (
     Want,
     Withdraw,
 )
-
-MachineEvent = (
-    LauncherEvent
-    | Wake
-    | Delivered
-    | LinkUp
-    | LinkDown
-    | PeersChanged
-    | MachineForgotten
-    | UsageLearned
-    | UsageForgotten
-)
-PartEvent = Message | Wake | LinkUp | LinkDown
 
 # Looked up once: a member of an enumeration costs as much as a call.
 _NODE, _HOME, _BROKER, _SUCCESSION = Part.NODE, Part.HOME, Part.BROKER, Part.SUCCESSION

@@ -148,6 +148,8 @@ class SeatReasons(NamedTuple):
     """Empty: it runs."""
     is_resuming: bool = False
     """Whether it waits for its cpus, which others have."""
+    moved_to: int | None = None
+    """The lower queue in which it goes on, after its time of residence; None: it did not move."""
 
 
 class ReasonsTold(msgspec.Struct, frozen=True, array_like=True, tag=16):

@@ -31,6 +31,8 @@ from iriai.node.claims import Claims
 from iriai.node.cycle import NodeCycle
 from iriai.node.metering import SLICE_S, HeldClaim, Meter, UsageCounters
 from iriai.node.offer_builder import Availability, OfferBuilder
+from iriai.node.reporting import Reporting
+from iriai.node.residence import Residence
 from iriai.node.settings import NodeSettings
 from iriai.node.steps import NodeSteps
 from iriai.node.suspended_claims import NodeSuspensions
@@ -67,7 +69,6 @@ from iriai.protocol.messages.scheduling import (
     Refusal,
     Renewed,
     Run,
-    Running,
     Stop,
     ToNode,
 )
@@ -96,6 +97,7 @@ class Node:
         self.calendar = self._claims.calendar
         self.has_place, self.ranks_of = self._claims.has_place, self._claims.ranks_of
         self.running, self.specs = self._claims.running, self._claims.specs
+        self.held = self._claims.by_attempt.__getitem__
         self.ledger = UsageCounters(settings.fading, ledger)
         self._availability = Availability(
             settings.machine, settings.capacity.cpus, settings.load_max, drained
@@ -123,6 +125,18 @@ class Node:
             settings.queues, self._claims, self._suspensions, self._report, self._effects
         )
         self._admission.room_for = self.cycle.room_for
+        self._reporting = Reporting(
+            self._report,
+            self._claims,
+            self._availability,
+            self._meter,
+            self.ledger,
+            self.cycle,
+            self._effects,
+        )
+        self.residence = Residence(
+            settings.queues, self._claims, self._suspensions, self._report, self._effects
+        )
         self.suspended = self._claims.suspended
         self._handlers = self._table()
         self._claims.restore(claims, now)
@@ -194,16 +208,7 @@ class Node:
         asks_s = self._leases.next_s
         if asks_s is not None and asks_s <= now.steady_s:
             self._renew(now)
-        changed = self.ledger.drain_changed()
-        if changed:  # Not urgent: if it is lost, its slices are counted again.
-            self._effects += [Persist(row, urgent=False) for row in changed]
-        if self._report.is_whole:
-            self._send_offer(now)  # first: brokers refuse counters of machines of unknown size
-            self._send_counters(self.ledger.rows())
-        elif changed or self._report.charges:
-            self._send_counters(changed)
-        if self._report.is_due:
-            self._send_offer(now)
+        self._reporting.send(now)
         self._set_alarm(now)
         return self.drain_effects()
 
@@ -322,8 +327,8 @@ class Node:
     def _resend(self, held: HeldClaim) -> None:
         """Send the last messages about an attempt again, which its home may not have received."""
         self._send_home(held.claim.attempt, held.last_message(self.settings.machine))
-        if held.suspension is not None and held.end is None:
-            self._suspensions.tell(held, held.suspension)
+        if held.end is None and (held.suspension is not None or held.moved_to is not None):
+            self._suspensions.tell_again(held)
 
     def _launch(self, held: HeldClaim, now: Instant) -> None:
         """Order the start, if it may start now; the launcher checks whether its lease expired."""
@@ -490,8 +495,7 @@ class Node:
             self._note_start(held, event.started_wall_s, now)
         ran_s = held.ran_s(event)
         self._meter.read(held, ran_s, event.usage.cpu_s, now)
-        # Lost attempts, and those that never started, do not show how long the next one takes; of
-        # several seats the first does, for all.
+        # What was lost, or never started, does not show how long the next takes; one seat does.
         if event.cause is not EndCause.LOST and held.is_ordered and not claim.attempt.rank:
             self.ledger.ran(claim.account, ran_s, claim.limit_s)
         end = held.ended(event, self.settings.machine)
@@ -560,6 +564,7 @@ class Node:
 
     def _wake(self, event: Wake, now: Instant) -> None:
         self._alarm_s = None
+        self.residence.move(now)
         if self._availability.back_off.is_over(now.steady_s):
             self._report.is_due = True
         if self._claims.suspended:
@@ -582,8 +587,7 @@ class Node:
         held_s = min(self._holds.until_s.values()) if self._holds.until_s else None
         evict_s = self._suspensions.next_s if self._claims.suspended else None
         moments = (self._slice_at_s, back_off_s, self._leases.next_s, give_back_s, held_s, evict_s)
-        turn_s = self.cycle.next_s if self._claims.turns else None
-        for at_s in (*moments, turn_s):
+        for at_s in (*moments, self.cycle.next_s, self.residence.next_s(now.steady_s)):
             if at_s is not None and (due_s is None or at_s < due_s):
                 due_s = at_s
         if due_s is not None and due_s != self._alarm_s:
@@ -594,25 +598,3 @@ class Node:
 
     def _send_home(self, attempt: AttemptId, message: OfAttempt) -> None:
         self._effects.append(Send(attempt.home, Part.HOME, message))
-
-    def _send_counters(self, rows: tuple[LedgerRow, ...]) -> None:
-        counted = self._report.counted(rows)
-        if counted.rows or counted.charged:
-            self._effects.append(Send("", Part.BROKER, counted))
-
-    def _send_offer(self, now: Instant) -> None:
-        def describe(attempt: AttemptId) -> Running | None:
-            held = self._claims.by_attempt.get(attempt)
-            return None if held is None or held.end is not None else held.as_running(now)
-
-        idle = self._report.idle(
-            self.calendar.free,
-            self._claims,
-            describe,
-            list(self._claims.waiting),
-            self.unavailable(),
-            self._meter.charging,
-            now.steady_s,
-            preemptible_cpus=self.cycle.offered_cpus,
-        )
-        self._effects.append(Send("", Part.BROKER, idle))

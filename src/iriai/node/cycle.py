@@ -8,7 +8,6 @@ no row has more than there is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import Any
 
 from msgspec.structs import replace
@@ -60,8 +59,8 @@ class NodeCycle:
         self.quantum_s = queues.quantum_s
         self.clock_of_broker: Callable[[], Estimate | None] = lambda: None
         """Returns the broker's wall clock minus this machine's: slices begin by that one's."""
-        self.next_s = inf
-        """When the phase is to be compared with that clock again."""
+        self.next_s: float | None = None
+        """When the phase is to be compared with that clock again; None: nothing takes turns."""
         self._matched: dict[Capability, MatchTurn] = {}
         self._ordered: OrderCycle | None = None
         """What the launcher was told; None: it may know nothing."""
@@ -166,7 +165,7 @@ class NodeCycle:
             if held.end is None and not held.turn.is_whole
         ]
         if not turns:
-            self.next_s = inf
+            self.next_s = None
             if self._ordered is None or not self._ordered.turns:
                 return
         rows = max((turn.rows for _, turn in turns), default=0)

@@ -260,6 +260,11 @@ class HeldClaim(msgspec.Struct):
         return self.suspension is not None and is_preempted(self.suspension.reasons)
 
     @property
+    def moved_to(self) -> int | None:
+        """Return the queue in which it goes on after its time of residence; None: its first one."""
+        return self.claim.queue if self.claim.resided_from_s else None
+
+    @property
     def turn(self) -> Turn:
         """Return in which rows of time slices it runs while nothing suspends it."""
         return ALWAYS if self.claim.turn is None else self.claim.turn.turn

@@ -22,8 +22,10 @@ class NodeQueues:
         self.last = configuration.queue_count - 1
         """The number of the lowest queue."""
         named = {int(number): queue for number, queue in configuration.queues.items()}
-        self._factors = {n: queue.charge_factor for n, queue in named.items()}
+        self._factors = configuration.charge_factors
         self._residences = {n: queue.residence_s for n, queue in named.items()}
+        self.has_residences = any(each is not None for each in self._residences.values())
+        """Whether tasks of some queue go on in a lower one."""
 
     def parts_of(self, spec: JobSpec) -> int:
         """Return for one part of how many a task may run, in its time slices; 1: all."""

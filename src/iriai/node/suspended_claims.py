@@ -209,8 +209,13 @@ class NodeSuspensions:
             suspension.change,
             suspension.reasons,
             suspension.is_resuming,
+            held.moved_to,
         )
         self._effects.append(Send(attempt.home, Part.HOME, told))
+
+    def tell_again(self, held: HeldClaim) -> None:
+        """Tell the home of a claim why it does not run, and in which queue it goes on."""
+        self.tell(held, held.suspension or Suspension())
 
 
 def _of(held: HeldClaim) -> Suspension:

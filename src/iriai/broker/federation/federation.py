@@ -16,7 +16,8 @@ from iriai.broker.federation.peer_clusters import PeerCluster, PeerClusters, Por
 from iriai.broker.queue.entries import QueuedJob, is_guest
 from iriai.broker.scheduling.explain import queue_stopped
 from iriai.broker.state.contention import DecisionRng
-from iriai.broker.state.state import BrokerState, OtherClusters
+from iriai.broker.state.other_clusters import OtherClusters
+from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule

@@ -13,7 +13,8 @@ from iriai.broker.machines.machine_view import NO_AD, MachineView, Matched
 from iriai.broker.machines.pools import pool_of
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
 from iriai.broker.scheduling.plan_policy import PlanDriver
-from iriai.broker.state.state import BrokerState, OtherClusters
+from iriai.broker.state.other_clusters import OtherClusters
+from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow

@@ -18,8 +18,9 @@ from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass, is
 from iriai.broker.scheduling.scheduling_pass import PassResult
 from iriai.broker.scheduling.task_starts import Decision
 from iriai.broker.state.contention import ContenderState, DecisionRng
+from iriai.broker.state.other_clusters import OtherClusters
 from iriai.broker.state.queue_order import behind
-from iriai.broker.state.state import BrokerState, MatchedSeat, OtherClusters
+from iriai.broker.state.state import BrokerState, MatchedSeat
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources

@@ -5,10 +5,9 @@ Nothing of it is durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import inf
-from random import Random
 from typing import NamedTuple
 
 from iriai.broker.machines.machine_index import MachineIndex
@@ -30,18 +29,14 @@ from iriai.broker.state.reserved_heads import ReservedHeads, kept_for
 from iriai.broker.state.suspended_claims import SuspendedClaims
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
-from iriai.model.ids import Account, AttemptId, JobId
-from iriai.model.instant import Instant
-from iriai.model.reason import Reason
+from iriai.model.ids import Account, AttemptId
 from iriai.model.resources import Resources
 from iriai.policy.draw.order import Order
 from iriai.policy.placement.backfill import BACKFILLS
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, CpuLimit, within_running_cap
 from iriai.policy.placement.policy_api import PlanSource
 from iriai.policy.placement.seats import Room, Seats, seats_of
-from iriai.protocol.messages.candidates import ClusterPeer
-from iriai.protocol.messages.effects import Effect
-from iriai.protocol.messages.scheduling import BetweenClusters, Capability, Running, Want
+from iriai.protocol.messages.scheduling import Capability, Running, Want
 
 TURN_WORK_MAX = 2_000
 """Work of the passes of one turn, in examined machines: some 10 ms, a hundred draws. Messages that
@@ -125,6 +120,8 @@ class BrokerState:
         self.contention = Contention(configuration, settings.order, standings, self.queues)
         self._one_per_machine = order.one_per_machine
         self._of_users: dict[str, Account] = {}
+        self._charge_factors = configuration.charge_factors
+        """Of queues in which use costs less than in others."""
         self._keys = 0
         self._must_review = False
         """Whether machines came or changed that may match tasks without a possible machine."""
@@ -159,6 +156,7 @@ class BrokerState:
             configuration.gang.rows_max,
         )
         self.preemptible.configured(configuration)
+        self._charge_factors = configuration.charge_factors
         self.heads.changes += 1
         if self.slots or configuration.bounded_pools:
             self.slots.bound(configuration.bounded_pools)
@@ -277,7 +275,8 @@ class BrokerState:
     def _count_in(self, entry: QueuedJob, view: MachineView, key: ClaimKey, ranks: int = 1) -> None:
         want = entry.want
         claimed = kept_for(entry.kind, view, ranks)
-        self.usage.began(key, want.account, claimed, want.limit_s, want.urgency, speed=view.speed)
+        speed = view.speed * self._charge_factors.get(want.queue, 1.0)
+        self.usage.began(key, want.account, claimed, want.limit_s, want.urgency, speed=speed)
         view.moved_in(self.tenant_of(want.account))
         if self.slots:
             self.slots.began(view, key)
@@ -375,7 +374,7 @@ class BrokerState:
             running.limit_s,
             running.urgency,
             running.charge_so_far_s,
-            speed=view.speed,
+            speed=view.speed * self._charge_factors.get(running.queue, 1.0),
         )
         view.moved_in(self.tenant_of(account))
         if self.slots:
@@ -556,62 +555,3 @@ class BrokerState:
 def _gang_queues(configuration: Configuration) -> frozenset[int]:
     modes = configuration.queue_modes.items()
     return frozenset(number for number, mode in modes if mode == "gang")
-
-
-class OtherClusters:
-    """The exchange of a broker whose cluster is alone: nothing goes out, nothing comes in.
-
-    `broker.federation` exchanges tasks; only compositions know it. Times are of the steady clock.
-    """
-
-    def __init__(self, machine: str, state: BrokerState, rng: Random) -> None:
-        self.must_pass = False
-        """Whether the waiting tasks changed since the last pass."""
-        self.next_s = inf
-        """When something is due next, as of the last `end_turn`."""
-
-    def peers_changed(self, own: str, peers: Iterable[ClusterPeer]) -> None:
-        """Take the clusters of the site; `own` is the name of this broker's."""
-
-    def corrected(self, sender: str, broker: str) -> bool:
-        """Take the name of another cluster's broker from a machine that was addressed as such.
-
-        Returns whether the machine was addressed.
-        """
-        return False
-
-    def receive(self, message: BetweenClusters, now: Instant) -> None:
-        """Handle a message of another cluster's broker."""
-
-    def waits_here(self, want: Want, queued: int) -> int:
-        """Return how many tasks of a request wait here, of which `queued` did before."""
-        return want.count
-
-    def forget(self, job: JobId) -> None:
-        """Forget a job that was withdrawn."""
-
-    def forget_home(self, home: str) -> None:
-        """Forget the forwarded tasks of a home that is offline."""
-
-    def is_over(self, entry: QueuedJob) -> bool:
-        """Return whether a failed match was of a forwarded job that is no longer open."""
-        return False
-
-    def end_turn(self, now: Instant, *, is_calm: bool, has_passed: bool) -> list[Effect]:
-        """Return the messages to other brokers; `is_calm`: no waiting task could start here now.
-
-        `has_passed`: there was a pass, which may have changed the queue.
-        """
-        return []
-
-    def may_run_elsewhere(self, want: Want) -> bool:
-        """Return whether another cluster is known to have a machine that is large enough."""
-        return False
-
-    def explain(self, job: JobId, now_s: float) -> list[Reason]:
-        """Return why a job that waits here has not been started by other clusters."""
-        return []
-
-
-Federate = Callable[[str, BrokerState, Random], OtherClusters]
-"""Makes the exchange of the broker on a machine; it may draw from the generator."""

@@ -29,7 +29,7 @@ from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.trust.document_entries import document_entry, document_kind
 from iriai.jobs.payloads import PayloadStore
 from iriai.links.address_book import AddressBook
-from iriai.machine.core import MachineEvent
+from iriai.machine.events import MachineEvent
 from iriai.model.instant import Instant
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.messages.effects import (

@@ -17,7 +17,8 @@ from typing import NamedTuple, Protocol, TypeVar
 from iriai.daemon.loop.pending import Pending
 from iriai.daemon.loop.routes import CoreFailed, JobStored, NotificationDue, Outgoing, Routes
 from iriai.launcher.system.crash_points import crash_point, crash_points_before
-from iriai.machine.core import Machine, MachineEvent
+from iriai.machine.core import Machine
+from iriai.machine.events import MachineEvent
 from iriai.machine.outbox import Outbox, Turn
 from iriai.model.instant import Instant
 from iriai.model.problem import Problem

@@ -25,7 +25,7 @@ from iriai.links.core import LinkCore, OwnCard
 from iriai.links.greeting import ClientGreeting
 from iriai.links.relay import FrameTo
 from iriai.links.session import LinkSession, Texts
-from iriai.machine.core import MachineEvent
+from iriai.machine.events import MachineEvent
 from iriai.model.instant import SILENCE_S, Instant
 from iriai.model.problem import Problem
 from iriai.protocol.messages.effects import Delivered, LinkDown, LinkUp, Part, Send

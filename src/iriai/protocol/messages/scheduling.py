@@ -378,6 +378,8 @@ class Suspended(msgspec.Struct, frozen=True, omit_defaults=True):
     reasons: Reasons = ()
     is_resuming: bool = False
     """Whether it waits for its cpus, which others have."""
+    moved_to: QueueIndex | None = None
+    """The lower queue in which it goes on, after its time of residence; None: it did not move."""
 
 
 class ReturnCpus(msgspec.Struct, frozen=True):

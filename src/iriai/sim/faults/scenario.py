@@ -47,6 +47,7 @@ QUEUE_CHANCE = 0.3
 """The chance that the jobs of a seed are in several queues."""
 PREEMPTION_CHANCE = 0.5
 """The chance that running tasks of these queues may be frozen."""
+RESIDENCES_S = (None, None, 5.0, 20.0)
 MEMORY_BYTES = (0, 1 << 26, 1 << 26, 1 << 28)
 """Of each rank, where tasks take turns: machines have a gibibyte."""
 POOL_CHANCE = 0.2
@@ -382,7 +383,10 @@ def _with_age(plan: MachinePlan) -> MachinePlan:
 def _with_modes(rng: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
     """Return the machines, with the same queues in which tasks give way or take turns."""
     modes: tuple[QueueMode, ...] = ("shared", "exclusive", "gang", "gang")
-    queues = {str(number): QueueSection(mode=rng.pick(modes)) for number in range(QUEUES[-1] + 1)}
+    queues = {
+        str(number): QueueSection(mode=rng.pick(modes), residence_s=rng.pick(RESIDENCES_S))
+        for number in range(QUEUES[-1] + 1)
+    }
     gang = GangSection(rng.pick((1.0, 1.0, 5.0)), rng.pick((1, 2, 4)))
     return [
         replace(plan, configuration=with_fields(plan.configuration, queues=queues, gang=gang))

@@ -10,6 +10,7 @@ from iriai.broker.state.reserved_heads import kept_for
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
+from iriai.protocol.messages.effects import Part
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.world import World
 
@@ -17,6 +18,8 @@ TOGETHER_PART = 0.99
 """The part of the time in which the seats of a gang run together, once the broker has left their
 turns unchanged for `SETTLES_S`."""
 SETTLES_S = 10.0
+MOVES_WITHIN_S = 1.0
+"""How long after its time of residence a task may still be in its queue."""
 
 
 class TurnChecker:
@@ -27,10 +30,14 @@ class TurnChecker:
         self._is_calm = is_calm
         self._since_s: dict[PreemptibleTask, tuple[object, float]] = {}
         """By gang, its turn and since when it has had it."""
+        self._over_s: dict[AttemptId, float] = {}
+        """Since when each has resided in its queue for too long."""
         self._looks = self._together = 0
 
     def check(self, machine: SimulatedMachine, now: Instant) -> None:
         """Check a machine after a turn."""
+        if Part.NODE in machine.plan.parts:
+            self._check_residence(machine, now)
         broker = machine.core.own_broker
         if broker is None or not broker.state.preemptible.tasks:
             return
@@ -42,6 +49,18 @@ class TurnChecker:
             self._check_waiting(broker, entry)
         if self._is_calm:
             self._check_together(broker, now)
+
+    def _check_residence(self, machine: SimulatedMachine, now: Instant) -> None:
+        """Check that no task runs in a queue for longer than it may reside there."""
+        node = machine.core.node
+        for attempt in node.running():
+            held = node.held(attempt)
+            over_s = -node.residence.left_s(held, now.steady_s)
+            if held.is_preempted or over_s <= 0.0:
+                self._over_s.pop(attempt, None)
+                continue
+            since_s = self._over_s.setdefault(attempt, self._world.now_s)
+            assert self._world.now_s - since_s <= MOVES_WITHIN_S, f"{attempt} stays {over_s:.1f} s"
 
     def _check_standing(self, broker: Broker) -> None:
         """Check that what stands could not run."""

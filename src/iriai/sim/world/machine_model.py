@@ -15,7 +15,8 @@ from random import Random
 
 from iriai.config.reader import Configuration
 from iriai.machine.composition import CoreSettings, compose
-from iriai.machine.core import Machine, MachineEvent
+from iriai.machine.core import Machine
+from iriai.machine.events import MachineEvent
 from iriai.machine.outbox import Turn
 from iriai.model.ad import MachineAd
 from iriai.model.admission_rules import HomeRules

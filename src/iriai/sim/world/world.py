@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
-from iriai.machine.core import MachineEvent
+from iriai.machine.events import MachineEvent
 from iriai.machine.outbox import Turn
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant

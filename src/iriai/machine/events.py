@@ -1,0 +1,29 @@
+"""What reaches a machine, and its parts."""
+
+from __future__ import annotations
+
+from iriai.protocol.messages.effects import (
+    Delivered,
+    LauncherEvent,
+    LinkDown,
+    LinkUp,
+    MachineForgotten,
+    PeersChanged,
+    UsageForgotten,
+    UsageLearned,
+    Wake,
+)
+from iriai.protocol.messages.scheduling import Message
+
+MachineEvent = (
+    LauncherEvent
+    | Wake
+    | Delivered
+    | LinkUp
+    | LinkDown
+    | PeersChanged
+    | MachineForgotten
+    | UsageLearned
+    | UsageForgotten
+)
+PartEvent = Message | Wake | LinkUp | LinkDown
