@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -218,6 +220,20 @@ def test_turns_go_on_without_a_daemon(turning_lab: Lab):
     take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
     lab.link = lab.machine.attach()
     lab.link.spawned |= {each.attempt: each for each in lab.link.welcome.alive}
+
+
+def test_who_switches_keeps_nothing_else_of_the_launcher(turning_lab: Lab):
+    lab = turning_lab
+    (task,) = begin(lab, "notes")
+    row_0_s = lab.link.set_cycle({task: 1}, quantum_s=SHORT_S)
+    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"notes": 1})
+    for pid in switcher_of(lab):
+        places = [os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()]
+        own = [each for each in places if each.startswith(("socket:", "anon_inode:[timerfd]"))]
+        freezers = [each for each in places if each.startswith("/sys/fs/cgroup/")]
+        assert (len(own), len(freezers)) == (2, 1)
+        assert len(places) <= 2 + 1 + 3  # and the standard ones
+        assert os.getsid(pid) == pid
 
 
 def test_one_that_switches_and_is_killed_is_replaced(turning_lab: Lab):

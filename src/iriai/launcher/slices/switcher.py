@@ -15,6 +15,7 @@ import select
 import signal
 import socket
 import traceback
+import warnings
 from contextlib import suppress
 
 import msgspec
@@ -46,7 +47,6 @@ RECEIVE_BYTES = 1 << 18
 PROCESS_NAME = "iriai-switch"
 KEPT_FD = 3
 """The only descriptor that it keeps, behind the standard ones."""
-_decoder = msgspec.msgpack.Decoder(Schedule)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -77,7 +77,7 @@ class SwitcherLoop:
 
     def __init__(self, launcher: socket.socket) -> None:
         self._launcher = launcher
-        self._reader = FrameReader()
+        self._reader, self._decoder = FrameReader(), msgspec.msgpack.Decoder(Schedule)
         self._groups: dict[str, _Group] = {}
         self._schedule = Schedule(0)
         self._timer = BootTimer()
@@ -150,7 +150,7 @@ class SwitcherLoop:
             return False
         frames = self._reader.feed(content)
         if frames:  # each has the whole
-            self._obey(decoded(_decoder, frames[-1]))
+            self._obey(decoded(self._decoder, frames[-1]))
         return bool(content)
 
     def _obey(self, schedule: Schedule) -> None:
@@ -189,7 +189,10 @@ def fork_switcher() -> tuple[int, socket.socket]:
     """Start the process; return its number and the launcher's end. Raises OSError."""
     own, its = socket.socketpair()
     try:
-        pid = os.fork()
+        with warnings.catch_warnings():
+            # Python warns of locks that other threads hold; the only one here waits for work.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
     except OSError:
         own.close()
         its.close()

@@ -40,7 +40,6 @@ PAUSE_S = 1.0
 """Between two starts, after the first."""
 RECEIVE_BYTES = 1 << 16
 _encode = msgspec.msgpack.Encoder().encode
-_decoder: msgspec.msgpack.Decoder[FromSwitcher] = msgspec.msgpack.Decoder(FromSwitcher)
 
 
 class Switcher:
@@ -72,6 +71,8 @@ class Switcher:
         self._is_ready = False
         """Whether the process has begun; before that it knows of no group."""
         self._reader = FrameReader()
+        self._decoder: msgspec.msgpack.Decoder[FromSwitcher]
+        """Made with the first process: others need not pay for it."""
         self._pid = 0
         self._started_s = float("-inf")
         self._precision: Switched | None = None
@@ -152,6 +153,7 @@ class Switcher:
             log.exception("time slices stand still: the process that switches cannot be started")
             self._timers.add(now_s + PAUSE_S, self, lambda _: self._restart())
             return
+        self._decoder = msgspec.msgpack.Decoder(FromSwitcher)
         take_real_time(self._pid)  # at once: among busy tasks it would begin late
         own.settimeout(ANSWER_S)
         self._socket, self._reader, self._is_ready = own, FrameReader(), False
@@ -187,7 +189,7 @@ class Switcher:
         try:
             content = self._socket.recv(RECEIVE_BYTES, flags)
             frames = self._reader.feed(content)
-            messages = [decoded(_decoder, each) for each in frames]
+            messages = [decoded(self._decoder, each) for each in frames]
         except (BlockingIOError, TimeoutError):
             return
         except (OSError, ValueError) as error:
