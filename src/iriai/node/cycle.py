@@ -1,4 +1,4 @@
-"""The turns of this machine's claims, as the broker tells them (docs/spec/013, section 6).
+"""The turns of this machine's claims, as the broker tells them (docs/spec/013, section 9).
 
 What stands gives its cpus to others, and keeps the rest. What takes turns runs in its rows of the
 machine's cycle of time slices; the launcher switches, without a message. Whatever the broker says,

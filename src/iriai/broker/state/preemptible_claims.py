@@ -2,7 +2,7 @@
 
 All seats of a task stand or run together. What a task that stands keeps is all but its cpus. Gangs
 share machines in rows of time slices: the calendar of a machine holds the most of any row, so that
-places, heads and promises are computed as ever. docs/spec/013, section 6.
+places, heads and promises are computed as ever. docs/spec/013, section 7.
 """
 
 from __future__ import annotations
