@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from iriai.classad.bindings import values_of
@@ -22,6 +22,7 @@ from iriai.model.job import JobSpec
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
 from iriai.node.claims import Claims
+from iriai.node.cycle import NodeCycle
 from iriai.node.offer_builder import Availability, Load, OfferBuilder
 from iriai.node.settings import NodeSettings
 from iriai.protocol.messages.scheduling import Capability, Run, TurnedAway
@@ -113,8 +114,8 @@ class Admission:
         self._availability = availability
         self._report = report
         self._agreement = agreement
-        self.room_for: Callable[[Run], Resources] = lambda _: self._calendar.free
-        """Returns what is free for a claim, in the time slices of its turn."""
+        self.cycle: NodeCycle | None = None
+        """The turns of claims that are to be made."""
 
     def judge(self, run: Run, now: Instant) -> Reason | Granted:
         """Return why the claim is refused, or how it is granted."""
@@ -189,7 +190,9 @@ class Admission:
         needed = run.spec.resources
         if run.ranks > 1:
             needed = needed.times(run.ranks)
-        return self._short_of(needed, self.room_for(run), "free")
+        has_turn = self.cycle is not None and self.cycle.matched
+        free = self.cycle.room_for(run) if self.cycle and has_turn else self._calendar.free
+        return self._short_of(needed, free, "free")
 
     def _lacks_behind(self, run: Run) -> Reason | None:
         """Return why a claim cannot be granted ahead: at most one is for each running task."""

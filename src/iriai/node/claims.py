@@ -264,7 +264,7 @@ class Claims:
         return held
 
     def _claim(self, run: Run, now: Instant, *, is_ahead: bool) -> Claim:
-        spec = run.spec
+        spec, queues = run.spec, self._settings.queues
         resources = self._settings.capacity if spec.exclusive else spec.resources
         if run.ranks > 1 and not spec.exclusive:
             resources = resources.times(run.ranks)
@@ -285,7 +285,7 @@ class Claims:
             is_ahead=is_ahead,
             ranks=run.ranks,
             queue=spec.queue,
-            parts=self._settings.queues.parts_of(spec),
+            parts=queues.parts_of(spec) if queues.modes else 1,
         )
         if run.phase is Phase.STARTED:
             return claim

@@ -124,7 +124,7 @@ class Node:
         self.cycle = NodeCycle(
             settings.queues, self._claims, self._suspensions, self._report, self._effects
         )
-        self._admission.room_for = self.cycle.room_for
+        self._admission.cycle = self.cycle
         self._reporting = Reporting(
             self._report,
             self._claims,
@@ -286,7 +286,7 @@ class Node:
         if isinstance(granted, Reason):
             self._send_home(run.attempt, Refusal(run.attempt, granted))
             return
-        is_ahead, turn = granted.is_ahead, self.cycle.turn_of(run)
+        is_ahead, turn = granted.is_ahead, self.cycle.turn_of(run) if self.cycle.matched else None
         held = self._claims.grant(run, granted.minted_s, now, is_ahead=is_ahead, turn=turn)
         if granted.is_ahead:
             self._report.waits(run.attempt)
@@ -564,7 +564,8 @@ class Node:
 
     def _wake(self, event: Wake, now: Instant) -> None:
         self._alarm_s = None
-        self.residence.move(now)
+        if self.settings.queues.has_residences:
+            self.residence.move(now)
         if self._availability.back_off.is_over(now.steady_s):
             self._report.is_due = True
         if self._claims.suspended:
@@ -587,7 +588,9 @@ class Node:
         held_s = min(self._holds.until_s.values()) if self._holds.until_s else None
         evict_s = self._suspensions.next_s if self._claims.suspended else None
         moments = (self._slice_at_s, back_off_s, self._leases.next_s, give_back_s, held_s, evict_s)
-        for at_s in (*moments, self.cycle.next_s, self.residence.next_s(now.steady_s)):
+        has_residences = self.settings.queues.has_residences
+        move_s = self.residence.next_s(now.steady_s) if has_residences else None
+        for at_s in (*moments, self.cycle.next_s, move_s):
             if at_s is not None and (due_s is None or at_s < due_s):
                 due_s = at_s
         if due_s is not None and due_s != self._alarm_s:

@@ -51,7 +51,7 @@ class NodeCycle:
         report: OfferBuilder,
         effects: list[Effect],
     ) -> None:
-        self._queues = queues
+        self.queues = queues
         self._claims = claims
         self._suspensions = suspensions
         self._report = report
@@ -61,7 +61,8 @@ class NodeCycle:
         """Returns the broker's wall clock minus this machine's: slices begin by that one's."""
         self.next_s: float | None = None
         """When the phase is to be compared with that clock again; None: nothing takes turns."""
-        self._matched: dict[Capability, MatchTurn] = {}
+        self.matched: dict[Capability, MatchTurn] = {}
+        """The turns of claims that are about to be made."""
         self._ordered: OrderCycle | None = None
         """What the launcher was told; None: it may know nothing."""
         self._number = 0
@@ -76,7 +77,7 @@ class NodeCycle:
         self._report.cycle = cycle.number
         self._report.is_due = True
         self.quantum_s = cycle.quantum_s
-        self._matched = {each.capability: each for each in cycle.matched[:MATCHED_MAX]}
+        self.matched = {each.capability: each for each in cycle.matched[:MATCHED_MAX]}
         told = {each.attempt: each for each in cycle.turns}
         wanted = self._clipped(told)
         for attempt, turn in wanted.items():
@@ -206,7 +207,7 @@ class NodeCycle:
 
     def turn_of(self, run: Run) -> ClaimedTurn | None:
         """Return the turn that the broker told for a claim that is to be made; None: always."""
-        matched = None if run.capability is None else self._matched.get(run.capability)
+        matched = None if run.capability is None else self.matched.get(run.capability)
         if matched is None or (matched.turn == ALWAYS and not matched.row):
             return None
         return ClaimedTurn(matched.turn, matched.row, self.quantum_s)
@@ -219,9 +220,7 @@ class NodeCycle:
     @property
     def offered_cpus(self) -> int:
         """Return the cpus that a broker may give to others although claims hold them."""
-        modes = self._queues.modes
-        if not modes:
-            return 0
+        modes = self.queues.modes
         return sum(
             held.claim.resources.cpus
             for held in self._claims.by_attempt.values()

@@ -160,7 +160,7 @@ class Meter:
         more_s = max(0.0, whole_s - held.metered_s)
         held.metered_s += more_s
         more_s *= 1.0 - quiet_part * (1.0 - self._rule.offpeak_factor)
-        more_s *= self._queues.charge_factor(held.claim.queue)
+        more_s *= self._queues.charge_factors.get(held.claim.queue, 1.0)
         if more_s:
             held.charged_s += more_s
             advance_s = more_s * (1.0 - 1.0 / held.claim.urgency)
@@ -340,7 +340,12 @@ class HeldClaim(msgspec.Struct):
 
     def ran_so_far_s(self, now_s: float) -> float:
         """Return for how long it has run until now, the time frozen apart; 0: it has not begun."""
-        unsuspended_s = self._unsuspended_s(now_s)
+        if self.started_steady_s is None:
+            return 0.0
+        frozen_s = 0.0 if self.suspension is None else self.suspension.total_s(now_s)
+        unsuspended_s = max(0.0, now_s - self.started_steady_s - frozen_s)
+        if self.claim.turn is None:
+            return unsuspended_s
         return max(0.0, unsuspended_s - self._out_of_turn_s(unsuspended_s))
 
     def _unsuspended_s(self, now_s: float) -> float:
@@ -483,7 +488,7 @@ class HeldClaim(msgspec.Struct):
             self.capability,
             None if self.suspension is None else self._suspended(self.suspension, now),
             claim.queue,
-            self.is_preempted,
+            self.suspension is not None and self.is_preempted,
             0 if claim.turn is None else claim.turn.row,
         )
 

@@ -22,7 +22,7 @@ class NodeQueues:
         self.last = configuration.queue_count - 1
         """The number of the lowest queue."""
         named = {int(number): queue for number, queue in configuration.queues.items()}
-        self._factors = configuration.charge_factors
+        self.charge_factors = configuration.charge_factors
         self._residences = {n: queue.residence_s for n, queue in named.items()}
         self.has_residences = any(each is not None for each in self._residences.values())
         """Whether tasks of some queue go on in a lower one."""
@@ -32,10 +32,6 @@ class NodeQueues:
         is_gang = self.modes.get(spec.queue) == "gang"
         takes_turns = is_gang and spec.resources.memory_bytes > 0 and not spec.exclusive
         return self.rows_max if takes_turns else 1
-
-    def charge_factor(self, queue: int) -> float:
-        """Return the factor of charges of tasks in a queue."""
-        return self._factors.get(queue, 1.0)
 
     def residence_s(self, queue: int) -> float:
         """Return how long a task runs in a queue before it goes on in the next one."""

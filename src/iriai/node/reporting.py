@@ -66,6 +66,6 @@ class Reporting:
             self._availability.reason(),
             self._meter.charging,
             now.steady_s,
-            preemptible_cpus=self._cycle.offered_cpus,
+            preemptible_cpus=self._cycle.offered_cpus if self._cycle.queues.modes else 0,
         )
         self._effects.append(Send("", Part.BROKER, idle))

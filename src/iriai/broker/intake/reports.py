@@ -258,9 +258,10 @@ class NodeReports:
             state.suspended.returned.pop(running.attempt, None)
             state.suspension_changed(view, running, now.steady_s)
             is_wider = True
-        if idle.whole or idle.cycle == view.cycle:
-            self._compare_turns(view, idle)
-        state.preemptible.settle_machines()
+        if state.preemptible.tasks or view.cycle or idle.cycle:
+            if idle.whole or idle.cycle == view.cycle:
+                self._compare_turns(view, idle)
+            state.preemptible.settle_machines()
         if state.suspended.returned and view.is_overfull:
             state.take_back_cpus(view, now.steady_s)
         for attempt in idle.ended:

@@ -21,21 +21,19 @@ class PoolSlots:
 
     def __init__(self, views: Mapping[str, MachineView]) -> None:
         self._views = views
-        self._most: dict[str, int] = {}
+        self.bounds: dict[str, int] = {}
+        """How many tasks may run in each bounded pool; empty: this costs nothing."""
         self._seats: dict[str, dict[TaskKey, int]] = {}
         """By pool: the seats of each task there."""
         self._of_key: dict[ClaimKey, tuple[str, TaskKey]] = {}
         """The pool and the task of each claim."""
-
-    def __bool__(self) -> bool:
-        return bool(self._most)
 
     def bound(self, most: Mapping[str, int]) -> None:
         """Bound these pools, and no others, from now on; claims are counted anew.
 
         `refresh` has to follow for all pools.
         """
-        self._most = dict(most)
+        self.bounds = dict(most)
         self._seats.clear()
         self._of_key.clear()
         for view in self._views.values():
@@ -48,11 +46,11 @@ class PoolSlots:
 
     def most(self, pool: str) -> int | None:
         """Return how many may; None: there is no bound."""
-        return self._most.get(pool)
+        return self.bounds.get(pool)
 
     def began(self, view: MachineView, key: ClaimKey) -> None:
         """Count a claim."""
-        if view.is_away or view.pool not in self._most or key in self._of_key:
+        if view.is_away or view.pool not in self.bounds or key in self._of_key:
             return
         task: TaskKey = key
         if isinstance(key, AttemptId):
@@ -94,7 +92,7 @@ class PoolSlots:
         changed = []
         for pool in dict.fromkeys(pools):
             members = [view for view in self._views.values() if view.pool == pool]
-            most = self._most.get(pool)
+            most = self.bounds.get(pool)
             if most is None or self.running(pool) < most:
                 closed_until_s = None
             elif most == 0:
@@ -113,7 +111,7 @@ class PoolSlots:
         keys = {
             key
             for view in self._views.values()
-            if view.pool in self._most and not view.is_away
+            if view.pool in self.bounds and not view.is_away
             for key in (*view.calendar, *view.calendar.ahead)
         }
         assert keys == self._of_key.keys(), "claims of bounded pools"
@@ -122,6 +120,6 @@ class PoolSlots:
             assert sum(seats.values()) == len(of_pool), f"seats in pool {pool}"
             assert seats.keys() == set(of_pool), f"tasks in pool {pool}"
         for view in self._views.values():
-            most = self._most.get(view.pool)
+            most = self.bounds.get(view.pool)
             is_full = most is not None and self.running(view.pool) >= most
             assert is_full is view.is_pool_full, f"whether the pool of {view.name} is full"

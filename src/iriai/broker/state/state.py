@@ -158,7 +158,7 @@ class BrokerState:
         self.preemptible.configured(configuration)
         self._charge_factors = configuration.charge_factors
         self.heads.changes += 1
-        if self.slots or configuration.bounded_pools:
+        if self.slots.bounds or configuration.bounded_pools:
             self.slots.bound(configuration.bounded_pools)
             self._refresh_pools(dict.fromkeys(view.pool for view in self.machines.values()))
 
@@ -175,7 +175,7 @@ class BrokerState:
             self.heads.lost(old)
         before = self.index.capacities()
         self.index.put(view)
-        if self.slots:
+        if self.slots.bounds:
             self._refresh_pools([view.pool] if old is None else [view.pool, old.pool])
         after = self.index.capacities()
         if self.matching.put(view):
@@ -195,7 +195,7 @@ class BrokerState:
         self._end_all(view)
         self.placement.drop(view)
         self.index.drop(view)
-        if self.slots:
+        if self.slots.bounds:
             self._refresh_pools([view.pool])
         self.heads.lost(view)
         self.matching.drop(view.name)
@@ -245,7 +245,7 @@ class BrokerState:
                 row,
             )
         self.queues.task_matched(entry)
-        if self.slots:
+        if self.slots.bounds:
             self._refresh_pools(each.view.pool for each in started)
         return tuple(started)
 
@@ -255,7 +255,7 @@ class BrokerState:
         key = view.match_ahead(matched, now_s)
         self._count_in(entry, view, key)
         self.queues.task_matched(entry)
-        if self.slots:
+        if self.slots.bounds:
             self._refresh_pools([view.pool])
         self.index.changed(view)
         return key
@@ -275,10 +275,12 @@ class BrokerState:
     def _count_in(self, entry: QueuedJob, view: MachineView, key: ClaimKey, ranks: int = 1) -> None:
         want = entry.want
         claimed = kept_for(entry.kind, view, ranks)
-        speed = view.speed * self._charge_factors.get(want.queue, 1.0)
+        speed = view.speed
+        if self._charge_factors:
+            speed *= self._charge_factors.get(want.queue, 1.0)
         self.usage.began(key, want.account, claimed, want.limit_s, want.urgency, speed=speed)
         view.moved_in(self.tenant_of(want.account))
-        if self.slots:
+        if self.slots.bounds:
             self.slots.began(view, key)
 
     def _refresh_pools(self, pools: Iterable[str]) -> None:
@@ -349,8 +351,9 @@ class BrokerState:
         now_s: float,
     ) -> None:
         """Let the claim that a machine granted for the match `key` have the place of that."""
-        standing = self.preemptible.by_key.get(key)
-        held = view.calendar.held_by(key) if standing is None else standing.seats[key].resources
+        held = view.calendar.held_by(key)
+        if self.preemptible.tasks and key in self.preemptible.by_key:
+            held = self.preemptible.by_key[key].seats[key].resources
         if (
             running.suspended is None
             and running.resources == held
@@ -359,14 +362,19 @@ class BrokerState:
             and self.usage.whose(key) == account
         ):
             view.calendar.pass_on(key, running.attempt, now_s, running.ends_in_s)
-            self.preemptible.granted(key, running)
+            if self.preemptible.tasks:
+                self.preemptible.granted(key, running)
             self.usage.pass_on(key, running.attempt)
-            self.slots.pass_on(key, running.attempt)
+            if self.slots.bounds:
+                self.slots.pass_on(key, running.attempt)
         else:
             self.release(view, key, was_granted=True)
             self.began(view, running, account, now_s)
 
     def _count_running(self, view: MachineView, running: Running, account: Account) -> None:
+        speed = view.speed
+        if self._charge_factors:
+            speed *= self._charge_factors.get(running.queue, 1.0)
         self.usage.began(
             running.attempt,
             account,
@@ -374,10 +382,10 @@ class BrokerState:
             running.limit_s,
             running.urgency,
             running.charge_so_far_s,
-            speed=view.speed * self._charge_factors.get(running.queue, 1.0),
+            speed=speed,
         )
         view.moved_in(self.tenant_of(account))
-        if self.slots:
+        if self.slots.bounds:
             self.slots.began(view, running.attempt)
             self._refresh_pools([view.pool])
 
@@ -419,7 +427,7 @@ class BrokerState:
         if tenant:
             view.moved_out(tenant)
             self.heads.changes += 1
-        if self.slots:
+        if self.slots.bounds:
             self.slots.ended(key)
             self._refresh_pools([view.pool])
         return bool(tenant)
@@ -427,7 +435,7 @@ class BrokerState:
     def availability_changed(self, view: MachineView) -> None:
         """Note that the availability of a machine may have changed."""
         self.heads.changes += 1
-        if self.slots:
+        if self.slots.bounds:
             self.slots.came_or_left(view)
             self._refresh_pools([view.pool])
         self.index.grew(view)
