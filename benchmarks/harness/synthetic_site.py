@@ -38,9 +38,10 @@ from iriai.protocol.ledger.ledger import BatchRow, LedgerBatch, batch_body
 from iriai.protocol.messages import gossip
 from iriai.protocol.messages.candidates import CANDIDATES_MAX, first_of
 from iriai.protocol.messages.effects import Delivered, Part, Send
+from iriai.protocol.messages.elections import AskBroker, BrokerIs, Heard
 from iriai.protocol.messages.entries import SITE_WIDE, DigestRow, EntryKey, EntryKind
 from iriai.protocol.messages.members import ClusterUsage, Member, MemberState
-from iriai.protocol.messages.scheduling import AskBroker, BrokerIs, Heard, Idle, Message, Wants
+from iriai.protocol.messages.scheduling import Idle, Message, Wants
 from iriai.protocol.misbehaviour import Incidents
 from iriai.system.clock import now as read_clocks
 

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.launcher.contract.messages import SetCycle
-from iriai.model.time_slices import CYCLE_ROWS_MAX, NO_CYCLES, Cycle, Cycles
+from iriai.model.time_slices import CYCLE_ROWS_MAX, NO_CYCLES, Cycles, SliceCycle
 
 MASKS = st.integers(0, 15)
-CYCLES = st.builds(Cycle, st.sampled_from([0.125, 1.0, 3.0]), st.integers(0, 4), st.integers(0, 9))
+CYCLES = st.builds(
+    SliceCycle, st.sampled_from([0.125, 1.0, 3.0]), st.integers(0, 4), st.integers(0, 9)
+)
 MOMENTS = st.integers(0, 400).map(lambda eighths: eighths / 8)
 STEP_S = 1 / 16
 """All that is drawn here is a multiple of it, and doubles hold it exactly."""
@@ -57,7 +59,7 @@ def test_after_so_long_a_turn_it_has_had_just_that(
 
 
 @given(CYCLES, MOMENTS)
-def test_slices_begin_where_the_last_one_ended(cycle: Cycle, moment_s: float):
+def test_slices_begin_where_the_last_one_ended(cycle: SliceCycle, moment_s: float):
     number = cycle.slice_at(moment_s)
     assert cycle.begin_s(number) <= moment_s < cycle.begin_s(number + 1)
     assert cycle.slice_at(cycle.begin_s(number + 1)) == number + 1
@@ -67,7 +69,7 @@ def test_slices_begin_where_the_last_one_ended(cycle: Cycle, moment_s: float):
 def test_a_small_correction_brings_no_row_again_and_skips_none(
     rows: int, by_s: float, moment_s: float
 ):
-    first = Cycle(1.0, rows, 0.0)
+    first = SliceCycle(1.0, rows, 0.0)
     cycles = Cycles(first).followed_by(first._replace(row_0_s=by_s), moment_s)
     seen = [cycles.at(moment_s).row_at(moment_s)]
     at_s = moment_s
@@ -79,8 +81,8 @@ def test_a_small_correction_brings_no_row_again_and_skips_none(
 
 
 def test_other_rows_count_at_once():
-    cycles = Cycles(Cycle(1.0, 2, 0.0)).followed_by(Cycle(1.0, 3, 0.0), 4.5)
-    assert cycles == Cycles(Cycle(1.0, 3, 0.0))
+    cycles = Cycles(SliceCycle(1.0, 2, 0.0)).followed_by(SliceCycle(1.0, 3, 0.0), 4.5)
+    assert cycles == Cycles(SliceCycle(1.0, 3, 0.0))
 
 
 def test_without_rows_it_is_always_everybodys_turn():

@@ -19,7 +19,8 @@ from iriai.node.core import Node
 from iriai.node.offer_builder import Capabilities
 from iriai.node.settings import admit_everybody
 from iriai.protocol.messages.effects import Send
-from iriai.protocol.messages.scheduling import AskBroker, BrokerIs, Counted
+from iriai.protocol.messages.elections import AskBroker, BrokerIs
+from iriai.protocol.messages.scheduling import Counted
 from tests.mutants.mutants import Patch, around, instead, lost_message, nothing
 
 

@@ -14,12 +14,12 @@ from iriai.broker.state.state import BrokerSettings
 from iriai.config.reader import Configuration
 from iriai.home.core import Home
 from iriai.machine.core import Machine
+from iriai.machine.node_queues import node_queues
 from iriai.model.ad import MachineAd
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.model.snapshot import StoredState
 from iriai.node.core import Node
-from iriai.node.queues import NodeQueues
 from iriai.node.settings import JudgeUser, NodeSettings, admit_everybody, no_port
 from iriai.policy.accounting.decay import ChargeRule
 from iriai.policy.accounting.decay_rule import decay_of
@@ -101,7 +101,7 @@ def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant
         settings.load_max,
         settings.judge_user,
         settings.ad,
-        NodeQueues(settings.configuration),
+        node_queues(settings.configuration),
         settings.free_port,
     )
     incarnation = stored.incarnation + 1

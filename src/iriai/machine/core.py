@@ -18,6 +18,7 @@ from iriai.config.reader import Configuration
 from iriai.home.core import Home
 from iriai.machine.checks import check_attempts, check_reasons, check_views
 from iriai.machine.events import MachineEvent, PartEvent
+from iriai.machine.node_queues import node_queues
 from iriai.machine.outbox import Turn
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
@@ -47,12 +48,10 @@ from iriai.protocol.messages.effects import (
     Wake,
     WakeAt,
 )
+from iriai.protocol.messages.elections import AskBroker, BrokerIs, Heard
 from iriai.protocol.messages.scheduling import (
-    AskBroker,
-    BrokerIs,
     Explain,
     Forward,
-    Heard,
     Idle,
     Message,
     Returned,
@@ -430,7 +429,7 @@ class Machine:
         """Take a configuration with other queues than before, for this broker and later ones."""
         self._configuration = configuration
         if self._node is not None:
-            self._node.configured(configuration)
+            self._node.configured(node_queues(configuration))
         if self._broker is not None:
             self._broker.configured(configuration)
 

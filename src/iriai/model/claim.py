@@ -12,7 +12,7 @@ from iriai.model.ids import Account, AttemptId
 from iriai.model.ranks import RankCount
 from iriai.model.resources import Resources
 from iriai.model.suspension import StoredSuspension
-from iriai.model.turn import RowCount, RowIndex, Turn
+from iriai.model.turn import RowCount, RowIndex, RowSet
 
 HOLD_S = 10.0
 """How long a machine holds a claim that its home has not confirmed, unless the home asks for
@@ -34,7 +34,7 @@ class Phase(IntEnum):
 class ClaimedTurn(msgspec.Struct, frozen=True, omit_defaults=True):
     """The turn of a claim in time slices, and for how long it stood for that."""
 
-    turn: Turn
+    turn: RowSet
     row: RowIndex = 0
     """Its own row."""
     quantum_s: Amount = 1.0

@@ -32,7 +32,7 @@ class SliceTurn(NamedTuple):
     mask: RowMask
 
 
-class Cycle(NamedTuple):
+class SliceCycle(NamedTuple):
     """Rows one after the other, again and again."""
 
     quantum_s: QuantumSeconds = 1.0
@@ -106,17 +106,17 @@ class Cycle(NamedTuple):
 class Cycles(NamedTuple):
     """The cycle of a machine, and the one that follows it when its slice is over."""
 
-    now: Cycle = Cycle()
-    then: Cycle | None = None
+    now: SliceCycle = SliceCycle()
+    then: SliceCycle | None = None
     """The same with another phase; None: the cycle goes on."""
     then_s: Span = 0.0
     """From when on `then` counts, if there is one."""
 
-    def at(self, steady_s: float) -> Cycle:
+    def at(self, steady_s: float) -> SliceCycle:
         """Return the cycle that counts at a moment."""
         return self.now if self.then is None or steady_s < self.then_s else self.then
 
-    def followed_by(self, cycle: Cycle, steady_s: float) -> Cycles:
+    def followed_by(self, cycle: SliceCycle, steady_s: float) -> Cycles:
         """Return what counts from now on if `cycle` is ordered.
 
         Another phase counts from the end of the slice on, so that no row comes again and none is

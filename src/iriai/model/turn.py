@@ -15,7 +15,7 @@ RowMask = Annotated[int, Meta(ge=0, lt=1 << ROWS_MAX)]
 """A bit for each row."""
 
 
-class Turn(NamedTuple):
+class RowSet(NamedTuple):
     """When one task runs."""
 
     rows: RowCount = 1
@@ -40,7 +40,7 @@ class Turn(NamedTuple):
         return self.mask == (1 << self.rows) - 1
 
 
-ALWAYS = Turn()
+ALWAYS = RowSet()
 """It runs all of the time."""
-NEVER = Turn(1, 0)
+NEVER = RowSet(1, 0)
 """It is frozen."""

@@ -12,7 +12,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
-from iriai.model.turn import Turn
+from iriai.model.turn import RowSet
 from iriai.node.holds import Holds
 from iriai.node.metering import HeldClaim
 from iriai.node.settings import NodeSettings
@@ -370,7 +370,7 @@ class Claims:
             if wanted != self.calendar.held_by(attempt):
                 self.calendar.resize(attempt, wanted)
 
-    def free_in(self, turn: Turn) -> int:
+    def free_in(self, turn: RowSet) -> int:
         """Return the cpus that are free in each row of a turn."""
         loads = [0] * turn.rows
         for attempt, held in self.turns.items():

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
-from iriai.config.reader import Configuration
 from iriai.model.claim import Claim, Phase
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
@@ -31,6 +30,7 @@ from iriai.node.claims import Claims
 from iriai.node.cycle import NodeCycle
 from iriai.node.metering import SLICE_S, HeldClaim, Meter, UsageCounters
 from iriai.node.offer_builder import Availability, OfferBuilder
+from iriai.node.queues import NodeQueues
 from iriai.node.reporting import Reporting
 from iriai.node.residence import Residence
 from iriai.node.settings import NodeSettings
@@ -125,15 +125,8 @@ class Node:
             settings.queues, self._claims, self._suspensions, self._report, self._effects
         )
         self._admission.cycle = self.cycle
-        self._reporting = Reporting(
-            self._report,
-            self._claims,
-            self._availability,
-            self._meter,
-            self.ledger,
-            self.cycle,
-            self._effects,
-        )
+        parts = (self._report, self._claims, self._availability, self._meter)
+        self._reporting = Reporting(*parts, self.ledger, self.cycle, self._effects)
         self.residence = Residence(
             settings.queues, self._claims, self._suspensions, self._report, self._effects
         )
@@ -236,9 +229,9 @@ class Node:
         self.is_idle = False
         self._suspensions.give(attempts, reason, now, is_given=is_given)
 
-    def configured(self, configuration: Configuration) -> None:
-        """Take a configuration with other queues than before; a broker hears whose tasks run."""
-        self.settings.queues.configured(configuration)
+    def configured(self, queues: NodeQueues) -> None:
+        """Take other queues than before; a broker hears whose tasks run."""
+        self.settings.queues.take(queues)
         self.resend_report()
 
     @property
@@ -564,7 +557,7 @@ class Node:
 
     def _wake(self, event: Wake, now: Instant) -> None:
         self._alarm_s = None
-        if self.settings.queues.has_residences:
+        if self.settings.queues.residences_s:
             self.residence.move(now)
         if self._availability.back_off.is_over(now.steady_s):
             self._report.is_due = True
@@ -588,7 +581,7 @@ class Node:
         held_s = min(self._holds.until_s.values()) if self._holds.until_s else None
         evict_s = self._suspensions.next_s if self._claims.suspended else None
         moments = (self._slice_at_s, back_off_s, self._leases.next_s, give_back_s, held_s, evict_s)
-        has_residences = self.settings.queues.has_residences
+        has_residences = bool(self.settings.queues.residences_s)
         move_s = self.residence.next_s(now.steady_s) if has_residences else None
         for at_s in (*moments, self.cycle.next_s, move_s):
             if at_s is not None and (due_s is None or at_s < due_s):

@@ -19,7 +19,7 @@ from iriai.model.records import ClaimStored
 from iriai.model.resources import Resources
 from iriai.model.suspension import SuspendReason
 from iriai.model.time_slices import SliceTurn
-from iriai.model.turn import ALWAYS, Turn
+from iriai.model.turn import ALWAYS, RowSet
 from iriai.node.claims import Claims
 from iriai.node.metering import HeldClaim
 from iriai.node.offer_builder import OfferBuilder
@@ -99,10 +99,10 @@ class NodeCycle:
             if held_or_none is not None and wanted.get(attempt) != each.turn:
                 self._report.changed(attempt)  # it is not as it was told
 
-    def _clipped(self, told: dict[AttemptId, ClaimTurn]) -> dict[AttemptId, Turn]:
+    def _clipped(self, told: dict[AttemptId, ClaimTurn]) -> dict[AttemptId, RowSet]:
         """Return the turn of each claim that has one or stands, cut to what fits."""
         capacity = self._claims.calendar.capacity.cpus
-        concerned: list[tuple[HeldClaim, Turn]] = []
+        concerned: list[tuple[HeldClaim, RowSet]] = []
         others_cpus = 0
         order = {attempt: place for place, attempt in enumerate(told)}
         for attempt, held in self._claims.by_attempt.items():
@@ -116,7 +116,7 @@ class NodeCycle:
         concerned.sort(key=lambda each: order.get(each[0].claim.attempt, -1))
         rows = max((turn.rows for _, turn in concerned), default=1)
         loads = [others_cpus] * rows
-        clipped: dict[AttemptId, Turn] = {}
+        clipped: dict[AttemptId, RowSet] = {}
         for held, turn in concerned:
             cpus = held.wanted_cpus
             mask = turn.mask if turn.rows == rows else (1 << rows) - 1 if turn.is_whole else 0
@@ -130,7 +130,7 @@ class NodeCycle:
             kept = sum(1 << row for row in fitting)
             is_whole = kept == (1 << rows) - 1
             clipped[held.claim.attempt] = (
-                ALWAYS if is_whole and turn == ALWAYS else Turn(rows if kept else 1, kept)
+                ALWAYS if is_whole and turn == ALWAYS else RowSet(rows if kept else 1, kept)
             )
         return clipped
 
@@ -141,7 +141,7 @@ class NodeCycle:
         self._suspensions.give([attempt], given, now, is_given=True)
         self._suspensions.give([attempt], taken, now, is_given=False)
 
-    def _take_turn(self, held: HeldClaim, turn: Turn, row: int, now: Instant) -> None:
+    def _take_turn(self, held: HeldClaim, turn: RowSet, row: int, now: Instant) -> None:
         known = held.claim.turn
         before = ALWAYS if known is None else known.turn
         now_turn = before if turn.mask == 0 else turn

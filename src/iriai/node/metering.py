@@ -18,7 +18,7 @@ from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendedClaim, SuspendReason, is_preempted
-from iriai.model.turn import ALWAYS, Turn
+from iriai.model.turn import ALWAYS, RowSet
 from iriai.model.usage import Usage
 from iriai.node.queues import NodeQueues
 from iriai.node.suspension import Suspension
@@ -265,7 +265,7 @@ class HeldClaim(msgspec.Struct):
         return self.claim.queue if self.claim.resided_from_s else None
 
     @property
-    def turn(self) -> Turn:
+    def turn(self) -> RowSet:
         """Return in which rows of time slices it runs while nothing suspends it."""
         return ALWAYS if self.claim.turn is None else self.claim.turn.turn
 
@@ -275,7 +275,7 @@ class HeldClaim(msgspec.Struct):
         freed_cpus = 0 if self.suspension is None else self.suspension.freed_cpus
         return self.claim.resources.cpus - freed_cpus
 
-    def set_turn(self, turn: Turn, row: int, quantum_s: float, now_s: float) -> None:
+    def set_turn(self, turn: RowSet, row: int, quantum_s: float, now_s: float) -> None:
         """Let it run in other rows of time slices from now on."""
         unsuspended_s = self._unsuspended_s(now_s)
         out_s = self._out_of_turn_s(unsuspended_s)

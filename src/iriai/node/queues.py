@@ -1,31 +1,34 @@
-"""What a node needs of the cluster's queues: which may be frozen, what their tasks are charged."""
+"""What a node needs of the cluster's queues: whose tasks may be frozen, and their charges."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import inf
 
-from iriai.config.reader import Configuration
 from iriai.model.job import JobSpec
 
 
+@dataclass(slots=True)
 class NodeQueues:
-    """The queues in force; `configured` replaces them."""
+    """The queues in force, which may change while the node runs; by number."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        self.configured(configuration)
+    modes: Mapping[int, str] = field(default_factory=dict)
+    """Of the queues whose tasks may be frozen: `gang` or `exclusive`."""
+    rows_max: int = 1
+    """The most tasks that take turns on one machine."""
+    quantum_s: float = 1.0
+    """The length of a time slice."""
+    charge_factors: Mapping[int, float] = field(default_factory=dict)
+    """Where they are not 1."""
+    residences_s: Mapping[int, float] = field(default_factory=dict)
+    """Of the queues whose tasks go on in the next one after that time."""
 
-    def configured(self, configuration: Configuration) -> None:
-        """Take a configuration with other queues than before."""
-        self.modes = configuration.queue_modes
-        self.rows_max = configuration.gang.rows_max
-        self.quantum_s = configuration.gang.quantum_s
-        self.last = configuration.queue_count - 1
-        """The number of the lowest queue."""
-        named = {int(number): queue for number, queue in configuration.queues.items()}
-        self.charge_factors = configuration.charge_factors
-        self._residences = {n: queue.residence_s for n, queue in named.items()}
-        self.has_residences = any(each is not None for each in self._residences.values())
-        """Whether tasks of some queue go on in a lower one."""
+    def take(self, other: NodeQueues) -> None:
+        """Be as another."""
+        self.modes, self.rows_max = other.modes, other.rows_max
+        self.quantum_s, self.charge_factors = other.quantum_s, other.charge_factors
+        self.residences_s = other.residences_s
 
     def parts_of(self, spec: JobSpec) -> int:
         """Return for one part of how many a task may run, in its time slices; 1: all."""
@@ -34,6 +37,5 @@ class NodeQueues:
         return self.rows_max if takes_turns else 1
 
     def residence_s(self, queue: int) -> float:
-        """Return how long a task runs in a queue before it goes on in the next one."""
-        residence_s = self._residences.get(queue)
-        return inf if residence_s is None or queue >= self.last else residence_s
+        """Return how long a task stays in a queue before it goes on in the next one."""
+        return self.residences_s.get(queue, inf)

@@ -1,6 +1,6 @@
 """Residence: a task that has run long enough in its queue goes on in the next lower one.
 
-Paper 002. What it was admitted with stays; its clock begins anew. docs/spec/013, section 6.
+Paper 002. What it was admitted with stays; its clock begins anew. docs/spec/013, section 7.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Residence:
 
     def next_s(self, now_s: float) -> float | None:
         """Return when the next claim may be due; None: none is."""
-        if not self._queues.has_residences:
+        if not self._queues.residences_s:
             return None
         left_s = min(
             (
@@ -62,7 +62,7 @@ class Residence:
 
     def move(self, now: Instant) -> None:
         """Move those that have run long enough."""
-        if not self._queues.has_residences:
+        if not self._queues.residences_s:
             return
         for held in self._claims.by_attempt.values():
             if self.left_s(held, now.steady_s) <= 0.0:

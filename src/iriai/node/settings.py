@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from iriai.config.reader import Configuration
 from iriai.model.ad import MachineAd
 from iriai.model.resources import Resources
 from iriai.node.queues import NodeQueues
@@ -49,7 +48,7 @@ class NodeSettings:
     """The rule that decides which users' tasks the machine runs."""
     ad: MachineAd | None = None
     """The machine's attributes and its owner's policy; None: its capacity alone."""
-    queues: NodeQueues = field(default_factory=lambda: NodeQueues(Configuration()))
+    queues: NodeQueues = field(default_factory=NodeQueues)
     """Those of the cluster, which may change while the node runs."""
     free_port: Callable[[], int] = no_port
     """Returns a port on which nothing listens here, for the ranks of a parallel job to meet."""

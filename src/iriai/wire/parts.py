@@ -8,7 +8,7 @@ import msgspec
 
 from iriai.model.bounds import Word, decoded
 from iriai.model.job import limits_problem
-from iriai.protocol.messages import fences, gossip, rpc, scheduling, steps, streams
+from iriai.protocol.messages import elections, fences, gossip, rpc, scheduling, steps, streams
 from iriai.protocol.messages.scheduling import Message
 
 PARTS_VERSION = 11
@@ -73,9 +73,9 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Located": gossip.Located,
     },
     "succession": {
-        "AskBroker": scheduling.AskBroker,
-        "BrokerIs": scheduling.BrokerIs,
-        "Heard": scheduling.Heard,
+        "AskBroker": elections.AskBroker,
+        "BrokerIs": elections.BrokerIs,
+        "Heard": elections.Heard,
     },
     "inquiry": {
         "Inquire": rpc.Inquire,

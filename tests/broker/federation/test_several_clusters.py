@@ -26,7 +26,8 @@ from iriai.policy.draw.order import OrderSettings
 from iriai.protocol.delivery.authorization import is_authorized
 from iriai.protocol.messages.candidates import ClusterPeer
 from iriai.protocol.messages.effects import LinkDown, LinkUp, Part, Send, Wake
-from iriai.protocol.messages.scheduling import BrokerIs, Forward, Returned, Summary, Vacancy, Want
+from iriai.protocol.messages.elections import BrokerIs
+from iriai.protocol.messages.scheduling import Forward, Returned, Summary, Vacancy, Want
 
 ONE = Resources(1)
 EAST = ClusterPeer("east", ("e0", "e1"))

@@ -8,7 +8,7 @@ import pytest
 from iriai.links.keepalive import PINGS
 from iriai.model.instant import SILENCE_S
 from iriai.protocol.messages.effects import Part, Send
-from iriai.protocol.messages.scheduling import AskBroker, BrokerIs
+from iriai.protocol.messages.elections import AskBroker, BrokerIs
 from iriai.wire.links import QUIET_S
 from tests.support.quiet_cluster import quiet_cluster
 from tests.support.virtual_loop import VirtualLoop, virtual_story

@@ -18,7 +18,7 @@ from iriai.launcher.containment.cgroups import pool
 from iriai.launcher.hooks import hooks
 from iriai.launcher.tasks import steps, suspension, task
 from iriai.model.records import ClaimStored, LedgerRow, Record
-from iriai.protocol.messages import gossip, scheduling
+from iriai.protocol.messages import elections, gossip, scheduling
 from iriai.store import schema
 from iriai.wire import client_codec, codec, envelopes, exchange, parts, requests
 from tests.golden.frames.database import loaded, records
@@ -74,7 +74,7 @@ def test_every_message_between_parts_has_a_tag():
         ("broker", scheduling.ToBroker | scheduling.BetweenClusters),
         ("membership", gossip.ToMembership),
         ("directory", gossip.ToDirectory),
-        ("succession", scheduling.ToSuccession),
+        ("succession", elections.ToSuccession),
         ("inquiry", scheduling.ToInquiry),
         ("streams", scheduling.ToStreams),
     ],

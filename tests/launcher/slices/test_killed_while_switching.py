@@ -15,7 +15,7 @@ import pytest
 from iriai.launcher.contract.messages import Discard
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
-from iriai.model.time_slices import Cycle
+from iriai.model.time_slices import SliceCycle
 from tests.launcher.harness import Lab, Machine, is_running
 from tests.launcher.slices.turning import (
     SHORT_S,
@@ -31,12 +31,12 @@ VICTIMS = ("launcher", "switcher", "daemon")
 MASKS = {"one": 1, "two": 2}
 
 
-def start_turns(machine: Machine) -> tuple[Lab, list[AttemptId], Cycle]:
+def start_turns(machine: Machine) -> tuple[Lab, list[AttemptId], SliceCycle]:
     """Two new tasks that take turns."""
     lab = Lab(machine)
     one, two = tasks = begin(lab, *MASKS)
     row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=SHORT_S)
-    cycle = Cycle(SHORT_S, 2, row_0_s)
+    cycle = SliceCycle(SHORT_S, 2, row_0_s)
     take_turns(lab, cycle, MASKS)
     return lab, tasks, cycle
 

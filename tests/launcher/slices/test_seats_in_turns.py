@@ -12,7 +12,7 @@ from iriai.launcher.contract.messages import Launch, ParallelSeat, StartOrder, S
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.model.submission import Interaction
-from iriai.model.time_slices import Cycle
+from iriai.model.time_slices import SliceCycle
 from tests.launcher.harness import Lab, launch, until
 from tests.launcher.slices.turning import (
     NOTES,
@@ -59,7 +59,7 @@ def test_all_ranks_take_the_turn_of_their_seat(turning_lab: Lab):
     names = {f"rank-{number}": 2 for number in range(3)}
     for name in names:
         goes_on(lab, name)
-    take_turns(lab, Cycle(QUANTUM_S, 2, row_0_s), names)
+    take_turns(lab, SliceCycle(QUANTUM_S, 2, row_0_s), names)
 
 
 def test_ranks_that_start_out_of_turn_execute_nothing_until_it_is(turning_lab: Lab):
@@ -86,7 +86,7 @@ def test_a_step_takes_the_turn_of_its_seat(turning_lab: Lab):
     assert not (lab.folder / "notes").exists()
     row_0_s = lab.link.set_cycle({task: 1}, quantum_s=QUANTUM_S)
     goes_on(lab)
-    take_turns(lab, Cycle(QUANTUM_S, 2, row_0_s), {"notes": 1})
+    take_turns(lab, SliceCycle(QUANTUM_S, 2, row_0_s), {"notes": 1})
     never(lab, task)
     comes_to_stand(lab)
     assert cancel(lab, step).cause is EndCause.CANCELLED  # beside a seat that stands
@@ -98,7 +98,7 @@ def test_one_that_forks_all_the_time_is_switched_or_ended(turning_lab: Lab):
     (neighbour,) = begin(lab, "notes")
     lab.link.pid_of(forks)
     row_0_s = lab.link.set_cycle({forks: 2, neighbour: 1}, quantum_s=QUANTUM_S)
-    take_turns(lab, Cycle(QUANTUM_S, 2, row_0_s), {"notes": 1})
+    take_turns(lab, SliceCycle(QUANTUM_S, 2, row_0_s), {"notes": 1})
     if forks not in lab.link.exits:
         assert cancel(lab, forks).cause in (EndCause.CANCELLED, EndCause.FAILED)
 
@@ -128,7 +128,7 @@ def test_hundreds_of_orders_in_a_row_leave_the_last(turning_lab: Lab):
         rows = number % 4
         lab.link.set_cycle(masks, quantum_s=0.1 + number / 100, rows=rows)
     row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=QUANTUM_S)
-    take_turns(lab, Cycle(QUANTUM_S, 2, row_0_s), {"one": 1, "two": 2})
+    take_turns(lab, SliceCycle(QUANTUM_S, 2, row_0_s), {"one": 1, "two": 2})
 
 
 def test_many_end_by_themselves_while_they_switch(turning_lab: Lab):

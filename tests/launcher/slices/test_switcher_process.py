@@ -19,7 +19,7 @@ from iriai.launcher.slices.precision import KEPT, Lateness, switching_row
 from iriai.launcher.slices.switch_messages import Switched
 from iriai.launcher.slices.switcher_process import Switcher
 from iriai.launcher.system.timers import Timers
-from iriai.model.time_slices import Cycle, Cycles
+from iriai.model.time_slices import Cycles, SliceCycle
 from iriai.system.clock import steady_s
 from tests.launcher.harness import is_running, until
 
@@ -47,7 +47,7 @@ class Loop:
         return file.path
 
     def follow(self, **more: object) -> None:
-        cycle = Cycle(QUANTUM_S, 2, steady_s())._replace(**more)
+        cycle = SliceCycle(QUANTUM_S, 2, steady_s())._replace(**more)
         self.switcher.follow(Cycles(cycle))
         self.switcher.flush()
 
@@ -186,7 +186,7 @@ def test_it_ends_when_nobody_takes_turns(loop: Loop):
 
 def test_a_phase_that_is_corrected_counts_from_the_next_slice_on(loop: Loop):
     loop.lend("one", 1)
-    cycle = Cycle(QUANTUM_S, 2, steady_s())
+    cycle = SliceCycle(QUANTUM_S, 2, steady_s())
     loop.switcher.follow(Cycles(cycle))
     loop.switcher.flush()
     loop.switches("one")

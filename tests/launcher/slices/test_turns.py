@@ -13,7 +13,7 @@ import pytest
 
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
-from iriai.model.time_slices import Cycle
+from iriai.model.time_slices import SliceCycle
 from iriai.system.clock import steady_s
 from tests.launcher.harness import Lab, launch, until
 from tests.launcher.slices.turning import (
@@ -50,7 +50,7 @@ def test_two_tasks_take_turns_and_both_get_on(turning_lab: Lab):
     lab = turning_lab
     one, two = begin(lab, "one", "two")
     row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=QUANTUM_S)
-    take_turns(lab, Cycle(QUANTUM_S, 2, row_0_s), {"one": 1, "two": 2})
+    take_turns(lab, SliceCycle(QUANTUM_S, 2, row_0_s), {"one": 1, "two": 2})
     assert lab.link.frozen == []  # whose turn it is is nobody's reason
 
 
@@ -142,13 +142,13 @@ def test_reasons_and_turns_together(turning_lab: Lab):
     lab = turning_lab
     (task,) = begin(lab, "notes")
     row_0_s = lab.link.set_cycle({task: 1}, quantum_s=SHORT_S)
-    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"notes": 1})
+    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"notes": 1})
     state = lab.link.freeze(task, USER)
     assert state.is_complete
     assert stands(lab)
     thawed = lab.link.thaw(task)
     assert thawed.frozen_s == pytest.approx(thawed.changed_s - state.changed_s)
-    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"notes": 1})
+    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"notes": 1})
 
 
 def test_the_last_reason_is_taken_out_of_turn_and_it_stands(turning_lab: Lab):
@@ -217,7 +217,7 @@ def test_turns_go_on_without_a_daemon(turning_lab: Lab):
     row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=SHORT_S)
     lab.machine.wait_until_read(lab.link)
     lab.link.close()
-    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
+    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
     lab.link = lab.machine.attach()
     lab.link.spawned |= {each.attempt: each for each in lab.link.welcome.alive}
 
@@ -226,7 +226,7 @@ def test_who_switches_keeps_nothing_else_of_the_launcher(turning_lab: Lab):
     lab = turning_lab
     (task,) = begin(lab, "notes")
     row_0_s = lab.link.set_cycle({task: 1}, quantum_s=SHORT_S)
-    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"notes": 1})
+    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"notes": 1})
     for pid in switcher_of(lab):
         places = [os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()]
         own = [each for each in places if each.startswith(("socket:", "anon_inode:[timerfd]"))]
@@ -240,16 +240,16 @@ def test_one_that_switches_and_is_killed_is_replaced(turning_lab: Lab):
     lab = turning_lab
     one, two = begin(lab, "one", "two")
     row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=SHORT_S)
-    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
+    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
     signal_switcher(lab, signal.SIGKILL)
-    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
+    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
 
 
 def test_one_that_switches_and_hangs_is_replaced_when_a_task_is_needed_back(turning_lab: Lab):
     lab = turning_lab
     one, two = begin(lab, "one", "two")
     row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=SHORT_S)
-    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
+    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
     signal_switcher(lab, signal.SIGSTOP)
     assert cancel(lab, one).cause is EndCause.CANCELLED
-    take_turns(lab, Cycle(SHORT_S, 2, row_0_s), {"two": 2})
+    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"two": 2})

@@ -11,7 +11,7 @@ from iriai.launcher.contract.messages import Terminate
 from iriai.launcher.slices.switcher import PROCESS_NAME
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
-from iriai.model.time_slices import Cycle
+from iriai.model.time_slices import SliceCycle
 from iriai.system.clock import steady_s
 from iriai.system.procfs import all_processes
 from tests.launcher.harness import Lab, until
@@ -89,7 +89,7 @@ def comes_to_stand(lab: Lab, name: str = "notes") -> None:
     until(lambda: stands(lab, name), f"{name} standing")
 
 
-def take_turns(lab: Lab, cycle: Cycle, masks: dict[str, int]) -> None:
+def take_turns(lab: Lab, cycle: SliceCycle, masks: dict[str, int]) -> None:
     """See these take their turns, and none out of it, in some last slices."""
     begun_s = steady_s()
     window_s = WINDOW_SLICES * cycle.quantum_s
@@ -102,7 +102,7 @@ def take_turns(lab: Lab, cycle: Cycle, masks: dict[str, int]) -> None:
     )
 
 
-def _takes_turns(lab: Lab, cycle: Cycle, name: str, mask: int) -> bool:
+def _takes_turns(lab: Lab, cycle: SliceCycle, name: str, mask: int) -> bool:
     now_s = steady_s()
     first = cycle.slice_at(now_s) - WINDOW_SLICES
     moments = [each for each in notes(lab, name) if each >= cycle.begin_s(first)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from iriai.launcher.contract import messages as launcher
-from iriai.protocol.messages import effects, gossip, rpc, scheduling, streams
+from iriai.protocol.messages import effects, elections, gossip, rpc, scheduling, streams
 from iriai.wire import envelopes, exchange, greetings, inquiries, links, requests
 
 SPECIFICATIONS = Path(__file__).parents[3] / "docs" / "spec"
@@ -59,7 +59,7 @@ RULES |= {"drained", "load-above-threshold", "user-not-allowed", "requirements",
         (CLIENTS, names(envelopes.RequestBody)),
         (GREETINGS, names(greetings.GreetingFrame)),
         (LINKS, names(links.LinkFrame)),
-        (BROKERS, names(scheduling.ToSuccession)),
+        (BROKERS, names(elections.ToSuccession)),
         (CLUSTERS, names(scheduling.BetweenClusters)),
         (INQUIRIES, names(rpc.ToInquiry)),
         (QUESTIONS, names(inquiries.Question) | {"any"}),

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from iriai.model.ids import Account
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
-from iriai.model.time_slices import NO_CYCLES, Cycle
+from iriai.model.time_slices import NO_CYCLES, SliceCycle
 from iriai.sim.world.work import ProcessModel, Work, plain_job
 from tests.support.told import attempt
 
@@ -71,7 +71,7 @@ class Stepped:
             case "thaw":
                 self.is_frozen = False
             case "turns" if self.cause is None:
-                cycle = Cycle(order.quantum_s, order.rows, order.row_0_s)
+                cycle = SliceCycle(order.quantum_s, order.rows, order.row_0_s)
                 self.cycles, self.mask = self.cycles.followed_by(cycle, order.at_s), order.mask
             case "none":
                 self.cycles, self.mask = NO_CYCLES, -1
@@ -104,7 +104,7 @@ class Modelled:
             self.cycles = NO_CYCLES
             process.take_turns(None, 0, now_s)
         elif order.what == "turns":
-            cycle = Cycle(order.quantum_s, order.rows, order.row_0_s)
+            cycle = SliceCycle(order.quantum_s, order.rows, order.row_0_s)
             self.cycles = self.cycles.followed_by(cycle, now_s)
             process.take_turns(self.cycles, order.mask, now_s)
         elif not process.is_asked(now_s):

@@ -13,7 +13,7 @@ from math import inf
 from iriai.model.reason import Reason, Rule
 from iriai.protocol.messages.candidates import BrokerCandidate
 from iriai.protocol.messages.effects import Part, Send
-from iriai.protocol.messages.scheduling import Heard
+from iriai.protocol.messages.elections import Heard
 
 GATHER_S = 5.0
 """More than a machine that is online needs to report if two of its messages are lost."""

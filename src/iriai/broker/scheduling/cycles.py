@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.state.preemptible_claims import PreemptibleTask
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import AttemptId
-from iriai.model.turn import ALWAYS, Turn
+from iriai.model.turn import ALWAYS, RowSet
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Capability, ClaimTurn, Cycle, MatchTurn
 
@@ -22,7 +24,7 @@ def cycles(state: BrokerState) -> list[Send]:
             continue  # it reports whole when it is back, and is told then
         told = view.told_turns
         cycle = _cycle(state, view)
-        if told is None or (told.turns, told.matched) != (cycle.turns, cycle.matched):
+        if told is None or replace(told, number=cycle.number) != cycle:
             view.cycle, view.told_turns = cycle.number, cycle
             sends.append(Send(name, Part.NODE, cycle))
     claims.to_tell.clear()
@@ -45,4 +47,4 @@ def _cycle(state: BrokerState, view: MachineView) -> Cycle:
 
 
 def _row(task: PreemptibleTask) -> int:
-    return task.row if task.is_gang and task.turn != Turn(1, 0) else 0
+    return task.row if task.is_gang and task.turn != RowSet(1, 0) else 0

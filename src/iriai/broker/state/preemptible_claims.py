@@ -18,7 +18,7 @@ from iriai.config.reader import Configuration
 from iriai.config.sections import QueueMode
 from iriai.model.ids import AttemptId
 from iriai.model.resources import Resources
-from iriai.model.turn import ALWAYS, NEVER, Turn
+from iriai.model.turn import ALWAYS, NEVER, RowSet
 from iriai.policy.placement.slice_matrix import Gang, Holding, held_cpus, slots
 from iriai.protocol.messages.scheduling import Running
 
@@ -56,7 +56,7 @@ class PreemptibleTask:
     seats: dict[ClaimKey, PreemptibleSeat] = field(default_factory=dict)
     standing: Standing = Standing.RUNS
     row: int = 0
-    turn: Turn = ALWAYS
+    turn: RowSet = ALWAYS
     is_stopped: bool = False
     """Whether it stands because its queue is stopped."""
     since_s: float = 0.0
@@ -133,8 +133,8 @@ class PreemptibleClaims:
         self, queue: int, level: int, seats: Iterable[tuple[MachineView, ClaimKey]], row: int
     ) -> None:
         """Add a task that was matched, if its queue has such a mode."""
-        mode = self.modes.get(queue)
-        if mode is None:
+        seats = list(seats)
+        if queue not in self.modes or any(_has_all(v, v.calendar.held_by(key)) for v, key in seats):
             return
         task = self._add(queue, level)
         task.row = row
@@ -165,7 +165,11 @@ class PreemptibleClaims:
             task.seats[running.attempt].resources = running.when_it_runs
             self._touch(task)
             return
-        if mode is None or running.attempt not in view.calendar:
+        if (
+            mode is None
+            or running.attempt not in view.calendar
+            or _has_all(view, running.resources)
+        ):
             return
         first = running.attempt.seat(0)
         task = self._of_attempt.get(first)
@@ -472,6 +476,11 @@ class PreemptibleClaims:
             if view is not None and view.calendar.free.cpus >= 0 and name not in self._unsettled:
                 loads, room = self.loads(name), self._room(name)
                 assert max(loads.values(), default=0) <= room, f"{name}: {loads} of {room} cpus"
+
+
+def _has_all(view: MachineView, resources: Resources) -> bool:
+    """Return whether a claim has the whole machine: its cpus alone are of no use to others."""
+    return resources == view.calendar.capacity
 
 
 def _takes_turns(task: PreemptibleTask) -> bool:

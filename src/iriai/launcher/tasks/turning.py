@@ -17,7 +17,7 @@ from iriai.launcher.tasks.suspension import TaskSuspension, TaskTurns
 from iriai.launcher.tasks.task import RunningTask
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.model.ids import AttemptId
-from iriai.model.time_slices import NO_CYCLES, Cycle, Cycles, masks_of
+from iriai.model.time_slices import NO_CYCLES, Cycles, SliceCycle, masks_of
 from iriai.system.clock import steady_s
 
 SCAN_S = 0.5
@@ -56,7 +56,7 @@ class TaskTurning:
         now_s = steady_s()
         self._number = order.number
         row_0_s = min(order.as_of_s, now_s) - order.since_row_0_s
-        cycle = Cycle(order.quantum_s, order.rows, row_0_s)
+        cycle = SliceCycle(order.quantum_s, order.rows, row_0_s)
         self._cycles = self._cycles.followed_by(cycle, now_s)
         before, self._named = self._named, masks_of(order.turns) if cycle.takes_turns else {}
         self._switcher.follow(self._cycles)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from iriai.model.turn import NEVER, Turn
+from iriai.model.turn import NEVER, RowSet
 
 GangKey = TypeVar("GangKey", bound=Hashable)
 
@@ -26,11 +26,11 @@ class Gang(NamedTuple, Generic[GangKey]):
     row: int
 
 
-class Slot(NamedTuple):
+class GangSlot(NamedTuple):
     """What the matrix says of a gang."""
 
     row: int
-    turn: Turn
+    turn: RowSet
 
 
 class Holding(NamedTuple, Generic[GangKey]):
@@ -45,14 +45,14 @@ class Holding(NamedTuple, Generic[GangKey]):
 
 def slots(
     gangs: Sequence[Gang[GangKey]], rooms: Mapping[str, int], rows_max: int
-) -> dict[GangKey, Slot]:
+) -> dict[GangKey, GangSlot]:
     """Return the row and the turn of each gang; `rooms` are the cpus of machines for gangs.
 
     A gang keeps its row, or moves to an earlier one if it fits there on all its machines, so that
     there are as few as possible. One that fits in none of `rows_max` stands. Gangs that share no
     machine, not even by others, have cycles of their own.
     """
-    found: dict[GangKey, Slot] = {}
+    found: dict[GangKey, GangSlot] = {}
     for each in _components(gangs):
         found |= _of_component(each, rooms, rows_max)
     return found
@@ -74,7 +74,7 @@ def _components(gangs: Sequence[Gang[GangKey]]) -> Iterable[list[Gang[GangKey]]]
 
 def _of_component(
     gangs: list[Gang[GangKey]], rooms: Mapping[str, int], rows_max: int
-) -> dict[GangKey, Slot]:
+) -> dict[GangKey, GangSlot]:
     loads: dict[int, dict[str, int]] = {}
     rows: dict[GangKey, int] = {}
     for gang in sorted(gangs, key=lambda each: (each.row, each.precedence)):
@@ -92,9 +92,9 @@ def _of_component(
             if row != own and _fits(gang, loads[row], rooms):
                 masks[gang.key] |= 1 << place
                 _take(gang, loads[row])
-    found = dict.fromkeys((gang.key for gang in gangs), Slot(0, NEVER))
+    found = dict.fromkeys((gang.key for gang in gangs), GangSlot(0, NEVER))
     for key, row in rows.items():
-        found[key] = Slot(place_of[row], Turn(len(place_of), masks[key]))
+        found[key] = GangSlot(place_of[row], RowSet(len(place_of), masks[key]))
     return found
 
 

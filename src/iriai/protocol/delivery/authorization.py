@@ -6,6 +6,7 @@ of a message, so that a machine that lies can do harm to its own work alone.
 
 from __future__ import annotations
 
+from iriai.protocol.messages import elections
 from iriai.protocol.messages import scheduling as said
 from iriai.protocol.messages.fences import Fence, Fenced
 from iriai.protocol.messages.gossip import ProbeAnswer, ProbeMissed
@@ -20,7 +21,7 @@ from iriai.protocol.messages.steps import (
 )
 from iriai.protocol.messages.streams import AskOutput, Input, InputTaken, Output
 
-_ANSWERS = (ProbeAnswer, ProbeMissed, said.BrokerIs, said.Heard, Inform, StepAnswer)
+_ANSWERS = (ProbeAnswer, ProbeMissed, elections.BrokerIs, elections.Heard, Inform, StepAnswer)
 # Tuples: a union would be made anew for each message.
 _TO_TASKS = (AskOutput, Input, Fenced)
 """Also to job steps."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
-from iriai.protocol.messages.scheduling import Heard
+from iriai.protocol.messages.elections import Heard
 
 RESEND_S = 1.0
 """The first resend interval; it grows where acknowledgements take longer."""

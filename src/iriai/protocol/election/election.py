@@ -18,7 +18,7 @@ from typing import NamedTuple
 from iriai.model.instant import SILENCE_S, Instant
 from iriai.protocol.messages.candidates import CANDIDATES_MAX, BrokerCandidate, ranked
 from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Wake, WakeAt
-from iriai.protocol.messages.scheduling import AskBroker, BrokerIs, Heard, ToSuccession
+from iriai.protocol.messages.elections import AskBroker, BrokerIs, Heard, ToSuccession
 
 KEPT = 8
 """Cached rankings: a simulated world uses few at a time, one after the other."""

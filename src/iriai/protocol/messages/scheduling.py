@@ -20,7 +20,6 @@ from iriai.model.bounds import (
     Many,
     Name,
     QueueIndex,
-    Real,
     Seconds,
     Span,
     Speed,
@@ -37,7 +36,8 @@ from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.suspension import Reasons, SuspendedClaim
-from iriai.model.turn import RowIndex, Turn
+from iriai.model.turn import RowIndex, RowSet
+from iriai.protocol.messages.elections import ToSuccession
 from iriai.protocol.messages.gossip import PeerMessage
 from iriai.protocol.messages.rpc import ToInquiry
 from iriai.protocol.messages.steps import StepToHome, StepToNode
@@ -396,7 +396,7 @@ class ClaimTurn(NamedTuple):
     """The turn of one claim, in `Cycle`."""
 
     attempt: AttemptId
-    turn: Turn
+    turn: RowSet
     row: RowIndex = 0
     """Its own row; in the others of its turn it runs because they would be idle."""
     is_stopped: bool = False
@@ -407,7 +407,7 @@ class MatchTurn(NamedTuple):
     """The turn of a claim that is about to be made with a capability, in `Cycle`."""
 
     capability: Capability
-    turn: Turn
+    turn: RowSet
     row: RowIndex = 0
 
 
@@ -503,33 +503,6 @@ class Renewed(msgspec.Struct, frozen=True):
     """Those of the unconfirmed that the home waits for; for others it sends `Stop`."""
 
 
-class AskBroker(msgspec.Struct, frozen=True):
-    """Any machine to a candidate: which machine is the broker? Answered with `BrokerIs`."""
-
-
-class BrokerIs(msgspec.Struct, frozen=True):
-    """Whom the sender takes for the broker of their cluster; also told by a new broker to all.
-
-    Only a machine's word that it is the broker itself has anybody follow it.
-    """
-
-    broker: Name
-    term: Real = 0.0
-    """Where it is the sender: changes whenever it restarts, and knows nothing."""
-
-
-class Heard(msgspec.Struct, frozen=True):
-    """Broker to machine, at the end of a turn in which it was told something by it."""
-
-    term: Real
-    idle: tuple[Count, Count] | None = None
-    """Incarnation and version of the last report of its node that was taken in."""
-    wants: Annotated[tuple[tuple[Count, Count], ...], Many] = ()
-    """Number and stamp of the wants, and withdrawals, of its home that were taken in."""
-    is_lacking: bool = False
-    """Whether a report before that never came: the node is to report whole."""
-
-
 class Quiet(msgspec.Struct, frozen=True):
     """Broker to node: whether it is off-peak; on change, and each 30 s while it is."""
 
@@ -613,6 +586,4 @@ JobMessage = ToBroker | ToHome | ToNode
 """Between node, home and broker."""
 BetweenClusters = Summary | Forward | Returned
 """Between brokers of several clusters; see `broker.federation`."""
-ToSuccession = AskBroker | BrokerIs | Heard
-"""To the election of each machine; see `protocol.election`."""
 Message = JobMessage | BetweenClusters | ToSuccession | PeerMessage | ToInquiry | ToStreams

@@ -18,7 +18,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.ranks import has_shape
 from iriai.model.state import START_TOLD_WITHIN_S, EndCause
 from iriai.model.submission import Interaction
-from iriai.model.time_slices import NO_CYCLES, Cycle, Cycles, masks_of
+from iriai.model.time_slices import NO_CYCLES, Cycles, SliceCycle, masks_of
 from iriai.model.usage import Usage
 from iriai.protocol.messages.effects import (
     AttemptExited,
@@ -231,7 +231,7 @@ class LauncherModel:
         self._cycle_number = order.number
         rate = 1.0 + self._clock.drift
         row_0_s = (order.row_0_steady_s - self._clock.steady_offset_s) / rate
-        cycle = Cycle(order.quantum_s / rate, order.rows, row_0_s)
+        cycle = SliceCycle(order.quantum_s / rate, order.rows, row_0_s)
         before = self._masks
         self._cycles, self._masks = self._cycles.followed_by(cycle, now_s), masks_of(order.turns)
         for attempt in dict.fromkeys((*before, *self._masks)):

@@ -1,0 +1,23 @@
+"""The queues of a configuration, as a node needs them."""
+
+from __future__ import annotations
+
+from iriai.config.reader import Configuration
+from iriai.node.queues import NodeQueues
+
+
+def node_queues(configuration: Configuration) -> NodeQueues:
+    """Return what a node needs of the queues."""
+    last = configuration.queue_count - 1
+    residences_s = {
+        int(number): queue.residence_s
+        for number, queue in configuration.queues.items()
+        if queue.residence_s is not None and int(number) < last
+    }
+    return NodeQueues(
+        configuration.queue_modes,
+        configuration.gang.rows_max,
+        configuration.gang.quantum_s,
+        configuration.charge_factors,
+        residences_s,
+    )
