@@ -125,6 +125,6 @@ def test_no_task_is_sent_ahead_to_a_full_pool():
 def test_a_cluster_without_bounds_counts_nothing():
     broker = blades(None)
     broker.tell(want(1, count=8))
-    assert not broker.broker.state.slots
+    assert not broker.broker.state.slots.bounds
     assert broker.broker.state.slots.running("blade") == 0
     assert Resources(4).fits_in(broker.broker.state.machines[HOME].calendar.capacity)

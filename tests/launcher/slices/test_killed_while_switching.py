@@ -21,6 +21,7 @@ from tests.launcher.slices.turning import (
     SHORT_S,
     begin,
     comes_to_stand,
+    quantum_of,
     signal_switcher,
     switcher_of,
     take_turns,
@@ -35,8 +36,8 @@ def start_turns(machine: Machine) -> tuple[Lab, list[AttemptId], SliceCycle]:
     """Two new tasks that take turns."""
     lab = Lab(machine)
     one, two = tasks = begin(lab, *MASKS)
-    row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=SHORT_S)
-    cycle = SliceCycle(SHORT_S, 2, row_0_s)
+    row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=quantum_of(lab))
+    cycle = SliceCycle(quantum_of(lab), 2, row_0_s)
     take_turns(lab, cycle, MASKS)
     return lab, tasks, cycle
 

@@ -16,7 +16,6 @@ from iriai.model.time_slices import SliceCycle
 from tests.launcher.harness import Lab, launch, until
 from tests.launcher.slices.turning import (
     NOTES,
-    QUANTUM_S,
     SHORT_S,
     begin,
     cancel,
@@ -24,6 +23,7 @@ from tests.launcher.slices.turning import (
     end_all,
     goes_on,
     never,
+    quantum_of,
     take_turns,
 )
 
@@ -55,11 +55,11 @@ def test_all_ranks_take_the_turn_of_their_seat(turning_lab: Lab):
     lab = turning_lab
     wanted = lab.new_attempt()
     seat(lab, 3, wanted)
-    row_0_s = lab.link.set_cycle({wanted: 2}, quantum_s=QUANTUM_S)
+    row_0_s = lab.link.set_cycle({wanted: 2}, quantum_s=quantum_of(lab))
     names = {f"rank-{number}": 2 for number in range(3)}
     for name in names:
         goes_on(lab, name)
-    take_turns(lab, SliceCycle(QUANTUM_S, 2, row_0_s), names)
+    take_turns(lab, SliceCycle(quantum_of(lab), 2, row_0_s), names)
 
 
 def test_ranks_that_start_out_of_turn_execute_nothing_until_it_is(turning_lab: Lab):
@@ -84,9 +84,9 @@ def test_a_step_takes_the_turn_of_its_seat(turning_lab: Lab):
     lab.link.send(StartStep(step, 0, command, Interaction.STREAM))
     time.sleep(0.3)
     assert not (lab.folder / "notes").exists()
-    row_0_s = lab.link.set_cycle({task: 1}, quantum_s=QUANTUM_S)
+    row_0_s = lab.link.set_cycle({task: 1}, quantum_s=quantum_of(lab))
     goes_on(lab)
-    take_turns(lab, SliceCycle(QUANTUM_S, 2, row_0_s), {"notes": 1})
+    take_turns(lab, SliceCycle(quantum_of(lab), 2, row_0_s), {"notes": 1})
     never(lab, task)
     comes_to_stand(lab)
     assert cancel(lab, step).cause is EndCause.CANCELLED  # beside a seat that stands
@@ -97,8 +97,8 @@ def test_one_that_forks_all_the_time_is_switched_or_ended(turning_lab: Lab):
     forks = lab.launch(lab.python(FORKS, output=""))
     (neighbour,) = begin(lab, "notes")
     lab.link.pid_of(forks)
-    row_0_s = lab.link.set_cycle({forks: 2, neighbour: 1}, quantum_s=QUANTUM_S)
-    take_turns(lab, SliceCycle(QUANTUM_S, 2, row_0_s), {"notes": 1})
+    row_0_s = lab.link.set_cycle({forks: 2, neighbour: 1}, quantum_s=quantum_of(lab))
+    take_turns(lab, SliceCycle(quantum_of(lab), 2, row_0_s), {"notes": 1})
     if forks not in lab.link.exits:
         assert cancel(lab, forks).cause in (EndCause.CANCELLED, EndCause.FAILED)
 
@@ -127,8 +127,8 @@ def test_hundreds_of_orders_in_a_row_leave_the_last(turning_lab: Lab):
         masks = {one: number % 4, two: number % 3} if number % 5 else {}
         rows = number % 4
         lab.link.set_cycle(masks, quantum_s=0.1 + number / 100, rows=rows)
-    row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=QUANTUM_S)
-    take_turns(lab, SliceCycle(QUANTUM_S, 2, row_0_s), {"one": 1, "two": 2})
+    row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=quantum_of(lab))
+    take_turns(lab, SliceCycle(quantum_of(lab), 2, row_0_s), {"one": 1, "two": 2})
 
 
 def test_many_end_by_themselves_while_they_switch(turning_lab: Lab):

@@ -18,7 +18,6 @@ from iriai.system.clock import steady_s
 from tests.launcher.harness import Lab, launch, until
 from tests.launcher.slices.turning import (
     NOTES,
-    QUANTUM_S,
     SHORT_S,
     begin,
     cancel,
@@ -27,6 +26,7 @@ from tests.launcher.slices.turning import (
     goes_on,
     never,
     notes,
+    quantum_of,
     signal_switcher,
     stands,
     switcher_of,
@@ -49,8 +49,8 @@ def turning_lab(freezing_lab: Lab) -> Iterator[Lab]:
 def test_two_tasks_take_turns_and_both_get_on(turning_lab: Lab):
     lab = turning_lab
     one, two = begin(lab, "one", "two")
-    row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=QUANTUM_S)
-    take_turns(lab, SliceCycle(QUANTUM_S, 2, row_0_s), {"one": 1, "two": 2})
+    row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=quantum_of(lab))
+    take_turns(lab, SliceCycle(quantum_of(lab), 2, row_0_s), {"one": 1, "two": 2})
     assert lab.link.frozen == []  # whose turn it is is nobody's reason
 
 
@@ -141,14 +141,14 @@ def test_the_group_of_one_that_ended_serves_the_next(turning_lab: Lab):
 def test_reasons_and_turns_together(turning_lab: Lab):
     lab = turning_lab
     (task,) = begin(lab, "notes")
-    row_0_s = lab.link.set_cycle({task: 1}, quantum_s=SHORT_S)
-    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"notes": 1})
+    row_0_s = lab.link.set_cycle({task: 1}, quantum_s=quantum_of(lab))
+    take_turns(lab, SliceCycle(quantum_of(lab), 2, row_0_s), {"notes": 1})
     state = lab.link.freeze(task, USER)
     assert state.is_complete
     assert stands(lab)
     thawed = lab.link.thaw(task)
     assert thawed.frozen_s == pytest.approx(thawed.changed_s - state.changed_s)
-    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"notes": 1})
+    take_turns(lab, SliceCycle(quantum_of(lab), 2, row_0_s), {"notes": 1})
 
 
 def test_the_last_reason_is_taken_out_of_turn_and_it_stands(turning_lab: Lab):
@@ -173,13 +173,13 @@ def test_a_limit_counts_time_in_turn_alone(turning_lab: Lab):
     lab = turning_lab
     task = lab.launch(lab.spec("sleep", "600", output="", time_limit_s=1.0))
     lab.link.pid_of(task)
-    lab.link.set_cycle({task: 1}, quantum_s=QUANTUM_S)
+    lab.link.set_cycle({task: 1}, quantum_s=0.25)
     end = lab.link.exit_of(task)
     assert end.cause is EndCause.TIME_LIMIT
     assert end.elapsed_s >= 0.99
-    assert end.ended_wall_s - end.started_wall_s >= 1.0 + 2 * QUANTUM_S
+    assert end.ended_wall_s - end.started_wall_s >= 1.0 + 0.5
     away_s = end.ended_wall_s - end.started_wall_s - end.elapsed_s
-    assert away_s >= 2 * QUANTUM_S
+    assert away_s >= 0.5
 
 
 def test_who_never_has_its_turn_reaches_no_limit_until_it_has(turning_lab: Lab):
@@ -214,10 +214,10 @@ def test_more_turns_bring_the_limit_nearer(turning_lab: Lab):
 def test_turns_go_on_without_a_daemon(turning_lab: Lab):
     lab = turning_lab
     one, two = begin(lab, "one", "two")
-    row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=SHORT_S)
+    row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=quantum_of(lab))
     lab.machine.wait_until_read(lab.link)
     lab.link.close()
-    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
+    take_turns(lab, SliceCycle(quantum_of(lab), 2, row_0_s), {"one": 1, "two": 2})
     lab.link = lab.machine.attach()
     lab.link.spawned |= {each.attempt: each for each in lab.link.welcome.alive}
 
@@ -225,8 +225,8 @@ def test_turns_go_on_without_a_daemon(turning_lab: Lab):
 def test_who_switches_keeps_nothing_else_of_the_launcher(turning_lab: Lab):
     lab = turning_lab
     (task,) = begin(lab, "notes")
-    row_0_s = lab.link.set_cycle({task: 1}, quantum_s=SHORT_S)
-    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"notes": 1})
+    row_0_s = lab.link.set_cycle({task: 1}, quantum_s=quantum_of(lab))
+    take_turns(lab, SliceCycle(quantum_of(lab), 2, row_0_s), {"notes": 1})
     for pid in switcher_of(lab):
         places = [os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()]
         own = [each for each in places if each.startswith(("socket:", "anon_inode:[timerfd]"))]
@@ -239,17 +239,17 @@ def test_who_switches_keeps_nothing_else_of_the_launcher(turning_lab: Lab):
 def test_one_that_switches_and_is_killed_is_replaced(turning_lab: Lab):
     lab = turning_lab
     one, two = begin(lab, "one", "two")
-    row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=SHORT_S)
-    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
+    row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=quantum_of(lab))
+    take_turns(lab, SliceCycle(quantum_of(lab), 2, row_0_s), {"one": 1, "two": 2})
     signal_switcher(lab, signal.SIGKILL)
-    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
+    take_turns(lab, SliceCycle(quantum_of(lab), 2, row_0_s), {"one": 1, "two": 2})
 
 
 def test_one_that_switches_and_hangs_is_replaced_when_a_task_is_needed_back(turning_lab: Lab):
     lab = turning_lab
     one, two = begin(lab, "one", "two")
-    row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=SHORT_S)
-    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"one": 1, "two": 2})
+    row_0_s = lab.link.set_cycle({one: 1, two: 2}, quantum_s=quantum_of(lab))
+    take_turns(lab, SliceCycle(quantum_of(lab), 2, row_0_s), {"one": 1, "two": 2})
     signal_switcher(lab, signal.SIGSTOP)
     assert cancel(lab, one).cause is EndCause.CANCELLED
-    take_turns(lab, SliceCycle(SHORT_S, 2, row_0_s), {"two": 2})
+    take_turns(lab, SliceCycle(quantum_of(lab), 2, row_0_s), {"two": 2})
