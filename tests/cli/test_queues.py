@@ -32,7 +32,7 @@ def test_parts_of_memory_and_disk_are_shown_where_there_are_some(state, shell):
     with double(state, lambda _: QueueTable(rows)):
         said = shell("queues")
     assert [line.split() for line in said.out.splitlines()] == [
-        ["Queue", "State", "Group", "Yours", "Memory", "Disk", "Jobs", "Tasks", "Longest"],
+        ["Queue", "State", "Group", "Yours", "Memory", "Disk", "Jobs", "Tasks"],
         ["0", "active", "all", "no", "12.5", "%", "0", "0"],
         ["1", "active", "all", "no", "50", "%", "0", "0"],
     ]

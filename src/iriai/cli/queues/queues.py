@@ -38,8 +38,9 @@ def queues(options: GlobalOptions) -> None:
     State: an active queue takes jobs and starts them; enabled takes them and starts none; disabled
     takes none, and what is in it goes on. Yours says whether you may use it. Time is the time limit
     of a job there that names none, At most the longest that one may ask for, Cpu time the most that
-    a task may use, Memory and Disk the part of a machine's that a job may. Jobs and Tasks wait; Longest is how long the first of them has. What waits long
-    counts in a higher queue: see age_s in the section order of the configuration.
+    a task may use, Memory and Disk the part of a machine's that a job may. Jobs and Tasks wait;
+    Longest is how long the first of them has. What waits long counts in a higher queue: see age_s
+    in the section order of the configuration.
     """
     table = options.ask(AskQueues(), follow=False)
     if options.as_json:
