@@ -25,3 +25,14 @@ def test_queues_are_listed_with_what_waits(state, shell):
     ]
     assert "silent" in said.err
     assert [row["waiting"] for row in document["rows"]] == [0, 12, 1]
+
+
+def test_parts_of_memory_and_disk_are_shown_where_there_are_some(state, shell):
+    rows = (QueueRow(0, "active", memory_percent=12.5), QueueRow(1, "active", disk_percent=50.0))
+    with double(state, lambda _: QueueTable(rows)):
+        said = shell("queues")
+    assert [line.split() for line in said.out.splitlines()] == [
+        ["Queue", "State", "Group", "Yours", "Memory", "Disk", "Jobs", "Tasks"],
+        ["0", "active", "all", "no", "12.5", "%", "0", "0"],
+        ["1", "active", "all", "no", "50", "%", "0", "0"],
+    ]

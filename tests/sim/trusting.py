@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from msgspec.structs import replace as with_fields
+
 from iriai.model.admission_rules import ALL, OTHERS, HomeRules
 from iriai.sim.faults.actions import Action, Happening, asks
 from iriai.sim.faults.scenario import BEGIN_S, FAULTS_UNTIL_S, Scenario
@@ -39,7 +41,8 @@ class OfTrust(Happening):
 def with_trust(scenario: Scenario) -> Scenario:
     """Return the same scenario in a cluster that trusts homes by name.
 
-    The largest machine runs everybody's tasks, by its owner's word, so that all can end.
+    The largest machine runs everybody's tasks, by its owner's word, so that all can end. No pool is
+    bounded: a task of several machines could wait there until a consent has ended.
     """
     rng = Rng(scenario.seed, "trust")
     names = [plan.name for plan in scenario.plans]
@@ -47,6 +50,7 @@ def with_trust(scenario: Scenario) -> Scenario:
     plans = tuple(
         replace(
             plan,
+            configuration=with_fields(plan.configuration, pools={}),
             rules=HomeRules(plan.name, {OTHERS: (ALL,)} if plan is largest else plan.rules.homes),
         )
         for plan in scenario.plans

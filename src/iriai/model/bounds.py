@@ -72,6 +72,7 @@ Weight = Annotated[float, Meta(ge=0.0, le=1e9)]
 Speed = Annotated[float, Meta(ge=0.01, le=1e9)]
 """The speed of a machine, relative to others, with the least that may be configured: loads are
 divided by it."""
+Percent = Annotated[float, Meta(ge=0.0, le=100.0)]
 QUEUE_MAX = 63
 """The number of the lowest queue that there may be."""
 QueueIndex = Annotated[int, Meta(ge=0, le=QUEUE_MAX)]

@@ -54,4 +54,6 @@ def _row(configuration: Configuration, number: int) -> QueueRow:
         queue.time_limit_s,
         queue.time_limit_max_s,
         cpu_limit_s=queue.cpu_limit_s,
+        memory_percent=queue.memory_percent,
+        disk_percent=queue.disk_percent,
     )

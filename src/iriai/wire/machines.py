@@ -15,6 +15,7 @@ from iriai.model.bounds import (
     Few,
     Many,
     Name,
+    Percent,
     Seconds,
     SizeBytes,
     Span,
@@ -207,6 +208,10 @@ class QueueRow(msgspec.Struct, frozen=True):
     """The most CPU time of a task; None: no limit."""
     is_usable: bool = False
     """Whether the asking user may put jobs into it."""
+    memory_percent: Percent | None = None
+    """The part of a machine's memory that a job may take; None: no limit."""
+    disk_percent: Percent | None = None
+    """The same of disk."""
 
 
 class QueueTable(ClientAnswer, frozen=True, tag="queue-table"):
