@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.cli.queues.gangs import TASKS_SHOWN_MAX, matrix_lines, names_text
+from iriai.cli.queues.gangs import (
+    STANDING_SHOWN_MAX,
+    TASKS_SHOWN_MAX,
+    matrix_lines,
+    names_text,
+    table_lines,
+)
 from iriai.reports.gangs import gang_matrix
+from iriai.wire.reports import GangTable, StandingTask
+from tests.client.double import double
 
 IDS = st.integers(1, 12).map(lambda number: f"ume-{number}.1")
 CELLS = st.lists(IDS, max_size=3, unique=True)
@@ -102,3 +110,37 @@ def test_a_machine_with_many_small_tasks_does_not_fill_the_screen():
 def test_names_of_machines_are_no_control_of_the_terminal():
     matrix = gang_matrix({"\x1b[2J": [["\x1b[31m"]]}, {}, rows_max=1, quantum_s=1.0)
     assert "\x1b" not in "".join(matrix_lines(matrix, 80))
+
+
+def test_what_stands_is_below_with_its_queue_and_for_whom(state, shell):
+    standing = (
+        StandingTask("ume-7.1", 1, "higher-queue", ("n1", "n2")),
+        StandingTask("ume-12.10", 10, "stopped-queue"),
+        StandingTask("ume-13.1", 2, "what a later version says"),
+    )
+    matrix = gang_matrix({"n1": [["ume-3.1"]]}, {}, rows_max=4, quantum_s=1.0)
+    with double(state, lambda _: GangTable(matrix, "the broker is silent", standing)):
+        said = shell("gangs")
+        document = shell("gangs", "--json").document
+    assert said.out.splitlines() == [
+        "Row  n1",
+        "0    ume-3.1",
+        "1 of at most 4 rows, each for 1.0s.",
+        "",
+        "Stands     Queue  For",
+        "ume-7.1        1  a higher queue",
+        "ume-12.10     10  its queue, which is stopped",
+        "ume-13.1       2  what a later version says",
+    ]
+    assert "silent" in said.err
+    assert document["standing"][0]["machines"] == ["n1", "n2"]
+    assert document["matrix"]["machines"][0]["rows"] == [["ume-3.1"]]
+
+
+def test_so_many_that_stand_are_shown_as_anyone_reads():
+    matrix = gang_matrix({}, {}, rows_max=4, quantum_s=1.0)
+    standing = (StandingTask("\x1b[2J", 1, "\x1b[31m"),) * (STANDING_SHOWN_MAX + 1200)
+    lines = table_lines(GangTable(matrix, standing=standing), 80)
+    assert lines[-1] == "and 1,200 more"
+    assert len(lines) == STANDING_SHOWN_MAX + 4
+    assert "\x1b" not in "".join(lines)

@@ -57,20 +57,23 @@ def is_preempted(reasons: Reasons) -> bool:
     return any(reason in reasons for reason in OF_QUEUES)
 
 
-_WORDS = {
+REASON_WORDS = {
     SuspendReason.USER: "its user",
     SuspendReason.OWNER: "the owner of the machine",
     SuspendReason.SLICE: "the time slice of another task",
     SuspendReason.HIGHER_QUEUE: "a higher queue",
     SuspendReason.STOPPED_QUEUE: "its queue, which is stopped",
 }
+"""By whom a task is suspended, for people."""
 
 
 def reasons_text(reasons: Reasons, *, is_resuming: bool = False) -> str:
     """Return for people why a task does not run; empty: it does."""
     if is_resuming:
         reasons = with_reason(reasons, SuspendReason.USER, is_given=False)
-    words = [f"suspended by {', '.join(_WORDS[reason] for reason in reasons)}"] if reasons else []
+    words = (
+        [f"suspended by {', '.join(REASON_WORDS[reason] for reason in reasons)}"] if reasons else []
+    )
     return "; ".join([*words, "it waits for its cpus"] if is_resuming else words)
 
 

@@ -3,9 +3,52 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from iriai.wire.reports import GangMatrix, MachineSlices
+from iriai.broker.state.preemptible_claims import PreemptibleTask, Standing
+from iriai.config.reader import Configuration
+from iriai.machine.core import Machine
+from iriai.model.ids import AttemptId
+from iriai.model.suspension import SuspendReason
+from iriai.protocol.messages.effects import Part
+from iriai.wire.reports import GangMatrix, GangTable, MachineSlices, StandingTask
+
+
+def known_gangs(machine: Machine, configuration: Configuration) -> GangTable:
+    """Return what takes turns and what stands, as the broker here knows; without one, nothing.
+
+    A match is left out until its machine has granted it.
+    """
+    rows_of: defaultdict[str, list[list[str]]] = defaultdict(list)
+    always_of: defaultdict[str, list[str]] = defaultdict(list)
+    standing = []
+    tasks = machine.broker.state.preemptible.tasks if Part.BROKER in machine.parts else ()
+    for task in sorted(tasks, key=lambda each: each.precedence):
+        name = next((str(key.task) for key in task.seats if isinstance(key, AttemptId)), None)
+        if name is None:
+            continue
+        if task.standing is Standing.PREEMPTED:
+            standing.append(_standing(name, task))
+            continue
+        for at in task.cpus_by_machine():
+            if not task.is_gang:
+                always_of[at].append(name)
+                continue
+            rows = rows_of[at]
+            rows += [[] for _ in range(len(rows), task.turn.rows)]
+            for row in range(task.turn.rows):
+                if task.turn.mask >> row & 1:
+                    rows[row].append(name)
+    gang = configuration.gang
+    matrix = gang_matrix(rows_of, always_of, rows_max=gang.rows_max, quantum_s=gang.quantum_s)
+    return GangTable(matrix, standing=tuple(standing))
+
+
+def _standing(name: str, task: PreemptibleTask) -> StandingTask:
+    reason = SuspendReason.STOPPED_QUEUE if task.is_stopped else SuspendReason.HIGHER_QUEUE
+    machines = sorted(task.cpus_by_machine(), key=_by_number)
+    return StandingTask(name, task.queue, reason.value, tuple(machines))
 
 
 def gang_matrix(

@@ -23,7 +23,7 @@ from iriai.wire.machines import (
     PoolTable,
     QueueTable,
 )
-from iriai.wire.reports import Shares, ShareTable
+from iriai.wire.reports import Gangs, GangTable, Shares, ShareTable
 from iriai.wire.requests import Why
 
 INQUIRY_VERSION = 1
@@ -100,6 +100,7 @@ Question = (
     | AskPools
     | AskQueues
     | Shares
+    | Gangs
     | AskAds
     | AskMatchFor
     | AskFit
@@ -111,6 +112,7 @@ Told = (
     | PoolTable
     | QueueTable
     | ShareTable
+    | GangTable
     | AdList
     | MatchTable
     | Fit

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from iriai.model.bounds import (
     Amount,
@@ -22,6 +23,7 @@ from iriai.model.bounds import (
     Word,
     Words,
 )
+from iriai.model.turn import ROWS_MAX
 from iriai.wire.exchange import ClientAnswer, Query
 from iriai.wire.machines import LinkRow, MemberRow
 
@@ -189,7 +191,7 @@ class MachineSlices(msgspec.Struct, frozen=True):
     """What one machine runs in each row of the matrix of gangs: a column of it."""
 
     machine: Name
-    rows: Annotated[tuple[Annotated[tuple[Word, ...], Many], ...], Many]
+    rows: Annotated[tuple[Annotated[tuple[Word, ...], Many], ...], Meta(max_length=ROWS_MAX)]
     """The ids of the tasks of each row, from row 0; a row that is empty, or missing, is idle."""
     always: Annotated[tuple[Word, ...], Many] = ()
     """Those of tasks that run in all rows."""
@@ -205,12 +207,29 @@ class GangMatrix(msgspec.Struct, frozen=True):
     """How long each row runs before the next one does."""
 
 
+class StandingTask(msgspec.Struct, frozen=True):
+    """A task of a queue in mode `gang` or `exclusive` that the broker keeps from running."""
+
+    task: Word
+    queue: Count
+    reason: Word
+    """As of a suspension: `higher-queue` or `stopped-queue`."""
+    machines: Annotated[tuple[Name, ...], Many] = ()
+    """Where it keeps all but its cpus."""
+
+
 class GangTable(ClientAnswer, frozen=True, tag="gang-table"):
-    """The gangs of the cluster."""
+    """Answer to `Gangs`."""
 
     matrix: GangMatrix
     note: Words = ""
     """What is missing, and why; empty if nothing is."""
+    standing: Annotated[tuple[StandingTask, ...], Many] = ()
+    """In the order in which they take their cpus again."""
+
+
+class Gangs(Query[GangTable], frozen=True, tag="gangs"):
+    """What takes turns on the machines of the cluster, and what stands."""
 
 
 class Finding(msgspec.Struct, frozen=True):

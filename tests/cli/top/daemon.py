@@ -7,14 +7,22 @@ from typing import Any
 
 import msgspec
 
-from iriai.cli.queues.gangs import matrix_lines
-from iriai.cli.top.panels import Panel, TextContent
 from iriai.client.client import Client
 from iriai.model.problem import NotFound, Problem
 from iriai.reports.gangs import gang_matrix
 from iriai.wire.changes import Cancel, Changed, Hold, Release
 from iriai.wire.machines import AskNodes, AskQueues, NodeRow, NodeTable, QueueRow, QueueTable
-from iriai.wire.reports import GangMatrix, ShareRow, Shares, ShareTable, Status, StatusReport
+from iriai.wire.reports import (
+    GangMatrix,
+    Gangs,
+    GangTable,
+    ShareRow,
+    Shares,
+    ShareTable,
+    StandingTask,
+    Status,
+    StatusReport,
+)
 from iriai.wire.requests import (
     AskWhy,
     JobDetail,
@@ -78,14 +86,11 @@ def matrix() -> GangMatrix:
     )
 
 
-GANGS = Panel(
-    "gangs",
-    "Gangs",
-    lambda _client, _everyone: matrix(),
-    lambda answer: TextContent(lambda width: matrix_lines(answer, width)),
-)
-"""A panel as `iriai gangs` will have it: lines instead of a table."""
 Answer = Callable[[Any], Any]
+STANDING = (
+    StandingTask("ume-4.2", 1, "higher-queue", ("momo", "ume")),
+    StandingTask("ume-11.0", 2, "stopped-queue", ("sakura",)),
+)
 
 
 def answer(request: object) -> object:
@@ -97,6 +102,8 @@ def answer(request: object) -> object:
             return NodeTable(NODES)
         case AskQueues():
             return QueueTable(QUEUES)
+        case Gangs():
+            return GangTable(matrix(), standing=STANDING)
         case Shares():
             return ShareTable("lottery", 604_800.0, SHARES)
         case Jobs():
@@ -130,6 +137,12 @@ class FixedClient(Client):
 
 def fixed_client() -> Client:
     return FixedClient()
+
+
+def no_gangs() -> Client:
+    """Of a cluster without them."""
+    none = GangTable(gang_matrix({}, {}, rows_max=4, quantum_s=1.0))
+    return FixedClient(lambda request: none if isinstance(request, Gangs) else answer(request))
 
 
 def refusing(kind: type, problem: Problem) -> Answer:

@@ -57,7 +57,7 @@ def test_a_narrow_table_leaves_columns_out_before_it_cuts_texts():
 
 
 def test_a_large_cluster_has_so_many_rows_as_anyone_reads():
-    machines, _, shares, _ = PANELS
+    machines, _, shares, *_ = PANELS
     content = machines.content(NodeTable(NODES * ROWS_MAX, "b is silent"))
     assert len(content.rows) == ROWS_MAX
     assert content.note == f"and {2 * ROWS_MAX:,} more; b is silent"
@@ -65,6 +65,6 @@ def test_a_large_cluster_has_so_many_rows_as_anyone_reads():
 
 
 def test_panels_without_rows_say_why():
-    machines, _, shares, _ = PANELS
+    machines, _, shares, *_ = PANELS
     assert "start a back end" in machines.content(NodeTable(())).note
     assert "none waits" in shares.content(ShareTable("lottery", 1.0, ())).note

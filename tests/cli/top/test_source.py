@@ -78,5 +78,5 @@ def test_one_that_may_not_connect_any_more_is_told_as_one_without_a_daemon():
 def test_a_refusal_is_of_its_panel_alone():
     client = FixedClient(refusing(Shares, NotAllowed("no", "shares are secret")))
     sections = Source(lambda: client, PANELS).overview().sections
-    assert [each.problem is None for each in sections] == [True, True, False, True]
+    assert [each.problem is None for each in sections] == [True, True, False, True, True]
     assert sections[2].content is None

@@ -20,9 +20,8 @@ def test_one_look_prints_every_panel(state, shell):
         said = shell("top", "--once")
     assert said.code == 0
     lines = said.out.splitlines()
-    assert [line for line in lines if line in ("Machines", "Queues", "Shares", "Jobs")] == [
-        *("Machines", "Queues", "Shares", "Jobs")
-    ]
+    titles = ["Machines", "Queues", "Shares", "Gangs", "Jobs"]
+    assert [line for line in lines if line in titles] == titles
     assert "Order lottery; usage counts half after 7d00h." in lines
     for name in ("sakura", "lab/bob", "ume-7"):
         assert any(line.startswith(name) for line in lines)
@@ -31,7 +30,9 @@ def test_one_look_prints_every_panel(state, shell):
 def test_one_look_as_a_document_has_every_answer(state, shell):
     with double(state, answering) as daemon:
         document = shell("top", "--json", "--all").document
-    assert sorted(document) == ["jobs", "machines", "queues", "shares", "status", "taken_wall_s"]
+    assert sorted(document) == [
+        *("gangs", "jobs", "machines", "queues", "shares", "status", "taken_wall_s")
+    ]
     assert [row["name"] for row in document["machines"]["rows"]] == [row.name for row in NODES]
     assert document["jobs"]["rows"][0]["id"] == "ume-3"
     assert document["status"]["waiting"] == 12

@@ -6,21 +6,22 @@ import asyncio
 import io
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from types import SimpleNamespace
 from unittest.mock import patch
 
 from iriai.cli.framework import table
 from iriai.cli.jobs import jobs
-from iriai.cli.queues.gangs import matrix_lines
+from iriai.cli.queues.gangs import table_lines
 from iriai.cli.top import view
 from iriai.cli.top.panels import PANELS
 from iriai.cli.top.source import Source
 from iriai.cli.top.top import print_overview
+from iriai.client.client import Client
 from iriai.reports.gangs import gang_matrix
-from iriai.wire.reports import GangMatrix
-from tests.cli.top.daemon import GANGS, NOW_S, fixed_client, matrix
+from iriai.wire.reports import GangMatrix, GangTable
+from tests.cli.top.daemon import NOW_S, STANDING, fixed_client, matrix, no_gangs
 from tests.cli.top.driving import drive
 from tests.golden.cli.golden_file import FOLDER
 
@@ -48,18 +49,16 @@ def screens() -> dict[str, str]:
     with fixed_clock():
         texts = {"top-once": _once(), "top-keys-80": asyncio.run(_keys())}
         for width, height in SIZES:
-            texts[f"top-{width}"] = asyncio.run(
-                _top(width, height, (*PANELS[:-1], GANGS, PANELS[-1]))
-            )
-            texts[f"top-without-gangs-{width}"] = asyncio.run(_top(width, height, PANELS))
+            texts[f"top-{width}"] = asyncio.run(_top(width, height))
+            texts[f"top-without-gangs-{width}"] = asyncio.run(_top(width, height, no_gangs))
     for name, each in MATRICES.items():
         for width, _ in SIZES:
-            texts[f"gangs-{name}-{width}"] = "\n".join(matrix_lines(each, width)) + "\n"
+            texts[f"gangs-{name}-{width}"] = "\n".join(table_lines(each, width)) + "\n"
     return texts
 
 
-async def _top(width: int, height: int, panels: tuple) -> str:
-    async with drive(fixed_client, panels, (width, height)) as driven:
+async def _top(width: int, height: int, client: Callable[[], Client] = fixed_client) -> str:
+    async with drive(client, PANELS, (width, height)) as driven:
         return await driven.screen()
 
 
@@ -100,8 +99,9 @@ def _ragged() -> GangMatrix:
 
 
 MATRICES = {
-    "few": matrix(),
-    "64": _large(),
-    "64-ragged": _ragged(),
-    "none": gang_matrix({}, {}, rows_max=4, quantum_s=1.0),
+    "few": GangTable(matrix()),
+    "standing": GangTable(matrix(), standing=STANDING),
+    "64": GangTable(_large()),
+    "64-ragged": GangTable(_ragged()),
+    "none": GangTable(gang_matrix({}, {}, rows_max=4, quantum_s=1.0)),
 }

@@ -181,6 +181,7 @@ def _machine(story: Story, ume: Installation) -> None:
     say(ume, "nodes")
     say(ume, "pools")
     say(ume, "queues")
+    say(ume, "gangs")
     say(ume, "top")
     say(ume, "top --all --once")
     say(ume, "top --interval 0.1", code=2)

@@ -12,7 +12,7 @@ FOLDERS = {
         MACHINE,
         "up down status nodes pools ads match drain resume doctor config backup restore",
     ),
-    "queues": (MACHINE, "queues"),
+    "queues": (MACHINE, "queues gangs"),
     "settings": (MACHINE, "queue pool gang console"),
     "top": (MACHINE, "top"),
     "cluster": (MACHINE, "cluster token join leave eject operator trust consent"),

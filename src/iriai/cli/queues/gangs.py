@@ -1,4 +1,4 @@
-"""The matrix of gangs as text: rows of time slices by machines."""
+"""`iriai gangs`: the matrix of gangs, rows of time slices by machines, and what stands."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from itertools import groupby, zip_longest
 
 import msgspec
 
-from iriai.cli.framework.table import count_text, span_text
+from iriai.cli.framework.command import Command, GlobalOptions
+from iriai.cli.framework.standard_streams import print_document, remark
+from iriai.cli.framework.table import count_text, span_text, terminal_columns
+from iriai.model.suspension import REASON_WORDS
 from iriai.model.units import printable
-from iriai.wire.reports import GangMatrix, MachineSlices
+from iriai.wire.reports import GangMatrix, Gangs, GangTable, MachineSlices, StandingTask
 
 IDLE = "-"
 TASKS_SHOWN_MAX = 4
@@ -18,7 +21,10 @@ TASKS_SHOWN_MAX = 4
 HEADER_COLUMNS = 24
 """Names of like machines are folded to so many columns."""
 HEADER_LINES_MAX = 4
+STANDING_SHOWN_MAX = 100
+"""Tasks that stand; more than anyone reads."""
 _GAP = "  "
+_WORDS: dict[str, str] = {reason.value: words for reason, words in REASON_WORDS.items()}
 _DIGITS = "0123456789"
 NO_MACHINES = "No machine runs gangs."
 
@@ -147,3 +153,47 @@ def _block_lines(labels: Sequence[str], columns: Sequence[MatrixColumn]) -> list
             padded = (text.ljust(room) for text, room in zip(line, widths, strict=True))
             lines.append(_GAP.join(padded).rstrip())
     return lines
+
+
+def table_lines(table: GangTable, width: int) -> list[str]:
+    """Return the matrix in lines as `matrix_lines`, and below it what stands, if anything does."""
+    lines = matrix_lines(table.matrix, width)
+    if not table.standing:
+        return lines
+    shown = table.standing[:STANDING_SHOWN_MAX]
+    cells = [("Stands", "Queue", "For"), *map(_standing_cells, shown)]
+    room = max(len(name) for name, _, _ in cells)
+    below = [f"{name.ljust(room)}{_GAP}{queue:>5}{_GAP}{what}" for name, queue, what in cells]
+    left_out = len(table.standing) - len(shown)
+    if left_out:
+        below.append(f"and {left_out:,} more")
+    return [*lines, "", *below]
+
+
+def _standing_cells(task: StandingTask) -> tuple[str, str, str]:
+    return printable(task.task), str(task.queue), printable(_WORDS.get(task.reason, task.reason))
+
+
+def gangs(options: GlobalOptions) -> None:
+    """Show which tasks take turns on which machines, and which stand for others.
+
+    Each machine has a column, each time slice a row: what is in one row runs together. The row
+    "all" has what runs all of the time in queues of mode exclusive, or of mode gang without a
+    memory limit. Below is what stands, for a higher queue or since its own is stopped. Jobs of
+    queues in mode shared are not here: nothing stops them.
+    """
+    table = options.ask(Gangs(), follow=False)
+    if options.as_json:
+        print_document(table)
+        return
+    print("\n".join(table_lines(table, terminal_columns())))
+    if table.note:
+        remark(table.note)
+
+
+app = Command(
+    gangs,
+    ("iriai gangs", "what runs in which time slice, by machines"),
+    ("iriai gang set quantum_s=0.5", "shorter time slices"),
+    ("iriai gangs --json", "for a program"),
+)

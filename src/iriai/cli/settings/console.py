@@ -12,7 +12,7 @@ from iriai.config.console_lines import lines_of, words_of
 from iriai.model.bounds import CONSOLE_BYTES_MAX
 from iriai.model.problem import ExitCode, Problem, UsageProblem
 
-COMMANDS = ("queue", "pool", "gang", "queues", "pools", "jobs", "nodes")
+COMMANDS = ("queue", "pool", "gang", "queues", "gangs", "pools", "jobs", "nodes")
 """Commands of iriai that are commands here."""
 OWN = ("help", "quit")
 """Commands of the console alone."""
@@ -21,7 +21,7 @@ HELP = """\
 queue set N KEY=VALUE...     set a queue          queue unset N      as in the configuration
 pool set NAME KEY=VALUE...   set a pool           pool unset NAME    as in the configuration
 gang set KEY=VALUE...        set time slices      gang unset         as in the configuration
-queues  pools  jobs  nodes   list them
+queues  gangs  pools  jobs  nodes   list them
 help COMMAND                 about one of them
 quit                         end; so does Ctrl-D
 What follows # is a comment."""
@@ -35,7 +35,7 @@ def console(
         help="File with lines to run ('-': standard input), instead of typing them.",
     ),
 ) -> int:
-    """Run commands line by line: queue, pool, gang, queues, pools, jobs, nodes.
+    """Run commands line by line: queue, pool, gang, queues, gangs, pools, jobs, nodes.
 
     A line is a command without 'iriai'. On a terminal there are history and completion by the
     Tab key, and 'help'. With FILE the first wrong line ends it, with the exit code of its error:

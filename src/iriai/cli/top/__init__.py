@@ -1,1 +1,1 @@
-"""`iriai top`: a live view of machines, queues, shares and jobs."""
+"""`iriai top`: a live view of machines, queues, shares, gangs and jobs."""

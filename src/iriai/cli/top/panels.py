@@ -11,10 +11,10 @@ from iriai.cli.accounts import shares
 from iriai.cli.framework.table import Column, count_text
 from iriai.cli.jobs import jobs
 from iriai.cli.machine import nodes
-from iriai.cli.queues import queues
+from iriai.cli.queues import gangs, queues
 from iriai.client.client import Client
 from iriai.wire.machines import AskNodes, AskQueues, NodeRow, NodeTable, QueueRow, QueueTable
-from iriai.wire.reports import ShareRow, Shares, ShareTable
+from iriai.wire.reports import Gangs, GangTable, ShareRow, Shares, ShareTable
 from iriai.wire.requests import JobRow, Jobs
 
 ROWS_MAX = 200
@@ -114,6 +114,10 @@ def _queues(table: QueueTable) -> TableContent:
     return TableContent(_roomy(queues.COLUMNS), table.rows, _queue_name, table.note)
 
 
+def _gangs(table: GangTable) -> TextContent:
+    return TextContent(lambda width: gangs.table_lines(table, width), table.note)
+
+
 def _shares(table: ShareTable) -> TableContent:
     notes = [table.note, *shares.order_lines(table)] if table.rows else [shares.NO_ACCOUNTS]
     rows, note = _first_rows(table.rows, " ".join(filter(None, notes)))
@@ -152,6 +156,7 @@ PANELS = (
     Panel("machines", "Machines", lambda client, _: client.ask(AskNodes()), _machines),
     Panel("queues", "Queues", lambda client, _: client.ask(AskQueues()), _queues),
     Panel("shares", "Shares", lambda client, _: client.ask(Shares()), _shares),
+    Panel("gangs", "Gangs", lambda client, _: client.ask(Gangs()), _gangs),
     Panel("jobs", "Jobs", _ask_jobs, _jobs, is_right=True, are_jobs=True),
 )
 """All of them, in their order."""
