@@ -94,9 +94,8 @@ class NodeCycle:
                 for reason in (SuspendReason.HIGHER_QUEUE, SuspendReason.STOPPED_QUEUE):
                     self._suspensions.give([attempt], reason, now, is_given=False)
         self._claims.settle_rows()
-        for attempt, each in told.items():
-            held_or_none = self._claims.by_attempt.get(attempt)
-            if held_or_none is not None and wanted.get(attempt) != each.turn:
+        for attempt, turn in wanted.items():
+            if turn != (told[attempt].turn if attempt in told else ALWAYS):
                 self._report.changed(attempt)  # it is not as it was told
 
     def _clipped(self, told: dict[AttemptId, ClaimTurn]) -> dict[AttemptId, Turn]:
