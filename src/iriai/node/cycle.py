@@ -20,7 +20,7 @@ from iriai.model.records import ClaimStored
 from iriai.model.resources import Resources
 from iriai.model.suspension import SuspendReason
 from iriai.model.time_slices import SliceTurn
-from iriai.model.turn import ALWAYS, Turn
+from iriai.model.turn import ALWAYS, NEVER, Turn
 from iriai.node.claims import Claims
 from iriai.node.metering import HeldClaim
 from iriai.node.offer_builder import OfferBuilder
@@ -77,7 +77,10 @@ class NodeCycle:
         self._report.cycle = cycle.number
         self._report.is_due = True
         self.quantum_s = cycle.quantum_s
-        self._matched = {each.capability: each for each in cycle.matched[:MATCHED_MAX]}
+        self._matched = {
+            each.capability: each if each.turn.is_of_its_rows else each._replace(turn=NEVER)
+            for each in cycle.matched[:MATCHED_MAX]
+        }
         told = {each.attempt: each for each in cycle.turns}
         wanted = self._clipped(told)
         for attempt, turn in wanted.items():

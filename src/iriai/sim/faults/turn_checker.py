@@ -141,10 +141,12 @@ class TurnChecker:
         model = process.turns
         if model is None or model.mask != turn.mask:
             return f"runs by {model}, and has {turn}"
-        cycle = model.cycles.at(now_s)
-        at_s = broker.clock.at(cycle.row_0_s).wall_s % (cycle.quantum_s * cycle.rows)
-        off_s = min(at_s, cycle.quantum_s * cycle.rows - at_s)
-        is_late = off_s > ERROR_PART_MAX * cycle.quantum_s + PHASE_TOLERANCE_S
+        cycle, quantum_s = model.cycles.at(now_s), claim.turn.quantum_s if claim.turn else 1.0
+        row_0_s = cycle.begin_s(cycle.slice_at(now_s) - cycle.row_at(now_s))
+        period_s = quantum_s * turn.rows
+        early_s = broker.clock.at(row_0_s).wall_s % period_s
+        off_s = min(early_s, period_s - early_s)
+        is_late = off_s > ERROR_PART_MAX * quantum_s + PHASE_TOLERANCE_S
         return f"has its turn {off_s:.3f} s too early or late" if is_late else ""
 
     def _check_waiting(self, broker: Broker, entry: QueuedJob) -> None:
