@@ -8,7 +8,7 @@ from random import Random
 from iriai.broker.core import Broker
 from iriai.broker.state.state import TURN_WORK_MAX, BrokerSettings
 from iriai.config.reader import Configuration
-from iriai.config.sections import GroupSection, OrderSection, PoolSection, QueueSection
+from iriai.config.sections import GangSection, GroupSection, OrderSection, PoolSection, QueueSection
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
@@ -45,11 +45,16 @@ class LoneBroker:
         turn_work_max: int = TURN_WORK_MAX,
         queues: dict[str, QueueSection] | None = None,
         pools: dict[str, PoolSection] | None = None,
+        gang: GangSection | None = None,
         **section,
     ) -> None:
         orders = OrderSection(name=order, running_cap_cpus=cap_cpus, **section)
         configuration = Configuration(
-            order=orders, groups=groups or {}, queues=queues or {}, pools=pools or {}
+            order=orders,
+            groups=groups or {},
+            queues=queues or {},
+            pools=pools or {},
+            gang=gang or GangSection(),
         )
         named = order_named(order, OrderSettings(orders.usage_floor_s))
         told_settings = BrokerSettings(configuration, named, plan, turn_work_max)

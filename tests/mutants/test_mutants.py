@@ -20,6 +20,7 @@ from tests.mutants.pools import POOLS
 from tests.mutants.queues import QUEUES
 from tests.mutants.suspended import SUSPENDED
 from tests.mutants.told import TOLD
+from tests.mutants.turns import TURNS
 from tests.sim import link_stories, output_stories
 from tests.sim.electing import elected, joined, parted
 from tests.sim.lying import peers as lying_peers
@@ -51,6 +52,8 @@ FOUND_IN_QUEUES = {
     "a head of a lower queue keeps its place from higher ones": 30,
 }
 """As `FOUND_WITH`, of those about queues."""
+FOUND_IN_TURNS: dict[str, int] = {}
+"""As `FOUND_WITH`, of those about what gives way and takes turns."""
 FOUND_WITH = {
     "JobAccepted is not waited for": 64,
     "Refusal is never sent": 68,
@@ -107,6 +110,16 @@ def test_a_mutant_is_found_where_jobs_are_in_queues(name, monkeypatch):
     monkeypatch.setattr(scenario, "QUEUE_CHANCE", 1.0)
     QUEUES[name](monkeypatch)
     known = FOUND_IN_QUEUES.get(name, 1)
+    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_a_mutant_is_found_where_tasks_give_way_and_take_turns(name, monkeypatch):
+    for chance in ("QUEUE_CHANCE", "PREEMPTION_CHANCE", "PARALLEL_CHANCE"):
+        monkeypatch.setattr(scenario, chance, 1.0)
+    TURNS[name](monkeypatch)
+    known = FOUND_IN_TURNS.get(name, 1)
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
     assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
 

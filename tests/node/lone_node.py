@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from iriai.config.reader import Configuration
 from iriai.model.ad import MachineAd
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
@@ -13,6 +14,7 @@ from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.node.core import Node
+from iriai.node.queues import NodeQueues
 from iriai.node.settings import JudgeUser, NodeSettings, admit_everybody, no_port
 from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.protocol.messages.effects import AttemptExited, LauncherAttached
@@ -41,12 +43,14 @@ class LoneNode:
         ad: MachineAd | None = None,
         judge_user: JudgeUser = admit_everybody,
         free_port: Callable[[], int] = no_port,
+        queues: NodeQueues | None = None,
+        memory_bytes: int = 0,
     ) -> None:
         self.now_s = now_s
         self.is_checked = is_checked
         settings = NodeSettings(
             HOME,
-            Resources(cpus, 0, gpus),
+            Resources(cpus, memory_bytes, gpus),
             rule or ChargeRule(),
             Decay(3600.0),
             boot_id=boot_id,
@@ -54,6 +58,7 @@ class LoneNode:
             ad=ad,
             judge_user=judge_user,
             free_port=free_port,
+            queues=queues or NodeQueues(Configuration()),
         )
         self.node = Node(settings, Random(1), incarnation, claims, ledger, instant(now_s), drained)
         self.capabilities: list[Capability] = []

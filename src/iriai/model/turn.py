@@ -35,6 +35,11 @@ class RowSet(NamedTuple):
         return cycles * others_s + min(rest_s, others_s)
 
     @property
+    def is_of_its_rows(self) -> bool:
+        """Return whether it names no row that its cycle does not have."""
+        return self.mask < 1 << self.rows
+
+    @property
     def is_whole(self) -> bool:
         """Return whether it runs all of the time."""
         return self.mask == (1 << self.rows) - 1

@@ -19,7 +19,7 @@ from iriai.model.records import ClaimStored
 from iriai.model.resources import Resources
 from iriai.model.suspension import SuspendReason
 from iriai.model.time_slices import SliceTurn
-from iriai.model.turn import ALWAYS, RowSet
+from iriai.model.turn import ALWAYS, NEVER, RowSet
 from iriai.node.claims import Claims
 from iriai.node.metering import HeldClaim
 from iriai.node.offer_builder import OfferBuilder
@@ -77,7 +77,10 @@ class NodeCycle:
         self._report.cycle = cycle.number
         self._report.is_due = True
         self.quantum_s = cycle.quantum_s
-        self.matched = {each.capability: each for each in cycle.matched[:MATCHED_MAX]}
+        self.matched = {
+            each.capability: each if each.turn.is_of_its_rows else each._replace(turn=NEVER)
+            for each in cycle.matched[:MATCHED_MAX]
+        }
         told = {each.attempt: each for each in cycle.turns}
         wanted = self._clipped(told)
         for attempt, turn in wanted.items():
@@ -94,9 +97,8 @@ class NodeCycle:
                 for reason in (SuspendReason.HIGHER_QUEUE, SuspendReason.STOPPED_QUEUE):
                     self._suspensions.give([attempt], reason, now, is_given=False)
         self._claims.settle_rows()
-        for attempt, each in told.items():
-            held_or_none = self._claims.by_attempt.get(attempt)
-            if held_or_none is not None and wanted.get(attempt) != each.turn:
+        for attempt, turn in wanted.items():
+            if turn != (told[attempt].turn if attempt in told else ALWAYS):
                 self._report.changed(attempt)  # it is not as it was told
 
     def _clipped(self, told: dict[AttemptId, ClaimTurn]) -> dict[AttemptId, RowSet]:

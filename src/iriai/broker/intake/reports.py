@@ -286,7 +286,7 @@ class NodeReports:
             stands = task is not None and task.turn.mask == 0
             if running.is_preempted and not stands and task is not None and has_last:
                 preemptible.was_not_taken(running.attempt)
-            elif running.is_preempted is not stands or (idle.whole and task is not None):
+            if running.is_preempted is not stands or (idle.whole and task is not None):
                 view.told_turns = None
                 preemptible.to_tell[view.name] = None
 

@@ -112,7 +112,7 @@ class SchedulingPass:
         if has_tasks or state.queues.lower or self._heads.aside:
             level = state.queues.first_level if state.queues.entries else BEHIND_ALL.level
         if has_tasks:
-            self._starts.stand_aside(level)
+            self._starts.stand_aside(min(level, state.preemptible.first_level))
         self._placement.begin(self._now.steady_s)
         if state.queues.lower or self._starts.has_aside:
             self._is_layered = True

@@ -16,6 +16,7 @@ from iriai.broker.machines.machine_index import MachineIndex
 from iriai.broker.machines.machine_view import ClaimKey, MachineView
 from iriai.config.reader import Configuration
 from iriai.config.sections import QueueMode
+from iriai.model.bounds import QUEUE_MAX
 from iriai.model.ids import AttemptId
 from iriai.model.resources import Resources
 from iriai.model.turn import ALWAYS, NEVER, RowSet
@@ -107,7 +108,7 @@ class PreemptibleClaims:
         """Machines whose calendars have changed since a pass looked; whether any has more room."""
         self.to_tell: dict[str, None] = {}
         """Machines whose claims have other turns than they were told."""
-        self._unsettled: dict[str, None] = {}
+        self.unsettled: dict[str, None] = {}
         """Machines whose gangs may have other rows now."""
         self.has_news = False
         """Whether there are tasks, queues or levels that no pass has looked at."""
@@ -171,6 +172,8 @@ class PreemptibleClaims:
             or _has_all(view, running.resources)
         ):
             return
+        if running.resources == view.calendar.capacity and not running.is_preempted:
+            return  # it has the whole machine, as where `started` is not called
         first = running.attempt.seat(0)
         task = self._of_attempt.get(first)
         if task is None:
@@ -207,7 +210,7 @@ class PreemptibleClaims:
         self.by_machine[name].pop(key, None)
         if not self.by_machine[name]:
             del self.by_machine[name]
-        self._unsettled[name] = None
+        self.unsettled[name] = None
         self._touch(task)
         if not task.seats:
             del self.tasks[task]
@@ -230,7 +233,7 @@ class PreemptibleClaims:
 
     def _touch(self, task: PreemptibleTask) -> None:
         for seat in task.seats.values():
-            self._unsettled[seat.view.name] = None
+            self.unsettled[seat.view.name] = None
 
     # --- standing --------------------------------------------------------------------------------
 
@@ -238,6 +241,11 @@ class PreemptibleClaims:
         """Return whether the claim of a task has no cpus at present."""
         task = self.by_key.get(key)
         return task is not None and task.standing is not Standing.RUNS
+
+    @property
+    def first_level(self) -> int:
+        """Return the highest level of what stands; that of no queue: nothing does."""
+        return min((task.level for task in self.standing), default=QUEUE_MAX + 1)
 
     def stand_aside(self, level: int, starting: Collection[int]) -> list[PreemptibleTask]:
         """Free the cpus of what runs below a level, or in stopped queues; return all that stands.
@@ -279,7 +287,7 @@ class PreemptibleClaims:
         """Let a machine take part in time slices, or no more: what took turns there stands."""
         for task in dict.fromkeys(self.by_machine.get(view.name, {}).values()):
             self._regard(task)
-        self._unsettled[view.name] = None
+        self.unsettled[view.name] = None
         self.has_news = bool(self.modes)
 
     def was_not_taken(self, key: ClaimKey) -> None:
@@ -378,8 +386,8 @@ class PreemptibleClaims:
 
     def settle_machines(self) -> None:
         """Let the calendars of machines hold what their claims need, by their rows."""
-        for name in list(self._unsettled):
-            if name in self._unsettled:
+        for name in list(self.unsettled):
+            if name in self.unsettled:
                 self._settle_part(name)
 
     def _settle_part(self, machine: str) -> None:
@@ -397,7 +405,7 @@ class PreemptibleClaims:
                     task.row, task.turn = slot
                     self._tell(task)
         for name in machines:
-            self._unsettled.pop(name, None)
+            self.unsettled.pop(name, None)
             self._hold(name)
 
     def _linked(self, machine: str) -> tuple[list[str], list[PreemptibleTask]]:
@@ -473,7 +481,7 @@ class PreemptibleClaims:
                 assert self.by_machine[seat.view.name][key] is task
         for name in self.by_machine:
             view = self._index.views.get(name)
-            if view is not None and view.calendar.free.cpus >= 0 and name not in self._unsettled:
+            if view is not None and view.calendar.free.cpus >= 0 and name not in self.unsettled:
                 loads, room = self.loads(name), self._room(name)
                 assert max(loads.values(), default=0) <= room, f"{name}: {loads} of {room} cpus"
 

@@ -7,9 +7,12 @@ from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import QueuedJob
 from iriai.broker.state.preemptible_claims import PreemptibleTask, Standing
 from iriai.broker.state.reserved_heads import kept_for
+from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
+from iriai.model.turn import ALWAYS, NEVER, ROWS_MAX
+from iriai.node.cycle import ERROR_PART_MAX
 from iriai.protocol.messages.effects import Part
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.world import World
@@ -20,6 +23,12 @@ turns unchanged for `SETTLES_S`."""
 SETTLES_S = 10.0
 MOVES_WITHIN_S = 1.0
 """How long after its time of residence a task may still be in its queue."""
+FOLLOWS_S = 15.0
+"""How long a machine that its broker reaches may do something else than that says."""
+PHASE_TOLERANCE_S = 0.5
+"""How far slices may be from the broker's clock, beside `ERROR_PART_MAX` of one: machines compare
+them each 30 s, and clocks of the simulator drift apart by less than 0.8 % (`scenario.DRIFT_MAX`).
+"""
 
 
 class TurnChecker:
@@ -32,6 +41,8 @@ class TurnChecker:
         """By gang, its turn and since when it has had it."""
         self._over_s: dict[AttemptId, float] = {}
         """Since when each has resided in its queue for too long."""
+        self._wrong_s: dict[tuple[str, object], float] = {}
+        """By machine and claim, since when it does something else than it was told."""
         self._looks = self._together = 0
 
     def check(self, machine: SimulatedMachine, now: Instant) -> None:
@@ -43,8 +54,13 @@ class TurnChecker:
             return
         if not broker.has_settled(now.steady_s):
             return
-        broker.state.preemptible.check()
+        claims = broker.state.preemptible
+        claims.check()
+        assert not claims.unsettled, f"the rows of {list(claims.unsettled)} are old"
+        assert claims.next_s > now.steady_s, "a task counts in another queue by now"
         self._check_standing(broker)
+        self._check_rows(broker)
+        self._check_told(machine, broker)
         for entry in broker.state.queues.entries.values():
             self._check_waiting(broker, entry)
         if self._is_calm:
@@ -72,6 +88,85 @@ class TurnChecker:
             assert not (is_idle and task.is_granted), f"{list(task.seats)} runs, and is stopped"
             if task.standing is Standing.PREEMPTED and task.queue in starting:
                 assert not claims.fits(task), f"{list(task.seats)} could run, and stands"
+                assert not self._fits_before_lower(broker, task), (
+                    f"{list(task.seats)} stands while lower tasks run in its place"
+                )
+
+    def _fits_before_lower(self, broker: Broker, task: PreemptibleTask) -> bool:
+        """Return whether a task would have its cpus if those of lower levels had not."""
+        needed = task.cpus_by_machine()
+        views = {seat.view.name: seat.view for seat in task.seats.values()}
+        return all(
+            cpus <= views[name].calendar.free.cpus + _lower_cpus(broker, views[name], task.level)
+            for name, cpus in needed.items()
+        )
+
+    def _check_rows(self, broker: Broker) -> None:
+        """Check that all that is to run in a row of a machine has its cpus there."""
+        for name, claims in broker.state.preemptible.by_machine.items():
+            view = broker.state.machines.get(name)
+            if view is None or view.calendar.free.cpus < 0:
+                continue
+            loads, room = [0] * ROWS_MAX, view.calendar.free.cpus
+            for key, task in claims.items():
+                if task.is_gang and task.standing is Standing.RUNS and key in view.calendar:
+                    room += view.calendar.held_by(key).cpus
+                    for row in range(ROWS_MAX):
+                        loads[row] += (task.turn.needed >> row & 1) * task.seats[key].resources.cpus
+            assert max(loads) <= room, f"rows of {name} have {loads} of {room} cpus"
+
+    # --- what machines do ------------------------------------------------------------------------
+
+    def _check_told(self, machine: SimulatedMachine, broker: Broker) -> None:
+        """Check that each machine that is reached does what it was told."""
+        wrong: dict[tuple[str, object], str] = {}
+        for name, known in broker.state.preemptible.by_machine.items():
+            there, view = self._world.machines[name], broker.state.machines.get(name)
+            if view is None or view.is_away or not self._hears(machine, there):
+                continue
+            held = {claim.attempt: claim for claim in there.core.node.claims()}
+            for key, task in known.items():
+                claim = held.get(key) if isinstance(key, AttemptId) else None
+                words = "" if claim is None else self._difference(machine, there, task, claim)
+                if words:
+                    wrong[name, key] = words
+        now_s = self._world.now_s
+        self._wrong_s = {place: self._wrong_s.get(place, now_s) for place in wrong}
+        for place, since_s in self._wrong_s.items():
+            assert now_s - since_s <= FOLLOWS_S, f"{place[1]} on {place[0]} {wrong[place]}"
+
+    def _hears(self, broker: SimulatedMachine, there: SimulatedMachine) -> bool:
+        names = broker.plan.name, there.plan.name
+        is_linked = broker is there or self._world.network.is_linked(*names)
+        return there.is_up and not there.is_stopped and is_linked
+
+    def _difference(
+        self, broker: SimulatedMachine, there: SimulatedMachine, task: PreemptibleTask, claim: Claim
+    ) -> str:
+        """Return what a claim does that it was not told; empty: nothing."""
+        is_preempted = claim.suspension is not None and claim.suspension.is_preempted
+        if (task.turn == NEVER) is not is_preempted:
+            return "stands, and is to run" if is_preempted else "runs, and is to stand"
+        turn = ALWAYS if claim.turn is None else claim.turn.turn
+        if is_preempted or (turn.is_whole and task.turn.is_whole):
+            return ""
+        if turn != task.turn:
+            return f"has {turn}, and is to have {task.turn}"
+        launcher, now_s = there.launcher, self._world.now_s
+        process = launcher.running.get(claim.attempt)
+        is_there = launcher.is_up and not launcher.is_stopped
+        if process is None or not is_there or process.is_asked(now_s):
+            return ""
+        model = process.turns
+        if model is None or model.mask != turn.mask:
+            return f"runs by {model}, and has {turn}"
+        cycle, quantum_s = model.cycles.at(now_s), claim.turn.quantum_s if claim.turn else 1.0
+        row_0_s = cycle.begin_s(cycle.slice_at(now_s) - cycle.row_at(now_s))
+        period_s = quantum_s * turn.rows
+        early_s = broker.clock.at(row_0_s).wall_s % period_s
+        off_s = min(early_s, period_s - early_s)
+        is_late = off_s > ERROR_PART_MAX * quantum_s + PHASE_TOLERANCE_S
+        return f"has its turn {off_s:.3f} s too early or late" if is_late else ""
 
     def _check_waiting(self, broker: Broker, entry: QueuedJob) -> None:
         """Check that no task of a lower level runs in the place of one that waits."""

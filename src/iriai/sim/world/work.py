@@ -226,6 +226,11 @@ class ProcessModel:
             self._turns = self._turns.since(now_s)
         self._foresee()
 
+    @property
+    def turns(self) -> TurnModel | None:
+        """Return the rows in which it runs; None: in all."""
+        return self._turns
+
     def take_turns(self, cycles: Cycles | None, mask: int, now_s: float) -> None:
         """Run in its rows alone from now on, unless it was asked to end; None: whenever it can."""
         if self._turns is not None:
