@@ -186,3 +186,14 @@ def test_gangs_stand_for_a_higher_queue_and_take_turns_again(machine):
         )
         for gang in gangs:
             ends_right(client, gang)
+
+
+@pytest.mark.root
+def test_others_see_the_ids_of_tasks_and_nothing_of_whose_they_are(machine, people):
+    with machine.client() as client:
+        job = begun(machine, client, queue=1, name="secret-name")
+        shown = machine.call("gangs", "--json", person=people.bob)
+        ends_right(client, job)
+    assert (shown.returncode, f"{job.id}.0" in shown.stdout) == (0, True)
+    for word in ("secret-name", "root", str(job.place), str(machine.work)):
+        assert word not in shown.stdout

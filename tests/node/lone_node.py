@@ -14,7 +14,7 @@ from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.node.core import Node
-from iriai.node.queues import NodeQueues
+from iriai.machine.node_queues import node_queues
 from iriai.node.settings import JudgeUser, NodeSettings, admit_everybody, no_port
 from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.protocol.messages.effects import AttemptExited, LauncherAttached
