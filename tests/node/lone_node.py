@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from iriai.config.reader import Configuration
 from iriai.model.ad import MachineAd
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
@@ -14,7 +13,7 @@ from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.node.core import Node
-from iriai.machine.node_queues import node_queues
+from iriai.node.queues import NodeQueues
 from iriai.node.settings import JudgeUser, NodeSettings, admit_everybody, no_port
 from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.protocol.messages.effects import AttemptExited, LauncherAttached
@@ -58,7 +57,7 @@ class LoneNode:
             ad=ad,
             judge_user=judge_user,
             free_port=free_port,
-            queues=queues or NodeQueues(Configuration()),
+            queues=queues or NodeQueues(),
         )
         self.node = Node(settings, Random(1), incarnation, claims, ledger, instant(now_s), drained)
         self.capabilities: list[Capability] = []

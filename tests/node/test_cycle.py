@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from iriai.config.reader import Configuration
 from iriai.config.sections import GangSection, QueueSection
+from iriai.machine.node_queues import node_queues
 from iriai.model.ids import AttemptId
 from iriai.model.records import ClaimStored
 from iriai.model.resources import Resources
@@ -42,7 +43,7 @@ FIRST, SECOND = RowSet(2, 0b01), RowSet(2, 0b10)
 
 
 def queues(**gang) -> NodeQueues:
-    return NodeQueues(
+    return node_queues(
         Configuration(
             queues={
                 "1": QueueSection(mode="exclusive"),
@@ -502,7 +503,7 @@ def test_thousands_of_turns_of_what_is_not_here_leave_nothing_behind():
     assert (story.turn(1), story.free.cpus, changed(story)) == (ALWAYS, 0, [])
     assert len(story.node.node.claims()) == 1
     story.told({})
-    assert story.node.node.cycle._matched == {}
+    assert story.node.node.cycle.matched == {}
 
 
 def test_a_turn_named_twice_counts_once():

@@ -79,7 +79,7 @@ def _of_component(
     rows: dict[GangKey, int] = {}
     for gang in sorted(gangs, key=lambda each: (each.row, each.precedence)):
         earlier = [row for row in sorted(loads) if row < gang.row]
-        for row in (*earlier, *range(gang.row, rows_max)):
+        for row in (*earlier, *range(gang.row, rows_max), *range(min(gang.row, rows_max))):
             if _fits(gang, loads.get(row, {}), rooms):
                 rows[gang.key] = row
                 _take(gang, loads.setdefault(row, {}))
