@@ -114,7 +114,7 @@ class SchedulingPass:
         if has_tasks:
             self._starts.stand_aside(min(level, state.preemptible.first_level))
         self._placement.begin(self._now.steady_s)
-        if state.queues.lower or self._starts.has_aside:
+        if state.queues.lower or self._heads.aside or self._starts.standing:
             self._is_layered = True
             self._level = self._placement.level = level
             self._starts.set_aside(level)
@@ -158,7 +158,7 @@ class SchedulingPass:
         """Start tasks; return whether all that may start have."""
         shared = self._state.queues.shared
         is_over = self._serve_drawn() if shared is None else self._serve_first(shared)
-        if is_over and self._starts.has_aside:
+        if is_over and (self._heads.aside or self._starts.standing):
             self._starts.bring_back(BEHIND_ALL.level)
         return is_over
 
@@ -179,7 +179,7 @@ class SchedulingPass:
                 return False
             entry = self._next_of(queue)
             level = self._placement.level = _level_of(entry)
-            if self._starts.has_aside and self._starts.bring_back(level):
+            if (self._heads.aside or self._starts.standing) and self._starts.bring_back(level):
                 continue
             if entry is None:
                 break
@@ -312,7 +312,9 @@ class SchedulingPass:
         if self._is_layered:
             self._level = min((each.level for each in able), default=BEHIND_ALL.level)
             self._placement.level = self._level
-            if self._starts.has_aside and self._starts.bring_back(self._level):
+            if (self._heads.aside or self._starts.standing) and self._starts.bring_back(
+                self._level
+            ):
                 self._look_again()
                 return self._candidates()
             able = [each for each in able if each.level == self._level]

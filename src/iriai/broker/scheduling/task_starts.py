@@ -47,7 +47,7 @@ class TaskStarts:
         self._placement = state.placement
         self._heads = state.heads
         self.decisions: list[Decision] = []
-        self._standing: list[PreemptibleTask] = []
+        self.standing: list[PreemptibleTask] = []
         """Running tasks that stand aside, or have stood, in the order in which they come back."""
         self.releases = 0
         """Counts the kept places that became free: who could start nothing before may now."""
@@ -83,7 +83,8 @@ class TaskStarts:
             for parallel in self._heads.by_job.values():
                 parallel.filled(view.name, taken, entry.stay_s, now_s)
             self._placement.shrank(view)
-        self._see_to_resized()
+        if self._state.preemptible.resized:
+            self._see_to_resized()
         if not entry.count:
             self._give_back_places(entry.want.job)
 
@@ -98,23 +99,18 @@ class TaskStarts:
 
     # --- levels ---------------------------------------------------------------------------------
 
-    @property
-    def has_aside(self) -> bool:
-        """Return whether heads or running tasks of lower levels come later in this pass."""
-        return bool(self._heads.aside or self._standing)
-
     def stand_aside(self, level: int) -> None:
         """Free the cpus of running tasks below a level, if their queues let that; before a pass."""
         starting = self._state.settings.configuration.starting_queues
-        self._standing = self._state.preemptible.stand_aside(level, starting)
+        self.standing = self._state.preemptible.stand_aside(level, starting)
         self._state.preemptible.resized.clear()  # the pass has not looked at anything yet
 
     def _take_back(self, level: int) -> bool:
         """Let running tasks up to a level take their cpus again; return whether there were any."""
         preemptible = self._state.preemptible
         starting = self._state.settings.configuration.starting_queues
-        due = [task for task in self._standing if task.level <= level and task.seats]
-        self._standing = [task for task in self._standing if task.level > level]
+        due = [task for task in self.standing if task.level <= level and task.seats]
+        self.standing = [task for task in self.standing if task.level > level]
         for task in due:
             preemptible.take_back(task, is_stopped=task.queue not in starting)
         self._see_to_resized()
@@ -123,15 +119,13 @@ class TaskStarts:
     def give_up_taken(self) -> None:
         """Let running tasks stand whose cpus others have by now: the pass is interrupted."""
         preemptible = self._state.preemptible
-        for task in self._standing:
+        for task in self.standing:
             if task.seats and not preemptible.fits(task):
                 preemptible.take_back(task, is_stopped=False)
 
     def _see_to_resized(self) -> None:
         """Look again at machines of which running tasks hold more or less than before."""
         resized = self._state.preemptible.resized
-        if not resized:
-            return
         for name, has_grown in resized.items():
             view = self._state.index.views.get(name)
             if view is not None and has_grown:
@@ -159,7 +153,7 @@ class TaskStarts:
 
         Returns whether there were any.
         """
-        has_taken = bool(self._standing) and self._take_back(level)
+        has_taken = bool(self.standing) and self._take_back(level)
         heads, level_of = self._heads, self._state.queues.level_of
         due = [head for head in heads.aside if level_of(head.job) <= level]
         heads.aside = [head for head in heads.aside if level_of(head.job) > level]
