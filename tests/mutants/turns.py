@@ -92,6 +92,12 @@ def _known(cycle) -> None:
         cycle._report.has_clock = cycle._report.is_due = True
 
 
+def _at_once(whole, cycle, told, now):
+    was_attached, cycle._was_attached = cycle._was_attached, True
+    whole(cycle, told, now)
+    cycle._was_attached = was_attached
+
+
 TURNS: dict[str, Patch] = {
     # --- broker
     "nothing stands aside for a higher queue": instead(
