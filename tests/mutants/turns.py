@@ -22,7 +22,6 @@ from tests.mutants.mutants import (
     instead,
     lost_effect,
     lost_message,
-    nothing,
 )
 
 EVERY_QUEUE = range(64)
@@ -139,7 +138,7 @@ TURNS: dict[str, Patch] = {
     ),
     "a machine without the broker's clock takes part": instead(NodeCycle, "see_to_clock", _known),
     "the time of others' turns is charged": instead(HeldClaim, "_out_of_turn_s", lambda *_: 0.0),
-    "the launcher is told no turns before a start": instead(
-        NodeCycle, "launcher_attached", nothing
+    "a new daemon counts the time of others' turns from nothing": around(
+        NodeCycle, "_told", _at_once
     ),
 }

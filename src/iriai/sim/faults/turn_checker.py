@@ -115,8 +115,8 @@ class TurnChecker:
         now_s, network = self._world.now_s, self._world.network
         most_s = FOLLOWS_S + 3 * network.round_trip_s + 2 * network.plan.late_s
         self._wrong_s = {key: self._wrong_s.get(key, now_s) for key in wrong}
-        for key, since_s in self._wrong_s.items():
-            assert now_s - since_s <= most_s, f"{key[1]} on {key[0]} {wrong[key]}"
+        for (name, seat), since_s in self._wrong_s.items():
+            assert now_s - since_s <= most_s, f"{seat} on {name} {wrong[name, seat]}"
 
     def _hears(self, broker: SimulatedMachine, there: SimulatedMachine) -> bool:
         names = broker.plan.name, there.plan.name
@@ -128,7 +128,7 @@ class TurnChecker:
     ) -> str:
         """Return what a claim does that it was not told; empty: nothing."""
         launcher, now_s = there.launcher, self._world.now_s
-        if not launcher.is_up or launcher.is_stopped:
+        if not there.core.node.has_launcher or not launcher.is_up or launcher.is_stopped:
             return ""
         is_preempted = claim.suspension is not None and claim.suspension.is_preempted
         if (task.turn == NEVER) is not is_preempted:
