@@ -52,7 +52,21 @@ FOUND_IN_QUEUES = {
     "a head of a lower queue keeps its place from higher ones": 30,
 }
 """As `FOUND_WITH`, of those about queues."""
-FOUND_IN_TURNS: dict[str, int] = {}
+FOUND_IN_TURNS = {
+    "what runs in a queue that is stopped goes on": 4,
+    "the lowest take their cpus first": 14,
+    "a gang is in a row whatever others there have": 9,
+    "gangs run in all rows whatever others there have": 9,
+    "machines are never told who stands": 4,
+    "one seat alone of a task is told that it stands": 34,
+    "one machine is told the next row": 23,
+    "a machine frees no cpus of what stands": 9,
+    "a machine takes an old word for a new one": 27,
+    "slices begin by the clock of each machine": 19,
+    "a machine without the broker's clock takes part": 26,
+    "the time of others' turns is charged": 23,
+    "a new daemon counts the time of others' turns from nothing": 55,
+}
 """As `FOUND_WITH`, of those about what gives way and takes turns."""
 FOUND_WITH = {
     "JobAccepted is not waited for": 64,

@@ -22,7 +22,6 @@ from tests.mutants.mutants import (
     instead,
     lost_effect,
     lost_message,
-    nothing,
 )
 
 EVERY_QUEUE = range(64)
@@ -92,6 +91,12 @@ def _known(cycle) -> None:
         cycle._report.has_clock = cycle._report.is_due = True
 
 
+def _at_once(whole, cycle, told, now):
+    was_attached, cycle._was_attached = cycle._was_attached, True
+    whole(cycle, told, now)
+    cycle._was_attached = was_attached
+
+
 TURNS: dict[str, Patch] = {
     # --- broker
     "nothing stands aside for a higher queue": instead(
@@ -133,7 +138,7 @@ TURNS: dict[str, Patch] = {
     ),
     "a machine without the broker's clock takes part": instead(NodeCycle, "see_to_clock", _known),
     "the time of others' turns is charged": instead(HeldClaim, "_out_of_turn_s", lambda *_: 0.0),
-    "the launcher is told no turns before a start": instead(
-        NodeCycle, "launcher_attached", nothing
+    "a new daemon counts the time of others' turns from nothing": around(
+        NodeCycle, "_told", _at_once
     ),
 }

@@ -439,6 +439,24 @@ def test_a_new_daemon_knows_who_stands_and_whose_turn_it_is():
     assert [each.attempt for each in orders(said)[-1].turns if each.mask == 0b10] == [attempt(2)]
 
 
+def test_a_new_daemon_counts_no_turns_before_it_knows_since_when_its_tasks_run():
+    story = Story()
+    two_gangs(story)
+    story.node.wait(10.0)
+    claims = tuple(story.node.node.claims())
+    again = Story(claims=claims, attached=False, now_s=10.0, incarnation=2)
+    again.told({1: ALWAYS, 2: NEVER})
+    again.told({1: ALWAYS, 2: NEVER})
+    again.say(number=1)
+    assert again.node.idle.cycle == 0
+    again.node.tell(LauncherAttached(tuple((claim.attempt, WALL_S) for claim in claims)))
+    assert again.node.idle.cycle == 2
+    assert again.ran_s(1) == pytest.approx(5.0)
+    again.node.wait(3.0)
+    assert again.ran_s(1) == pytest.approx(8.0)
+    assert again.turn(2) == NEVER
+
+
 def test_what_was_told_is_kept_before_it_is_done():
     story = Story()
     story.run(1, GANG)

@@ -370,6 +370,10 @@ class Claims:
             if wanted != self.calendar.held_by(attempt):
                 self.calendar.resize(attempt, wanted)
 
+    def free_for(self, held: HeldClaim) -> int:
+        """Return the cpus that are free for more of a claim, in its time slices."""
+        return self.calendar.free.cpus if held.claim.turn is None else self.free_in(held.turn)
+
     def free_in(self, turn: RowSet) -> int:
         """Return the cpus that are free in each row of a turn."""
         loads = [0] * turn.rows

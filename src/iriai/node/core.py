@@ -387,7 +387,6 @@ class Node:
 
     def _launcher_attached(self, event: LauncherAttached, now: Instant) -> None:
         self._availability.has_launcher = True
-        self.cycle.launcher_attached()
         self._report.is_due = True
         self._alive = dict.fromkeys(attempt for attempt, _ in event.alive)
         self.steps.compare(event.steps)
@@ -398,6 +397,7 @@ class Node:
                 self._suspensions.order(self._claims.by_attempt[attempt])
             else:
                 self._effects.append(TerminateAttempt(attempt, EndCause.LOST, 0.0))
+        self.cycle.launcher_attached(now)
 
     def _reconcile(self, alive: dict[AttemptId, None], now: Instant) -> None:
         """Compare claims with what a launcher runs, after its unacknowledged ends were handled.

@@ -67,12 +67,20 @@ class NodeCycle:
         """What the launcher was told; None: it may know nothing."""
         self._number = 0
         """Of the last order."""
+        self._was_attached = False
+        """Whether a launcher has said since when the claims run that were found in the store."""
+        self._early: Cycle | None = None
+        """What was told before that: for how long each was out of turn cannot be counted yet."""
         self.handlers: dict[type, Callable[[Any, Instant], None]] = {Cycle: self._told}
 
     # --- what the broker tells -------------------------------------------------------------------
 
     def _told(self, cycle: Cycle, now: Instant) -> None:
         if cycle.number <= self._report.cycle:
+            return
+        if self._claims.turns and not self._was_attached:
+            if self._early is None or cycle.number > self._early.number:
+                self._early = cycle
             return
         self._report.cycle = cycle.number
         self._report.is_due = True
@@ -156,9 +164,12 @@ class NodeCycle:
 
     # --- the launcher ----------------------------------------------------------------------------
 
-    def launcher_attached(self) -> None:
-        """Note that a launcher came, which may know no turns."""
-        self._ordered = None
+    def launcher_attached(self, now: Instant) -> None:
+        """Note that a launcher came, which has said what runs, and may know no turns."""
+        self._ordered, self._was_attached = None, True
+        early, self._early = self._early, None
+        if early is not None:
+            self._told(early, now)
 
     def order(self, now: Instant) -> None:
         """Have the launcher switch between what takes turns; nothing if it does so already."""

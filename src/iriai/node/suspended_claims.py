@@ -97,7 +97,7 @@ class NodeSuspensions:
         suspension = None if held is None else held.suspension
         if held is None or suspension is None or not suspension.is_resuming:
             return
-        free_cpus = max(0, self._claims.calendar.free.cpus)
+        free_cpus = max(0, self._claims.free_for(held))
         suspension.freed_cpus -= min(returned.cpus, suspension.freed_cpus, free_cpus)
         if suspension.freed_cpus:
             self._changed(held, suspension, now)

@@ -63,7 +63,7 @@ def resume(state: BrokerState, now_s: float, tolerates: Tolerates) -> Iterator[R
         if view.name in full or suspended is None or view.is_away:
             continue
         full[view.name] = None  # for those behind it, unless it gets all
-        cpus = min(suspended.freed_cpus, max(0, view.calendar.free.cpus))
+        cpus = min(suspended.freed_cpus, max(0, state.preemptible.free_for(attempt, view)))
         is_whole = cpus == suspended.freed_cpus
         stay_s = suspended.left_s if is_whole else None
         resumption = Resumption(known, cpus, stay_s, view.calendar.end_s(attempt))

@@ -384,6 +384,13 @@ class PreemptibleClaims:
                 return 0
         return free_cpus + max(loads.values()) - loads.get(row, 0)
 
+    def free_for(self, key: ClaimKey, view: MachineView) -> int:
+        """Return the cpus that are free for more of a claim: of what takes turns, in its row."""
+        task = self.by_key.get(key) if self.tasks else None
+        if task is None or not task.is_gang or task.standing is not Standing.RUNS:
+            return view.calendar.free.cpus
+        return self.free_cpus(view, task.row, task.level)
+
     def settle_machines(self) -> None:
         """Let the calendars of machines hold what their claims need, by their rows."""
         for name in list(self.unsettled):

@@ -110,7 +110,6 @@ class Checker:
         if whose not in machine.let_in:  # which may be over since the claim was granted
             raise AssertionError(f"{attempt} of {whose[1]} on {machine.plan.name}: {words}")
         suspended = machine.core.node.suspended if machine.is_up else {}
-        suspended = machine.core.node.suspended if machine.is_up else {}
         cpus = 0
         for each, p in machine.launcher.running.items():
             # What is to end goes on for its grace, though others have its cpus.

@@ -140,6 +140,9 @@ def scenario_of(
         modes = Rng(seed, "modes")
         if modes.chance(PREEMPTION_CHANCE):
             plans = _with_modes(modes, plans)
+            nodes_left = [plan for plan in plans if Part.NODE in plan.parts and plan.name != gone]
+            sizes = _sizes(nodes_left)
+            happenings += _whole_clusters(modes, homes, sizes)
             happenings = [_with_memory(modes, each) for each in happenings]
     pools = Rng(seed, "pools")
     if pools.chance(POOL_CHANCE):
@@ -392,6 +395,27 @@ def _with_modes(rng: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
         replace(plan, configuration=with_fields(plan.configuration, queues=queues, gang=gang))
         for plan in plans
     ]
+
+
+def _whole_clusters(rng: Rng, homes: list[str], sizes: list[int]) -> list[Happening]:
+    """Return submissions to lower queues of tasks with a rank on each cpu.
+
+    All others are in their way, so they stand for a part of their time, or take turns.
+    """
+    happenings = []
+    for _ in range(1 + rng.below(3)):
+        submission = Submission(
+            user=rng.pick(("ann", "bob", "eve")),
+            cpus=1,
+            tasks=1,
+            work=Work(rng.pick((10.0, 40.0)), SUCCESS),
+            lease_s=rng.pick((12.0, 20.0, 40.0)),
+            shape=RankShape(sum(sizes), sum(sizes)),
+            queue=rng.pick(QUEUES[2:]),
+        )
+        at_s = rng.between(BEGIN_S, FAULTS_UNTIL_S * 0.6)
+        happenings.append(Happening(at_s, "submit", rng.pick(homes), submission=submission))
+    return happenings
 
 
 def _with_memory(rng: Rng, happening: Happening) -> Happening:
