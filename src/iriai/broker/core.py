@@ -246,6 +246,8 @@ class Broker:
             yield wake_s
         if state.suspended.claims and (vacate_s := next_vacation_s(state, now_s)) < inf:
             yield vacate_s
+        if state.suspended.refused_s and (again_s := state.suspended.next_return_s(now_s)) < inf:
+            yield again_s
         if state.queues.lower and (rise_s := state.queues.ageing.next_s) < inf:
             yield rise_s
         if state.preemptible.tasks and (change_s := state.preemptible.next_s) < inf:

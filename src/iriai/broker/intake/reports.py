@@ -255,7 +255,7 @@ class NodeReports:
         for capability in places:
             state.release(view, capability, was_granted=True)
         for running in idle.changed:
-            state.suspended.returned.pop(running.attempt, None)
+            state.suspended.reported(running, now.steady_s)
             state.suspension_changed(view, running, now.steady_s)
             is_wider = True
         if state.preemptible.tasks or view.cycle or idle.cycle:
@@ -333,7 +333,7 @@ class NodeReports:
     ) -> None:
         """Take a claim that began; it gets the place of its match, if that is among `places`."""
         if running.attempt in view.calendar:
-            self._state.suspended.returned.pop(running.attempt, None)
+            self._state.suspended.reported(running, now.steady_s)
             self._state.suspension_changed(view, running, now.steady_s)
             return
         state, now_s, key = self._state, now.steady_s, running.capability

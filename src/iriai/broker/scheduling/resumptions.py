@@ -62,7 +62,11 @@ def resume(state: BrokerState, now_s: float, tolerates: Tolerates) -> Iterator[R
         view, suspended = known.view, known.running.suspended
         if view.name in full or suspended is None or view.is_away:
             continue
+        if state.preemptible.tasks and state.preemptible.stands(attempt):
+            continue  # its queue keeps it from running, whatever it has
         full[view.name] = None  # for those behind it, unless it gets all
+        if state.suspended.refused_s and not state.suspended.may_return(attempt, now_s):
+            continue
         cpus = min(suspended.freed_cpus, max(0, state.preemptible.free_for(attempt, view)))
         is_whole = cpus == suspended.freed_cpus
         stay_s = suspended.left_s if is_whole else None

@@ -119,7 +119,7 @@ class SchedulingPass:
             self._level = self._placement.level = level
             self._starts.set_aside(level)
         self._starts.place_heads()
-        if state.suspended.claims:
+        if state.suspended.claims and not self._starts.standing:
             self._see_to_suspended()
         if state.queues.shared is None and state.index.open.ranks:
             self._contention.begin(self._now.wall_s, state.index.total_cpus)
@@ -159,7 +159,10 @@ class SchedulingPass:
         shared = self._state.queues.shared
         is_over = self._serve_drawn() if shared is None else self._serve_first(shared)
         if is_over and (self._heads.aside or self._starts.standing):
+            has_stood = bool(self._starts.standing)
             self._starts.bring_back(BEHIND_ALL.level)
+            if has_stood and self._state.suspended.claims:  # what stood aside has its cpus again
+                self._see_to_suspended()
         return is_over
 
     def _is_spent(self) -> bool:

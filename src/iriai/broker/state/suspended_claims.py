@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 from iriai.broker.machines.machine_view import ClaimKey, MachineView
 from iriai.model.ids import AttemptId
 from iriai.protocol.messages.scheduling import Running
+
+AGAIN_S = 1.0
+"""The pause before a claim that took none of its cpus is given some again."""
 
 
 class KnownSuspension(NamedTuple):
@@ -25,6 +29,8 @@ class SuspendedClaims:
         """Those that wait for their cpus."""
         self.returned: dict[AttemptId, KnownSuspension] = {}
         """Those that were given cpus back and have not been reported since, as they were before."""
+        self.refused_s: dict[AttemptId, float] = {}
+        """When each took none of the cpus that it was given: its machine had none, or cannot yet."""
         self.vacated_s: dict[AttemptId, float] = {}
         """When each was asked for what it keeps, on the steady clock."""
         self._awaited: dict[str, int] = {}
@@ -49,7 +55,26 @@ class SuspendedClaims:
             self._stop_waiting(key)
             attempt = self.claims.pop(key).running.attempt
             self.vacated_s.pop(attempt, None)
+            self.refused_s.pop(attempt, None)
             self.returned.pop(attempt, None)
+
+    def reported(self, running: Running, now_s: float) -> None:
+        """Note what a machine says of a claim that was given cpus."""
+        known, now = self.returned.pop(running.attempt, None), running.suspended
+        before = None if known is None else known.running.suspended
+        if now is not None and before is not None and now.freed_cpus >= before.freed_cpus > 0:
+            self.refused_s[running.attempt] = now_s
+
+    def may_return(self, attempt: AttemptId, now_s: float) -> bool:
+        """Return whether it may be given cpus: not so soon after it took none."""
+        return now_s >= self.refused_s.get(attempt, -inf) + AGAIN_S
+
+    def next_return_s(self, now_s: float) -> float:
+        """Return when the next may that has taken none; infinite: none has."""
+        moments = (
+            self.refused_s[each] + AGAIN_S for each in self.resuming if each in self.refused_s
+        )
+        return min((at_s for at_s in moments if at_s > now_s), default=inf)
 
     def kept_by_users(self) -> list[KnownSuspension]:
         """Return those that their users alone keep from running."""
