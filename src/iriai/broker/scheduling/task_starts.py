@@ -112,7 +112,8 @@ class TaskStarts:
         due = [task for task in self.standing if task.level <= level and task.seats]
         self.standing = [task for task in self.standing if task.level > level]
         for task in due:
-            preemptible.take_back(task, is_stopped=task.queue not in starting)
+            is_stopped = task.queue in preemptible.modes and task.queue not in starting
+            preemptible.take_back(task, is_stopped=is_stopped)
         self._see_to_resized()
         return bool(due)
 

@@ -121,8 +121,7 @@ class PreemptibleClaims:
         self.has_news = True
         self.modes, self.rows_max = configuration.queue_modes, configuration.gang.rows_max
         for task in list(self.tasks):
-            mode = self.modes.get(task.queue)
-            if mode is None:
+            if task.queue not in self.modes and task.standing is Standing.RUNS:
                 self._back(task)
                 for key, seat in list(task.seats.items()):
                     self.to_tell[seat.view.name] = None
@@ -158,7 +157,7 @@ class PreemptibleClaims:
 
     def know(self, view: MachineView, running: Running) -> None:
         """Take a claim of which a machine tells, and that no match of this broker became."""
-        task, mode = self.by_key.get(running.attempt), self.modes.get(running.queue)
+        task = self.by_key.get(running.attempt)
         self.has_news = True
         if task is not None:
             if running.queue > task.queue:
@@ -166,14 +165,9 @@ class PreemptibleClaims:
             task.seats[running.attempt].resources = running.when_it_runs
             self._touch(task)
             return
-        if (
-            mode is None
-            or running.attempt not in view.calendar
-            or _has_all(view, running.resources)
-        ):
+        gives_way = running.queue in self.modes and not _has_all(view, running.resources)
+        if running.attempt not in view.calendar or not (gives_way or running.is_preempted):
             return
-        if running.resources == view.calendar.capacity and not running.is_preempted:
-            return  # it has the whole machine, as where `started` is not called
         first = running.attempt.seat(0)
         task = self._of_attempt.get(first)
         if task is None:
@@ -255,7 +249,12 @@ class PreemptibleClaims:
         self.has_news = False
         for task in self.tasks:
             is_due = task.level > level or task.queue not in starting
-            if is_due and task.standing is Standing.RUNS and task.is_granted:
+            if (
+                is_due
+                and task.queue in self.modes
+                and task.standing is Standing.RUNS
+                and task.is_granted
+            ):
                 task.standing = Standing.ASIDE
                 self.standing[task] = None
                 self._touch(task)

@@ -30,7 +30,7 @@ class SuspendedClaims:
         self.returned: dict[AttemptId, KnownSuspension] = {}
         """Those that were given cpus back and have not been reported since, as they were before."""
         self.refused_s: dict[AttemptId, float] = {}
-        """When each took none of the cpus that it was given: its machine had none, or cannot yet."""
+        """When each took none of the cpus that it was given: its machine had none, or cannot."""
         self.vacated_s: dict[AttemptId, float] = {}
         """When each was asked for what it keeps, on the steady clock."""
         self._awaited: dict[str, int] = {}

@@ -86,6 +86,7 @@ class TurnChecker:
         for task in claims.tasks:
             assert task.standing is not Standing.ASIDE, f"{list(task.seats)} is aside"
             is_idle = task.queue not in starting and task.standing is Standing.RUNS
+            is_idle &= task.queue in claims.modes
             assert not (is_idle and task.is_granted), f"{list(task.seats)} runs, and is stopped"
             if task.standing is Standing.PREEMPTED and task.queue in starting:
                 assert not claims.fits(task), f"{list(task.seats)} could run, and stands"
@@ -229,7 +230,9 @@ def _lower_cpus(broker: Broker, view: MachineView, level: int) -> int:
     """Return the cpus on a machine of running tasks that a task of that level may take."""
     freed_cpus, every, kept = 0, dict[int, int](), dict[int, int]()
     for key, task in broker.state.preemptible.by_machine.get(view.name, {}).items():
-        cpus, is_lower = task.seats[key].resources.cpus, task.level > level and task.is_granted
+        cpus = task.seats[key].resources.cpus
+        gives_way = task.queue in broker.state.preemptible.modes and task.is_granted
+        is_lower = gives_way and task.level > level
         if task.standing is not Standing.RUNS or key not in view.calendar:
             continue
         if not task.is_gang:
