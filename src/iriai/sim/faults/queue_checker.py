@@ -1,4 +1,4 @@
-"""The checker of queues: what starts, and what waits meanwhile (docs/spec/013, section 7)."""
+"""The checker of queues: what starts, and what waits meanwhile (docs/spec/013, section 11)."""
 
 from __future__ import annotations
 
