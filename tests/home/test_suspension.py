@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iriai.home.explain import suspended as explained
+from iriai.jobs.views import job_row
 from iriai.model.problem import NotFound, Refused
 from iriai.model.records import ReasonsTold, SeatReasons, UserSuspended
 from iriai.model.state import EndCause, TaskState
@@ -71,6 +72,23 @@ def test_a_machine_gives_reasons_of_its_own():
     assert changes(told(home, OWNER)) == []
     told(home)
     assert state(home) is TaskState.RUNNING
+
+
+def test_the_queue_in_which_a_task_goes_on_is_kept_and_listed():
+    home = running(queue=0)
+    assert changes(told(home, moved_to=1)) == [ReasonsTold((SeatReasons(0, 1, 0, (), moved_to=1),))]
+    assert changes(told(home, moved_to=1)) == []
+    assert job_row(HOME, home.home.jobs[1]).queue == 1
+    again = LoneHome(home.store)
+    assert home.home.jobs[1].equals(again.home.jobs[1])
+    assert job_row(HOME, again.home.jobs[1]).queue == 1
+
+
+def test_the_first_seat_alone_says_where_a_task_goes_on():
+    home = running()
+    told(home, moved_to=2)
+    home.tell(Suspended(attempt()._replace(rank=1), HOME, 1, (), moved_to=1))
+    assert home.home.jobs[1].tasks[0].moved_to == 2
 
 
 def test_tasks_that_wait_are_not_concerned():

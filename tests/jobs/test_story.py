@@ -17,7 +17,9 @@ from iriai.model.records import (
     Ended,
     Held,
     JobEvent,
+    ReasonsTold,
     Released,
+    SeatReasons,
     Snapshot,
     Started,
 )
@@ -135,3 +137,9 @@ def test_what_was_folded_is_said_to_be():
 def test_the_ranks_of_a_job_are_told_with_it():
     story = told(shape=RankShape(4, 16, per_node=2))
     assert story[0] == ("submitted", "ann", "for lab/ann, 4-16 ranks, 2 on each")
+
+
+def test_a_task_that_goes_on_in_a_lower_queue():
+    attempt = Attempted(((0, 1),), HOME)
+    moved = ReasonsTold((SeatReasons(0, 1, 0, (), moved_to=1),))
+    assert ("moved", "0", "to queue 1") in told(attempt, Started(((0, 1),)), moved)
