@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from itertools import product
 from pathlib import Path
@@ -207,3 +208,42 @@ def test_a_program_goes_on_while_all_daemons_die_and_come_back(network, programs
 
 def _text_of(*files: Path) -> str:
     return "".join(file.read_text() for file in files if file.exists())
+
+
+@pytest.fixture
+def queues(network):
+    """Queue 0 freezes what runs in queue 1, whose programs take turns."""
+    ume = network.machines["ume"]
+    ume.as_root("queue", "set", "0", "mode=exclusive")
+    ume.as_root("queue", "set", "1", "mode=gang")
+    yield ume
+    ume.as_root("queue", "unset", "0")
+    ume.as_root("queue", "unset", "1")
+
+
+def test_two_programs_take_turns_and_give_way_to_a_third_in_a_higher_queue(queues, programs):
+    """Each has all cpus of all machines while it runs, and each gives the right sum."""
+
+    def submitted(name: str, queue: str) -> tuple[str, Path]:
+        output = programs / f"{name}.out"
+        words = ("submit", "-n", "8", "--nodes", "4", "--memory", "64M", "--queue", queue)
+        program = ("--output", str(output), "--first", "--", "mpirun.openmpi", "./sum.openmpi")
+        done = queues.call(*words, *program, cwd=programs)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip(), output
+
+    def states(*jobs: str) -> list[str]:
+        rows = json.loads(queues.call("jobs", "--json").stdout)["rows"]
+        known = {row["id"]: row["state"] for row in rows}
+        return [known.get(job, "finished") for job in jobs]
+
+    one, two = submitted("one", "1"), submitted("two", "1")
+    until(lambda: "begun" in _text_of(one[1]) and "begun" in _text_of(two[1]), "both to run")
+    assert "finished" not in states(one[0], two[0]), "one after the other"
+    third = submitted("third", "0")
+    until(lambda: "begun" in _text_of(third[1]), "the third to run")
+    assert states(one[0], two[0]) == ["suspended", "suspended"]
+    for job, output in (third, one, two):
+        done = queues.call("wait", job)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert RIGHT_SUM in _text_of(output)

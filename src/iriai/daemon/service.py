@@ -138,6 +138,8 @@ class Service:
         self._history = JobHistory(settings.home, settings.paths.spool, store, engine.soon)
         self._addresses = OwnAddresses(settings)
         self._network = self._make_network()
+        if self._network is not None:
+            machine.clock_of = self._network.mesh.core.clock_of
         self._enrolment = self._retry_enrolment()
         users = Permissions(settings.configuration, settings.single_uid)
         self._jobs = self._make_jobs(users)

@@ -143,7 +143,7 @@ class LinkCore:
     def clock_of(self, machine: str) -> Estimate | None:
         """Return the wall clock of a machine minus this one's; None: it is not linked."""
         peer = self.peers.get(machine)
-        return None if peer is None or peer.link is None else peer.link.offset.best()
+        return None if peer is None or peer.link is None else peer.link.clock()
 
     def last_contact_s(self, machine: str) -> float | None:
         """Return when a machine sent anything, on the steady clock; None: it has no link."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from iriai.links.keepalive import Keepalive
 from iriai.links.text_pieces import PayloadChunks, pieces
 from iriai.model.instant import SILENCE_S, Instant
-from iriai.protocol.clock_offset import ClockOffset
+from iriai.protocol.clock_offset import ClockOffset, Estimate
 from iriai.protocol.delivery.authorization import is_answer
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Message, Run
@@ -89,6 +89,11 @@ class _Gathered:
     size_bytes: int = 0
 
 
+CLOCK_AGE_S = 10.0
+"""An answer about a clock that is older is asked for again: clocks with drifts of 50 ppm differ
+by half a millisecond more by then."""
+
+
 class LinkSession:
     """The state of one link, from its handshake until its connection is closed."""
 
@@ -124,6 +129,8 @@ class LinkSession:
         self.sent_bytes = self.received_bytes = 0
         self.offset = ClockOffset()
         """Of the other machine's clock against ours."""
+        self._is_clock_wanted = False
+        """Whether somebody has asked for that since the last question."""
         self.is_flooded = False
         """Whether the other machine exceeded `MESSAGES_PER_S_MAX`."""
         self.is_at_fault = False
@@ -133,6 +140,23 @@ class LinkSession:
         self._pieces = PayloadChunks()
         self._hold = hold
         self._budget = MESSAGES_PER_S_MAX * _BURST_S
+
+    # --- the other machine's clock ---------------------------------------------------------------
+
+    def clock(self) -> Estimate | None:
+        """Return the other machine's wall clock minus this one's; None: it is not known yet.
+
+        Whoever asks has the other machine asked again, if its last answer is old.
+        """
+        self._is_clock_wanted = True
+        return self.offset.best()
+
+    def is_clock_due(self, now_s: float) -> bool:
+        """Return whether the other machine is to be asked for its clock: somebody wants it."""
+        is_due = self._is_clock_wanted and now_s - self.offset.answered_s >= CLOCK_AGE_S
+        if is_due:
+            self._is_clock_wanted = False
+        return is_due
 
     # --- out -------------------------------------------------------------------------------------
 

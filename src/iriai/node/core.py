@@ -194,7 +194,7 @@ class Node:
         if self._claims.waiting:
             self._see_to_waiting(now)
         if self.settings.queues.modes or self._claims.turns:
-            self.cycle.see_to_clock()
+            self.cycle.see_to_clock(now.steady_s)
             self.cycle.order(now)
         if self._holds.until_s:
             self._free_expired(now)
@@ -583,7 +583,7 @@ class Node:
         moments = (self._slice_at_s, back_off_s, self._leases.next_s, give_back_s, held_s, evict_s)
         has_residences = bool(self.settings.queues.residences_s)
         move_s = self.residence.next_s(now.steady_s) if has_residences else None
-        for at_s in (*moments, self.cycle.next_s, move_s):
+        for at_s in (*moments, self.cycle.next_s, self.cycle.next_look_s, move_s):
             if at_s is not None and (due_s is None or at_s < due_s):
                 due_s = at_s
         if due_s is not None and due_s != self._alarm_s:

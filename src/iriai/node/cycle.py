@@ -32,6 +32,8 @@ from iriai.protocol.messages.scheduling import Capability, ClaimTurn, Cycle, Mat
 LOOKS_AGAIN_S = 30.0
 """How often the phase of slices is compared with the broker's clock: of clocks that drift apart by
 50 ppm, 1.5 ms."""
+LOOK_MIN_S = 1.0
+"""How soon a clock that is not known yet is looked at again; twice as late each time."""
 PHASE_SLACK_S = 0.0005
 """A difference that is not worth an order."""
 ERROR_PART_MAX = 0.1
@@ -61,6 +63,9 @@ class NodeCycle:
         """Returns the broker's wall clock minus this machine's: slices begin by that one's."""
         self.next_s: float | None = None
         """When the phase is to be compared with that clock again; None: nothing takes turns."""
+        self.next_look_s: float | None = None
+        """When that clock is looked at again; None: it is known."""
+        self._look_s = LOOK_MIN_S
         self.matched: dict[Capability, MatchTurn] = {}
         """The turns of claims that are about to be made."""
         self._ordered: OrderCycle | None = None
@@ -208,13 +213,18 @@ class NodeCycle:
         offset_s = 0.0 if estimate is None else estimate.offset_s
         return now.steady_s - (now.wall_s + offset_s) % (self.quantum_s * max(1, rows))
 
-    def see_to_clock(self) -> None:
+    def see_to_clock(self, now_s: float) -> None:
         """Report whether the broker's clock is known well enough for time slices."""
         estimate = self.clock_of_broker()
         is_known = estimate is not None and estimate.error_s <= self.quantum_s * ERROR_PART_MAX
         if self._report.has_clock is not is_known:
             self._report.has_clock = is_known
             self._report.is_due = True
+        if is_known:
+            self.next_look_s, self._look_s = None, LOOK_MIN_S
+        elif self.next_look_s is None or now_s >= self.next_look_s:
+            self.next_look_s = now_s + self._look_s
+            self._look_s = min(LOOKS_AGAIN_S, 2 * self._look_s)
 
     # --- claims that come ------------------------------------------------------------------------
 

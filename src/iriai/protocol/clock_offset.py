@@ -7,6 +7,7 @@ delays a message makes its offset wrong by at most half of the delay.
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from typing import NamedTuple
 
 EXCHANGES_KEPT = 8
@@ -28,6 +29,8 @@ class ClockOffset:
 
     def __init__(self) -> None:
         self._last: deque[Estimate] = deque(maxlen=EXCHANGES_KEPT)
+        self.answered_s = -inf
+        """When the last answer came, on the steady clock."""
 
     def add(
         self, asked_steady_s: float, now_steady_s: float, now_wall_s: float, wall_s: float
@@ -39,6 +42,7 @@ class ClockOffset:
         round_trip_s = now_steady_s - asked_steady_s
         if round_trip_s >= 0:
             half_s = round_trip_s / 2
+            self.answered_s = now_steady_s
             self._last.append(Estimate(wall_s - (now_wall_s - half_s), half_s))
 
     def best(self) -> Estimate | None:

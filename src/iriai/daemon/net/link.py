@@ -164,7 +164,7 @@ class MachineLink:
             self._stream.close(f"it has not answered for {keepalive.silence_s:.0f} s")
             return
         self._timer = self._loop.call_later(keepalive.ping_s, self._tick)
-        if keepalive.is_ping_due(now_s):
+        if keepalive.is_ping_due(now_s) or self.session.is_clock_due(now_s):
             self._ping()
 
     def _ping(self) -> None:
