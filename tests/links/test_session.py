@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from iriai.links.session import LinkSession, PartMessages, TextsReceived
+from iriai.links.session import CLOCK_AGE_S, LinkSession, PartMessages, TextsReceived
 from iriai.model.ids import Account, AttemptId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
@@ -14,7 +14,7 @@ from iriai.model.text_digest import digest_of
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.scheduling import Run
 from iriai.system.frames import FrameReader
-from iriai.wire.links import NETWORK_FRAME_BYTES_MAX, PIECE_BYTES, Bye, link_frame
+from iriai.wire.links import NETWORK_FRAME_BYTES_MAX, PIECE_BYTES, Bye, Pong, link_frame
 
 SPEC = JobSpec(Account("lab", "ann"), "ann", "x", ("true",), "/")
 NOW = Instant(1.0, 1.0)
@@ -68,3 +68,18 @@ def test_a_frame_is_counted_and_used_as_its_kind_wants():
     assert session.sent_bytes == len(data)
     assert session.used_s == 0.0
     assert session.keepalive.is_silent(11.0)
+
+
+def test_a_clock_is_asked_for_as_long_as_somebody_wants_it():
+    link = LinkSession("b1", 0.0)
+    assert not link.is_clock_due(100.0), "nobody wants it"
+    assert link.clock() is None
+    assert link.is_clock_due(100.0)
+    assert not link.is_clock_due(100.0), "it was asked"
+    answer = link_frame(Pong(100.0, 5000.1))[4:]
+    list(link.receive(answer, Instant(100.2, 1000.2)))
+    known = link.clock()
+    assert known is not None
+    assert (round(known.offset_s, 6), round(known.error_s, 6)) == (4000.0, 0.1)
+    assert not link.is_clock_due(100.2 + CLOCK_AGE_S - 0.1), "the answer is young"
+    assert link.is_clock_due(100.2 + CLOCK_AGE_S)

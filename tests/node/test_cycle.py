@@ -31,6 +31,7 @@ from iriai.protocol.messages.effects import (
     OrderCycle,
     Part,
     Wake,
+    WakeAt,
 )
 from iriai.protocol.messages.scheduling import Capability, ClaimTurn, Cycle, MatchTurn, Refusal, Run
 from tests.node.lone_node import LoneNode, exited
@@ -537,3 +538,23 @@ def test_a_run_without_a_capability_has_no_turn():
     two_gangs(story)
     said = story.node.tell(Run(attempt(3), story.spec(GANG), None))
     assert only(said.home, Refusal)
+
+
+def test_a_clock_that_is_not_known_yet_is_looked_at_again_less_and_less_often():
+    story = Story()
+    clock: list[Estimate | None] = [None]
+    story.node.node.cycle.clock_of_broker = lambda: clock[0]
+    said = story.node.tell(Wake(Part.NODE))
+    waits = []
+    for _ in range(7):
+        at_s = story.node.node.cycle.next_look_s
+        assert at_s is not None
+        waits.append(at_s - story.node.now_s)
+        story.node.wait(waits[-1])
+        said = story.node.tell(Wake(Part.NODE))
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert any(isinstance(each, WakeAt) for each in said.others)
+    clock[0] = Estimate(0.0, 0.001)
+    story.node.tell(Wake(Part.NODE))
+    assert story.node.node.cycle.next_look_s is None
+    assert story.node.idle.has_clock
