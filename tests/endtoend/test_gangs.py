@@ -188,6 +188,24 @@ def test_gangs_stand_for_a_higher_queue_and_take_turns_again(machine):
             ends_right(client, gang)
 
 
+def test_a_job_goes_down_queue_by_queue_and_ends_by_its_cpu_time(machine):
+    for queue in ("0", "1"):
+        say(machine, "queue", "set", queue, "residence_s=0.5")
+    try:
+        with machine.client() as client:
+            count = (PYTHON, "-c", "while True: pass")
+            draft = machine.draft(*count, cpus=1, output=os.devnull, cpu_limit_s=3.0)
+            job = client.submit(draft).id
+            until(lambda: client.show(job).row.queue == 2, "it to be in queue 2")
+            assert client.wait([job])[0].cause == "cpu-limit"
+        rows = say(machine, "story", job)["rows"]
+        moved = [row["text"] for row in rows if row["what"] == "moved"]
+        assert moved == ["to queue 1", "to queue 2"]
+    finally:
+        for queue in ("0", "1"):
+            say(machine, "queue", "unset", queue)
+
+
 @pytest.mark.root
 def test_others_see_the_ids_of_tasks_and_nothing_of_whose_they_are(machine, people):
     with machine.client() as client:
