@@ -57,6 +57,7 @@ def test_it_says_who_it_is_and_what_it_enforces(plain_machine: Machine):
     assert {row.limit for row in welcome.enforcement} == {
         "cpu-shares",
         "memory",
+        "disk",
         "processes",
         "cpu-time",
         "wall-time",

@@ -431,8 +431,10 @@ class PreemptibleClaims:
         if view is None:
             return 0
         for key, task in self.by_machine.get(machine, {}).items():
-            if task.is_gang and task.standing is Standing.RUNS and key in view.calendar:
+            if key in view.calendar:
                 held += view.calendar.held_by(key).cpus
+                if not task.is_gang and task.standing is Standing.RUNS:  # it may hold less yet
+                    held -= task.seats[key].resources.cpus
         return view.calendar.free.cpus + held
 
     def _hold(self, machine: str) -> None:

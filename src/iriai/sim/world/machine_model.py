@@ -37,6 +37,7 @@ from iriai.protocol.messages.effects import (
     JobCompleted,
     LauncherEvent,
     LauncherLost,
+    OrderCycle,
     Part,
     PeerNoticed,
     Send,
@@ -343,6 +344,9 @@ class SimulatedMachine:
     def _leave(self, effects: list[Effect], answers: list[Callable[[], None]]) -> None:
         """Perform the effects of a turn whose records are durable."""
         launcher = self.launcher
+        cycles = [each for each in effects if type(each) is OrderCycle]
+        if cycles:  # the daemon sends the last, before the starts of those that it names
+            effects = [cycles[-1], *(each for each in effects if type(each) is not OrderCycle)]
         for effect in effects:
             if type(effect) is Send:
                 self.on_send(self, effect)
