@@ -113,6 +113,7 @@ def test_a_mutant_is_found_where_attempts_have_several_seats(name, monkeypatch):
 def test_a_mutant_is_found_where_tasks_are_suspended(name, monkeypatch):
     monkeypatch.setattr(scenario, "SUSPEND_CHANCE", 1.0)
     monkeypatch.setattr(scenario, "CLAIMED_BYTES", 1 << 29)  # a machine has room for two such tasks
+    monkeypatch.setattr(scenario, "PREEMPTION_CHANCE", 0.0)  # queues suspend nothing beside users
     SUSPENDED[name](monkeypatch)
     known = FOUND_SUSPENDED.get(name, 4)
     seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
