@@ -358,6 +358,8 @@ class SchedulingPass:
         if first is None:
             return None
         kind = first.kind
+        if kind.key.is_gang:
+            self._placement.level = first.first.level
         if self._placement.place(kind) or self._heads.may_reserve(kind, first.first.job):
             return self._state.queues.entry_of(first)
         return self._state.backfill.next_fill(self._fitting(queue))
@@ -382,6 +384,8 @@ class SchedulingPass:
         for line in queue.of(mask, queue.searched):
             if found is not None and line.first.level > found.level:
                 break
+            if line.kind.key.is_gang:
+                rooms.level = line.first.level
             if rooms.place(line.kind) is not None:
                 if found is None:
                     found = queue.searched = line.first

@@ -173,6 +173,7 @@ class TaskStarts:
             self._heads.promised[head.job] = head.told_start_s
         if entry.kind.is_possible and self.may_run_more(entry):
             entry.kind.looked = -1  # what was found for another of its kind may be old
+            self._placement.level = entry.precedence.level
             seats = self._placement.place(entry.kind)
             if seats is not None:
                 self._heads.promised.pop(head.job, None)
@@ -241,6 +242,7 @@ class TaskStarts:
             self._give_up_pool(head)
             return
         entry.kind.looked = -1  # what was found for another of its kind was beside this head
+        self._placement.level = entry.precedence.level
         seats = self._placement.place(entry.kind)
         if seats is not None:
             row = self._placement.row
@@ -301,6 +303,7 @@ class TaskStarts:
                 self.start(entry, (Seat(place.name, 1),))
                 return True
         if entry.kind.key.is_gang:
+            self._placement.level = entry.precedence.level
             seats = self._placement.in_row(entry.kind, head.job)
             if seats is not None:
                 row = self._placement.row

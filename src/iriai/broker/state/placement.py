@@ -57,7 +57,7 @@ class Placement:
         self.row = 0
         """The row of what `place` found last."""
         self.level = 0
-        """The level that the pass serves."""
+        """The level of what a place is sought for, if it takes turns."""
         self._index = index
         self._queues = queues
         self._reserved = heads.by_machine
