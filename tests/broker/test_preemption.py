@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from iriai.config.sections import QueueSection
 from iriai.model.turn import NEVER, RowSet
@@ -361,3 +362,19 @@ def test_one_queue_that_is_shared_tells_machines_nothing():
         story.submit(number, number % 3, cpus=1)
     assert story.cycles == []
     assert not story.state.preemptible.tasks
+
+
+def test_a_machine_that_lies_about_a_seat_keeps_nobody_s_task_from_running():
+    story = TurningMachines(machines=2)
+    story.submit(1, EXCLUSIVE)
+    [home] = [node for node in story.nodes.values() if node.running]
+    [liar] = [node for node in story.nodes.values() if not node.running]
+    [seat] = home.running.values()
+    lie = replace(seat, attempt=seat.attempt.seat(7), is_preempted=True, capability=None)
+    story.tell(story.idle(liar, began=(lie,)))
+    for _ in range(3):
+        story.tell(story.idle(liar, changed=(lie,)))
+    story.after(30.0)
+    assert not home.running[seat.attempt].is_preempted
+    [task] = {id(each): each for each in story.state.preemptible.by_key.values()}.values()
+    assert list(task.seats) == [seat.attempt]

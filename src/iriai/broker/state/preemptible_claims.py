@@ -21,7 +21,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.resources import Resources
 from iriai.model.turn import ALWAYS, NEVER, RowSet
 from iriai.policy.placement.slice_matrix import Gang, Holding, held_cpus, slots
-from iriai.protocol.messages.scheduling import Running
+from iriai.protocol.messages.scheduling import Capability, Running
 
 
 class Standing(Enum):
@@ -62,6 +62,10 @@ class PreemptibleTask:
     """Whether it stands because its queue is stopped."""
     since_s: float = 0.0
     """Since when it stands, or runs, on the steady clock."""
+    attempt: AttemptId | None = None
+    """The name of its first seat; None: no machine has told of any."""
+    machines: frozenset[str] = frozenset()
+    """Those that it was matched with: no other has a seat of it. Empty: another broker knew."""
 
     @property
     def precedence(self) -> tuple[int, int]:
@@ -71,7 +75,7 @@ class PreemptibleTask:
     @property
     def is_granted(self) -> bool:
         """Return whether no seat is a match yet, which may still fail."""
-        return all(isinstance(key, AttemptId) or not view_mints(key) for key in self.seats)
+        return not any(isinstance(key, Capability) for key in self.seats)
 
     def cpus_by_machine(self) -> dict[str, int]:
         """Return what it takes while it runs."""
@@ -80,11 +84,6 @@ class PreemptibleTask:
             name = seat.view.name
             cpus[name] = cpus.get(name, 0) + seat.resources.cpus
         return cpus
-
-
-def view_mints(key: ClaimKey) -> bool:
-    """Return whether a key is a capability: of a match that is no claim yet."""
-    return not isinstance(key, int | AttemptId)
 
 
 class PreemptibleClaims:
@@ -140,6 +139,7 @@ class PreemptibleClaims:
         task.row = row
         for view, key in seats:
             self._put(task, key, view, view.calendar.held_by(key))
+        task.machines = frozenset(view.name for view, _ in seats)
         self._regard(task)
         if row or task.is_gang:
             self.settle_machines()
@@ -151,7 +151,7 @@ class PreemptibleClaims:
             return
         seat = task.seats.pop(key)
         del self.by_machine[seat.view.name][key]
-        self._of_attempt.setdefault(running.attempt.seat(0), task)
+        self._named(task, running.attempt)
         self._put(task, running.attempt, seat.view, seat.resources)
         self.has_news = True
 
@@ -170,8 +170,11 @@ class PreemptibleClaims:
             return
         first = running.attempt.seat(0)
         task = self._of_attempt.get(first)
+        if task is not None and task.machines and view.name not in task.machines:
+            return  # it lies: what it says concerns its own calendar alone
         if task is None:
-            task = self._of_attempt[first] = self._add(running.queue, running.queue)
+            task = self._add(running.queue, running.queue)
+            self._named(task, running.attempt)
             task.row = running.row
             if running.is_preempted:
                 task.standing, task.turn = Standing.PREEMPTED, NEVER
@@ -209,14 +212,20 @@ class PreemptibleClaims:
         if not task.seats:
             del self.tasks[task]
             self.standing.pop(task, None)
-            for attempt in [each for each, known in self._of_attempt.items() if known is task]:
-                del self._of_attempt[attempt]
+            if task.attempt is not None:
+                del self._of_attempt[task.attempt]
 
     def _add(self, queue: int, level: int) -> PreemptibleTask:
         self._orders += 1
         task = PreemptibleTask(queue, level, self._orders, is_gang=False, since_s=self._now_s)
         self.tasks[task] = None
         return task
+
+    def _named(self, task: PreemptibleTask, seat: AttemptId) -> None:
+        """Note of which attempt a task is; the first that says so counts."""
+        if task.attempt is None and seat.seat(0) not in self._of_attempt:
+            task.attempt = seat.seat(0)
+            self._of_attempt[task.attempt] = task
 
     def _put(
         self, task: PreemptibleTask, key: ClaimKey, view: MachineView, resources: Resources
