@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from iriai.config.sections import QueueSection
+from iriai.model.resources import Resources
 from iriai.model.turn import NEVER, RowSet
 from tests.broker.lone_broker import as_running as running_of
 from tests.broker.lone_broker import want
@@ -378,3 +379,16 @@ def test_a_machine_that_lies_about_a_seat_keeps_nobody_s_task_from_running():
     assert not home.running[seat.attempt].is_preempted
     [task] = {id(each): each for each in story.state.preemptible.by_key.values()}.values()
     assert list(task.seats) == [seat.attempt]
+
+
+def test_a_machine_that_refuses_before_it_has_heard_of_turns_is_not_blamed():
+    story = TurningMachines()
+    story.submit(1, EXCLUSIVE)
+    [node] = story.nodes.values()
+    view = story.state.machines["m0"]
+    asked = want(2, "user2", resources=Resources(CPUS, GIB))
+    for stamp in range(1, 5):
+        story.broker.turn(replace(asked, stamp=stamp))
+        assert view.matched, "it is matched, and the other stands"
+        story.broker.turn(story.idle(node, 1, spent=tuple(view.matched), cycle=0))
+    assert view.back_off.until_s is None

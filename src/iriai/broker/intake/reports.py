@@ -316,8 +316,9 @@ class NodeReports:
                     self._state.release(view, capability, was_granted=True)
                 else:
                     places[capability] = matched
-            elif capability in turned_away or was_refused:
-                is_wider = True  # because of its user, or another seat: nothing of the machine
+            elif capability in turned_away or was_refused or idle.cycle < view.cycle:
+                # Because of its user, another seat, or turns that it has not heard of yet.
+                is_wider = True
             elif not matched.is_ahead:  # a late prefetch is refused, too
                 is_wider = True
                 if view.back_off.failed(now.steady_s):
