@@ -322,6 +322,20 @@ def test_where_others_have_its_cpus_by_now_it_stands_until_they_end():
     assert (story.running(), story.standing()) == ([1, 1], [])
 
 
+def test_what_is_being_ended_has_its_cpus_until_then_and_nobody_is_told_again():
+    story = TurningMachines()
+    story.submit(1, EXCLUSIVE)
+    story.configured(q1=QueueSection(mode="exclusive", state="enabled"))
+    [node] = story.nodes.values()
+    [ending] = node.running.values()
+    told = len(story.cycles)
+    story.tell(story.idle(node, changed=(replace(ending, is_preempted=False),)))
+    story.submit(2, 0)
+    assert (story.running(), len(story.cycles)) == ([], told)
+    story.end(1)
+    assert story.running() == [2]
+
+
 def test_a_machine_that_was_told_nothing_is_told_when_it_reports():
     story = TurningMachines()
     story.submit(1, EXCLUSIVE)

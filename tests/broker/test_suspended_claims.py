@@ -131,6 +131,16 @@ def test_what_is_kept_beyond_its_end_is_given_up_in_time_for_who_was_promised_it
     assert vacated(broker.wake()) == []  # it was asked a moment ago
 
 
+def test_a_place_is_promised_for_when_what_is_kept_beyond_its_end_can_be_over():
+    first = claim(100, 30.0, cpus=1, memory_bytes=8 << 30)
+    broker = with_claims(first, free=3)
+    broker.now_s = 100.0
+    late = suspended(replace(first, ends_in_s=0.0), left_s=0.0, ending_s=8.0)
+    changed(broker, late, free=1)
+    said = broker.tell(want(1, resources=Resources(1, 1 << 30)))
+    assert (promises(said), vacated(said)) == ([(1, 8.0)], [100])
+
+
 def test_nobody_gives_up_what_nobody_was_promised():
     first = claim(100, 30.0, cpus=1, memory_bytes=8 << 30)
     broker = with_claims(first, free=3)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from iriai.broker.scheduling.task_starts import TaskStarts
-from iriai.broker.state import preemptible_claims
-from iriai.broker.state.preemptible_claims import PreemptibleClaims, PreemptibleTask
+from iriai.broker.state import gang_rows
+from iriai.broker.state.preemptible_claims import PreemptibleClaims
+from iriai.broker.state.preemptible_task import PreemptibleTask
 from iriai.model.claim import Claim
 from iriai.model.turn import NEVER, RowSet
 from iriai.node.cycle import NodeCycle
@@ -29,11 +30,10 @@ EVERY_QUEUE = range(64)
 
 def _nobody_new(claims, _level, _starting):
     claims.has_news = False
-    return sorted(claims.standing, key=lambda task: task.precedence)
 
 
 def _only_for_levels(whole, claims, level, _starting):
-    return whole(claims, level, EVERY_QUEUE)
+    whole(claims, level, EVERY_QUEUE)
 
 
 def _first_seats_alone(effect):
@@ -82,8 +82,8 @@ def _any_number(whole, cycle, told, now):
 
 
 def _filling_all(monkeypatch) -> None:
-    whole = slice_matrix.slots
-    monkeypatch.setattr(preemptible_claims, "slots", lambda *args: _in_every_row(whole, *args))
+    whole = slice_matrix.slots_of_linked
+    monkeypatch.setattr(gang_rows, "slots_of_linked", lambda *args: _in_every_row(whole, *args))
 
 
 def _known(cycle) -> None:

@@ -15,6 +15,7 @@ from iriai.machine.node_queues import node_queues
 from iriai.model.ids import AttemptId
 from iriai.model.records import ClaimStored
 from iriai.model.resources import Resources
+from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
 from iriai.model.turn import ALWAYS, NEVER, ROWS_MAX, RowSet
 from iriai.model.usage import Usage
@@ -33,7 +34,15 @@ from iriai.protocol.messages.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.messages.scheduling import Capability, ClaimTurn, Cycle, MatchTurn, Refusal, Run
+from iriai.protocol.messages.scheduling import (
+    Capability,
+    ClaimTurn,
+    Cycle,
+    MatchTurn,
+    Refusal,
+    Run,
+    Stop,
+)
 from tests.node.lone_node import LoneNode, exited
 from tests.support.told import WALL_S, Told, attempt, only, spec
 
@@ -185,6 +194,17 @@ def test_a_broker_takes_what_it_says_of_a_claim_that_is_over_for_said():
     story.node.tell(exited())
     said = story.told({1: NEVER, 7: FIRST})
     assert (said.others, story.free.cpus) == ([], 4)
+
+
+def test_what_is_being_ended_is_frozen_no_more_and_keeps_its_cpus_so_long():
+    story = Story()
+    story.run(1, EXCLUSIVE)
+    story.told({1: NEVER})
+    story.run(2, EXCLUSIVE)
+    story.node.tell(Stop(attempt(2), EndCause.CANCELLED, 10.0))
+    story.told({2: NEVER})
+    assert (story.turn(1), story.turn(2)) == (NEVER, ALWAYS)
+    assert [each.is_preempted for each in story.node.idle.changed] == [False, True]
 
 
 def test_an_old_word_changes_nothing():

@@ -210,8 +210,7 @@ class Broker:
         if queues.lower and queues.age(now_s):
             self._must_pass = True
         preemptible = self.state.preemptible
-        if preemptible.unsettled:
-            preemptible.settle_machines()
+        preemptible.rows.hold()
         if preemptible.modes and (preemptible.age(now_s) or self.state.has_news_of_tasks):
             self._must_pass = True
         is_complete, has_passed = sessions.is_complete(now_s), False
@@ -221,7 +220,7 @@ class Broker:
         elif self._must_pass or self._cycle.is_unfinished or self.federation.must_pass:
             effects += self._pass(now)
             has_passed = True
-        if preemptible.unsettled:
+        if preemptible.rows.unsettled:
             preemptible.settle_machines()
         if preemptible.to_tell and not self._cycle.is_unfinished:
             effects += cycles(self.state)

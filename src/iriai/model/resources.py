@@ -120,6 +120,12 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
         cpus, memory_bytes = self.cpus - other.cpus, self.memory_bytes - other.memory_bytes
         return Resources(cpus, memory_bytes, self.gpus - other.gpus, self.named)
 
+    def with_cpus(self, cpus: int) -> Resources:
+        """Return the same with so many cpus."""
+        if cpus == self.cpus:
+            return self
+        return Resources(cpus, self.memory_bytes, self.gpus, self.named)
+
     def times(self, count: int) -> Resources:
         """Return `count` times as much of everything."""
         if count == 1:

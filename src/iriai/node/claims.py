@@ -366,7 +366,7 @@ class Claims:
         held_now = held_cpus(holdings)
         for attempt, cpus in held_now.items():
             resources = self.turns[attempt].claim.resources
-            wanted = resources.minus(Resources(cpus=resources.cpus - cpus))
+            wanted = resources.with_cpus(cpus)
             if wanted != self.calendar.held_by(attempt):
                 self.calendar.resize(attempt, wanted)
 

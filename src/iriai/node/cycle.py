@@ -118,19 +118,27 @@ class NodeCycle:
         """Return the turn of each claim that has one or stands, cut to what fits."""
         capacity = self._claims.calendar.capacity.cpus
         concerned: list[tuple[HeldClaim, RowSet]] = []
+        ending: list[HeldClaim] = []
         others_cpus = 0
         order = {attempt: place for place, attempt in enumerate(told)}
         for attempt, held in self._claims.by_attempt.items():
             if held.end is not None or held.claim.is_ahead:
                 continue
             turn = told[attempt].turn if attempt in told else ALWAYS
-            if turn == ALWAYS and held.claim.turn is None and not held.is_preempted:
+            if turn.mask == 0 and held.stop is not None and not held.is_preempted:
+                ending.append(held)  # it is frozen no more, and keeps its turn to its end
+            elif turn == ALWAYS and held.claim.turn is None and not held.is_preempted:
                 others_cpus += held.claim.kept.cpus
             else:
                 concerned.append((held, turn))
         concerned.sort(key=lambda each: order.get(each[0].claim.attempt, -1))
         rows = max((turn.rows for _, turn in concerned), default=1)
         loads = [others_cpus] * rows
+        for held in ending:
+            self._report.changed(held.claim.attempt)
+            mask = held.turn.mask if held.turn.rows == rows else (1 << rows) - 1
+            for row in range(rows):
+                loads[row] += held.wanted_cpus * (mask >> row & 1)
         clipped: dict[AttemptId, RowSet] = {}
         for held, turn in concerned:
             cpus = held.wanted_cpus

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from iriai.broker.state.preemptible_claims import PreemptibleTask, Standing
+from iriai.broker.state.preemptible_task import PreemptibleTask, Standing
 from iriai.config.reader import Configuration
 from iriai.machine.core import Machine
 from iriai.model.ids import AttemptId

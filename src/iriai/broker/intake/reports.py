@@ -18,6 +18,7 @@ from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
+from iriai.model.turn import NEVER
 from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.accounting.offpeak import OffpeakPublisher
 from iriai.protocol.ledger.ledger import BatchRow, KnownAccounts, malformed_row
@@ -261,7 +262,7 @@ class NodeReports:
         if state.preemptible.tasks or view.cycle or idle.cycle:
             if idle.whole or idle.cycle == view.cycle:
                 self._compare_turns(view, idle)
-            state.preemptible.settle_machines()
+            state.preemptible.rows.hold()
         if state.suspended.returned and view.is_overfull:
             state.take_back_cpus(view, now.steady_s)
         for attempt in idle.ended:
@@ -286,6 +287,9 @@ class NodeReports:
             stands = task is not None and task.turn.mask == 0
             if running.is_preempted and not stands and task is not None and has_last:
                 preemptible.was_not_taken(running.attempt)
+            if stands and has_last and not running.is_preempted and _was_told(view, running):
+                preemptible.does_not_stand(running.attempt)
+                continue
             if running.is_preempted is not stands or (idle.whole and task is not None):
                 view.told_turns = None
                 preemptible.to_tell[view.name] = None
@@ -442,3 +446,9 @@ class JobRequests:
         if self._plan_driver is not None:
             self._plan_driver.promised.pop(job, None)
         return self._state.queues.remove(job)
+
+
+def _was_told(view: MachineView, running: Running) -> bool:
+    """Return whether the last that a machine was told is that a claim stands."""
+    turns = () if view.told_turns is None else view.told_turns.turns
+    return any(each.attempt == running.attempt and each.turn == NEVER for each in turns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from iriai.broker.machines.machine_view import MachineView
-from iriai.broker.state.preemptible_claims import PreemptibleTask
+from iriai.broker.state.preemptible_task import PreemptibleTask
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import AttemptId
 from iriai.model.turn import ALWAYS, RowSet

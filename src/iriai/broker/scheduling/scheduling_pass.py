@@ -96,9 +96,14 @@ class SchedulingPass:
             self._begin()
         self.is_over = self._placement.scan_ahead(self._stop_at) and self._serve()
         if self.is_over:
+            if self._state.suspended.claims:
+                planned = self._heads.planned()
+                self._orders += vacate(self._state, self._now.steady_s, planned)
             self._placement.end()
         else:
             self._starts.give_up_taken()
+        if self._state.preemptible.rows.unsettled:
+            self._state.preemptible.settle_machines()
         decisions, self._starts.decisions = self._starts.decisions, []
         orders, self._orders = self._orders, []
         return PassResult(decisions, self._heads.drain_promises(), orders)
@@ -128,7 +133,7 @@ class SchedulingPass:
             self._share_out()
 
     def _see_to_suspended(self) -> None:
-        """Let suspended claims go on, or give up what heads were promised."""
+        """Let suspended claims go on."""
         state, now_s = self._state, self._now.steady_s
         for resumption in resume(state, now_s, self._tolerates):
             self._orders.append(resumption.order)
@@ -139,7 +144,6 @@ class SchedulingPass:
             for parallel in self._heads.by_job.values():
                 parallel.filled(view.name, resumption.needed_at(parallel.start_s), stay_s, now_s)
             self._placement.shrank(view)
-        self._orders += vacate(state, now_s, self._heads.planned())
 
     def _tolerates(self, resumption: Resumption) -> bool:
         """Return whether a suspended claim may go on without delaying a head."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from typing import NamedTuple
 
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import QueuedJob, TaskClass
 from iriai.broker.state.contention import DecisionRng
-from iriai.broker.state.preemptible_claims import PreemptibleTask
+from iriai.broker.state.preemptible_task import PreemptibleTask
 from iriai.broker.state.reserved_heads import (
     PROMISE_STEP_S,
     could_hold,
@@ -83,7 +83,7 @@ class TaskStarts:
             for parallel in self._heads.by_job.values():
                 parallel.filled(view.name, taken, entry.stay_s, now_s)
             self._placement.shrank(view)
-        if self._state.preemptible.resized:
+        if self._state.preemptible.rows.resized:
             self._see_to_resized()
         if not entry.count:
             self._give_back_places(entry.want.job)
@@ -101,9 +101,13 @@ class TaskStarts:
 
     def stand_aside(self, level: int) -> None:
         """Free the cpus of running tasks below a level, if their queues let that; before a pass."""
+        preemptible = self._state.preemptible
         starting = self._state.settings.configuration.starting_queues
-        self.standing = self._state.preemptible.stand_aside(level, starting)
-        self._state.preemptible.resized.clear()  # the pass has not looked at anything yet
+        preemptible.stand_aside(level, starting)
+        if preemptible.standing or self._state.queues.lower:
+            preemptible.settle_machines()  # else a lower gang may get a row that fell empty
+        self.standing = preemptible.in_order()
+        preemptible.rows.resized.clear()  # the pass has not looked at anything yet
 
     def _take_back(self, level: int) -> bool:
         """Let running tasks up to a level take their cpus again; return whether there were any."""
@@ -111,9 +115,11 @@ class TaskStarts:
         starting = self._state.settings.configuration.starting_queues
         due = [task for task in self.standing if task.level <= level and task.seats]
         self.standing = [task for task in self.standing if task.level > level]
-        for task in due:
-            is_stopped = task.queue in preemptible.modes and task.queue not in starting
-            preemptible.take_back(task, is_stopped=is_stopped)
+        for _, tasks in groupby(due, key=lambda task: task.level):
+            for task in tasks:
+                is_stopped = task.queue in preemptible.modes and task.queue not in starting
+                preemptible.take_back(task, is_stopped=is_stopped)
+            preemptible.settle_machines()
         self._see_to_resized()
         return bool(due)
 
@@ -123,10 +129,11 @@ class TaskStarts:
         for task in self.standing:
             if task.seats and not preemptible.fits(task):
                 preemptible.take_back(task, is_stopped=False)
+        preemptible.settle_machines()
 
     def _see_to_resized(self) -> None:
         """Look again at machines of which running tasks hold more or less than before."""
-        resized = self._state.preemptible.resized
+        resized = self._state.preemptible.rows.resized
         for name, has_grown in resized.items():
             view = self._state.index.views.get(name)
             if view is not None and has_grown:

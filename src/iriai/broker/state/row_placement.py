@@ -13,6 +13,7 @@ from iriai.broker.machines.pool_rooms import PoolOf
 from iriai.broker.queue.entries import TaskClass
 from iriai.broker.state.parallel_placement import ParallelPlacement
 from iriai.broker.state.preemptible_claims import PreemptibleClaims
+from iriai.broker.state.preemptible_task import has_all
 from iriai.broker.state.reserved_heads import ReservedHeads
 from iriai.model.ids import JobId
 from iriai.policy.placement.seats import Room, Seat, Seats, rank_fit, seats_of
@@ -55,11 +56,22 @@ class RowPlacement:
         if not self._claims.by_machine:
             return None
         for pool in self._index.rooms.pools(is_across=kind.key.across_pools or not kind.is_wide):
-            for row in range(self._claims.rows_max):
+            for row in range(self._claims.rows.rows_max):
+                if not self._may_hold(pool, kind, row):
+                    continue
                 seats = self._in_row(pool, kind, level, row, now_s)
                 if seats:
                     return Row(row, seats)
         return None
+
+    def _may_hold(self, pool: PoolOf, kind: TaskClass, row: int) -> bool:
+        """Return False if a pool has not so many cpus in a row, on whichever machines."""
+        free, cpus = self._index.rooms.free(), 0
+        for each in self._index.rooms.pools(is_across=False) if pool.is_all else [pool]:
+            cpus += self._claims.rows.extra_cpus(each.name, row)
+            if each.name in free:
+                cpus += free[each.name].cpus
+        return kind.key.resources.cpus * kind.key.shape.least <= cpus
 
     def _in_row(self, pool: PoolOf, kind: TaskClass, level: int, row: int, now_s: float) -> Seats:
         rooms = list(self._rooms(pool, kind, level, row, now_s))
@@ -70,6 +82,9 @@ class RowPlacement:
             seats = seats_of(rooms, kind.key.shape)
         else:
             seats = [Seat(rooms[0].machine, 1)] if rooms else []
+        need = kind.key.resources
+        if any(has_all(pool.machines[name], need.times(ranks)) for name, ranks in seats):
+            return ()  # such a task takes no turns
         if seats and self._parallel.head_before(seats, kind, now_s, self._job) is not None:
             return ()
         return seats
@@ -89,7 +104,7 @@ class RowPlacement:
             if view is None or not view.row_cpus or not self._may_run_on(view, kind):
                 continue
             self.work += 1
-            cpus = self._claims.free_cpus(view, row, level)
+            cpus = self._claims.rows.free_cpus(view, row, level)
             fit = min(most, rank_fit(key.resources, replace(view.calendar.free, cpus=cpus)))
             fit = self._beside_head(view, kind, fit, now_s)
             if fit > 0:

@@ -30,7 +30,6 @@ from iriai.broker.state.suspended_claims import SuspendedClaims
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
 from iriai.model.ids import Account, AttemptId
-from iriai.model.resources import Resources
 from iriai.policy.draw.order import Order
 from iriai.policy.placement.backfill import BACKFILLS
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, CpuLimit, within_running_cap
@@ -70,9 +69,9 @@ class BrokerState:
     It can also run a pass without messages, as a replay does:
 
         state = BrokerState(settings, standings)
-        state.add_machine(MachineView("ume", Resources(100), mints=False), now.steady_s)
+        state.add_machine(MachineView("ume", Resources(100), mints=False))
         state.put(want, now.steady_s)                   # a job arrives; `remove` withdraws it
-        outcome = Pass(state, rng, now).run()          # after each change
+        outcome = SchedulingPass(state, rng, now).run()          # after each change
         for entry, seats in outcome.decisions:          # these start now; keep (view, key) of each
             ...
         state.end(view, key)                            # such a task has ended
@@ -237,13 +236,16 @@ class BrokerState:
             key = view.match(matched, ranks, now_s, self._keys)
             self._count_in(entry, view, key, ranks)
             started.append(MatchedSeat(view, ranks, key))
-        if self.preemptible.modes and not entry.want.exclusive:
+        if entry.want.queue in self.preemptible.modes and not entry.want.exclusive:
             self.preemptible.started(
                 entry.want.queue,
                 entry.precedence.level,
                 [(view, key) for view, _, key in started],
                 row,
             )
+        elif self.preemptible.tasks:
+            for view, _, _ in started:
+                self.preemptible.rows.room_changed(view.name)
         self.queues.task_matched(entry)
         if self.slots.bounds:
             self._refresh_pools(each.view.pool for each in started)
@@ -302,11 +304,12 @@ class BrokerState:
 
     def began(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
         """Add a claim that its machine granted."""
-        view.calendar.add(running.attempt, running.kept, now_s, running.ends_in_s)
+        view.calendar.add(running.attempt, running.kept, now_s, running.stays_s)
         if running.suspended is not None:
             self.suspended.put(view, running)
         if self.preemptible.modes:
             self.preemptible.know(view, running)
+            self.preemptible.rows.room_changed(view.name)
         self._count_running(view, running, account)
 
     def suspension_changed(self, view: MachineView, running: Running, now_s: float) -> None:
@@ -318,11 +321,11 @@ class BrokerState:
             preemptible.know(view, running)
             if running.attempt in preemptible.by_key:  # this broker says when it runs
                 cpus = view.calendar.held_by(running.attempt).cpus
-                kept = running.resources.minus(Resources(cpus=running.resources.cpus - cpus))
+                kept = running.resources.with_cpus(cpus)
         if running.suspended is None and kept == view.calendar.held_by(running.attempt):
             return
-        view.calendar.change(running.attempt, kept, now_s, running.ends_in_s)
-        preemptible.settle_machines()
+        view.calendar.change(running.attempt, kept, now_s, running.stays_s)
+        preemptible.rows.hold()
         if running.suspended is None:
             return
         was_resuming = self.suspended.is_awaited_on(view.name)
@@ -409,6 +412,7 @@ class BrokerState:
             self.suspended.drop(key)
         if self.preemptible.tasks:
             self.preemptible.dropped(key)
+            self.preemptible.rows.room_changed(view.name)
         self._count_out(view, key)
         return True
 

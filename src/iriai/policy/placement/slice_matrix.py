@@ -54,27 +54,35 @@ def slots(
     """
     found: dict[GangKey, GangSlot] = {}
     for each in _components(gangs):
-        found |= _of_component(each, rooms, rows_max)
+        found |= slots_of_linked(each, rooms, rows_max)
     return found
 
 
 def _components(gangs: Sequence[Gang[GangKey]]) -> Iterable[list[Gang[GangKey]]]:
     """Return the gangs by what they share: each machine is in one part at most."""
-    part_of: dict[str, int] = {}
+    joined = list(range(len(gangs)))
+    first_on: dict[str, int] = {}
+    for number, gang in enumerate(gangs):
+        for name in gang.cpus:
+            roots = _root(first_on.setdefault(name, number), joined), _root(number, joined)
+            joined[max(roots)] = min(roots)
     parts: dict[int, list[Gang[GangKey]]] = {}
     for number, gang in enumerate(gangs):
-        joined = [gang]
-        for part in dict.fromkeys(part_of[name] for name in gang.cpus if name in part_of):
-            joined += parts.pop(part)
-        for each in joined:
-            part_of.update(dict.fromkeys(each.cpus, number))
-        parts[number] = joined
+        parts.setdefault(_root(number, joined), []).append(gang)
     return parts.values()
 
 
-def _of_component(
-    gangs: list[Gang[GangKey]], rooms: Mapping[str, int], rows_max: int
+def _root(number: int, joined: list[int]) -> int:
+    """Return the first gang that one is joined with, by others too; shorten the way there."""
+    while joined[number] != number:
+        joined[number] = number = joined[joined[number]]
+    return number
+
+
+def slots_of_linked(
+    gangs: Sequence[Gang[GangKey]], rooms: Mapping[str, int], rows_max: int
 ) -> dict[GangKey, GangSlot]:
+    """Return the same as `slots` for gangs that are known to share machines, by others too."""
     loads: dict[int, dict[str, int]] = {}
     rows: dict[GangKey, int] = {}
     for gang in sorted(gangs, key=lambda each: (each.row, each.precedence)):

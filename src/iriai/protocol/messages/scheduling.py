@@ -84,15 +84,25 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     def kept(self) -> Resources:
         """What it holds: not the cpus that are free for others while it is suspended."""
         if self.is_preempted:
-            return self.resources.minus(Resources(cpus=self.resources.cpus))
+            return self.resources.with_cpus(0)
         return self.when_it_runs
+
+    @property
+    def stays_s(self) -> float | None:
+        """Return how long it keeps its place at most; None: no limit.
+
+        What its user keeps suspended past its latest end has still to be ended.
+        """
+        if self.suspended is None or self.ends_in_s is None:
+            return self.ends_in_s
+        return max(self.ends_in_s, self.suspended.ending_s)
 
     @property
     def when_it_runs(self) -> Resources:
         """What it holds unless it is preempted."""
         if self.suspended is None or not self.suspended.freed_cpus:
             return self.resources
-        return self.resources.minus(Resources(cpus=self.suspended.freed_cpus))
+        return self.resources.with_cpus(self.resources.cpus - self.suspended.freed_cpus)
 
 
 class Charging(msgspec.Struct, frozen=True):

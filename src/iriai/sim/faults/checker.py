@@ -114,7 +114,8 @@ class Checker:
         for each, p in machine.launcher.running.items():
             # What is to end goes on for its grace, though others have its cpus.
             stood_s = p.frozen_s(now_s) + p.away_s(now_s)
-            is_ending = bool(stood_s) and p.is_asked(now_s)
+            has_others = stood_s > 0.0 or machine.launcher.takes_turns(each)
+            is_ending = has_others and p.is_asked(now_s)
             # What is to be started frozen is frozen by the next order.
             is_frozen_next = each in suspended and suspended[each].is_preempted
             if p.executes(now_s) and not is_ending and not is_frozen_next:

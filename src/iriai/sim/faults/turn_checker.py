@@ -5,7 +5,7 @@ from __future__ import annotations
 from iriai.broker.core import Broker
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import QueuedJob
-from iriai.broker.state.preemptible_claims import PreemptibleTask, Standing
+from iriai.broker.state.preemptible_task import PreemptibleTask, Standing
 from iriai.broker.state.reserved_heads import kept_for
 from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
@@ -42,8 +42,10 @@ class TurnChecker:
         """By gang, its turn and since when it has had it."""
         self._over_s: dict[AttemptId, float] = {}
         """Since when each has resided in its queue for too long."""
+        self._broker: Broker | None = None
+        """The last that told machines of turns."""
         self._wrong_s: dict[tuple[str, object], float] = {}
-        """By machine and claim, since when it does something else than it was told."""
+        """By machine and claim, since when it does something else than that told it."""
         self._looks = self._together = 0
 
     def check(self, machine: SimulatedMachine, now: Instant) -> None:
@@ -57,7 +59,7 @@ class TurnChecker:
             return
         claims = broker.state.preemptible
         claims.check()
-        assert not claims.unsettled, f"the rows of {list(claims.unsettled)} are old"
+        assert not claims.rows.unsettled, f"the rows of {list(claims.rows.unsettled)} are old"
         assert claims.next_s > now.steady_s, "a task counts in another queue by now"
         self._check_standing(broker)
         self._check_rows(broker)
@@ -96,7 +98,10 @@ class TurnChecker:
 
     def _fits_before_lower(self, broker: Broker, task: PreemptibleTask) -> bool:
         """Return whether a task would have its cpus if those of lower levels had not."""
-        needed = task.cpus_by_machine()
+        needed: dict[str, int] = {}
+        for seat in task.seats.values():
+            cpus = 0 if seat.is_ending else seat.resources.cpus
+            needed[seat.view.name] = needed.get(seat.view.name, 0) + cpus
         views = {seat.view.name: seat.view for seat in task.seats.values()}
         return all(
             cpus <= views[name].calendar.free.cpus + _lower_cpus(broker, views[name], task.level)
@@ -111,16 +116,20 @@ class TurnChecker:
                 continue
             loads, room = [0] * ROWS_MAX, view.calendar.free.cpus
             for key, task in claims.items():
-                if task.is_gang and task.standing is Standing.RUNS and key in view.calendar:
+                if task.is_in_row(key) and key in view.calendar:
                     room += view.calendar.held_by(key).cpus
                     for row in range(ROWS_MAX):
-                        loads[row] += (task.turn.needed >> row & 1) * task.seats[key].resources.cpus
+                        is_its_row = task.turn.needed >> row & 1
+                        loads[row] += is_its_row * task.seats[key].resources.cpus
             assert max(loads) <= room, f"rows of {name} have {loads} of {room} cpus"
 
     # --- what machines do ------------------------------------------------------------------------
 
     def _check_told(self, machine: SimulatedMachine, broker: Broker) -> None:
         """Check that each machine that is reached does what it was told."""
+        if self._broker is not broker:
+            self._broker = broker
+            self._wrong_s.clear()
         wrong: dict[tuple[str, object], str] = {}
         for name, known in broker.state.preemptible.by_machine.items():
             there, view = self._world.machines[name], broker.state.machines.get(name)
@@ -151,6 +160,8 @@ class TurnChecker:
         if not there.core.node.has_launcher or not launcher.is_up or launcher.is_stopped:
             return ""
         is_preempted = claim.suspension is not None and claim.suspension.is_preempted
+        if not is_preempted and there.core.node.held(claim.attempt).stop is not None:
+            return ""  # what is being ended is frozen no more
         if (task.turn == NEVER) is not is_preempted:
             return "stands, and is to run" if is_preempted else "runs, and is to stand"
         turn = ALWAYS if claim.turn is None else claim.turn.turn
@@ -232,8 +243,8 @@ def _lower_cpus(broker: Broker, view: MachineView, level: int) -> int:
     for key, task in broker.state.preemptible.by_machine.get(view.name, {}).items():
         cpus = task.seats[key].resources.cpus
         gives_way = task.queue in broker.state.preemptible.modes and task.is_granted
-        is_lower = gives_way and task.level > level
-        if task.standing is not Standing.RUNS or key not in view.calendar:
+        is_lower = gives_way and task.level > level and not task.seats[key].is_ending
+        if not task.needs_cpus(task.seats[key]) or key not in view.calendar:
             continue
         if not task.is_gang:
             freed_cpus += cpus * is_lower

@@ -224,6 +224,10 @@ class LauncherModel:
         frozen_s = process.frozen_s(changed_s) * (1.0 + self._clock.drift)
         return AttemptFrozen(order.attempt, order.number, order.reasons, frozen_s, steady_s)
 
+    def takes_turns(self, attempt: AttemptId) -> bool:
+        """Return whether an attempt is to run in its rows alone, unless it is asked to end."""
+        return attempt in self._masks
+
     def _take_turns(self, order: OrderCycle, now_s: float) -> None:
         """Have attempts run in their rows alone; it goes on with that when its daemon is away."""
         if order.number <= self._cycle_number:
