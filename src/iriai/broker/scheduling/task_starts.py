@@ -73,6 +73,9 @@ class TaskStarts:
         """Start a task of an entry there; places that are kept for the entry become free."""
         now_s = self._now.steady_s
         self._decision_rng.decided()
+        resized = self._state.preemptible.rows.resized
+        if resized:
+            self._see_to_resized()
         matched = self._state.start(entry, seats, now_s, row)
         self.decisions.append(Decision(entry, matched))
         for view, ranks, _ in matched:
@@ -82,8 +85,9 @@ class TaskStarts:
                 head.filled(taken, entry.stay_s, now_s)
             for parallel in self._heads.by_job.values():
                 parallel.filled(view.name, taken, entry.stay_s, now_s)
-            self._placement.shrank(view)
-        if self._state.preemptible.rows.resized:
+            if view.name not in resized:
+                self._placement.shrank(view)
+        if resized:
             self._see_to_resized()
         if not entry.count:
             self._give_back_places(entry.want.job)
@@ -136,10 +140,8 @@ class TaskStarts:
         resized = self._state.preemptible.rows.resized
         for name, has_grown in resized.items():
             view = self._state.index.views.get(name)
-            if view is not None and has_grown:
-                self._placement.grew(view)
-            elif view is not None:
-                self._placement.shrank(view)
+            if view is not None:
+                self._placement.resized(view, has_grown=has_grown)
         resized.clear()
 
     def set_aside(self, level: int) -> None:

@@ -139,7 +139,7 @@ class GangRows:
         if row not in loads:
             if row >= self.rows_max:
                 return 0
-            if row > max(loads) and self._highest_level(view.name) < level:
+            if level and row > max(loads) and self._highest_level(view.name) < level:
                 return 0
         return free_cpus + max(loads.values()) - loads.get(row, 0)
 
@@ -150,9 +150,7 @@ class GangRows:
 
     def _highest_level(self, machine: str) -> int:
         return min(
-            task.level
-            for key, task in self._by_machine[machine].items()
-            if task.is_in_row(key)
+            task.level for key, task in self._by_machine[machine].items() if task.is_in_row(key)
         )
 
     def extra_cpus(self, pool: str, row: int) -> int:

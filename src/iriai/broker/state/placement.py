@@ -168,6 +168,13 @@ class Placement:
         self._looks += 1
         self._unseen[view.name] = view
 
+    def resized(self, view: MachineView, *, has_grown: bool) -> None:
+        """Note that running tasks hold more or less there; the index of machines knows it."""
+        self._found = None
+        self._looks += has_grown
+        if has_grown or view.name in self._of_machine:
+            self._unseen[view.name] = view
+
     def replanned(self, head: PoolHead) -> None:
         """Note that a parallel head keeps other places than before."""
         self._found = None

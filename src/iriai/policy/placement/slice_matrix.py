@@ -8,6 +8,7 @@ given, and what runs when is returned.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from iriai.model.turn import NEVER, RowSet
@@ -123,19 +124,19 @@ def held_cpus(holdings: Iterable[Holding[GangKey]]) -> dict[GangKey, int]:
     """
     held: dict[GangKey, int] = {}
     loads: dict[int, int] = {}
-    ordered = sorted(holdings, key=lambda each: each.end_s)
+    most = 0
+    ordered = sorted(holdings, key=attrgetter("end_s"))
+    ordered.reverse()  # as if the last to end were alone, then each before it came
     for each in ordered:
+        before = most
         for row in _rows_of(each.mask):
             loads[row] = loads.get(row, 0) + each.cpus
-    most = max(loads.values(), default=0)
-    for each in ordered:
-        for row in _rows_of(each.mask):
-            loads[row] -= each.cpus
-        left = max(loads.values(), default=0)
-        held[each.key] = most - left
-        most = left
+            most = max(most, loads[row])
+        held[each.key] = most - before
     return held
 
 
-def _rows_of(mask: int) -> list[int]:
-    return [row for row in range(mask.bit_length()) if mask >> row & 1]
+def _rows_of(mask: int) -> Sequence[int]:
+    if mask & (mask - 1):
+        return [row for row in range(mask.bit_length()) if mask >> row & 1]
+    return (mask.bit_length() - 1,) if mask else ()
