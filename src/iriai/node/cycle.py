@@ -95,6 +95,10 @@ class NodeCycle:
             for each in cycle.matched[:MATCHED_MAX]
         }
         told = {each.attempt: each for each in cycle.turns}
+        for attempt, held in self._claims.by_attempt.items():
+            matched = None if held.capability is None else self.matched.get(held.capability)
+            if matched is not None and attempt not in told:  # its claim was made in between
+                told[attempt] = ClaimTurn(attempt, matched.turn, matched.row)
         wanted = self._clipped(told)
         for attempt, turn in wanted.items():
             if turn.mask == 0:
