@@ -25,6 +25,7 @@ FIGURES = {
         "jobs_page_100k_s",
     },
     "parallel_sim.py": {"replay_jobs_per_s", "pass_p99_ms", "ratio", "utilisation", "area_bound"},
+    "gang_sim.py": {"gangs", "flood", "logs"},
     "queues.py": {"passes", "flood"},
     "simulation.py": {"figures", "full_handles_per_s", "seeds_per_minute", "peers"},
 }
