@@ -228,6 +228,23 @@ def two_gangs(story: Story) -> Told:
     return story.run(2, GANG)
 
 
+def test_a_claim_that_was_made_while_its_match_was_named_has_the_turn_of_that():
+    story = Story()
+    two_gangs(story)
+    story.told({1: FIRST}, matched=(MatchTurn(story.held(2).capability, SECOND, 1),))
+    assert (story.turn(1), story.turn(2)) == (FIRST, SECOND)
+
+
+def test_what_stands_with_a_turn_of_a_longer_cycle_lengthens_none():
+    story = Story()
+    story.run(1, GANG, cpus=2)
+    story.told({1: RowSet(4, 0b1000)})
+    story.told({1: NEVER})
+    story.run(2, GANG, cpus=2)
+    said = story.told({1: NEVER, 2: FIRST})
+    assert [order.rows for order in orders(said)] == [2]
+
+
 def test_two_gangs_share_four_cpus_and_the_launcher_switches():
     story = Story()
     said = two_gangs(story)

@@ -190,17 +190,20 @@ class NodeCycle:
 
     def order(self, now: Instant) -> None:
         """Have the launcher switch between what takes turns; nothing if it does so already."""
-        turns = [
-            (attempt, held.turn)
-            for attempt, held in self._claims.turns.items()
+        turning = [
+            held
+            for held in self._claims.turns.values()
             if held.end is None and not held.turn.is_whole
         ]
+        # What stands has a turn of the cycle as it was then.
+        counting = [held for held in turning if not held.is_preempted] or turning
+        rows = max((held.turn.rows for held in counting), default=0)
+        turns = [(h.claim.attempt, h.turn.mask) for h in turning if h.turn.rows == rows]
         if not turns:
             self.next_s = None
             if self._ordered is None or not self._ordered.turns:
                 return
-        rows = max((turn.rows for _, turn in turns), default=0)
-        masks = tuple(SliceTurn(attempt, turn.mask) for attempt, turn in turns)
+        masks = tuple(SliceTurn(attempt, mask) for attempt, mask in turns)
         known = self._ordered
         row_0_s = self._row_0_s(rows, now)
         is_same = known is not None and (known.quantum_s, known.rows, known.turns) == (
