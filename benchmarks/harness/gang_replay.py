@@ -22,7 +22,7 @@ from iriai.broker.scheduling.cycles import cycles
 from iriai.broker.scheduling.scheduling_pass import SchedulingPass
 from iriai.broker.scheduling.task_starts import Decision
 from iriai.broker.state.contention import DecisionRng
-from iriai.broker.state.preemptible_claims import PreemptibleTask, Standing
+from iriai.broker.state.preemptible_task import PreemptibleTask, Standing
 from iriai.broker.state.state import BrokerSettings, BrokerState, MatchedSeat
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
@@ -310,7 +310,7 @@ class GangReplay:
         if rate == task.rate:
             return
         if not rate or not task.rate:
-            parts = self.state.preemptible.rows_max if known.is_gang else 1
+            parts = self.state.preemptible.rows.rows_max if known.is_gang else 1
             self._report_end(task, now_s, parts if rate else None)
         self.time.used_cpus += (rate - task.rate) * task.turn_job.job.width
         task.set_rate(rate, now_s)
@@ -333,7 +333,7 @@ class GangReplay:
         for name in machines:
             count = self._counts.get(name, 0)
             if count and name in preemptible.by_machine:
-                rows = len(preemptible.loads(name))
+                rows = len(preemptible.rows.loads(name))
                 known = preemptible.by_machine[name].values()
                 stand = sum(task.standing is not Standing.RUNS for task in known)
                 self.time.set_rows(name, max(rows, int(count > stand)))

@@ -70,6 +70,16 @@ def test_when_one_ends_the_next_starts():
     assert len(matches(over(broker, ended.job.number, ended.seats[0].machine))) == 1
 
 
+def test_when_one_that_was_sent_ahead_is_given_back_another_starts_elsewhere_in_the_pool():
+    broker = blades(1)
+    ahead = as_running(want(7))
+    report = {"machine": HOME, "whole": False, "capabilities": broker.capabilities(1)}
+    broker.tell(broker.idle(0, waiting=(ahead,), **report))
+    assert matches(broker.tell(want(1))) == []
+    report["capabilities"] = ()
+    assert numbers(matches(broker.tell(broker.idle(0, ended=(ahead.attempt,), **report)))) == [1]
+
+
 def test_another_pool_has_room():
     broker = blades(1)
     broker.tell(broker.idle(machine="tuf", ad=DESK))

@@ -95,6 +95,48 @@ def test_a_task_with_a_whole_machine_is_never_frozen():
     assert (story.running(), story.standing()) == ([1], [])
 
 
+def a_stream(limit_s: float | None) -> TurningMachines:
+    """A task of two machines stands for hours; in queue 0 one follows another on each of them."""
+    story = TurningMachines(machines=2)
+    story.submit(1, EXCLUSIVE, ranks=2)
+    numbers = iter(range(100, 200))
+    running = []
+    for _ in range(2):
+        running.append(next(numbers))
+        story.submit(running[-1], 0, limit_s=limit_s)
+    for _ in range(24):
+        running.append(next(numbers))
+        story.submit(running[-1], 0, limit_s=limit_s)
+        story.after(300)
+        story.end(running.pop(0))
+    return story
+
+
+def test_what_counts_in_queue_0_by_its_age_gathers_its_cpus_machine_by_machine():
+    story = a_stream(600.0)
+    assert story.standing() == []
+
+
+def test_nothing_is_kept_for_it_where_nobody_knows_when_others_end():
+    story = a_stream(None)
+    assert story.standing() == [1, 1]
+    assert all(view.calendar.free.cpus == 0 for view in story.state.machines.values())
+
+
+def test_who_began_first_gathers_first():
+    story = TurningMachines(machines=2)
+    story.submit(1, EXCLUSIVE, cpus=3, ranks=2, limit_s=90_000.0)
+    story.submit(2, EXCLUSIVE, cpus=1, ranks=2, limit_s=90_000.0)
+    for number in (3, 4):
+        story.submit(number, 0, limit_s=9_000.0)
+    story.after(4_000.0)
+    story.end(3)
+    story.submit(5, 0, cpus=1, limit_s=9_000.0)
+    assert (story.running(), story.standing()) == ([4], [1, 1, 2, 2])
+    story.end(4)
+    assert (story.running(), story.standing()) == ([1, 1, 2, 2], [])
+
+
 def test_a_queue_that_is_stopped_freezes_what_runs_in_it():
     story = TurningMachines(machines=2)
     story.submit(1, EXCLUSIVE)

@@ -98,8 +98,7 @@ class GangRows:
     def resize(self, task: PreemptibleTask) -> None:
         """Let calendars hold what a task needs that takes no turns; no other claim is concerned."""
         for key, seat in task.seats.items():
-            cpus = seat.resources.cpus if task.needs_cpus(seat) else 0
-            self._resize(seat.view, key, seat.resources, cpus)
+            self._resize(seat.view, key, seat.resources, task.held_cpus(seat))
             self.room_changed(seat.view.name)
 
     def room_changed(self, machine: str) -> None:
@@ -291,8 +290,7 @@ class GangRows:
             )
         for key, task in claims.items():
             seat = task.seats[key]
-            cpus = seat.resources.cpus if task.needs_cpus(seat) else 0
-            self._resize(view, key, seat.resources, held.get(key, cpus))
+            self._resize(view, key, seat.resources, held.get(key, task.held_cpus(seat)))
         if loads or view.name in self._held_cpus:
             self._held_cpus[view.name] = sum(held.values())
             if not loads:

@@ -24,6 +24,7 @@ from iriai.model.bounds import QUEUE_MAX
 from iriai.model.ids import AttemptId
 from iriai.model.resources import Resources
 from iriai.model.turn import ALWAYS, NEVER
+from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.protocol.messages.scheduling import Running
 
 
@@ -43,6 +44,8 @@ class PreemptibleClaims:
         """By the attempt, which is the name of its first seat."""
         self.standing: dict[PreemptibleTask, None] = {}
         """Those that stand."""
+        self._gathering: dict[PreemptibleTask, None] = {}
+        """Those of them for which machines keep cpus."""
         self._raised: dict[PreemptibleTask, None] = {}
         """Those that count in a higher queue than their own."""
         self.to_tell: dict[str, None] = {}
@@ -158,6 +161,7 @@ class PreemptibleClaims:
         if not task.seats:
             del self.tasks[task]
             self.standing.pop(task, None)
+            self._gathering.pop(task, None)
             self._raised.pop(task, None)
             if task.attempt is not None:
                 del self._of_attempt[task.attempt]
@@ -201,6 +205,8 @@ class PreemptibleClaims:
         Rows may have gaps until the machines are settled.
         """
         self.has_news = False
+        for task in list(self._gathering):
+            self._give_up_gathered(task)
         for task in self.tasks:
             is_due = task.level > level or task.queue not in starting
             if (
@@ -235,10 +241,43 @@ class PreemptibleClaims:
             task.standing, task.turn, task.is_stopped = Standing.PREEMPTED, NEVER, is_stopped
             if was_aside:
                 task.since_s = self._now_s
+            if not is_stopped and not task.level and self._comes_back(task):
+                self._gather(task)
         if row != old_row or not was_aside:
             self._tell(task)
 
+    def _comes_back(self, task: PreemptibleTask) -> bool:
+        """Return whether a task has its cpus on all machines once what runs there has ended."""
+        return all(
+            not seat.view.is_away
+            and (slot := seat.view.calendar.earliest(Resources(seat.resources.cpus), self._now_s))
+            and slot.start_s < self._now_s + OPEN_END_S / 2
+            for seat in task.seats.values()
+        )
+
+    def _gather(self, task: PreemptibleTask) -> None:
+        """Keep what is free on its machines for a task that counts in queue 0, and stands.
+
+        Else tasks that follow each other on one machine and another could keep it from them for
+        ever. Who began first has first what both need.
+        """
+        for seat in task.seats.values():
+            if not seat.is_ending:
+                seat.gathered_cpus = max(
+                    0, min(seat.resources.cpus, self.rows.free_beside(seat.view))
+                )
+                self.rows.resize(task)
+        self._gathering[task] = None
+
+    def _give_up_gathered(self, task: PreemptibleTask) -> None:
+        del self._gathering[task]
+        for seat in task.seats.values():
+            seat.gathered_cpus = 0
+        self.rows.resize(task)
+
     def _back(self, task: PreemptibleTask, *, has_stood: bool = True) -> None:
+        if task in self._gathering:
+            self._give_up_gathered(task)
         task.standing, task.is_stopped = Standing.RUNS, False
         self.standing.pop(task, None)
         if has_stood:
@@ -272,6 +311,11 @@ class PreemptibleClaims:
     def relieve(self, view: MachineView) -> None:
         """Let tasks stand that were to run on a machine where others have their cpus meanwhile."""
         claims = self.by_machine.get(view.name, {})
+        if view.calendar.free.cpus < 0:
+            for task in dict.fromkeys(claims.values()):
+                if task in self._gathering:
+                    self._give_up_gathered(task)
+            self.rows.hold()
         running = {task: None for task in claims.values() if task.standing is Standing.RUNS}
         for task in sorted(running, key=lambda task: task.precedence, reverse=True):
             if view.calendar.free.cpus >= 0:
@@ -324,7 +368,11 @@ class PreemptibleClaims:
 
     def _row_for(self, task: PreemptibleTask) -> int | None:
         """Return a row in which all of a task fits now; None: there is none."""
-        needs = [(s.view, s.resources.cpus) for s in task.seats.values() if not s.is_ending]
+        needs = [
+            (seat.view, seat.resources.cpus - seat.gathered_cpus)
+            for seat in task.seats.values()
+            if not seat.is_ending
+        ]
         if all(cpus <= self.rows.free_beside(view) for view, cpus in needs):
             return task.row if task.row < self.rows.rows_max else 0
         if not task.is_gang:

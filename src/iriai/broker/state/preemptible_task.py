@@ -24,12 +24,14 @@ class Standing(Enum):
 class PreemptibleSeat:
     """The claim of one seat, or the match that becomes one."""
 
-    __slots__ = ("is_ending", "resources", "view")
+    __slots__ = ("gathered_cpus", "is_ending", "resources", "view")
 
     def __init__(self, view: MachineView, resources: Resources) -> None:
         self.view = view
         self.resources = resources
         """What it holds while it runs alone."""
+        self.gathered_cpus = 0
+        """Those that its machine keeps for it while it stands, until there are enough on all."""
         self.is_ending = False
         """Whether its machine does not freeze it, since it is being ended: it keeps its cpus."""
 
@@ -70,6 +72,10 @@ class PreemptibleTask:
     def needs_cpus(self, seat: PreemptibleSeat) -> bool:
         """Return whether a seat has its cpus, or is to have them."""
         return self.standing is Standing.RUNS or seat.is_ending
+
+    def held_cpus(self, seat: PreemptibleSeat) -> int:
+        """Return the cpus of a seat that nobody else may have, time slices apart."""
+        return seat.resources.cpus if self.needs_cpus(seat) else seat.gathered_cpus
 
     def is_in_row(self, key: ClaimKey) -> bool:
         """Return whether a seat has its cpus in the rows of its task alone."""

@@ -285,14 +285,19 @@ class BrokerState:
         if self.slots.bounds:
             self.slots.began(view, key)
 
-    def _refresh_pools(self, pools: Iterable[str]) -> None:
-        """Note that the number of tasks in bounded pools may have changed."""
-        for view in self.slots.refresh(pools):
+    def _refresh_pools(self, pools: Iterable[str]) -> bool:
+        """Note that the number of tasks in bounded pools may have changed.
+
+        Returns whether a pool that was full is so no more.
+        """
+        changed = self.slots.refresh(pools)
+        for view in changed:
             self.heads.changes += 1
             if view.is_pool_full:
                 self.placement.shrank(view)
             else:
                 self.placement.grew(view)
+        return not all(view.is_pool_full for view in changed)
 
     def waits(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
         """Add a claim that its machine granted ahead."""
@@ -405,8 +410,7 @@ class BrokerState:
         `was_granted`: it was a match, and becomes a claim, which takes the same place.
         """
         if not view.calendar.remove(key):
-            self.end_ahead(view, key)
-            return False
+            return self.end_ahead(view, key)
         view.ended += not was_granted
         if self.suspended.claims:
             self.suspended.drop(key)
@@ -416,25 +420,35 @@ class BrokerState:
         self._count_out(view, key)
         return True
 
-    def end_ahead(self, view: MachineView, key: ClaimKey) -> None:
-        """Remove a claim that waited for a place: it has the place now, or will not get it."""
-        if view.calendar.remove_ahead(key):
-            if self._count_out(view, key):
-                self.index.grew(view)
-            else:
-                self.index.changed(view)
+    def end_ahead(self, view: MachineView, key: ClaimKey) -> bool:
+        """Remove a claim that waited for a place: it has the place now, or will not get it.
+
+        Returns whether another task may have a place now.
+        """
+        if not view.calendar.remove_ahead(key):
+            return False
+        is_wider = self._count_out(view, key)
+        if is_wider:
+            self.index.grew(view)
+        else:
+            self.index.changed(view)
+        return is_wider
 
     def _count_out(self, view: MachineView, key: ClaimKey) -> bool:
-        """Remove a claim from the counts; return whether a task of its name may run there again."""
+        """Remove a claim from the counts; return whether that lets others have its place.
+
+        A task of its name may run there again, or its pool is full no more.
+        """
         account = self.usage.ended(key)
         tenant = self.tenant_of(account) if account is not None else ""
         if tenant:
             view.moved_out(tenant)
             self.heads.changes += 1
+        has_opened = False
         if self.slots.bounds:
             self.slots.ended(key)
-            self._refresh_pools([view.pool])
-        return bool(tenant)
+            has_opened = self._refresh_pools([view.pool])
+        return bool(tenant) or has_opened
 
     def availability_changed(self, view: MachineView) -> None:
         """Note that the availability of a machine may have changed."""

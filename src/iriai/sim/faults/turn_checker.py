@@ -100,7 +100,7 @@ class TurnChecker:
         """Return whether a task would have its cpus if those of lower levels had not."""
         needed: dict[str, int] = {}
         for seat in task.seats.values():
-            cpus = 0 if seat.is_ending else seat.resources.cpus
+            cpus = 0 if seat.is_ending else seat.resources.cpus - seat.gathered_cpus
             needed[seat.view.name] = needed.get(seat.view.name, 0) + cpus
         views = {seat.view.name: seat.view for seat in task.seats.values()}
         return all(
