@@ -72,7 +72,7 @@ def test_what_was_set_to_nothing_is_as_in_the_file():
     ("section", "name", "settings", "words"),
     [
         ("queues", "0", [("colour", "red")], "use one of: state, group, time_limit_s"),
-        ("queues", "0", [("state", "open")], "'active' or 'enabled' or 'disabled'"),
+        ("queues", "0", [("state", "open")], "'active', 'enabled' or 'disabled'"),
         ("queues", "0", [("time_limit_max_s", "-4h")], "seconds as a number or a duration"),
         ("queues", "0", [("time_limit_s", "0")], "above 0"),
         ("queues", "0", [("group", "a/b")], "a name of 1 to"),
@@ -106,8 +106,9 @@ def test_a_queue_that_there_cannot_be_is_refused(number):
 def test_a_queue_with_jobs_in_it_stays():
     gone = checked("queues", "5", [])
     jobs = [f"ume-{each}" for each in range(7)]
-    with pytest.raises(Refused, match="ume-0, ume-1, ume-2, ume-3, ume-4 and 2 more"):
+    with pytest.raises(Refused, match="ume-0, ume-1, ume-2, ume-3, ume-4 and 2 more") as refused:
         check_stays(FILE, gone, lambda _: jobs)
+    assert "let what runs end" in refused.value.hint
     check_stays(FILE, gone, lambda _: [])
     check_stays(FILE, checked("queues", "1", []), lambda _: jobs)
     check_stays(FILE, checked("gang", "", []), lambda _: jobs)

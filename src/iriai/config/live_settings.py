@@ -131,7 +131,7 @@ def check_stays(
         raise Refused(
             "queue-not-empty",
             f"queue {number} would be gone, and jobs are in it: {shown}{more}",
-            "move them with 'iriai alter JOB --queue N', or cancel them",
+            "move what waits with 'iriai alter JOB --queue N'; let what runs end, or cancel it",
         )
 
 

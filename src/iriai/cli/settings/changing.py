@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from iriai.cli.framework.command import GlobalOptions
 from iriai.cli.framework.standard_streams import remark
+from iriai.cli.framework.table import count_text
 from iriai.model.problem import Problem
 from iriai.wire.joining import ShowCluster
 from iriai.wire.machines import AskQueues, SetSection
@@ -43,7 +44,8 @@ def change(options: GlobalOptions, section: str, name: str, given: Iterable[str]
         "settings": dict(wanted.settings),
         "document": number,
     }
-    options.print_result(document, f"{str(wanted).capitalize()} ({where}).")
+    words = str(wanted)
+    options.print_result(document, f"{words[0].upper()}{words[1:]} ({where}).")
 
 
 def _publish(client: Client, report: ClusterReport, wanted: LiveChange) -> int:
@@ -81,6 +83,7 @@ def _check_stays(client: Client, wanted: LiveChange, text: str) -> None:
 
     def inside(queue: int) -> list[str]:
         rows = client.ask(AskQueues()).rows
-        return [f"{row.jobs} jobs" for row in rows if row.number == queue and row.jobs]
+        counts = [row.jobs for row in rows if row.number == queue and row.jobs]
+        return [f"{count_text(count, 'job')} waiting" for count in counts]
 
     check_stays(parse_cluster_configuration(text, "the next document"), wanted, inside)

@@ -1,0 +1,32 @@
+"""`iriai queue`, `pool` and `gang`: what is sent, and what is said."""
+
+from __future__ import annotations
+
+from iriai.cli.cluster import operator_session
+from iriai.model.problem import ExitCode
+from iriai.wire.exchange import Done
+from iriai.wire.joining import ClusterReport, ShowCluster
+from iriai.wire.machines import AskQueues, QueueRow, QueueTable, SetSection
+from tests.client.double import double
+
+
+def alone(asking):
+    """Answer as a machine without a cluster."""
+    return ClusterReport() if isinstance(asking.body, ShowCluster) else Done()
+
+
+def test_names_and_values_are_said_as_they_were_written(state, shell):
+    with double(state, alone) as daemon:
+        said = shell("pool", "set", "Blades", "memory=64G")
+    assert said.out == "Pool Blades: memory is 64G (kept by this machine).\n"
+    assert daemon.received[-1] == SetSection("pools", "Blades", (("memory", "64G"),))
+
+
+def test_a_queue_of_a_cluster_in_which_jobs_wait_is_not_removed(state, shell, monkeypatch):
+    monkeypatch.setattr(operator_session, "open_operator", lambda *_: None)
+    cluster = ClusterReport("lab", document_number=3, document='[queues.5]\nstate = "enabled"\n')
+    table = QueueTable((QueueRow(5, "enabled", waiting=9, jobs=1),))
+    with double(state, lambda asking: table if asking.body == AskQueues() else cluster):
+        said = shell("queue", "unset", "5")
+    assert said.code == ExitCode.REFUSED
+    assert "queue 5 would be gone, and jobs are in it: 1 job waiting; move what" in said.err
