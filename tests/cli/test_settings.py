@@ -1,4 +1,4 @@
-"""`iriai queue`, `pool` and `gang`: what is sent, and what is said."""
+"""`iriai queue`, `pool`, `gang` and `console`: what is sent, and what is said."""
 
 from __future__ import annotations
 
@@ -30,3 +30,14 @@ def test_a_queue_of_a_cluster_in_which_jobs_wait_is_not_removed(state, shell, mo
         said = shell("queue", "unset", "5")
     assert said.code == ExitCode.REFUSED
     assert "queue 5 would be gone, and jobs are in it: 1 job waiting; move what" in said.err
+
+
+def test_help_of_the_words_of_the_console_is_its_help(state, shell, tmp_path):
+    lines = tmp_path / "lines"
+    for line in ("help", "help help", "help quit"):
+        lines.write_text(line)
+        said = shell("console", str(lines))
+        assert (said.code, "queue set N KEY=VALUE" in said.out) == (ExitCode.DONE, True)
+    lines.write_text("quit now")
+    said = shell("console", str(lines))
+    assert (said.code, "line 1: 'quit' has nothing behind it" in said.err) == (ExitCode.USAGE, True)
