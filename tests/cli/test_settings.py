@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from iriai.cli.cluster import operator_session
+from iriai.cli.framework import completion
 from iriai.model.problem import ExitCode
 from iriai.wire.exchange import Done
 from iriai.wire.joining import ClusterReport, ShowCluster
@@ -41,3 +44,11 @@ def test_help_of_the_words_of_the_console_is_its_help(state, shell, tmp_path):
     lines.write_text("quit now")
     said = shell("console", str(lines))
     assert (said.code, "line 1: 'quit' has nothing behind it" in said.err) == (ExitCode.USAGE, True)
+
+
+def test_a_queue_that_takes_no_jobs_is_offered_to_who_opens_it_again(state):
+    rows = (QueueRow(0, "active", is_usable=True), QueueRow(1, "disabled"))
+    context = SimpleNamespace(params={"state": state})
+    with double(state, lambda _: QueueTable(rows)):
+        assert completion.complete_any_queue(context) == [("0", "active"), ("1", "disabled")]
+        assert completion.complete_queue(context) == [("0", "0 tasks waiting")]

@@ -8,9 +8,9 @@ from iriai.config.live_settings import (
     changed_words,
     check_stays,
     checked,
-    live_keys,
     merged,
     only_live_differs,
+    setting_words,
     with_settings,
 )
 from iriai.config.reader import parse_configuration
@@ -123,4 +123,9 @@ def test_only_live_sections_may_differ():
 
 
 def test_each_live_section_has_keys():
-    assert all(live_keys(section) for section in LIVE_SECTIONS)
+    assert all(setting_words(section) for section in LIVE_SECTIONS)
+
+
+def test_values_that_are_words_are_offered_with_their_keys():
+    assert setting_words("gang") == ["quantum_s=", "rows_max="]
+    assert {"state=enabled", "mode=gang", "group=", "group=none"} < {*setting_words("queues")}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from msgspec.structs import replace
 
 from iriai.config.keys import Key, WrongValue, keys
 from iriai.config.reader import Configuration
 from iriai.config.sections import LIVE_SECTIONS, Sections
+from iriai.config.values import NONE
 from iriai.model.bounds import QUEUE_MAX
 from iriai.model.problem import NotFound, Refused, UsageProblem
 from iriai.model.records import KeySet, SectionSet
@@ -135,9 +136,15 @@ def check_stays(
         )
 
 
-def live_keys(section: str) -> list[str]:
-    """Return the keys of a live section, or of each of its entries."""
-    return [*keys(LIVE_SECTIONS[section])]
+def setting_words(section: str) -> list[str]:
+    """Return each key of a live section with `=`, and with its values where they are words."""
+    found = []
+    for name, key in keys(LIVE_SECTIONS[section]).items():
+        words = get_args(key.type.kind) if get_origin(key.type.kind) is Literal else ()
+        found += [f"{name}={word}" for word in words] or [f"{name}="]
+        if key.type.may_be_none:
+            found.append(f"{name}={NONE}")
+    return found
 
 
 def only_live_differs(one: Configuration, other: Configuration) -> bool:
