@@ -16,7 +16,7 @@ from iriai.launcher.tasks.disk_limits import STUCK_S, Walker, WalkOrder
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.system.clock import steady_s
-from tests.launcher.conftest import ORDINARY, PRIVILEGED, USER
+from tests.launcher.conftest import ORDINARY, PRIVILEGED, lab_of, machines
 from tests.launcher.harness import Lab, Machine, until
 
 MIB = 1 << 20
@@ -35,18 +35,12 @@ def limited(disk_bytes: int) -> Resources:
     return Resources(named=(("disk", disk_bytes),))
 
 
-@pytest.fixture(scope="module", params=[*PRIVILEGED[:1], *ORDINARY[:1]], ids=str)
-def disk_machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
-    machine = Machine(request.param, USER)
-    yield machine.start()
-    machine.close()
+disk_machine = machines([*PRIVILEGED[:1], *ORDINARY[:1]], is_shared=True)
 
 
 @pytest.fixture
 def disk_lab(disk_machine: Machine) -> Iterator[Lab]:
-    lab = Lab(disk_machine)
-    yield lab
-    lab.close()
+    yield from lab_of(disk_machine)
 
 
 def test_who_writes_too_much_is_ended_and_the_neighbour_is_not(disk_lab: Lab):
