@@ -9,20 +9,43 @@ from iriai.cli.framework import completion
 from iriai.model.problem import ExitCode
 from iriai.wire.exchange import Done
 from iriai.wire.joining import ClusterReport, ShowCluster
-from iriai.wire.machines import AskQueues, QueueRow, QueueTable, SetSection
+from iriai.wire.machines import (
+    AskPools,
+    AskQueues,
+    PoolRow,
+    PoolTable,
+    QueueRow,
+    QueueTable,
+    SetSection,
+)
 from tests.client.double import double
 
 
 def alone(asking):
-    """Answer as a machine without a cluster."""
-    return ClusterReport() if isinstance(asking.body, ShowCluster) else Done()
+    """Answer as a machine without a cluster, in the pool Blades."""
+    match asking.body:
+        case ShowCluster():
+            return ClusterReport()
+        case AskPools():
+            return PoolTable((PoolRow("Blades", (), ("ume",), 1, 4, 4, 1.0, 1.0),))
+    return Done()
 
 
 def test_names_and_values_are_said_as_they_were_written(state, shell):
     with double(state, alone) as daemon:
         said = shell("pool", "set", "Blades", "memory=64G")
     assert said.out == "Pool Blades: memory is 64G (kept by this machine).\n"
-    assert daemon.received[-1] == SetSection("pools", "Blades", (("memory", "64G"),))
+    assert said.err == ""
+    assert SetSection("pools", "Blades", (("memory", "64G"),)) in daemon.received
+
+
+def test_a_pool_in_which_no_machine_is_may_be_a_slip(state, shell):
+    with double(state, alone):
+        said = shell("pool", "set", "blades", "memory=64G")
+        forgotten = shell("pool", "unset", "blades")
+    assert said.code == ExitCode.DONE
+    assert "no machine is in pool blades at present" in said.err
+    assert forgotten.err == ""
 
 
 def test_a_queue_of_a_cluster_in_which_jobs_wait_is_not_removed(state, shell, monkeypatch):

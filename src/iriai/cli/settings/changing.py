@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from iriai.cli.framework.command import GlobalOptions
@@ -10,7 +11,7 @@ from iriai.cli.framework.standard_streams import remark
 from iriai.cli.framework.table import count_text
 from iriai.model.problem import Problem
 from iriai.wire.joining import ShowCluster
-from iriai.wire.machines import AskQueues, SetSection
+from iriai.wire.machines import AskPools, AskQueues, SetSection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,6 +39,8 @@ def change(options: GlobalOptions, section: str, name: str, given: Iterable[str]
         else:
             client.ask(SetSection(section, name, wanted.settings))
             number, where = None, "kept by this machine"
+        if section == "pools" and wanted.settings:
+            _remark_unknown(client, name)
     document = {
         "section": section,
         "name": name,
@@ -46,6 +49,14 @@ def change(options: GlobalOptions, section: str, name: str, given: Iterable[str]
     }
     words = str(wanted)
     options.print_result(document, f"{words[0].upper()}{words[1:]} ({where}).")
+
+
+def _remark_unknown(client: Client, pool: str) -> None:
+    """Say that no machine is in a pool, whose name may be wrong; nothing if that is not known."""
+    with suppress(Problem):
+        table = client.ask(AskPools())
+        if not table.note and all(row.name != pool for row in table.rows):
+            remark(f"no machine is in pool {pool} at present; 'iriai pools' lists those that are")
 
 
 def _publish(client: Client, report: ClusterReport, wanted: LiveChange) -> int:
