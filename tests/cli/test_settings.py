@@ -58,6 +58,13 @@ def test_a_queue_of_a_cluster_in_which_jobs_wait_is_not_removed(state, shell, mo
     assert "queue 5 would be gone, and jobs are in it: 1 job waiting; move what" in said.err
 
 
+def test_what_a_cluster_without_a_document_has_not_set_is_in_none(state, shell, monkeypatch):
+    monkeypatch.setattr(operator_session, "open_operator", lambda *_: None)
+    with double(state, lambda _: ClusterReport("lab")):
+        said = shell("gang", "unset")
+    assert said.out == "Gang: nothing is set (cluster lab has no document yet).\n"
+
+
 def test_help_of_the_words_of_the_console_is_its_help(state, shell, tmp_path):
     lines = tmp_path / "lines"
     for line in ("help", "help help", "help quit"):

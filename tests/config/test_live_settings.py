@@ -87,6 +87,7 @@ def test_what_was_set_to_nothing_is_as_in_the_file():
         ("gang", "", [("rows_max", "17")], "from 1 to 16"),
         ("gang", "", [("rows_max", "9" * 5000)], "from 1 to 16"),
         ("gang", "1", [("rows_max", "2")], "leave '1' out"),
+        ("gang", "x" * 1000, [], f"leave '{'x' * 60}' out"),
         ("order", "", [("burst", "2")], "queues, pools, gang"),
     ],
 )

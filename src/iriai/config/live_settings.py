@@ -196,7 +196,8 @@ def _check_name(section: str, name: str) -> None:
     entries = keys(Sections)[section].type.entries
     if entries is None:
         if name:
-            raise UsageProblem(BAD_SETTING, f"[{section}] has no names", f"leave '{name}' out")
+            hint = f"leave '{name[:_SHOWN]}' out"
+            raise UsageProblem(BAD_SETTING, f"[{section}] has no names", hint)
         return
     try:
         entries[0].read(name)

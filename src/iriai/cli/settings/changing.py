@@ -36,6 +36,8 @@ def change(options: GlobalOptions, section: str, name: str, given: Iterable[str]
         if report.cluster:
             number = _publish(client, report, wanted)
             where = f"in document {number} of cluster {report.cluster}"
+            if not number:
+                where = f"cluster {report.cluster} has no document yet"
         else:
             client.ask(SetSection(section, name, wanted.settings))
             number, where = None, "kept by this machine"
