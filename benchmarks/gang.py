@@ -20,8 +20,9 @@ import time
 from pathlib import Path
 
 from harness.gang_ranks import BackEnd, BareLoop, Rank, compile_rank, wait_until
-from harness.options import Options, read_options
-from harness.report import Figure, finish, machine_facts, median, percentile, progress
+from harness.options import Options
+from harness.report import machine_facts, percentile
+from harness.ways_to_freeze import FiguresOfWay, measure_ways
 
 BACK_ENDS, QUICK_BACK_ENDS = 8, 2
 QUANTUM_S = 1.0
@@ -34,7 +35,6 @@ PHASES, QUICK_PHASES = 8, 2
 PHASE_S = 4.0
 ROUND_S = 0.001
 """For which a rank computes between two messages."""
-KINDS = ("v2", "v1", "none")
 Gangs = list[list[Rank]]
 
 
@@ -69,21 +69,6 @@ def _nearest(moments: list[float], due_s: float) -> float:
     return found
 
 
-class Figures:
-    """Of one way to freeze, a number for each run."""
-
-    def __init__(self) -> None:
-        self._by_name: dict[str, list[float]] = {}
-
-    def add(self, name: str, value: float) -> None:
-        """Add the number of one run."""
-        self._by_name.setdefault(name, []).append(value)
-
-    def answer(self) -> dict[str, Figure]:
-        """Return the medians."""
-        return {name: median(values, 4) for name, values in self._by_name.items()}
-
-
 def order(gangs: Gangs, row_0_s: float, phases_s: tuple[float, ...] = ()) -> None:
     """Have gangs take turns on all their back ends; each may have a phase of its own."""
     ends = {rank.end: None for gang in gangs for rank in gang}
@@ -111,7 +96,7 @@ def end_all(gangs: Gangs) -> None:
             rank.end.cancel([rank])
 
 
-def measure_skew(ends: list[BackEnd], options: Options, figures: Figures) -> None:
+def measure_skew(ends: list[BackEnd], options: Options, figures: FiguresOfWay) -> None:
     """Have two gangs take turns, by the launchers and by a bare loop."""
     slices = options.tasks(SLICES, QUICK_SLICES)
     gangs = [[end.start("note") for end in ends] for _ in range(2)]
@@ -156,7 +141,7 @@ def loops_for(end: BackEnd, work_s: float, parts: float) -> int:
     return int(trial * work_s * parts / ((rank.notes[0] - rank.notes[1]) / 1e9))
 
 
-def measure_slowdown(ends: list[BackEnd], options: Options, figures: Figures) -> None:
+def measure_slowdown(ends: list[BackEnd], options: Options, figures: FiguresOfWay) -> None:
     """Have two gangs compute one after the other, and in slices."""
     work_s = QUICK_WORK_S if options.quick else WORK_S
     loops = loops_for(ends[0], work_s, min(1.0, machine_cpus() / len(ends)))
@@ -188,7 +173,7 @@ def rounds(gangs: Gangs, phases_s: tuple[float, ...]) -> int:
     return sum(gang[0].notes[0] for gang in gangs) - before
 
 
-def measure_uncoordinated(ends: list[BackEnd], options: Options, figures: Figures) -> None:
+def measure_uncoordinated(ends: list[BackEnd], options: Options, figures: FiguresOfWay) -> None:
     """Have two gangs of two talk: in step, and with phases at random, evenly drawn."""
     pair, chance = ends[:2], random.Random(7)
     port = 20_000 + chance.randrange(10_000)  # below those that the kernel gives away
@@ -210,7 +195,7 @@ def measure_uncoordinated(ends: list[BackEnd], options: Options, figures: Figure
     figures.add("uncoordinated_ratio", sum(agreed) / max(1, sum(others)))
 
 
-def measure(kind: str, program: Path, options: Options, figures: Figures) -> None:
+def measure(kind: str, program: Path, options: Options, figures: FiguresOfWay) -> None:
     """Start the back ends, and measure everything in turn."""
     ends: list[BackEnd] = []
     try:
@@ -226,18 +211,7 @@ def measure(kind: str, program: Path, options: Options, figures: Figures) -> Non
 
 def main() -> None:
     """Measure each way in turns."""
-    options = read_options(__doc__ or "")
-    facts = machine_facts(Path(tempfile.gettempdir()))
-    by_kind = {kind: Figures() for kind in KINDS}
-    with tempfile.TemporaryDirectory(prefix="iriai-gang-") as name:
-        Path(name).chmod(0o755)
-        program = compile_rank(Path(name))
-        for run in range(options.runs):
-            for kind, figures in by_kind.items():
-                measure(kind, program, options, figures)
-                progress(f"run {run + 1}, {kind}: {figures.answer()}")
-    answers = {kind: figures.answer() for kind, figures in by_kind.items()}
-    finish({"benchmark": "gang", **answers, "machine": facts})
+    measure_ways("gang", __doc__ or "", compile_rank, measure, digits=4)
 
 
 if __name__ == "__main__":

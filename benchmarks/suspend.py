@@ -29,9 +29,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.options import Options, read_options
-from harness.report import Figure, finish, machine_facts, median, percentile, progress
+from harness.options import Options
+from harness.report import percentile
 from harness.task_user import task_user
+from harness.ways_to_freeze import FiguresOfWay, measure_ways
 
 TASKS, QUICK_TASKS = 200, 8
 ORDERS, QUICK_ORDERS = 10, 3
@@ -42,7 +43,6 @@ SETTLE_S = 0.2
 """After the answer, before the times are read: whatever runs by then has been missed."""
 MISSED_S = 0.05
 WAIT_S = 120.0
-KINDS = ("v2", "v1", "none")
 NOTE = r"""
 #include <fcntl.h>
 #include <stdint.h>
@@ -228,22 +228,7 @@ def _write(files: list[Path], word: bytes) -> None:
         os.close(fd)
 
 
-class Figures:
-    """Of one way to freeze, a number for each launcher."""
-
-    def __init__(self) -> None:
-        self._by_name: dict[str, list[float]] = {}
-
-    def add(self, name: str, value_ms: float) -> None:
-        """Add the number of one launcher."""
-        self._by_name.setdefault(name, []).append(value_ms)
-
-    def answer(self) -> dict[str, Figure]:
-        """Return the medians."""
-        return {name: median(values) for name, values in self._by_name.items()}
-
-
-def measure(kind: str, program: Path, options: Options, figures: Figures) -> None:
+def measure(kind: str, program: Path, options: Options, figures: FiguresOfWay) -> None:
     """Start a launcher with tasks, and freeze and thaw them, by it and without it in turns."""
     tasks = options.tasks(TASKS, QUICK_TASKS)
     with tempfile.TemporaryDirectory(prefix="iriai-suspend-") as name:
@@ -268,22 +253,17 @@ def measure(kind: str, program: Path, options: Options, figures: Figures) -> Non
     figures.add("thaw_limit_ms", percentile(bare.thaws, 99))
 
 
+def compile_note(folder: Path) -> Path:
+    """Compile the program of each task in a directory."""
+    source, program = folder / "note.c", folder / "note"
+    source.write_text(NOTE)
+    subprocess.run(["cc", "-O1", "-o", str(program), str(source)], check=True)
+    return program
+
+
 def main() -> None:
     """Measure each way in turns."""
-    options = read_options(__doc__ or "")
-    facts = machine_facts(Path(tempfile.gettempdir()))
-    by_kind = {kind: Figures() for kind in KINDS}
-    with tempfile.TemporaryDirectory(prefix="iriai-suspend-") as name:
-        Path(name).chmod(0o755)
-        source, program = Path(name) / "note.c", Path(name) / "note"
-        source.write_text(NOTE)
-        subprocess.run(["cc", "-O1", "-o", str(program), str(source)], check=True)
-        for run in range(options.runs):
-            for kind, figures in by_kind.items():
-                measure(kind, program, options, figures)
-                progress(f"run {run + 1}, {kind}: {figures.answer()}")
-    answers = {kind: figures.answer() for kind, figures in by_kind.items()}
-    finish({"benchmark": "suspend", **answers, "machine": facts})
+    measure_ways("suspend", __doc__ or "", compile_note, measure)
 
 
 if __name__ == "__main__":

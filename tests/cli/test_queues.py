@@ -36,3 +36,19 @@ def test_parts_of_memory_and_disk_are_shown_where_there_are_some(state, shell):
         ["0", "active", "all", "no", "12.5", "%", "0", "0"],
         ["1", "active", "all", "no", "50", "%", "0", "0"],
     ]
+
+
+def test_what_queues_do_with_running_tasks_is_shown_where_it_is_not_the_usual(state, shell):
+    rows = (
+        QueueRow(0, "active", mode="gang", residence_s=600.0),
+        QueueRow(1, "active", mode="exclusive", charge_factor=0.5),
+        QueueRow(2, "active"),
+    )
+    with double(state, lambda _: QueueTable(rows)):
+        said = shell("queues")
+    assert said.out.splitlines() == [
+        "Queue  State   Group  Yours  Mode       Residence  Charge  Jobs  Tasks",
+        "    0  active  all    no     gang          10m00s             0      0",
+        "    1  active  all    no     exclusive                0.5     0      0",
+        "    2  active  all    no                                      0      0",
+    ]

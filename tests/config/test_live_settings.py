@@ -8,9 +8,9 @@ from iriai.config.live_settings import (
     changed_words,
     check_stays,
     checked,
-    live_keys,
     merged,
     only_live_differs,
+    setting_words,
     with_settings,
 )
 from iriai.config.reader import parse_configuration
@@ -72,7 +72,7 @@ def test_what_was_set_to_nothing_is_as_in_the_file():
     ("section", "name", "settings", "words"),
     [
         ("queues", "0", [("colour", "red")], "use one of: state, group, time_limit_s"),
-        ("queues", "0", [("state", "open")], "'active' or 'enabled' or 'disabled'"),
+        ("queues", "0", [("state", "open")], "'active', 'enabled' or 'disabled'"),
         ("queues", "0", [("time_limit_max_s", "-4h")], "seconds as a number or a duration"),
         ("queues", "0", [("time_limit_s", "0")], "above 0"),
         ("queues", "0", [("group", "a/b")], "a name of 1 to"),
@@ -87,6 +87,7 @@ def test_what_was_set_to_nothing_is_as_in_the_file():
         ("gang", "", [("rows_max", "17")], "from 1 to 16"),
         ("gang", "", [("rows_max", "9" * 5000)], "from 1 to 16"),
         ("gang", "1", [("rows_max", "2")], "leave '1' out"),
+        ("gang", "x" * 1000, [], f"leave '{'x' * 60}' out"),
         ("order", "", [("burst", "2")], "queues, pools, gang"),
     ],
 )
@@ -106,8 +107,9 @@ def test_a_queue_that_there_cannot_be_is_refused(number):
 def test_a_queue_with_jobs_in_it_stays():
     gone = checked("queues", "5", [])
     jobs = [f"ume-{each}" for each in range(7)]
-    with pytest.raises(Refused, match="ume-0, ume-1, ume-2, ume-3, ume-4 and 2 more"):
+    with pytest.raises(Refused, match="ume-0, ume-1, ume-2, ume-3, ume-4 and 2 more") as refused:
         check_stays(FILE, gone, lambda _: jobs)
+    assert "let what runs end" in refused.value.hint
     check_stays(FILE, gone, lambda _: [])
     check_stays(FILE, checked("queues", "1", []), lambda _: jobs)
     check_stays(FILE, checked("gang", "", []), lambda _: jobs)
@@ -122,4 +124,9 @@ def test_only_live_sections_may_differ():
 
 
 def test_each_live_section_has_keys():
-    assert all(live_keys(section) for section in LIVE_SECTIONS)
+    assert all(setting_words(section) for section in LIVE_SECTIONS)
+
+
+def test_values_that_are_words_are_offered_with_their_keys():
+    assert setting_words("gang") == ["quantum_s=", "rows_max="]
+    assert {"state=enabled", "mode=gang", "group=", "group=none"} < {*setting_words("queues")}

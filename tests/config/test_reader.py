@@ -128,6 +128,13 @@ def test_rows_name_the_source_of_each_value():
     assert plain["jobs.time_limit_s"] == ("none", "default")
 
 
+def test_rows_have_queues_in_their_order_however_the_file_has_them():
+    rows = parse_configuration("[queues.10]\n[queues.2]\n[queues.0]\n", WHERE).rows()
+    assert [key for key, _, _ in rows if key.endswith(".state")] == [
+        *("queues.0.state", "queues.2.state", "queues.10.state"),
+    ]
+
+
 def test_rows_hold_every_key():
     shown = [key for key, _, _ in Configuration().rows()]
     assert shown == [

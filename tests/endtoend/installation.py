@@ -235,6 +235,17 @@ class Installation:
 
 
 @contextmanager
+def installed(person: TestPerson | None, configuration: str) -> Iterator[Installation]:
+    """An installation that runs tasks, with this configuration; it is stopped afterwards."""
+    installation = Installation(person)
+    installation.configure(configuration)
+    try:
+        yield installation.start()
+    finally:
+        installation.stop()
+
+
+@contextmanager
 def ended_afterwards() -> Iterator[list[subprocess.Popen[str]]]:
     """Processes that are put in here are killed in the end."""
     started: list[subprocess.Popen[str]] = []

@@ -18,7 +18,7 @@ from iriai.config.limits import LimitsSection
 from iriai.model.problem import ExitCode, UsageProblem
 from iriai.wire.changes import Alter
 from iriai.wire.requests import LogFile
-from tests.endtoend.installation import IRIAI, Installation
+from tests.endtoend.installation import IRIAI, installed
 from tests.support.waiting import until
 
 CONFIGURATION = """
@@ -32,12 +32,8 @@ name_accounts = true
 
 @pytest.fixture(scope="module")
 def machine(person):
-    installation = Installation(person)
-    installation.configure(CONFIGURATION)
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(person, CONFIGURATION) as installation:
+        yield installation
 
 
 @pytest.fixture(scope="module")

@@ -118,6 +118,23 @@ def test_a_queue_with_jobs_in_it_stays_whatever_the_rc_file_says(iriai):
     assert states(iriai)[1::6] == ["active", "enabled"]
 
 
+def test_what_is_set_of_a_pool_bounds_its_machines_from_their_next_start(iriai):
+    iriai.configure(
+        "[machine]\npool = 'blades'\nmemory = '256M'\n[pools.blades]\nmemory = '128M'\n"
+    )
+
+    def given_away() -> int:
+        return say(iriai, "nodes")["rows"][0]["memory_bytes"] >> 20
+
+    iriai.start()
+    assert given_away() == 128
+    for memory_mib in (64, 192):
+        console(iriai, f"pool set blades memory={memory_mib}M")
+        iriai.leave_launcher()
+        iriai.start()
+        assert given_away() == memory_mib
+
+
 def test_an_rc_file_of_another_place(iriai, tmp_path):
     missing = iriai.call("up", "--detach", "--rc", "night.rc", person=None, cwd=tmp_path)
     assert (missing.returncode, "there is no" in missing.stderr) == (4, True)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from iriai.model.problem import ExitCode
-from tests.endtoend.installation import Installation
+from tests.endtoend.installation import Installation, installed
 from tests.support.waiting import until
 
 CONFIGURATION = """
@@ -19,12 +19,8 @@ memory = "1G"
 
 @pytest.fixture(scope="module")
 def machine(person):
-    installation = Installation(person)
-    installation.configure(CONFIGURATION)
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(person, CONFIGURATION) as installation:
+        yield installation
 
 
 def said(machine: Installation, *words: str, code: int = 0) -> str:

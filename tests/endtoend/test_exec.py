@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from tests.endtoend.installation import PYTHON, Installation, ended_afterwards
+from tests.endtoend.installation import PYTHON, ended_afterwards, installed
 from tests.endtoend.terminal import Terminal
 from tests.support.waiting import is_gone, until
 
@@ -24,12 +24,8 @@ descriptors_per_user = 6
 
 @pytest.fixture(scope="module")
 def machine(person):
-    installation = Installation(person)
-    installation.configure(CONFIGURATION)
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(person, CONFIGURATION) as installation:
+        yield installation
 
 
 @pytest.fixture

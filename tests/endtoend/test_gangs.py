@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.endtoend.installation import PYTHON, Installation
+from tests.endtoend.installation import PYTHON, Installation, installed
 from tests.endtoend.test_identity import say
 from tests.endtoend.test_queues import busy
 from tests.endtoend.test_suspend import stands, state
@@ -57,12 +57,8 @@ class Stamping(NamedTuple):
 @pytest.fixture(scope="module")
 def machine():
     """As root tasks are root's here: who calls is an operator, and nobody else is needed."""
-    installation = Installation(None)
-    installation.configure(CONFIGURATION)
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(None, CONFIGURATION) as installation:
+        yield installation
 
 
 def stamps(place: Path) -> list[float]:

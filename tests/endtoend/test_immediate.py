@@ -4,18 +4,14 @@ import pytest
 
 from iriai.model.problem import Refused
 from tests.endtoend.cluster import Cluster
-from tests.endtoend.installation import Installation
+from tests.endtoend.installation import installed
 from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")
 def machine(person):
-    installation = Installation(person)
-    installation.configure("[machine]\ncpus = 2\n")
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(person, "[machine]\ncpus = 2\n") as installation:
+        yield installation
 
 
 def test_what_fits_starts_and_what_does_not_is_refused(machine):

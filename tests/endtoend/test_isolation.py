@@ -7,7 +7,7 @@ import pytest
 from iriai.client import Client
 from iriai.model.problem import ExitCode
 from iriai.wire.requests import Jobs
-from tests.endtoend.installation import Installation
+from tests.endtoend.installation import Installation, installed
 from tests.endtoend.trespass import becoming, words_about
 from tests.support.people import People
 from tests.support.waiting import until
@@ -19,12 +19,8 @@ SECRET = "the-secret-of-ann-2208"
 
 @pytest.fixture(scope="module")
 def machine(people: People):
-    installation = Installation(people.ann)
-    installation.configure("[machine]\ncpus = 2\n")
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(people.ann, "[machine]\ncpus = 2\n") as installation:
+        yield installation
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from iriai.model.problem import Refused
-from tests.endtoend.installation import PYTHON, Installation
+from tests.endtoend.installation import PYTHON, Installation, installed
 from tests.support.waiting import until
 
 MIB = 1 << 20
@@ -44,12 +44,8 @@ time.sleep(600)
 
 @pytest.fixture(scope="module")
 def machine(person):
-    installation = Installation(person)
-    installation.configure(CONFIGURATION)
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(person, CONFIGURATION) as installation:
+        yield installation
 
 
 @pytest.fixture

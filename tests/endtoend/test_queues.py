@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from iriai.model.problem import NotAllowed, NotFound, Refused
-from tests.endtoend.installation import PYTHON, Installation
+from tests.endtoend.installation import PYTHON, Installation, installed
 from tests.endtoend.test_identity import say
 from tests.support.waiting import until
 
@@ -33,12 +33,8 @@ BUSY = "while True: pass"
 
 @pytest.fixture(scope="module")
 def machine(person):
-    installation = Installation(person)
-    installation.configure(CONFIGURATION)
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(person, CONFIGURATION) as installation:
+        yield installation
 
 
 def submitted(machine: Installation, client, queue: int, *command: str, **fields) -> str:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.endtoend.installation import PYTHON, Installation, ended_afterwards
+from tests.endtoend.installation import PYTHON, ended_afterwards, installed
 from tests.endtoend.terminal import CTRL_C, CTRL_Z, SAYS_WHEN_IT_RUNS, Terminal
 from tests.support.waiting import is_gone, until
 
@@ -23,12 +23,8 @@ HOLD = "import time; time.sleep(60)"
 
 @pytest.fixture(scope="module")
 def machine(person):
-    installation = Installation(person)
-    installation.configure(CONFIGURATION)
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(person, CONFIGURATION) as installation:
+        yield installation
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from iriai.model.problem import NotAllowed, Refused
-from tests.endtoend.installation import PYTHON, Installation
+from tests.endtoend.installation import PYTHON, Installation, installed
 from tests.support.waiting import until
 
 COUNT = """
@@ -26,12 +26,8 @@ STANDS_S = 1.0
 
 @pytest.fixture(scope="module")
 def machine(person):
-    installation = Installation(person)
-    installation.configure("[machine]\ncpus = 2\n")
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(person, "[machine]\ncpus = 2\n") as installation:
+        yield installation
 
 
 def begun(machine: Installation, client, seconds: float, **fields) -> tuple[str, Path]:

@@ -139,7 +139,7 @@ def test_the_queues_of_a_cluster_override_a_machines_own_key_by_key():
         ("[queues.64]", "from 0 to 63"),
         ("[queues.first]", "from 0 to 63"),
         ("[queues.01]", "from 0 to 63"),
-        ('[queues.0]\nstate = "open"', "'active' or 'enabled' or 'disabled'"),
+        ('[queues.0]\nstate = "open"', "'active', 'enabled' or 'disabled'"),
         ("[queues.0]\ntime_limit_max_s = 0", "above 0"),
         ('[queues.0]\ngroup = ""', "a name of 1 to"),
         ("[order]\nage_s = -1", "above 0"),

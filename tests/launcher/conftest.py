@@ -29,55 +29,48 @@ if not IS_ROOT:
 """Each way in which tasks are frozen; `control-groups` takes the best that this machine has."""
 
 
-@pytest.fixture(scope="module", params=VARIANTS, ids=str)
-def shared_machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
-    machine = Machine(request.param, USER)
-    yield machine.start()
-    machine.close()
+def machines(variants: list[Variant], *, is_shared: bool) -> object:
+    """A fixture: a machine of each variant.
+
+    One that is shared has a launcher which all tests of a file use one after the other; others are
+    for a single test, and have none yet.
+    """
+
+    def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
+        made = Machine(request.param, USER)
+        yield made.start() if is_shared else made
+        made.close()
+
+    scope = "module" if is_shared else "function"
+    return pytest.fixture(scope=scope, params=variants, ids=str)(machine)
+
+
+def lab_of(machine: Machine) -> Iterator[Lab]:
+    """A fresh connection to a launcher that other tests have used before."""
+    lab = Lab(machine)
+    yield lab
+    lab.close()
+
+
+shared_machine = machines(VARIANTS, is_shared=True)
+machine = machines(VARIANTS, is_shared=False)
+freezing_machine = machines(FREEZING, is_shared=True)
+new_freezing_machine = machines(FREEZING, is_shared=False)
 
 
 @pytest.fixture
 def lab(shared_machine: Machine) -> Iterator[Lab]:
-    """A fresh connection to a launcher that other tests have used before."""
-    lab = Lab(shared_machine)
-    yield lab
-    lab.close()
-
-
-@pytest.fixture(params=VARIANTS, ids=str)
-def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
-    """A machine of its own for a test, without a launcher yet, in every variant."""
-    machine = Machine(request.param, USER)
-    yield machine
-    machine.close()
-
-
-@pytest.fixture(scope="module", params=FREEZING, ids=str)
-def freezing_machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
-    machine = Machine(request.param, USER)
-    yield machine.start()
-    machine.close()
+    yield from lab_of(shared_machine)
 
 
 @pytest.fixture
 def freezing_lab(freezing_machine: Machine) -> Iterator[Lab]:
-    """A fresh connection to a launcher of each way to freeze, that other tests have used before."""
-    lab = Lab(freezing_machine)
-    yield lab
-    lab.close()
-
-
-@pytest.fixture(params=FREEZING, ids=str)
-def new_freezing_machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
-    """A machine of its own for a test, of each way to freeze, without a launcher yet."""
-    machine = Machine(request.param, USER)
-    yield machine
-    machine.close()
+    yield from lab_of(freezing_machine)
 
 
 @pytest.fixture
 def plain_machine() -> Iterator[Machine]:
-    """The same, in the usual variant only."""
+    """A machine of its own for a test, in the usual variant only."""
     machine = Machine(VARIANTS[0], USER)
     yield machine
     machine.close()
@@ -86,12 +79,12 @@ def plain_machine() -> Iterator[Machine]:
 @pytest.fixture
 def new_machine() -> Iterator[Callable[[Variant], Machine]]:
     """Machines of any variant."""
-    machines: list[Machine] = []
+    made: list[Machine] = []
 
     def make(variant: Variant) -> Machine:
-        machines.append(Machine(variant, USER))
-        return machines[-1]
+        made.append(Machine(variant, USER))
+        return made[-1]
 
     yield make
-    for each in machines:
+    for each in made:
         each.close()

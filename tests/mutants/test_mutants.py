@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from iriai.sim.faults import scenario
-from iriai.sim.faults.scenario import scenario_of
+from iriai.sim.faults.scenario import Scenario, scenario_of
 from iriai.sim.faults.search import fails
 from tests.mutants.cluster import CLUSTER
 from tests.mutants.elected import ELECTED
@@ -89,6 +91,17 @@ FOUND_WITH = {
 does not find it any more, another one must."""
 
 
+def check_found(world_fails: Callable[[int], object], known: int = 1) -> None:
+    """See that the world of a seed fails; the known one is tried first."""
+    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
+    assert any(world_fails(seed) for seed in seeds), f"no seed up to {SEEDS} finds it"
+
+
+def fails_in(arranged: Callable[[int], Scenario]) -> Callable[[int], object]:
+    """Return whether the scenario of a seed fails."""
+    return lambda seed: fails(arranged(seed))
+
+
 def test_there_are_enough_mutants():
     assert len(MUTANTS) >= 30
 
@@ -96,17 +109,13 @@ def test_there_are_enough_mutants():
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_found(name, monkeypatch):
     MUTANTS[name](monkeypatch)
-    known = FOUND_WITH.get(name, 1)
-    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+    check_found(fails_in(scenario_of), FOUND_WITH.get(name, 1))
 
 
 @pytest.mark.parametrize("name", PARALLEL)
 def test_a_mutant_is_found_where_attempts_have_several_seats(name, monkeypatch):
     PARALLEL[name](monkeypatch)
-    known = FOUND_IN_PARALLEL.get(name, 9)
-    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+    check_found(fails_in(scenario_of), FOUND_IN_PARALLEL.get(name, 9))
 
 
 @pytest.mark.parametrize("name", SUSPENDED)
@@ -115,18 +124,14 @@ def test_a_mutant_is_found_where_tasks_are_suspended(name, monkeypatch):
     monkeypatch.setattr(scenario, "CLAIMED_BYTES", 1 << 29)  # a machine has room for two such tasks
     monkeypatch.setattr(scenario, "PREEMPTION_CHANCE", 0.0)  # queues suspend nothing beside users
     SUSPENDED[name](monkeypatch)
-    known = FOUND_SUSPENDED.get(name, 4)
-    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+    check_found(fails_in(scenario_of), FOUND_SUSPENDED.get(name, 4))
 
 
 @pytest.mark.parametrize("name", QUEUES)
 def test_a_mutant_is_found_where_jobs_are_in_queues(name, monkeypatch):
     monkeypatch.setattr(scenario, "QUEUE_CHANCE", 1.0)
     QUEUES[name](monkeypatch)
-    known = FOUND_IN_QUEUES.get(name, 1)
-    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+    check_found(fails_in(scenario_of), FOUND_IN_QUEUES.get(name, 1))
 
 
 @pytest.mark.parametrize("name", TURNS)
@@ -134,89 +139,73 @@ def test_a_mutant_is_found_where_tasks_give_way_and_take_turns(name, monkeypatch
     for chance in ("QUEUE_CHANCE", "PREEMPTION_CHANCE", "PARALLEL_CHANCE"):
         monkeypatch.setattr(scenario, chance, 1.0)
     TURNS[name](monkeypatch)
-    known = FOUND_IN_TURNS.get(name, 1)
-    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+    check_found(fails_in(scenario_of), FOUND_IN_TURNS.get(name, 1))
 
 
 @pytest.mark.parametrize("name", POOLS)
 def test_a_mutant_is_found_where_pools_are_bounded(name, monkeypatch):
     monkeypatch.setattr(scenario, "POOL_CHANCE", 1.0)
     POOLS[name](monkeypatch)
-    seeds = range(1, SEEDS + 1)
-    assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+    check_found(fails_in(scenario_of))
 
 
 @pytest.mark.parametrize("name", ELECTED)
 def test_a_mutant_is_found_where_brokers_are_elected(name, monkeypatch):
     patch, known = ELECTED[name]
     patch(monkeypatch)
-    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    found = any(fails(elected(seed)) for seed in seeds)
-    assert found, f"no seed up to {SEEDS} finds it"
+    check_found(fails_in(elected), known)
 
 
 @pytest.mark.parametrize("name", JOINED)
 def test_a_mutant_is_found_where_back_ends_are_members(name, monkeypatch):
     patch, known = JOINED[name]
     patch(monkeypatch)
-    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    found = any(fails(joined(seed)) for seed in seeds)
-    assert found, f"no seed up to {SEEDS} finds it"
+    check_found(fails_in(joined), known)
 
 
 def test_a_node_that_runs_everybodys_tasks_is_found_where_homes_are_trusted(monkeypatch):
     patch, _ = ELECTED["a node runs everybody's tasks"]
     patch(monkeypatch)
-    seeds = range(1, SEEDS + 1)
-    assert any(fails(with_trust(elected(seed))) for seed in seeds)
+    check_found(fails_in(lambda seed: with_trust(elected(seed))))
 
 
 @pytest.mark.parametrize("name", PARTED)
 def test_a_mutant_is_found_where_there_are_several_clusters(name, monkeypatch):
     patch, known = PARTED[name]
     patch(monkeypatch)
-    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    found = any(fails(parted(seed)) for seed in seeds)
-    assert found, f"no seed up to {SEEDS} finds it"
+    check_found(fails_in(parted), known)
 
 
 @pytest.mark.parametrize("name", TOLD)
 def test_a_mutant_is_found_in_what_users_are_told_of_their_jobs(name, monkeypatch):
     patch, known = TOLD[name]
     patch(monkeypatch)
-    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    assert any(fails(scenario_of(seed)) for seed in seeds), f"no seed up to {SEEDS} finds it"
+    check_found(fails_in(scenario_of), known)
 
 
 @pytest.mark.parametrize("name", LYING)
 def test_a_mutant_is_found_where_a_member_lies(name, monkeypatch):
     patch, known = LYING[name]
     patch(monkeypatch)
-    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    found = any(lying_peers.fails(seed) for seed in seeds)
-    assert found, f"no seed up to {SEEDS} finds it"
+    check_found(lying_peers.fails, known)
 
 
 @pytest.mark.parametrize("name", CLUSTER)
 def test_a_mutant_is_found_in_what_a_machine_makes_of_its_cluster(name, monkeypatch):
     patch, known, world_fails = CLUSTER[name]
     patch(monkeypatch)
-    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    assert any(world_fails(seed) for seed in seeds), f"no seed up to {SEEDS} finds it"
+    check_found(world_fails, known)
 
 
 @pytest.mark.parametrize("name", LINKS)
 def test_a_mutant_is_found_where_machines_make_links(name, monkeypatch):
     patch, known = LINKS[name]
     patch(monkeypatch)
-    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    assert any(link_stories.fails(seed) for seed in seeds), f"no seed up to {SEEDS} finds it"
+    check_found(link_stories.fails, known)
 
 
 @pytest.mark.parametrize("name", OUTPUT)
 def test_a_mutant_is_found_in_how_output_comes_to_its_home(name, monkeypatch):
     patch, known = OUTPUT[name]
     patch(monkeypatch)
-    seeds = [known, *(seed for seed in range(1, SEEDS + 1) if seed != known)]
-    assert any(output_stories.fails(seed) for seed in seeds), f"no seed up to {SEEDS} finds it"
+    check_found(output_stories.fails, known)

@@ -14,7 +14,7 @@ from tests.support.told import HOME, instant
 QUEUES = {
     "0": QueueSection(group="staff"),
     "1": QueueSection(time_limit_s=60.0, time_limit_max_s=3600.0),
-    "2": QueueSection(state="disabled"),
+    "2": QueueSection(state="disabled", mode="gang", residence_s=600.0, charge_factor=0.5),
 }
 
 
@@ -36,6 +36,8 @@ def test_what_waits_is_counted_by_queue():
     assert (second.jobs, second.waiting, second.longest_wait_s) == (2, 6, 90.0)
     assert (second.time_limit_s, second.time_limit_max_s) == (60.0, 3600.0)
     assert (first.group, third.state) == ("staff", "disabled")
+    assert (first.mode, third.mode) == ("shared", "gang")
+    assert (third.residence_s, third.charge_factor) == (600.0, 0.5)
 
 
 def test_a_queue_that_is_gone_is_listed_while_jobs_are_in_it():

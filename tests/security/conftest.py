@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.endtoend.installation import Installation
+from tests.endtoend.installation import Installation, installed
 from tests.security.attacker import Attacker, attacking
 from tests.support.people import People
 
@@ -12,12 +12,8 @@ from tests.support.people import People
 @pytest.fixture(scope="module")
 def served(people: People) -> Iterator[Installation]:
     """A daemon of root's, for users of the machine; one for all tests of a file."""
-    installation = Installation(people.ann)
-    installation.configure('[machine]\ncpus = 2\nmemory = "1G"\n')
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(people.ann, '[machine]\ncpus = 2\nmemory = "1G"\n') as installation:
+        yield installation
 
 
 @pytest.fixture
@@ -34,12 +30,10 @@ def undisturbed(served: Installation) -> Iterator[Installation]:
 @pytest.fixture(scope="module")
 def attacked(people: People) -> Iterator[Installation]:
     """Root's daemon with room for several tasks; one for all attacks of a file."""
-    installation = Installation(people.ann)
-    installation.configure('[machine]\ncpus = 4\nmemory = "1G"\n\n[jobs]\nkill_grace_s = 0.5\n')
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(
+        people.ann, '[machine]\ncpus = 4\nmemory = "1G"\n\n[jobs]\nkill_grace_s = 0.5\n'
+    ) as installation:
+        yield installation
 
 
 @pytest.fixture

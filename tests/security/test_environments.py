@@ -13,7 +13,7 @@ from iriai.launcher.environment.batch_variables import NODE_FILE
 from iriai.model.batch_variables import BatchSystem, BatchVariables
 from iriai.model.job import JobSpec
 from iriai.wire.requests import Submitted
-from tests.endtoend.installation import MARK, PATH, Installation
+from tests.endtoend.installation import MARK, PATH, Installation, installed
 from tests.launcher.harness import Lab, Machine, Variant
 from tests.support.people import People
 from tests.support.waiting import until
@@ -25,12 +25,8 @@ OTHERS = {"IRIAI_MARK": "x", "IRIAI_DIRECTIVES": "pbs", "SLURM_JOB_ID": "7", "PB
 
 @pytest.fixture(scope="module")
 def machine(people: People) -> Iterator[Installation]:
-    installation = Installation(people.ann)
-    installation.configure('[machine]\nname = "ume"\ncpus = 2\n')
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(people.ann, '[machine]\nname = "ume"\ncpus = 2\n') as installation:
+        yield installation
 
 
 @pytest.fixture

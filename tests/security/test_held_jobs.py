@@ -9,7 +9,7 @@ import pytest
 from iriai.client import Client
 from iriai.model.problem import Problem, Refused
 from iriai.wire.requests import Submitted
-from tests.endtoend.installation import Installation
+from tests.endtoend.installation import Installation, installed
 from tests.support.people import People
 from tests.support.waiting import until
 
@@ -34,12 +34,8 @@ LARGE = {f"LARGE{place}": "x" * 100_000 for place in range(8)}
 @pytest.fixture(scope="module")
 def counted(people: People) -> Iterator[Installation]:
     """A daemon of root's with small limits, of accounts too."""
-    installation = Installation(people.ann)
-    installation.configure(CONFIGURATION)
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(people.ann, CONFIGURATION) as installation:
+        yield installation
 
 
 def handed_in(client: Client, drafts: list) -> tuple[list[str], list[Refused]]:

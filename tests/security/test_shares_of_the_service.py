@@ -29,7 +29,7 @@ from iriai.wire.requests import (
     Submitted,
     Wait,
 )
-from tests.endtoend.installation import Installation
+from tests.endtoend.installation import Installation, installed
 from tests.security.bad_client import BadClient, bad_client
 from tests.support.people import People, TestPerson
 from tests.support.waiting import until
@@ -59,12 +59,8 @@ job_bytes_per_user = {JOB_BYTES}
 @pytest.fixture(scope="module")
 def served(people: People) -> Iterator[Installation]:
     """A daemon of root's with smaller limits than usual."""
-    installation = Installation(people.ann)
-    installation.configure(CONFIGURATION)
-    try:
-        yield installation.start()
-    finally:
-        installation.stop()
+    with installed(people.ann, CONFIGURATION) as installation:
+        yield installation
 
 
 def connections(stack: ExitStack, installation: Installation, person: TestPerson) -> list[Reply]:

@@ -61,7 +61,8 @@ class KeyType(NamedTuple):
         """The description of a right value, to follow `write`."""
         words = [format_.expected for format_ in self._formats]
         if get_origin(self.kind) is Literal:
-            words = [" or ".join(f"'{word}'" for word in get_args(self.kind))]
+            *first, last = (f"'{word}'" for word in get_args(self.kind))
+            words = [f"{', '.join(first)} or {last}" if first else last]
         words = words or [_WORDS[getattr(self.kind, "__origin__", self.kind)]]
         for rule in self._rules:
             if isinstance(rule, msgspec.Meta) and rule.le is not None:

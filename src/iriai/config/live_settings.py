@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from msgspec.structs import replace
 
 from iriai.config.keys import Key, WrongValue, keys
 from iriai.config.reader import Configuration
 from iriai.config.sections import LIVE_SECTIONS, Sections
+from iriai.config.values import NONE
 from iriai.model.bounds import QUEUE_MAX
 from iriai.model.problem import NotFound, Refused, UsageProblem
 from iriai.model.records import KeySet, SectionSet
@@ -131,13 +132,19 @@ def check_stays(
         raise Refused(
             "queue-not-empty",
             f"queue {number} would be gone, and jobs are in it: {shown}{more}",
-            "move them with 'iriai alter JOB --queue N', or cancel them",
+            "move what waits with 'iriai alter JOB --queue N'; let what runs end, or cancel it",
         )
 
 
-def live_keys(section: str) -> list[str]:
-    """Return the keys of a live section, or of each of its entries."""
-    return [*keys(LIVE_SECTIONS[section])]
+def setting_words(section: str) -> list[str]:
+    """Return each key of a live section with `=`, and with its values where they are words."""
+    found = []
+    for name, key in keys(LIVE_SECTIONS[section]).items():
+        words = get_args(key.type.kind) if get_origin(key.type.kind) is Literal else ()
+        found += [f"{name}={word}" for word in words] or [f"{name}="]
+        if key.type.may_be_none:
+            found.append(f"{name}={NONE}")
+    return found
 
 
 def only_live_differs(one: Configuration, other: Configuration) -> bool:
@@ -189,7 +196,8 @@ def _check_name(section: str, name: str) -> None:
     entries = keys(Sections)[section].type.entries
     if entries is None:
         if name:
-            raise UsageProblem(BAD_SETTING, f"[{section}] has no names", f"leave '{name}' out")
+            hint = f"leave '{name[:_SHOWN]}' out"
+            raise UsageProblem(BAD_SETTING, f"[{section}] has no names", hint)
         return
     try:
         entries[0].read(name)

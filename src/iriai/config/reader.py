@@ -119,8 +119,9 @@ def _values(path: str, kind: KeyType, value: object) -> Iterator[tuple[str, KeyT
         for name, key in keys(kind.table).items():
             yield from _values(_joined(path, name), key.type, getattr(value, key.field))
     elif isinstance(value, Mapping) and kind.entries:
-        for name, each in value.items():
-            yield from _values(_joined(path, name), kind.entries[1], each)
+        entry = kind.entries[1]
+        for name in sorted(value, key=int) if entry.kind is QueueSection else value:
+            yield from _values(_joined(path, name), entry, value[name])
     else:
         yield path, kind, value
 

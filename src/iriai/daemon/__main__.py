@@ -28,7 +28,6 @@ from iriai.daemon.startup.settings import (
     rules_of,
 )
 from iriai.host.hardware import capacity, measure
-from iriai.host.machine_ad import within_pool
 from iriai.launcher.system.log_file import set_up_logging
 from iriai.model.address import parse_address
 from iriai.model.paths import StatePaths
@@ -101,13 +100,12 @@ def _settle(paths: StatePaths, rc: str | None) -> DaemonSettings:
         cluster = load_cluster(paths)
         given = with_usual(with_document(configuration, cluster))
         configuration = with_defaults(given, single_user=mode is ServiceMode.SINGLE_USER)
-        amounts = within_pool(capacity(facts, configuration), configuration, facts)
         leave_for_launcher(paths, configuration, rules_of(configuration, identity.home, cluster))
         return DaemonSettings(
             paths=paths,
             configuration=configuration,
             facts=facts,
-            capacity=amounts,
+            capacity=capacity(facts, configuration),
             mode=mode,
             home=identity.home,
             role=identity.role,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,7 @@ from iriai.daemon.tasks.spool import Spool
 from iriai.daemon.tasks.stream_relay import StreamRelay
 from iriai.daemon.tasks.task_streams import TaskStreams
 from iriai.host.load_sensor import MEASURE_S, LoadSensor
+from iriai.host.machine_ad import within_pool
 from iriai.identity.users.permissions import Permissions
 from iriai.jobs.history import JobHistory
 from iriai.jobs.payloads import PayloadStore
@@ -90,7 +92,6 @@ class Service:
     """Everything of one daemon, from start to end."""
 
     def __init__(self, settings: DaemonSettings, store: Store) -> None:
-        self._settings = settings
         self._has_node = settings.role.has_node
         self._store = store
         self._loop = asyncio.get_running_loop()
@@ -98,6 +99,8 @@ class Service:
         now = read_clocks(f"{settings.home}:start")
         stored = store.load()
         self._live = LiveConfiguration(settings, stored.settings)
+        given_away = within_pool(settings.capacity, self._live.now, settings.facts)
+        self._settings = settings = replace(settings, capacity=given_away)
         self._rc = RcRun(settings.rc, is_member=settings.cluster is not None)
         machine = make_machine(settings, self._live.now, stored, now)
         self._writer = Writer(store, self._durable, self._report)

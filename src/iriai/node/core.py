@@ -35,7 +35,7 @@ from iriai.node.reporting import Reporting
 from iriai.node.residence import Residence
 from iriai.node.settings import NodeSettings
 from iriai.node.steps import NodeSteps
-from iriai.node.suspended_claims import NodeSuspensions
+from iriai.node.suspended_claims import NodeSuspensions, QueueParts
 from iriai.policy.placement.calendar import AHEAD_WAIT_S
 from iriai.protocol.messages.effects import (
     AttemptExited,
@@ -121,15 +121,14 @@ class Node:
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
         self.steps = NodeSteps(settings, self._claims.by_attempt.get, self._effects)
         self._suspensions = NodeSuspensions(settings, self._claims, self._report, self._effects)
-        self.cycle = NodeCycle(
+        queue_parts = QueueParts(
             settings.queues, self._claims, self._suspensions, self._report, self._effects
         )
+        self.cycle = NodeCycle(queue_parts)
         self._admission.cycle = self.cycle
         parts = (self._report, self._claims, self._availability, self._meter)
         self._reporting = Reporting(*parts, self.ledger, self.cycle, self._effects)
-        self.residence = Residence(
-            settings.queues, self._claims, self._suspensions, self._report, self._effects
-        )
+        self.residence = Residence(queue_parts)
         self.suspended = self._claims.suspended
         self._handlers = self._table()
         self._claims.restore(claims, now)

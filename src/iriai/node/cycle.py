@@ -15,18 +15,14 @@ from msgspec.structs import replace
 from iriai.model.claim import ClaimedTurn
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
-from iriai.model.records import ClaimStored
 from iriai.model.resources import Resources
 from iriai.model.suspension import SuspendReason
 from iriai.model.time_slices import SliceTurn
 from iriai.model.turn import ALWAYS, NEVER, RowSet
-from iriai.node.claims import Claims
 from iriai.node.metering import HeldClaim
-from iriai.node.offer_builder import OfferBuilder
-from iriai.node.queues import NodeQueues
-from iriai.node.suspended_claims import NodeSuspensions
+from iriai.node.suspended_claims import QueueParts
 from iriai.protocol.clock_offset import Estimate
-from iriai.protocol.messages.effects import Effect, OrderCycle, Persist
+from iriai.protocol.messages.effects import OrderCycle
 from iriai.protocol.messages.scheduling import Capability, ClaimTurn, Cycle, MatchTurn, Run
 
 LOOKS_AGAIN_S = 30.0
@@ -45,20 +41,10 @@ MATCHED_MAX = 4096
 class NodeCycle:
     """The turns in force."""
 
-    def __init__(
-        self,
-        queues: NodeQueues,
-        claims: Claims,
-        suspensions: NodeSuspensions,
-        report: OfferBuilder,
-        effects: list[Effect],
-    ) -> None:
-        self.queues = queues
-        self._claims = claims
-        self._suspensions = suspensions
-        self._report = report
-        self._effects = effects
-        self.quantum_s = queues.quantum_s
+    def __init__(self, parts: QueueParts) -> None:
+        self._parts = parts
+        self.queues, self._claims, self._suspensions, self._report, self._effects = parts
+        self.quantum_s = self.queues.quantum_s
         self.clock_of_broker: Callable[[], Estimate | None] = lambda: None
         """Returns the broker's wall clock minus this machine's: slices begin by that one's."""
         self.next_s: float | None = None
@@ -176,8 +162,7 @@ class NodeCycle:
             return
         held.set_turn(now_turn, row, self.quantum_s, now.steady_s)
         self._claims.turn_changed(held, now)
-        self._effects.append(Persist(ClaimStored(held.as_charged())))
-        self._report.changed(held.claim.attempt)
+        self._parts.changed(held)
 
     # --- the launcher ----------------------------------------------------------------------------
 

@@ -10,13 +10,8 @@ from math import inf
 from msgspec.structs import replace
 
 from iriai.model.instant import Instant
-from iriai.model.records import ClaimStored
-from iriai.node.claims import Claims
 from iriai.node.metering import HeldClaim
-from iriai.node.offer_builder import OfferBuilder
-from iriai.node.queues import NodeQueues
-from iriai.node.suspended_claims import NodeSuspensions
-from iriai.protocol.messages.effects import Effect, Persist
+from iriai.node.suspended_claims import QueueParts
 
 LOOK_MIN_S = 0.1
 """The shortest time between two looks at a task that takes turns: when it ran is an estimate."""
@@ -25,19 +20,9 @@ LOOK_MIN_S = 0.1
 class Residence:
     """Moves the claims of a machine from queue to queue."""
 
-    def __init__(
-        self,
-        queues: NodeQueues,
-        claims: Claims,
-        suspensions: NodeSuspensions,
-        report: OfferBuilder,
-        effects: list[Effect],
-    ) -> None:
-        self._queues = queues
-        self._claims = claims
-        self._suspensions = suspensions
-        self._report = report
-        self._effects = effects
+    def __init__(self, parts: QueueParts) -> None:
+        self._parts = parts
+        self._queues, self._claims = parts.queues, parts.claims
 
     def left_s(self, held: HeldClaim, now_s: float) -> float:
         """Return how long a claim still runs in its queue; infinite: it stays there."""
@@ -69,6 +54,5 @@ class Residence:
                 ran_s = held.ran_so_far_s(now.steady_s)
                 queue = held.claim.queue + 1
                 held.claim = replace(held.claim, queue=queue, resided_from_s=ran_s)
-                self._effects.append(Persist(ClaimStored(held.as_charged())))
-                self._report.changed(held.claim.attempt)
-                self._suspensions.tell_again(held)
+                self._parts.changed(held)
+                self._parts.suspensions.tell_again(held)

@@ -7,7 +7,7 @@ claim, and frees and takes back the cpus of what its user has suspended.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
@@ -18,6 +18,7 @@ from iriai.model.units import format_duration
 from iriai.node.claims import Claims
 from iriai.node.metering import HeldClaim
 from iriai.node.offer_builder import OfferBuilder
+from iriai.node.queues import NodeQueues
 from iriai.node.settings import NodeSettings
 from iriai.node.suspension import Suspension
 from iriai.protocol.messages.effects import (
@@ -223,3 +224,18 @@ def _of(held: HeldClaim) -> Suspension:
     if held.suspension is None:
         held.suspension = Suspension()
     return held.suspension
+
+
+class QueueParts(NamedTuple):
+    """What changes claims by the rules of their queues."""
+
+    queues: NodeQueues
+    claims: Claims
+    suspensions: NodeSuspensions
+    report: OfferBuilder
+    effects: list[Effect]
+
+    def changed(self, held: HeldClaim) -> None:
+        """Store a claim as it is now, and tell the broker of it."""
+        self.effects.append(Persist(ClaimStored(held.as_charged())))
+        self.report.changed(held.claim.attempt)

@@ -56,4 +56,7 @@ def _row(configuration: Configuration, number: int) -> QueueRow:
         cpu_limit_s=queue.cpu_limit_s,
         memory_percent=queue.memory_percent,
         disk_percent=queue.disk_percent,
+        mode=queue.mode,
+        residence_s=queue.residence_s,
+        charge_factor=queue.charge_factor,
     )

@@ -212,6 +212,12 @@ class QueueRow(msgspec.Struct, frozen=True):
     """The part of a machine's memory that a job may take; None: no limit."""
     disk_percent: Percent | None = None
     """The same of disk."""
+    mode: Word = "shared"
+    """What its running tasks do while a higher queue needs their cpus: shared, gang, exclusive."""
+    residence_s: Seconds | None = None
+    """How long a task runs in it before it goes on in the next one; None: it stays."""
+    charge_factor: Weight = 1.0
+    """Charges of tasks that run in it are multiplied by it."""
 
 
 class QueueTable(ClientAnswer, frozen=True, tag="queue-table"):

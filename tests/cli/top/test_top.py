@@ -66,23 +66,23 @@ def test_an_interval_that_no_daemon_would_like_is_refused(state, shell, interval
     assert "0.5 to 3600" in said.err
 
 
-def test_without_a_terminal_there_is_no_view(state, shell, monkeypatch):
-    monkeypatch.setattr("os.isatty", lambda _: False)
+@pytest.mark.parametrize(
+    ("place", "found", "code", "words"),
+    [
+        ("os.isatty", False, 2, "--once"),
+        ("iriai.system.extras.find_spec", None, 3, "pip install 'iriai[top]'"),
+        ("os.isatty", True, 6, "no daemon is running"),
+    ],
+    ids=["no terminal", "no Textual", "no daemon"],
+)
+def test_it_is_said_before_the_screen_is_taken_what_a_view_lacks(
+    state, shell, monkeypatch, place, found, code, words
+):
+    monkeypatch.setattr(place, lambda _: found)
     said = shell("top")
-    assert said.code == 2
-    assert "--once" in said.err
+    assert said.code == code
+    assert words in said.err
 
 
-def test_without_textual_the_command_that_installs_it_is_named(state, shell, monkeypatch):
-    monkeypatch.setattr("iriai.system.extras.find_spec", lambda _: None)
-    said = shell("top")
-    assert said.code == 3
-    assert "pip install 'iriai[top]'" in said.err
-
-
-def test_no_daemon_is_said_before_the_screen_is_taken(state, shell, monkeypatch):
-    monkeypatch.setattr("os.isatty", lambda _: True)
-    said = shell("top")
-    assert said.code == 6
-    assert "no daemon is running" in said.err
+def test_one_look_needs_a_daemon_as_well(state, shell):
     assert shell("top", "--once").code == 6

@@ -6,6 +6,7 @@ import errno
 import os
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,3 +102,11 @@ def test_a_file_system_without_quotas_says_so(tmp_path: Path):
     with pytest.raises(OSError) as refused:  # noqa: PT011 - which one is the kernel's choice
         project_quota.ProjectQuota(os.open("/proc", os.O_RDONLY), 1).used_bytes()
     assert refused.value.errno in (errno.ENOSYS, errno.ESRCH, errno.EPERM, errno.ENOTTY)
+
+
+def test_a_file_system_that_was_mounted_without_quotas_is_not_called_a_missing_process(monkeypatch):
+    monkeypatch.setattr(project_quota, "_libc", SimpleNamespace(syscall=lambda *_: -1))
+    monkeypatch.setattr(project_quota.ctypes, "get_errno", lambda: errno.ESRCH)
+    with pytest.raises(OSError, match="mounted without prjquota") as refused:
+        project_quota.ProjectQuota(7, 1).used_bytes()
+    assert refused.value.errno == errno.ESRCH

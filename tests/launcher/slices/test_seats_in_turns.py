@@ -6,8 +6,6 @@ import os
 import time
 from pathlib import Path
 
-import pytest
-
 from iriai.launcher.contract.messages import Launch, ParallelSeat, StartOrder, StartStep, Template
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
@@ -20,7 +18,6 @@ from tests.launcher.slices.turning import (
     begin,
     cancel,
     comes_to_stand,
-    end_all,
     goes_on,
     never,
     quantum_of,
@@ -37,12 +34,6 @@ while True:
     os.waitpid(child, 0)
 """
 MANY = 100_000
-
-
-@pytest.fixture
-def turning_lab(freezing_lab: Lab):
-    yield freezing_lab
-    end_all(freezing_lab)
 
 
 def seat(lab: Lab, ranks: int, wanted: AttemptId) -> None:

@@ -128,6 +128,20 @@ def test_one_that_cannot_be_opened_keeps_no_other_from_its_turn(loop: Loop):
     loop.switches("missing/file")
 
 
+def test_one_that_was_reaped_is_not_killed_by_its_number(loop: Loop, monkeypatch):
+    """Its number may be that of another process by then."""
+    loop.lend("one", 1)
+    loop.follow()
+    loop.switches("one")
+    first = loop.switcher.pid
+    os.kill(first, signal.SIGKILL)
+    os.waitpid(first, 0)
+    killed: list[object] = []
+    monkeypatch.setattr(switcher_process.os, "kill", lambda *each: killed.append(each))
+    loop.until(lambda: loop.switcher.pid not in (0, first), "the next one")
+    assert killed == []
+
+
 def test_one_that_was_killed_is_replaced_at_once_and_then_each_second(loop: Loop):
     loop.lend("one", 1)
     loop.follow()
@@ -207,7 +221,7 @@ def test_what_it_says_of_its_precision_is_kept(loop: Loop):
     news = loop.switcher.news()
     assert news is not None
     assert news.limit == before.limit == "time-slices"
-    assert "switches were late by" in news.note
+    assert "late by" in news.note
     assert loop.switcher.news() is None
 
 
@@ -229,3 +243,8 @@ def test_doctor_is_told_how_exact_it_is(version: int, is_real_time: bool, words:
     row = switching_row(version, Switched(7, 0.0001, 0.0123, is_real_time))
     assert row.by.startswith(words)
     assert (version == 0) or "0.1 ms (p50), 12 ms (p99)" in row.note
+
+
+def test_a_single_switch_is_one_switch():
+    row = switching_row(2, Switched(1, 0.0123, 0.0123, True))
+    assert row.note == "the last switch was late by 12 ms"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from tests.launcher.slices.turning import (
     begin,
     cancel,
     comes_to_stand,
-    end_all,
     goes_on,
     never,
     notes,
@@ -34,13 +32,6 @@ from tests.launcher.slices.turning import (
 )
 
 USER, OWNER = SuspendReason.USER, SuspendReason.OWNER
-
-
-@pytest.fixture
-def turning_lab(freezing_lab: Lab) -> Iterator[Lab]:
-    """A launcher whose tasks are ended, and take no turns any more, when a test is over."""
-    yield freezing_lab
-    end_all(freezing_lab)
 
 
 # --- turns ---------------------------------------------------------------------------------------

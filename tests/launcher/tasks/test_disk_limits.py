@@ -11,12 +11,13 @@ from types import SimpleNamespace
 import pytest
 
 from iriai.launcher.contract.messages import Attached, Terminate
+from iriai.launcher.system.timers import Timers
 from iriai.launcher.tasks import disk_limits
-from iriai.launcher.tasks.disk_limits import STUCK_S, Walker, WalkOrder
+from iriai.launcher.tasks.disk_limits import STUCK_S, DiskLimits, Walker, WalkOrder
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.system.clock import steady_s
-from tests.launcher.conftest import ORDINARY, PRIVILEGED, USER
+from tests.launcher.conftest import ORDINARY, PRIVILEGED, lab_of, machines
 from tests.launcher.harness import Lab, Machine, until
 
 MIB = 1 << 20
@@ -35,18 +36,12 @@ def limited(disk_bytes: int) -> Resources:
     return Resources(named=(("disk", disk_bytes),))
 
 
-@pytest.fixture(scope="module", params=[*PRIVILEGED[:1], *ORDINARY[:1]], ids=str)
-def disk_machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
-    machine = Machine(request.param, USER)
-    yield machine.start()
-    machine.close()
+disk_machine = machines([*PRIVILEGED[:1], *ORDINARY[:1]], is_shared=True)
 
 
 @pytest.fixture
 def disk_lab(disk_machine: Machine) -> Iterator[Lab]:
-    lab = Lab(disk_machine)
-    yield lab
-    lab.close()
+    yield from lab_of(disk_machine)
 
 
 def test_who_writes_too_much_is_ended_and_the_neighbour_is_not(disk_lab: Lab):
@@ -97,6 +92,7 @@ class Subject:
     def __init__(self, path: Path, disk_bytes: int = 1 << 40) -> None:
         self.is_over = False
         self.script_bytes = 0
+        self.kill_at_s = self.quota = None
         self.spec = SimpleNamespace(resources=limited(disk_bytes))
         self.scratch = SimpleNamespace(fd=os.open(path, os.O_RDONLY))
 
@@ -106,7 +102,7 @@ def test_a_file_system_that_does_not_answer_keeps_no_other_walk_waiting(
 ):
     walker, answers = Walker(), threading.Event()
     stuck, other = WalkOrder(Subject(tmp_path)), WalkOrder(Subject(tmp_path))
-    monkeypatch.setattr(stuck.walk, "go_on", answers.wait)
+    monkeypatch.setattr(stuck.walk, "go_on", lambda: not answers.wait())
     walker.add(stuck)
     walker.add(other)
     assert walker.give_up_stuck(steady_s() + STUCK_S / 2) is None
@@ -125,6 +121,24 @@ def test_a_file_system_that_does_not_answer_keeps_no_other_walk_waiting(
     answers.set()
     until(lambda: threading.active_count() < 3, "its thread ends")
     assert walker.drain() == []
+    assert stuck.walk._levels == []  # it keeps nothing open
+
+
+def test_a_task_alone_is_ended_whenever_its_file_system_ceased_to_answer(tmp_path, monkeypatch):
+    begun, answers = threading.Event(), threading.Event()
+    monkeypatch.setattr(disk_limits.DiskWalk, "go_on", lambda _: begun.set() or answers.wait())
+    timers, ended = Timers(), list[object]()
+    tasks = SimpleNamespace(end=lambda task, *_: ended.append(task))
+    limits = DiskLimits(tasks, timers, lambda *_: None)
+    task, now_s = Subject(tmp_path), steady_s()
+    limits.begin(task, now_s - STUCK_S)
+    timers.run_due(now_s - STUCK_S / 2)  # its walk was asked for long before it came to this part
+    begun.wait()
+    timers.run_due(now_s + STUCK_S * 0.6)
+    assert ended == []
+    timers.run_due(now_s + STUCK_S * 1.1)
+    assert ended == [task]
+    answers.set()
 
 
 def test_walks_take_turns(tmp_path: Path):

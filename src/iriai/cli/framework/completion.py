@@ -17,6 +17,7 @@ from iriai.model.job import Condition
 
 if TYPE_CHECKING:
     from iriai.client.client import Client
+    from iriai.wire.machines import QueueRow
     from iriai.wire.requests import JobRow
 
 _Row = TypeVar("_Row")
@@ -80,14 +81,22 @@ def complete_pool(ctx: typer.Context) -> list[tuple[str, str]]:
 
 def complete_queue(ctx: typer.Context) -> list[tuple[str, str]]:
     """Return the queues that the user may use, with how many tasks wait there."""
-    from iriai.wire.machines import AskQueues
-
-    rows = _ask(ctx, lambda client: list(client.ask(AskQueues()).rows), follow=False)
     return [
         (str(row.number), f"{count_text(row.waiting, 'task')} waiting")
-        for row in rows
+        for row in _queues(ctx)
         if row.is_usable
     ]
+
+
+def complete_any_queue(ctx: typer.Context) -> list[tuple[str, str]]:
+    """Return all queues, with their states."""
+    return [(str(row.number), row.state) for row in _queues(ctx)]
+
+
+def _queues(ctx: typer.Context) -> list[QueueRow]:
+    from iriai.wire.machines import AskQueues
+
+    return _ask(ctx, lambda client: list(client.ask(AskQueues()).rows), follow=False)
 
 
 def complete_queue_setting() -> list[str]:
@@ -106,9 +115,9 @@ def complete_gang_setting() -> list[str]:
 
 
 def _settings(section: str) -> list[str]:
-    from iriai.config.live_settings import live_keys
+    from iriai.config.live_settings import setting_words
 
-    return [f"{key}=" for key in live_keys(section)]
+    return setting_words(section)
 
 
 def complete_home(ctx: typer.Context) -> list[tuple[str, str]]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from iriai.cli.framework.command import GlobalOptions
 from iriai.cli.framework.standard_streams import remark
+from iriai.cli.framework.table import count_text
 from iriai.model.problem import Problem
 from iriai.wire.joining import ShowCluster
-from iriai.wire.machines import AskQueues, SetSection
+from iriai.wire.machines import AskPools, AskQueues, SetSection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,16 +36,29 @@ def change(options: GlobalOptions, section: str, name: str, given: Iterable[str]
         if report.cluster:
             number = _publish(client, report, wanted)
             where = f"in document {number} of cluster {report.cluster}"
+            if not number:
+                where = f"cluster {report.cluster} has no document yet"
         else:
             client.ask(SetSection(section, name, wanted.settings))
             number, where = None, "kept by this machine"
+        if section == "pools" and wanted.settings:
+            _remark_unknown(client, name)
     document = {
         "section": section,
         "name": name,
         "settings": dict(wanted.settings),
         "document": number,
     }
-    options.print_result(document, f"{str(wanted).capitalize()} ({where}).")
+    words = str(wanted)
+    options.print_result(document, f"{words[0].upper()}{words[1:]} ({where}).")
+
+
+def _remark_unknown(client: Client, pool: str) -> None:
+    """Say that no machine is in a pool, whose name may be wrong; nothing if that is not known."""
+    with suppress(Problem):
+        table = client.ask(AskPools())
+        if not table.note and all(row.name != pool for row in table.rows):
+            remark(f"no machine is in pool {pool} at present; 'iriai pools' lists those that are")
 
 
 def _publish(client: Client, report: ClusterReport, wanted: LiveChange) -> int:
@@ -81,6 +96,7 @@ def _check_stays(client: Client, wanted: LiveChange, text: str) -> None:
 
     def inside(queue: int) -> list[str]:
         rows = client.ask(AskQueues()).rows
-        return [f"{row.jobs} jobs" for row in rows if row.number == queue and row.jobs]
+        counts = [row.jobs for row in rows if row.number == queue and row.jobs]
+        return [f"{count_text(count, 'job')} waiting" for count in counts]
 
     check_stays(parse_cluster_configuration(text, "the next document"), wanted, inside)

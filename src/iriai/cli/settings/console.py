@@ -101,9 +101,11 @@ def _run(options: GlobalOptions, text: str) -> int | None:
             return ExitCode.DONE
         if words == ["quit"]:
             return None
-        if words == ["help"]:
+        if words[0] == "help" and not {*words[1:]}.difference(OWN):
             print(HELP)
             return ExitCode.DONE
+        if words[0] == "quit":
+            raise UsageProblem("bad-line", "'quit' has nothing behind it", "leave the rest out")
         if words[0] == "help":
             words = [*words[1:], "--help"]
         if words[0] not in COMMANDS:

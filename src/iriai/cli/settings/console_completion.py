@@ -5,13 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Literal, get_args, get_origin
 
 from iriai.cli.framework.command import GlobalOptions
 from iriai.config.console_lines import SECTIONS_OF
-from iriai.config.keys import keys
-from iriai.config.sections import LIVE_SECTIONS
-from iriai.config.values import NONE
+from iriai.config.live_settings import setting_words
 from iriai.model.problem import Problem
 from iriai.wire.machines import AskPools, AskQueues
 
@@ -64,14 +61,7 @@ def candidates(before: str, commands: Sequence[str], names: Names) -> list[str]:
 
 
 def _settings(section: str) -> list[str]:
-    """Return each key with `=`, and with each of its values where there are few."""
-    found = []
-    for name, key in keys(LIVE_SECTIONS[section]).items():
-        words = get_args(key.type.kind) if get_origin(key.type.kind) is Literal else ()
-        found += [f"{name}={word} " for word in words] or [f"{name}="]
-        if key.type.may_be_none:
-            found.append(f"{name}={NONE} ")
-    return found
+    return [word if word.endswith("=") else f"{word} " for word in setting_words(section)]
 
 
 def _names(options: GlobalOptions, section: str) -> Iterable[str]:

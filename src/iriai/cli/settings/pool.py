@@ -20,7 +20,8 @@ def set(  # noqa: A001 - the name of the command
 ) -> None:
     """Set what the jobs in a pool of machines may take, at once and for good. For operators.
 
-    In a cluster it becomes the next document of its configuration, as 'iriai queue set' does.
+    In a cluster it becomes the next document of its configuration, as 'iriai queue set' does. What
+    a machine gives away by memory and disk follows from the next start of its daemon on.
     """
     change(options, "pools", name, settings)
 

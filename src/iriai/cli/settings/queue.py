@@ -8,7 +8,7 @@ from iriai.cli.settings.changing import change
 
 def set(  # noqa: A001 - the name of the command
     options: GlobalOptions,
-    number: int = argument(..., metavar="N", help="Number.", autocompletion="complete_queue"),
+    number: int = argument(..., metavar="N", help="Number.", autocompletion="complete_any_queue"),
     settings: list[str] = argument(
         ...,
         metavar="KEY=VALUE...",
@@ -28,7 +28,7 @@ def set(  # noqa: A001 - the name of the command
 
 def unset(
     options: GlobalOptions,
-    number: int = argument(..., metavar="N", help="Number.", autocompletion="complete_queue"),
+    number: int = argument(..., metavar="N", help="Number.", autocompletion="complete_any_queue"),
 ) -> None:
     """Forget what was set of a queue: it is as iriai.toml says again. For operators.
 

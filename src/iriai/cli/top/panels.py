@@ -21,7 +21,10 @@ ROWS_MAX = 200
 """Rows of a panel: more than anyone scrolls through."""
 BAR_COLUMNS = 8
 _IF_WIDE = frozenset(
-    ("Ahead", "Broker", "Failed", "Gpus", "Heard", "Link", "Right", "At most", "Cpu time", "-p")
+    (
+        *("Ahead", "Broker", "Failed", "Gpus", "Heard", "Link", "Right", "At most", "Cpu time"),
+        *("Residence", "Charge", "-p"),
+    )
 )
 """Columns that a narrow panel leaves out; Enter shows them."""
 

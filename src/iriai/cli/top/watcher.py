@@ -75,23 +75,33 @@ class Watcher:
             self._fail(error)
 
     def _watch(self) -> None:
-        while True:
+        goes_on = True
+        while goes_on:
             began_s = time.monotonic()
             if not self.is_paused:
                 self._deliver(self.source.overview())
-            due_s = began_s + self.interval_s
-            while (left_s := due_s - time.monotonic()) > 0:
-                try:
-                    wanted = self._waiting.get(timeout=left_s)
-                except queue.Empty:
-                    break
-                if wanted is None:
-                    self.source.close()
-                    return
-                work, then, changes = wanted
-                then(*self._done(work))
-                if changes:
-                    due_s = min(due_s, began_s + INTERVAL_MIN_S)
+            goes_on = self._serve(began_s)
+        self.source.close()
+
+    def _serve(self, began_s: float) -> bool:
+        """Do what is wanted until the next overview is due; return False at the end.
+
+        One thing is done in any case: overviews may take longer than the interval.
+        """
+        due_s, is_first = began_s + self.interval_s, True
+        while (left_s := due_s - time.monotonic()) > 0 or is_first:
+            is_first = False
+            try:
+                wanted = self._waiting.get(timeout=max(left_s, 0.0))
+            except queue.Empty:
+                break
+            if wanted is None:
+                return False
+            work, then, changes = wanted
+            then(*self._done(work))
+            if changes:
+                due_s = min(due_s, began_s + INTERVAL_MIN_S)
+        return True
 
     def _done(self, work: Work) -> tuple[str, bool]:
         try:

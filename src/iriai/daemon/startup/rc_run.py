@@ -52,8 +52,10 @@ class RcRun:
         """Return what is wrong with the file, for `status` and `doctor`."""
         if self.problem is None:
             return []
-        before = f" ({self.done} lines before it hold, none after it is run)" if self.done else ""
-        return [f"{self.problem}{before}"]
+        if not self.done:
+            return [str(self.problem)]
+        hold = "1 line before it holds" if self.done == 1 else f"{self.done} lines before it hold"
+        return [f"{self.problem} ({hold}, none after it is run)"]
 
 
 IN_CLUSTER = "in a cluster what operators set is in the configuration that its machines share"

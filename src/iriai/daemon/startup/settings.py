@@ -46,7 +46,8 @@ class DaemonSettings:
     configuration: Configuration
     facts: MachineFacts
     capacity: Resources
-    """What the machine gives away."""
+    """What the machine gives away; at first without the bounds of its pool, some of which are kept
+    in the store."""
     mode: ServiceMode
     home: str
     """The machine's name; of one with a home the first part of every job id."""

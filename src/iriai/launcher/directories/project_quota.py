@@ -21,6 +21,8 @@ SLACK_BYTES = 4 << 20
 """What a directory may take above its limit, so that what is written is counted as too much before
 the file system refuses it, and the neighbours keep their room."""
 TRIAL_BYTES = 1 << 20
+NO_QUOTAS = "the file system is mounted without prjquota"
+"""What ESRCH means here; its usual text is "No such process"."""
 LIMIT_BYTES_MAX = 1 << 62
 """As many ranks of what one may have would be more; no file system holds so much."""
 
@@ -140,5 +142,5 @@ def _quotactl(fd: int, command: int, project: int, content: bytes) -> bytes:
     buffer = ctypes.create_string_buffer(content, _QUOTA.size)
     if _libc.syscall(_QUOTACTL_FD, fd, command, project, buffer) < 0:
         code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+        raise OSError(code, NO_QUOTAS if code == errno.ESRCH else os.strerror(code))
     return buffer.raw

@@ -54,10 +54,10 @@ def switching_row(version: int, found: Switched | None) -> Enforcement:
 
 
 def _words(found: Switched) -> str:
-    return (
-        f"the last {found.switches} switches were late by {_milliseconds(found.late_p50_s)} (p50), "
-        f"{_milliseconds(found.late_p99_s)} (p99)"
-    )
+    p50, p99 = _milliseconds(found.late_p50_s), _milliseconds(found.late_p99_s)
+    if found.switches == 1:
+        return f"the last switch was late by {p99}"
+    return f"the last {found.switches} switches were late by {p50} (p50), {p99} (p99)"
 
 
 def _milliseconds(duration_s: float) -> str:

@@ -216,10 +216,10 @@ class Switcher:
         """Start another process; until then all groups stay as they are."""
         log.warning("the process that switches between time slices is replaced: %s", why)
         self.close()
-        with suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
-        with suppress(ChildProcessError):  # it was reaped
-            os.waitpid(self._pid, 0)  # it writes nothing any more
+        with suppress(ChildProcessError):  # it was reaped, and its number may be another's
+            if not os.waitpid(self._pid, os.WNOHANG)[0]:
+                os.kill(self._pid, signal.SIGKILL)
+                os.waitpid(self._pid, 0)  # it writes nothing any more
         if self._lent:
             self._send(start=True)
 

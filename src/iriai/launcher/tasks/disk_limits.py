@@ -35,6 +35,8 @@ WALK_PART = 0.2
 """Of one cpu, the most that all walks take; for at least half of the time they wait for no disk."""
 STUCK_S = 60.0
 """A part of a walk that takes longer waits for a file system that does not answer."""
+STUCK_LOOK_S = 5.0
+"""Between two looks at that, where a walk is not over by then."""
 
 
 class WalkOrder:
@@ -47,6 +49,7 @@ class WalkOrder:
         self.problem = ""
         """Why it has no result; empty: it has, or is not through."""
         self.is_uncountable = False
+        self.is_over = False
 
     def go_on(self) -> bool:
         """Do the next part; return whether it is over: through, or too much was found."""
@@ -60,6 +63,7 @@ class WalkOrder:
         except OSError as error:
             self.problem = error.strerror or str(error)
         self.walk.close()
+        self.is_over = True
         return True
 
 
@@ -122,8 +126,9 @@ class Walker:
             rest_s = (time.thread_time() - begun_cpu_s) * (1.0 / WALK_PART - 1.0)
             rest_s = max(rest_s, time.monotonic() - begun_s)
             with self._changed:
-                if self._thread is not me:
-                    return  # another one took over, and the task has been ended
+                if self._thread is not me:  # another one took over, and the task has been ended
+                    order.walk.close()
+                    return
                 self._at = None
                 (self._done if is_over else self._waiting).append(order)
             if is_over:
@@ -180,13 +185,20 @@ class DiskLimits:
             self._plan_walk(task, now_s)
             return
         self._walker.add(order)
-        self._timers.add(now_s + STUCK_S, task, self._look_for_stuck)
+        self._look_later(order, now_s + STUCK_S)
 
-    def _look_for_stuck(self, now_s: float) -> None:
+    def _look_later(self, order: WalkOrder, at_s: float) -> None:
+        self._timers.add(at_s, order.task, lambda now_s: self._look_for_stuck(order, now_s))
+
+    def _look_for_stuck(self, order: WalkOrder, now_s: float) -> None:
+        if order.is_over:
+            return
         stuck = None if self._walker is None else self._walker.give_up_stuck(now_s)
         if stuck is not None:
             words = f"the file system of its files did not answer for {STUCK_S:g} s"
             self._end(stuck, words, now_s)
+        if stuck is not order.task:
+            self._look_later(order, now_s + STUCK_LOOK_S)
 
     def _walks_over(self) -> None:
         now_s = steady_s()

@@ -79,7 +79,8 @@ def _rc_file(rc: RcRun) -> Iterator[Finding]:
         hint = f"'iriai console {rc.path}' runs it once"
         yield Finding("rc file", NOTE, f"{rc.path} is not run: {IN_CLUSTER}", hint)
     elif rc.path and rc.problem is None:
-        yield Finding("rc file", OK, f"{rc.done} lines of {rc.path} were run at the start")
+        which = f"1 line of {rc.path} was" if rc.done == 1 else f"{rc.done} lines of {rc.path} were"
+        yield Finding("rc file", OK, f"{which} run at the start")
 
 
 def _programs(settings: DaemonSettings) -> Iterator[Finding]:
