@@ -118,9 +118,10 @@ def test_a_queue_with_jobs_in_it_stays_whatever_the_rc_file_says(iriai):
     assert states(iriai)[1::6] == ["active", "enabled"]
 
 
-def test_what_is_set_of_a_pool_bounds_its_machines_from_their_next_start(iriai):
+def test_what_is_set_of_a_pool_bounds_its_machines_once_claims_leave_it_to_them(iriai):
     iriai.configure(
-        "[machine]\npool = 'blades'\nmemory = '256M'\n[pools.blades]\nmemory = '128M'\n"
+        "[identity]\nminimum_uid = 0\n[machine]\npool = 'blades'\nmemory = '256M'\n"
+        "[pools.blades]\nmemory = '128M'\n"
     )
 
     def given_away() -> int:
@@ -128,11 +129,18 @@ def test_what_is_set_of_a_pool_bounds_its_machines_from_their_next_start(iriai):
 
     iriai.start()
     assert given_away() == 128
-    for memory_mib in (64, 192):
-        console(iriai, f"pool set blades memory={memory_mib}M")
-        iriai.leave_launcher()
-        iriai.start()
-        assert given_away() == memory_mib
+    with iriai.client() as client:
+        job = client.submit(iriai.draft("sleep", "600", memory_bytes=100 << 20)).id
+        until(lambda: client.show(job).row.state == "running", "the job to run")
+        console(iriai, "pool set blades memory=64M")
+        until(lambda: given_away() == 100, "what the job holds to be all that is given away")
+        client.cancel([job])
+        until(lambda: given_away() == 64, "the bound")
+        console(iriai, "pool set blades memory=192M")
+        until(lambda: given_away() == 192, "the next bound")
+    iriai.leave_launcher()
+    iriai.start()
+    assert given_away() == 192
 
 
 def test_an_rc_file_of_another_place(iriai, tmp_path):

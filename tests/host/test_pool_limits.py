@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from iriai.config.reader import parse_configuration
 from iriai.host import sensors
 from iriai.host.hardware import MachineFacts, capacity
-from iriai.host.machine_ad import own_ad, pool_of_machine, within_pool
-from iriai.model.ad import attributes_of, job_attributes
+from iriai.host.machine_ad import own_ad, pool_of_machine
+from iriai.machine.node_queues import node_queues
+from iriai.model.ad import POOL, attributes_of, job_attributes, machine_ad
 from iriai.model.ids import Account
 from iriai.model.resources import Resources
 
@@ -46,7 +47,8 @@ def file_systems(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, int]]:
 
 def offered(text: str = "") -> Resources:
     configuration = parse_configuration(text, "iriai.toml")
-    return within_pool(capacity(FACTS, configuration), configuration, FACTS)
+    ad = machine_ad({POOL: pool_of_machine(configuration.machine, FACTS)})
+    return node_queues(configuration, ad).given(capacity(FACTS, configuration))
 
 
 def test_what_is_free_at_start_is_given_away(file_systems):

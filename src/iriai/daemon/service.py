@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +45,6 @@ from iriai.daemon.tasks.spool import Spool
 from iriai.daemon.tasks.stream_relay import StreamRelay
 from iriai.daemon.tasks.task_streams import TaskStreams
 from iriai.host.load_sensor import MEASURE_S, LoadSensor
-from iriai.host.machine_ad import within_pool
 from iriai.identity.users.permissions import Permissions
 from iriai.jobs.history import JobHistory
 from iriai.jobs.payloads import PayloadStore
@@ -99,8 +97,7 @@ class Service:
         now = read_clocks(f"{settings.home}:start")
         stored = store.load()
         self._live = LiveConfiguration(settings, stored.settings)
-        given_away = within_pool(settings.capacity, self._live.now, settings.facts)
-        self._settings = settings = replace(settings, capacity=given_away)
+        self._settings = settings
         self._rc = RcRun(settings.rc, is_member=settings.cluster is not None)
         machine = make_machine(settings, self._live.now, stored, now)
         self._writer = Writer(store, self._durable, self._report)
@@ -211,9 +208,9 @@ class Service:
         if not self._settings.role.has_home:
             return None
         settings, engine = self._settings, self._engine
-        feasibility = Feasibility(
+        feasibility = self._feasibility = Feasibility(
             engine.machine,
-            settings.capacity if settings.role.has_node else None,
+            engine.machine.node.settings.given if settings.role.has_node else None,
             settings.configuration.order.running_cap_cpus,
         )
         jobs = JobHandlers(
@@ -394,6 +391,8 @@ class Service:
         """Tell the broker, which may start other tasks now."""
         machine = self._engine.machine
         self._engine.request(lambda _: machine.configured(configuration))
+        if self._jobs is not None and self._has_node:
+            self._engine.request(lambda _: self._feasibility.gives(machine.node.settings.given))
 
     def _restart(self) -> None:
         """Exit because the configuration changed on disk; the supervisor restarts us with it."""

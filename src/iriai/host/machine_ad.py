@@ -10,7 +10,6 @@ from pathlib import Path
 
 from iriai.classad.installation import canonical
 from iriai.classad.volatile_attributes import UTC_OFFSET
-from iriai.config.reader import Configuration
 from iriai.config.sections import MachineSection
 from iriai.host.hardware import MachineFacts
 from iriai.host.speed_benchmark import read_speed
@@ -72,18 +71,6 @@ def own_ad(
 def pool_of_machine(machine: MachineSection, facts: MachineFacts) -> str:
     """Return the name of this machine's pool: as configured, else by what it is."""
     return machine.pool or pool_name(system_attributes() | {PROCESSORS: facts.cpus})
-
-
-def within_pool(given: Resources, configuration: Configuration, facts: MachineFacts) -> Resources:
-    """Return what this machine gives away, at most what `[pools]` says of machines of its pool."""
-    if not configuration.pools:
-        return given
-    pool = configuration.pool(pool_of_machine(configuration.machine, facts))
-    memory_bytes, disk_bytes = given.memory_bytes, given.disk_bytes
-    return given.with_limits(
-        memory_bytes if pool.memory_bytes is None else min(memory_bytes, pool.memory_bytes),
-        disk_bytes if pool.disk_bytes is None else min(disk_bytes, pool.disk_bytes),
-    )
 
 
 def pool_name(attributes: Mapping[str, Value]) -> str:

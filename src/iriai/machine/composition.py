@@ -101,7 +101,7 @@ def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant
         settings.load_max,
         settings.judge_user,
         settings.ad,
-        node_queues(settings.configuration),
+        node_queues(settings.configuration, settings.ad),
         settings.free_port,
     )
     incarnation = stored.incarnation + 1

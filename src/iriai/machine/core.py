@@ -429,7 +429,7 @@ class Machine:
         """Take a configuration with other queues than before, for this broker and later ones."""
         self._configuration = configuration
         if self._node is not None:
-            self._node.configured(node_queues(configuration))
+            self._node.configured(node_queues(configuration, self._node.settings.ad))
         if self._broker is not None:
             self._broker.configured(configuration)
 

@@ -43,6 +43,10 @@ class Feasibility:
         self._own = {} if capacity is None else {machine.name: capacity}
         self._running_cap_cpus = running_cap_cpus
 
+    def gives(self, capacity: Resources) -> None:
+        """Note that the machine gives away something else."""
+        self._own = {self._machine.name: capacity}
+
     def check(self, want: Want) -> None:
         """Raise `Refused` if no machine could ever run a task of `want`, or no account may.
 

@@ -1,13 +1,16 @@
-"""The queues of a configuration, as a node needs them."""
+"""The queues and the pool of a configuration, as a node needs them."""
 
 from __future__ import annotations
 
+from iriai.broker.machines.pools import pool_of
 from iriai.config.reader import Configuration
+from iriai.model.ad import MachineAd
 from iriai.node.queues import NodeQueues
 
 
-def node_queues(configuration: Configuration) -> NodeQueues:
-    """Return what a node needs of the queues."""
+def node_queues(configuration: Configuration, ad: MachineAd | None = None) -> NodeQueues:
+    """Return what a node needs of the queues, and of the pool that its `ad` names."""
+    pool = configuration.pool("" if ad is None else pool_of(ad))
     last = configuration.queue_count - 1
     residences_s = {
         int(number): queue.residence_s
@@ -20,4 +23,6 @@ def node_queues(configuration: Configuration) -> NodeQueues:
         configuration.gang.quantum_s,
         configuration.charge_factors,
         residences_s,
+        pool.memory_bytes,
+        pool.disk_bytes,
     )

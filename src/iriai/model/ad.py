@@ -57,6 +57,17 @@ def machine_ad(
     return MachineAd(_encode(dict(attributes)), requirements, rank)
 
 
+def with_amounts(ad: MachineAd, capacity: Resources) -> MachineAd:
+    """Return the same ad of a machine that gives away other amounts of memory and disk."""
+    attributes = attributes_of(ad)
+    amounts = capacity_attributes("", capacity, 0.0)
+    for name in ("Memory", "TotalMemory", "Disk", "TotalDisk"):
+        attributes.pop(name, None)
+        if name in amounts:
+            attributes[name] = amounts[name]
+    return machine_ad(attributes, ad.requirements, ad.rank)
+
+
 def attributes_of(ad: MachineAd) -> dict[str, Value]:
     """Return the attributes of an ad; none if it is over a limit or malformed."""
     if not ad.attributes or len(ad.attributes) > AD_BYTES_MAX:

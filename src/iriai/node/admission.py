@@ -39,13 +39,14 @@ class RequirementsCheck:
     def __init__(self, settings: NodeSettings, load: Load) -> None:
         machine, capacity = settings.machine, settings.capacity
         self.ad = settings.ad or machine_ad(capacity_attributes(machine, capacity, settings.speed))
+        self._settings = settings
         self._machine = machine
         self._load = load
         self._owners = condition(self.ad.requirements)
 
     def attributes(self, wall_s: float) -> dict[str, Value]:
         """Return the attributes that the machine reports of itself now."""
-        static = attributes_of(self.ad)
+        static = attributes_of(self._settings.ad_now or self.ad)
         load = self._load
         measured = load_attributes(load.average, load.foreign, load.keyboard_idle_s)
         return static | measured | clock_attributes(wall_s, static)

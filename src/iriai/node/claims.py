@@ -160,7 +160,7 @@ class Claims:
 
     def __init__(self, settings: NodeSettings) -> None:
         self._settings = settings
-        self.calendar: Calendar[AttemptId] = Calendar(settings.capacity)
+        self.calendar: Calendar[AttemptId] = Calendar(settings.given)
         self.leases = LeaseRenewal(settings.machine)
         self.by_attempt: dict[AttemptId, HeldClaim] = {}
         """All of them; only methods of this class change it."""
@@ -182,6 +182,18 @@ class Claims:
             self._hold(HeldClaim.restored(claim, now, self._settings.end_slack_s), now)
             self._free_gpu_ids = [gpu for gpu in self._free_gpu_ids if gpu not in claim.gpu_ids]
         self.settle_rows()
+        self.fit_capacity()
+
+    def fit_capacity(self) -> None:
+        """Give away what the machine's pool may have, but no less than what claims hold of it."""
+        self.calendar.set_capacity(self._fitting_capacity())
+
+    def _fitting_capacity(self) -> Resources:
+        given, calendar = self._settings.given, self.calendar
+        held = calendar.capacity.minus(calendar.free)
+        return given.with_limits(
+            max(given.memory_bytes, held.memory_bytes), max(given.disk_bytes, held.disk_bytes)
+        )
 
     def __iter__(self) -> Iterator[AttemptId]:
         return iter(self.by_attempt)
@@ -265,7 +277,7 @@ class Claims:
 
     def _claim(self, run: Run, now: Instant, *, is_ahead: bool) -> Claim:
         spec, queues = run.spec, self._settings.queues
-        resources = self._settings.capacity if spec.exclusive else spec.resources
+        resources = self.calendar.capacity if spec.exclusive else spec.resources
         if run.ranks > 1 and not spec.exclusive:
             resources = resources.times(run.ranks)
         gpu_ids = tuple(self._free_gpu_ids[: resources.gpus])
@@ -392,7 +404,7 @@ class Claims:
     @property
     def followable(self) -> Resources:
         """Return the resources of running claims for which no claim granted ahead waits."""
-        claimed = self._settings.capacity.minus(self.calendar.free)
+        claimed = self.calendar.capacity.minus(self.calendar.free)
         for held in self.waiting.values():
             claimed = claimed.minus(held.claim.resources)
         return claimed
@@ -415,6 +427,8 @@ class Claims:
         """Release the resources of an attempt that is over."""
         if self.waiting.pop(claim.attempt, None) is None:
             self.calendar.remove(claim.attempt)
+            if self.calendar.capacity is not self._settings.capacity:
+                self.fit_capacity()
         if claim.suspension is not None:
             self.suspended.pop(claim.attempt, None)
         if self.turns:
@@ -440,6 +454,8 @@ class Claims:
     def check(self) -> None:
         """Raise if invariant (a) is broken, or its conditions."""
         self.calendar.check()
+        capacity = self._fitting_capacity()
+        assert self.calendar.capacity == capacity, f"jobs may have {self.calendar.capacity}"
         gpu_ids = list(self._free_gpu_ids)
         for attempt, held in self.by_attempt.items():
             is_waiting = attempt in self.waiting

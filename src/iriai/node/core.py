@@ -231,6 +231,7 @@ class Node:
     def configured(self, queues: NodeQueues) -> None:
         """Take other queues than before; a broker hears whose tasks run."""
         self.settings.queues.take(queues)
+        self._claims.fit_capacity()
         self.resend_report()
 
     @property

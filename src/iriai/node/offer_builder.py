@@ -255,6 +255,8 @@ class OfferBuilder:
         """Whether something changed that a broker must know."""
         self.is_whole = True
         """True if the next report must be complete, because the broker is new."""
+        self._capacity = settings.given
+        """That of the last report."""
         self.rules = 0
         """The number of changes of the rules that decide whose tasks are run."""
         self.has_clock = False
@@ -329,6 +331,7 @@ class OfferBuilder:
 
     def idle(
         self,
+        capacity: Resources,
         free: Resources,
         live: Iterable[AttemptId],
         running: Callable[[AttemptId], Running | None],
@@ -346,6 +349,8 @@ class OfferBuilder:
         """
         self.version += 1
         settings = self._settings
+        if capacity != self._capacity:
+            self._capacity, self.is_whole = capacity, True
         offered_cpus = max(0, free.cpus) + preemptible_cpus
         minted = self.capabilities.mint(offered_cpus, self.version, now_s)
         runs = min(AHEAD_MAX, settings.capacity.cpus - free.cpus) - len(waiting)
@@ -361,7 +366,7 @@ class OfferBuilder:
             settings.machine,
             self.capabilities.incarnation,
             self.version,
-            settings.capacity,
+            capacity,
             self.capabilities.outstanding() if self.is_whole else minted,
             tuple(self._spent),
             tuple(filter(None, began)),
@@ -375,7 +380,7 @@ class OfferBuilder:
             tuple(self._lost),
             tuple(self._refused),
             charging if self.is_whole else None,
-            settings.ad if self.is_whole else None,
+            settings.ad_now if self.is_whole else None,
             self._load.keyboard_idle_s,
             tuple(self._turned_away),
             self.ahead.outstanding() if self.is_whole else ahead,

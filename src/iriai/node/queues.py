@@ -1,4 +1,4 @@
-"""What a node needs of the cluster's queues: whose tasks may be frozen, and their charges."""
+"""What a node needs of the cluster's queues and of its pool: it may change while the node runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from iriai.model.job import JobSpec
+from iriai.model.resources import Resources
 
 
 @dataclass(slots=True)
@@ -24,11 +25,29 @@ class NodeQueues:
     residences_s: Mapping[int, float] = field(default_factory=dict)
     """Of the queues whose tasks go on in the next one after that time."""
 
+    memory_max_bytes: int | None = None
+    """What jobs may have of each machine of the pool; None: all that it gives away."""
+    disk_max_bytes: int | None = None
+    """The same of disk."""
+
     def take(self, other: NodeQueues) -> None:
         """Be as another."""
         self.modes, self.rows_max = other.modes, other.rows_max
         self.quantum_s, self.charge_factors = other.quantum_s, other.charge_factors
         self.residences_s = other.residences_s
+        self.memory_max_bytes = other.memory_max_bytes
+        self.disk_max_bytes = other.disk_max_bytes
+
+    def given(self, capacity: Resources) -> Resources:
+        """Return what jobs may have of a machine of that capacity."""
+        memory_max, disk_max = self.memory_max_bytes, self.disk_max_bytes
+        if memory_max is None and disk_max is None:
+            return capacity
+        memory_bytes, disk_bytes = capacity.memory_bytes, capacity.disk_bytes
+        return capacity.with_limits(
+            memory_bytes if memory_max is None else min(memory_bytes, memory_max),
+            disk_bytes if disk_max is None else min(disk_bytes, disk_max),
+        )
 
     def parts_of(self, spec: JobSpec) -> int:
         """Return for one part of how many a task may run, in its time slices; 1: all."""

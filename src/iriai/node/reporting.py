@@ -58,8 +58,10 @@ class Reporting:
             held = self._claims.by_attempt.get(attempt)
             return None if held is None or held.end is not None else held.as_running(now)
 
+        calendar = self._claims.calendar
         idle = self._report.idle(
-            self._claims.calendar.free,
+            calendar.capacity,
+            calendar.free,
             self._claims,
             describe,
             list(self._claims.waiting),

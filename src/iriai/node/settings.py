@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from iriai.model.ad import MachineAd
+from iriai.model.ad import MachineAd, with_amounts
 from iriai.model.resources import Resources
 from iriai.node.queues import NodeQueues
 from iriai.policy.accounting.decay import ChargeRule, Decay
@@ -52,6 +52,19 @@ class NodeSettings:
     """Those of the cluster, which may change while the node runs."""
     free_port: Callable[[], int] = no_port
     """Returns a port on which nothing listens here, for the ranks of a parallel job to meet."""
+
+    @property
+    def given(self) -> Resources:
+        """Return what jobs may have of the machine, by what is set of its pool."""
+        return self.queues.given(self.capacity)
+
+    @property
+    def ad_now(self) -> MachineAd | None:
+        """Return its attributes and policy with these amounts."""
+        given = self.given
+        if self.ad is None or given is self.capacity:
+            return self.ad
+        return with_amounts(self.ad, given)
 
     @property
     def rate(self) -> float:

@@ -94,8 +94,8 @@ def _kind_of(ad: MachineAd) -> PoolKind:
 def _own_view(machine: Machine, load: tuple[float, float]) -> MachineView:
     """Return this machine as a broker would see it."""
     node = machine.node
-    ad = node.settings.ad or NO_AD
-    view = MachineView(machine.name, node.settings.capacity, pool_of(ad))
+    ad = node.settings.ad_now or NO_AD
+    view = MachineView(machine.name, node.calendar.capacity, pool_of(ad))
     view.ad, view.speed, view.unavailable = ad, node.settings.speed, node.unavailable()
     view.calendar.free = node.calendar.free
     view.load, view.foreign_load = load

@@ -21,7 +21,7 @@ def set(  # noqa: A001 - the name of the command
     """Set what the jobs in a pool of machines may take, at once and for good. For operators.
 
     In a cluster it becomes the next document of its configuration, as 'iriai queue set' does. What
-    a machine gives away by memory and disk follows from the next start of its daemon on.
+    jobs hold of memory and disk already stays theirs until they end.
     """
     change(options, "pools", name, settings)
 

@@ -46,8 +46,7 @@ class DaemonSettings:
     configuration: Configuration
     facts: MachineFacts
     capacity: Resources
-    """What the machine gives away; at first without the bounds of its pool, some of which are kept
-    in the store."""
+    """What the machine gives away, but for the bounds of its pool."""
     mode: ServiceMode
     home: str
     """The machine's name; of one with a home the first part of every job id."""

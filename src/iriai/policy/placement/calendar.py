@@ -145,6 +145,12 @@ class Calendar(Generic[Key]):
         self._claims[key] = (resources, end_s, sequence)
         self.free = self.free.plus(before).minus(resources)
 
+    def set_capacity(self, capacity: Resources) -> None:
+        """Let the machine have another capacity; the claims stay."""
+        if capacity != self.capacity:
+            self.free = self.free.plus(capacity).minus(self.capacity)
+            self.capacity = capacity
+
     def held_by(self, key: Key) -> Resources:
         """Return what a claim holds."""
         return self._claims[key][0]

@@ -35,6 +35,7 @@ REPORTED_S = 30.0
 HEARD_S = 0.5
 """Seconds after which a daemon that stands still is told again what it has not heard."""
 BY = "someone"
+BOUNDED_POOL, HALF_OF_THE_MEMORY = "lab", "512M"
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,9 +384,20 @@ def _program_is_missing(world: World, machine: SimulatedMachine, happening: Happ
 
 def _queue_stops(world: World, _machine: SimulatedMachine, happening: Happening) -> None:
     """Let a queue start nothing for a while; each machine that answers hears of it at once."""
-    stop = checked("queues", str(happening.number), [("state", "enabled")])
-    stopped = (merged(None, stop, BY, world.now_s),)
-    for after_s, settings in ((0.0, stopped), (happening.lasts_s, ())):
+    _set_for_a_while(world, happening, "queues", str(happening.number), ("state", "enabled"))
+
+
+def _pool_has_less(world: World, _machine: SimulatedMachine, happening: Happening) -> None:
+    """Let jobs of the bounded pool have half of the memory for a while, as `_queue_stops`."""
+    _set_for_a_while(world, happening, "pools", BOUNDED_POOL, ("memory", HALF_OF_THE_MEMORY))
+
+
+def _set_for_a_while(
+    world: World, happening: Happening, section: str, name: str, setting: tuple[str, str]
+) -> None:
+    change = checked(section, name, [setting])
+    changed = (merged(None, change, BY, world.now_s),)
+    for after_s, settings in ((0.0, changed), (happening.lasts_s, ())):
         world.agenda.after(after_s, partial(setattr, world, "settings", settings))
         for each in world.machines.values():
             world.agenda.after(after_s, partial(_configure, world, each))
@@ -434,6 +446,7 @@ KINDS: Mapping[str, Action] = {
     "prolog-fails": _prolog_fails,
     "program-missing": _program_is_missing,
     "queue-stops": _queue_stops,
+    "pool-has-less": _pool_has_less,
     "link-breaks": _link_breaks,
     "link-is-cut": _link_is_cut,
 }

@@ -21,7 +21,14 @@ from iriai.model.ranks import RankShape
 from iriai.model.resources import Resources
 from iriai.model.submission import Layout
 from iriai.protocol.messages.effects import Part
-from iriai.sim.faults.actions import KINDS, OF_NODES, PHASE_STEPS, Happening, Submission
+from iriai.sim.faults.actions import (
+    BOUNDED_POOL,
+    KINDS,
+    OF_NODES,
+    PHASE_STEPS,
+    Happening,
+    Submission,
+)
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import EVERYBODY, MachinePlan
 from iriai.sim.world.network import NetworkPlan
@@ -52,7 +59,6 @@ MEMORY_BYTES = (0, 1 << 26, 1 << 26, 1 << 28)
 """Of each rank, where tasks take turns: machines have a gibibyte."""
 POOL_CHANCE = 0.2
 """The chance that the back ends of a seed are a pool with a bound on the tasks that run there."""
-BOUNDED_POOL = "lab"
 QUEUES = (0, 0, 1, 2)
 AGE_S = 30.0
 HOLE_CHANCE = 0.2
@@ -61,7 +67,7 @@ FRONT = "front"
 PEOPLE = ("cancel", "cancel-running", "hold")
 OF_THEIR_OWN = (
     *("submit", "gone", "forgotten", "prolog-fails", "program-missing"),
-    *("dies-in-phase", "suspend", "freezes", "queue-stops"),
+    *("dies-in-phase", "suspend", "freezes", "queue-stops", "pool-has-less"),
 )
 """Kinds that are drawn apart from the others."""
 FAULTS = tuple(kind for kind in KINDS if kind not in (*OF_THEIR_OWN, *PEOPLE))
@@ -147,6 +153,7 @@ def scenario_of(
     pools = Rng(seed, "pools")
     if pools.chance(POOL_CHANCE):
         plans = [_in_pool(plan, pools.pick((1, 2, 3))) for plan in plans]
+        happenings += _shortages(pools, homes)
     if not is_calm:
         happenings += _people(Rng(seed, "people"), homes)
         happenings += _faults(Rng(seed, "faults"), names, nodes)
@@ -435,6 +442,19 @@ def _in_pool(plan: MachinePlan, jobs_max: int) -> MachinePlan:
         ad=machine_ad(attributes | {POOL: BOUNDED_POOL}),
         configuration=with_fields(plan.configuration, pools=pools),
     )
+
+
+def _shortages(rng: Rng, homes: list[str]) -> list[Happening]:
+    """Return when jobs of the pool have less."""
+    return [
+        Happening(
+            rng.between(BEGIN_S, FAULTS_UNTIL_S * 0.8),
+            "pool-has-less",
+            rng.pick(homes),
+            rng.between(1.0, 40.0),
+        )
+        for _ in range(rng.below(2))
+    ]
 
 
 def _stops(rng: Rng, homes: list[str]) -> list[Happening]:
