@@ -390,6 +390,16 @@ def test_a_machine_that_was_told_nothing_is_told_when_it_reports():
     assert story.standing() == [1]
 
 
+def test_a_machine_that_took_in_a_word_of_long_ago_is_told_anew():
+    story = TurningMachines()
+    story.submit(1, EXCLUSIVE)
+    [node] = story.nodes.values()
+    node.cycle = 50
+    story.tell(story.idle(node))
+    story.submit(2, 0)
+    assert (story.running(), story.standing()) == ([2], [1])
+
+
 def test_a_new_broker_learns_who_stands_and_who_takes_turns():
     story = TurningMachines(machines=2)
     story.submit(1, EXCLUSIVE)

@@ -56,6 +56,14 @@ def test_a_job_of_a_whole_machine_has_what_is_given_away():
     assert story.node.claims()[0].resources == Resources(4, 2 * GIB)
 
 
+def test_a_job_of_the_whole_machine_gives_it_back_as_it_is_now():
+    story = node()
+    story.run(1, replace(spec(), exclusive=True))
+    assert configured(story, 2 * GIB) == 8
+    story.tell(exited())
+    assert story.idle.capacity.memory_bytes == 2 * GIB
+
+
 def test_its_ad_says_the_same():
     story = node()
     configured(story, 2 * GIB)

@@ -427,7 +427,7 @@ class Claims:
         """Release the resources of an attempt that is over."""
         if self.waiting.pop(claim.attempt, None) is None:
             self.calendar.remove(claim.attempt)
-            if self.calendar.capacity is not self._settings.capacity:
+            if self.calendar.capacity is not self._settings.given:
                 self.fit_capacity()
         if claim.suspension is not None:
             self.suspended.pop(claim.attempt, None)

@@ -115,8 +115,10 @@ class NodeCycle:
             if held.end is not None or held.claim.is_ahead:
                 continue
             turn = told[attempt].turn if attempt in told else ALWAYS
-            if turn.mask == 0 and held.stop is not None and not held.is_preempted:
+            if held.stop is not None and not held.is_preempted:
                 ending.append(held)  # it is frozen no more, and keeps its turn to its end
+                if turn.mask == 0:
+                    self._report.changed(attempt)
             elif turn == ALWAYS and held.claim.turn is None and not held.is_preempted:
                 others_cpus += held.claim.kept.cpus
             else:
@@ -125,7 +127,6 @@ class NodeCycle:
         rows = max((turn.rows for _, turn in concerned), default=1)
         loads = [others_cpus] * rows
         for held in ending:
-            self._report.changed(held.claim.attempt)
             mask = held.turn.mask if held.turn.rows == rows else (1 << rows) - 1
             for row in range(rows):
                 loads[row] += held.wanted_cpus * (mask >> row & 1)

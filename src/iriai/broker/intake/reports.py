@@ -260,7 +260,7 @@ class NodeReports:
             state.suspension_changed(view, running, now.steady_s)
             is_wider = True
         if state.preemptible.tasks or view.cycle or idle.cycle:
-            if idle.whole or idle.cycle == view.cycle:
+            if idle.whole or idle.cycle >= view.cycle:
                 self._compare_turns(view, idle)
             state.preemptible.rows.hold()
         if state.suspended.returned and view.is_overfull:
@@ -280,8 +280,10 @@ class NodeReports:
     def _compare_turns(self, view: MachineView, idle: Idle) -> None:
         """Note where a machine has claims that stand or run other than it was told last."""
         preemptible, has_last = self._state.preemptible, idle.cycle == view.cycle
-        if idle.whole:
+        if idle.whole or not has_last:
             view.cycle, view.told_turns = max(view.cycle, idle.cycle), None
+        if not (idle.whole or has_last):  # a word that was under way when its daemon began anew
+            preemptible.to_tell[view.name] = None
         for running in (*idle.began, *idle.changed):
             task = preemptible.by_key.get(running.attempt)
             stands = task is not None and task.turn.mask == 0
