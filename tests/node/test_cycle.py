@@ -456,6 +456,21 @@ def test_its_latest_end_allows_for_all_rows():
     assert shared.held(1).stay_left_s(now) < 200.0
 
 
+def test_so_does_that_of_a_task_which_goes_on_in_such_a_queue():
+    configuration = Configuration(
+        queues={
+            "1": QueueSection(mode="exclusive", residence_s=60.0),
+            "2": QueueSection(residence_s=60.0),
+            "3": QueueSection(mode="gang"),
+            "4": QueueSection(mode="exclusive", residence_s=60.0),
+        }
+    )
+    assert configuration.turning_queues == {1, 2, 3}
+    story = Story(queues=node_queues(configuration))
+    story.run(1, 1, time_limit_s=100.0)
+    assert story.held(1).stay_left_s(story.node.instant()) >= 400.0
+
+
 # --- a new daemon --------------------------------------------------------------------------------
 
 

@@ -69,6 +69,21 @@ class Configuration(Sections, frozen=True):
         return {number: mode for number, mode in every if mode != "shared"}
 
     @property
+    def gang_queues(self) -> frozenset[int]:
+        """Return the queues whose tasks take turns."""
+        return frozenset(n for n, mode in self.queue_modes.items() if mode == "gang")
+
+    @property
+    def turning_queues(self) -> frozenset[int]:
+        """Return those, and the queues that tasks leave for such a one after a while."""
+        found = self.gang_queues
+        for number in reversed(range(self.queue_count - 1)):
+            queue = self.queues.get(str(number))
+            if queue is not None and queue.residence_s is not None and number + 1 in found:
+                found |= {number}
+        return found
+
+    @property
     def charge_factors(self) -> dict[int, float]:
         """Return the factors of charges, by queue, where they are not 1."""
         every = ((int(number), queue.charge_factor) for number, queue in self.queues.items())

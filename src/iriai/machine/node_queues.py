@@ -23,6 +23,7 @@ def node_queues(configuration: Configuration, ad: MachineAd | None = None) -> No
         configuration.gang.quantum_s,
         configuration.charge_factors,
         residences_s,
+        configuration.turning_queues,
         pool.memory_bytes,
         pool.disk_bytes,
     )

@@ -25,6 +25,8 @@ class NodeQueues:
     residences_s: Mapping[int, float] = field(default_factory=dict)
     """Of the queues whose tasks go on in the next one after that time."""
 
+    turning: frozenset[int] = frozenset()
+    """The queues whose tasks may take turns, there or in one that they go on in."""
     memory_max_bytes: int | None = None
     """What jobs may have of each machine of the pool; None: all that it gives away."""
     disk_max_bytes: int | None = None
@@ -34,7 +36,7 @@ class NodeQueues:
         """Be as another."""
         self.modes, self.rows_max = other.modes, other.rows_max
         self.quantum_s, self.charge_factors = other.quantum_s, other.charge_factors
-        self.residences_s = other.residences_s
+        self.residences_s, self.turning = other.residences_s, other.turning
         self.memory_max_bytes = other.memory_max_bytes
         self.disk_max_bytes = other.disk_max_bytes
 
@@ -51,8 +53,8 @@ class NodeQueues:
 
     def parts_of(self, spec: JobSpec) -> int:
         """Return for one part of how many a task may run, in its time slices; 1: all."""
-        is_gang = self.modes.get(spec.queue) == "gang"
-        takes_turns = is_gang and spec.resources.memory_bytes > 0 and not spec.exclusive
+        may_turn = spec.queue in self.turning
+        takes_turns = may_turn and spec.resources.memory_bytes > 0 and not spec.exclusive
         return self.rows_max if takes_turns else 1
 
     def residence_s(self, queue: int) -> float:

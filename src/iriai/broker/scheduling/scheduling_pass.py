@@ -123,7 +123,7 @@ class SchedulingPass:
             self._is_layered = True
             self._level = self._placement.level = level
             self._starts.set_aside(level)
-        self._starts.place_heads()
+        self._starts.place_heads(level)
         if state.suspended.claims and not self._starts.standing:
             self._see_to_suspended()
         if state.queues.shared is None and state.index.open.ranks:
@@ -162,7 +162,7 @@ class SchedulingPass:
         """Start tasks; return whether all that may start have."""
         shared = self._state.queues.shared
         is_over = self._serve_drawn() if shared is None else self._serve_first(shared)
-        if is_over and (self._heads.aside or self._starts.standing):
+        if is_over and self._starts.has_more:
             has_stood = bool(self._starts.standing)
             self._starts.bring_back(BEHIND_ALL.level)
             if has_stood and self._state.suspended.claims:  # what stood aside has its cpus again
@@ -186,7 +186,7 @@ class SchedulingPass:
                 return False
             entry = self._next_of(queue)
             level = self._placement.level = _level_of(entry)
-            if (self._heads.aside or self._starts.standing) and self._starts.bring_back(level):
+            if self._starts.has_more and self._starts.bring_back(level):
                 continue
             if entry is None:
                 break
@@ -319,9 +319,7 @@ class SchedulingPass:
         if self._is_layered:
             self._level = min((each.level for each in able), default=BEHIND_ALL.level)
             self._placement.level = self._level
-            if (self._heads.aside or self._starts.standing) and self._starts.bring_back(
-                self._level
-            ):
+            if self._starts.has_more and self._starts.bring_back(self._level):
                 self._look_again()
                 return self._candidates()
             able = [each for each in able if each.level == self._level]

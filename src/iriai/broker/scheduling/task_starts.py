@@ -103,6 +103,11 @@ class TaskStarts:
 
     # --- levels ---------------------------------------------------------------------------------
 
+    @property
+    def has_more(self) -> bool:
+        """Return whether anything comes into its own when its level is served."""
+        return bool(self.standing or self._heads.aside or self._heads.promised)
+
     def stand_aside(self, level: int) -> None:
         """Free the cpus of running tasks below a level, if their queues let that; before a pass."""
         preemptible = self._state.preemptible
@@ -164,6 +169,8 @@ class TaskStarts:
         Returns whether there were any.
         """
         has_taken = bool(self.standing) and self._take_back(level)
+        if self._heads.promised:
+            has_taken |= self._place_promised(level)
         heads, level_of = self._heads, self._state.queues.level_of
         due = [head for head in heads.aside if level_of(head.job) <= level]
         heads.aside = [head for head in heads.aside if level_of(head.job) > level]
@@ -213,8 +220,11 @@ class TaskStarts:
 
     # --- reserved heads --------------------------------------------------------------------------
 
-    def place_heads(self) -> None:
-        """Start the heads that can start; plan others again whose machines changed."""
+    def place_heads(self, level: int) -> None:
+        """Start the heads that can start; plan others again whose machines changed.
+
+        What an earlier broker promised is of that level at least.
+        """
         for head in list(self._heads.by_machine.values()):
             if self._heads.by_machine.get(head.machine) is head:
                 self._place_head(head)
@@ -222,12 +232,17 @@ class TaskStarts:
             if self._heads.by_job.get(parallel.job) is parallel:
                 self._place_parallel(parallel)
         if self._heads.promised:
-            self._place_promised()
+            self._place_promised(level)
 
-    def _place_promised(self) -> None:
-        """Start the parallel tasks that an earlier broker promised a start, or keep places."""
+    def _place_promised(self, level: int) -> bool:
+        """Start the parallel tasks that an earlier broker promised a start, or keep places.
+
+        Those up to a level; returns whether there were any.
+        """
         heads, waiting = self._heads, self._state.queues.entries
-        for job in sorted(heads.promised, key=heads.promised.__getitem__):
+        level_of = self._state.queues.level_of
+        due = [job for job in heads.promised if level_of(job) <= level]
+        for job in sorted(due, key=heads.promised.__getitem__):
             entry = waiting.get(job)
             if entry is None:
                 del heads.promised[job]
@@ -239,6 +254,7 @@ class TaskStarts:
                 heads.promised.pop(job, None)  # it starts
             else:
                 heads.take_back(job)  # unless places are kept for it again
+        return bool(due)
 
     def _place_parallel(self, head: PoolHead) -> None:
         """Start a parallel head that can start; plan it again if machines of its pool changed."""

@@ -20,6 +20,7 @@ from iriai.broker.queue.entries import (
     is_guest,
 )
 from iriai.broker.queue.indices import SEVERAL, Mask, ShapeIndex, bins_of
+from iriai.config.reader import Configuration
 from iriai.model.ids import Account, JobId
 from iriai.model.ranks import ONE
 from iriai.policy.placement.calendar import longest_stay_s
@@ -144,6 +145,8 @@ class QueueRules(NamedTuple):
     """The queues of which tasks start."""
     gangs: frozenset[int] = frozenset()
     """The queues whose tasks take turns."""
+    turning: frozenset[int] = frozenset()
+    """Those, and the queues that tasks leave for such a one."""
     rows_max: int = 1
     """How many take turns on one machine, so for how much longer each may stay."""
 
@@ -267,13 +270,19 @@ class AccountQueues:
                 self._advance(old)  # first: two lines in one queue have no equal first
                 entry.line = self._line(old.queue, kind, entry.precedence)
 
-    def configured(self, starting: frozenset[int], gangs: frozenset[int], rows_max: int) -> None:
-        """Let tasks of queues `starting` start, and of no others; see `QueueRules`."""
-        rules = self._rules
-        changed = (rules.starting ^ starting) | (rules.gangs ^ gangs)
-        if rules.rows_max != rows_max:
-            changed |= gangs
-        self._rules = rules._replace(starting=starting, gangs=gangs, rows_max=rows_max)
+    def configured(self, configuration: Configuration) -> None:
+        """Let the queues be those of a configuration."""
+        old = self._rules
+        rules = self._rules = old._replace(
+            starting=configuration.starting_queues,
+            gangs=configuration.gang_queues,
+            turning=configuration.turning_queues,
+            rows_max=configuration.gang.rows_max,
+        )
+        changed = rules.starting ^ old.starting | rules.gangs ^ old.gangs
+        changed |= rules.turning ^ old.turning
+        if rules.rows_max != old.rows_max:
+            changed |= rules.turning
         self.regroup(lambda want: want.queue in changed)
 
     def catch_up(self, queue: Queue) -> None:
@@ -346,11 +355,11 @@ class AccountQueues:
         )
         if want.queue not in rules.starting:
             key = key._replace(is_stopped=True)
-        if want.queue in rules.gangs and want.resources.memory_bytes and not want.exclusive:
+        if want.queue in rules.turning and want.resources.memory_bytes and not want.exclusive:
             stay_s = longest_stay_s(
                 want.limit_s, want.grace_s, rules.end_slack_s, parts=rules.rows_max
             )
-            key = key._replace(stay_s=stay_s, is_gang=True)
+            key = key._replace(stay_s=stay_s, is_gang=want.queue in rules.gangs)
         if want.shape is not ONE:
             key = key._replace(shape=want.shape, across_pools=want.across_pools)
         kind = self.classes.get(key)

@@ -232,11 +232,7 @@ class Contention:
         return contender.is_within
 
     def _is_within(self, contender: ContenderState, running_cpus: int) -> bool:
-        """Return the account's usage with provisional charges.
-
-        Without these a new account would take every free cpu, since little accrues between two
-        draws.
-        """
+        """Return whether what the account runs is within its share of the burst with that task."""
         account = contender.account
         if len(self._sharing) <= 1:
             return True

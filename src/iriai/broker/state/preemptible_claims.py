@@ -123,9 +123,8 @@ class PreemptibleClaims:
             if running.is_preempted:
                 task.standing, task.turn = Standing.PREEMPTED, NEVER
                 self.standing[task] = None
-        elif running.is_preempted is (task.standing is Standing.RUNS):
-            self._tell(task)  # its seats differ
         self._put(task, running.attempt, view, running.when_it_runs)
+        self._tell(task)  # what its other seats were told
         self._regard(task)
 
     def _moved(self, task: PreemptibleTask, queue: int) -> None:

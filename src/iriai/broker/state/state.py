@@ -102,7 +102,8 @@ class BrokerState:
             self.exclusions.of,
             inf if order.age_s is None else order.age_s,
             configuration.starting_queues,
-            _gang_queues(configuration),
+            configuration.gang_queues,
+            configuration.turning_queues,
             configuration.gang.rows_max,
         )
         self.queues = AccountQueues(rules, self.could_ever_run)
@@ -149,11 +150,7 @@ class BrokerState:
     def configured(self, configuration: Configuration) -> None:
         """Take a configuration with other queues than before."""
         self.settings = replace(self.settings, configuration=configuration)
-        self.queues.configured(
-            configuration.starting_queues,
-            _gang_queues(configuration),
-            configuration.gang.rows_max,
-        )
+        self.queues.configured(configuration)
         self.preemptible.configured(configuration)
         self._charge_factors = configuration.charge_factors
         self.heads.changes += 1
@@ -576,8 +573,3 @@ class BrokerState:
             if view is not None:
                 assert head.resources.fits_in(view.calendar.capacity), f"{head.job}"
         self.queues.check()
-
-
-def _gang_queues(configuration: Configuration) -> frozenset[int]:
-    modes = configuration.queue_modes.items()
-    return frozenset(number for number, mode in modes if mode == "gang")
