@@ -6,7 +6,7 @@ from iriai.wire.machines import QueueRow, QueueTable
 from tests.client.double import double
 
 ROWS = (
-    QueueRow(0, "active", "staff", None, 3600.0),
+    QueueRow(0, "active", "staff", None, 3600.0, running=2),
     QueueRow(1, "enabled", "", 600.0, None, 12, 3, 7200.0, 3600.0, is_usable=True),
     QueueRow(7, "gone", waiting=1, jobs=1, longest_wait_s=5.0),
 )
@@ -18,10 +18,10 @@ def test_queues_are_listed_with_what_waits(state, shell):
         document = shell("queues", "--json").document
     assert said.code == 0
     assert said.out.splitlines() == [
-        "Queue  State    Group  Yours    Time  At most  Cpu time  Jobs  Tasks  Longest",
-        "    0  active   staff  no               1h00m               0      0",
-        "    1  enabled  all    yes    10m00s              1h00m     3     12    2h00m",
-        "    7  gone     all    no                                   1      1     5.0s",
+        "Queue  State    Group  Yours    Time  At most  Cpu time  Jobs  Tasks  Running  Longest",
+        "    0  active   staff  no               1h00m               0      0        2",
+        "    1  enabled  all    yes    10m00s              1h00m     3     12        0    2h00m",
+        "    7  gone     all    no                                   1      1        0     5.0s",
     ]
     assert "silent" in said.err
     assert [row["waiting"] for row in document["rows"]] == [0, 12, 1]
@@ -32,9 +32,9 @@ def test_parts_of_memory_and_disk_are_shown_where_there_are_some(state, shell):
     with double(state, lambda _: QueueTable(rows)):
         said = shell("queues")
     assert [line.split() for line in said.out.splitlines()] == [
-        ["Queue", "State", "Group", "Yours", "Memory", "Disk", "Jobs", "Tasks"],
-        ["0", "active", "all", "no", "12.5", "%", "0", "0"],
-        ["1", "active", "all", "no", "50", "%", "0", "0"],
+        ["Queue", "State", "Group", "Yours", "Memory", "Disk", "Jobs", "Tasks", "Running"],
+        ["0", "active", "all", "no", "12.5", "%", "0", "0", "0"],
+        ["1", "active", "all", "no", "50", "%", "0", "0", "0"],
     ]
 
 
@@ -47,8 +47,8 @@ def test_what_queues_do_with_running_tasks_is_shown_where_it_is_not_the_usual(st
     with double(state, lambda _: QueueTable(rows)):
         said = shell("queues")
     assert said.out.splitlines() == [
-        "Queue  State   Group  Yours  Mode       Residence  Charge  Jobs  Tasks",
-        "    0  active  all    no     gang          10m00s             0      0",
-        "    1  active  all    no     exclusive                0.5     0      0",
-        "    2  active  all    no                                      0      0",
+        "Queue  State   Group  Yours  Mode       Residence  Charge  Jobs  Tasks  Running",
+        "    0  active  all    no     gang          10m00s             0      0        0",
+        "    1  active  all    no     exclusive                0.5     0      0        0",
+        "    2  active  all    no                                      0      0        0",
     ]

@@ -48,14 +48,14 @@ def test_a_pool_in_which_no_machine_is_may_be_a_slip(state, shell):
     assert forgotten.err == ""
 
 
-def test_a_queue_of_a_cluster_in_which_jobs_wait_is_not_removed(state, shell, monkeypatch):
+def test_a_queue_of_a_cluster_in_which_jobs_are_is_not_removed(state, shell, monkeypatch):
     monkeypatch.setattr(operator_session, "open_operator", lambda *_: None)
     cluster = ClusterReport("lab", document_number=3, document='[queues.5]\nstate = "enabled"\n')
-    table = QueueTable((QueueRow(5, "enabled", waiting=9, jobs=1),))
+    table = QueueTable((QueueRow(5, "enabled", waiting=9, jobs=1, running=2),))
     with double(state, lambda asking: table if asking.body == AskQueues() else cluster):
         said = shell("queue", "unset", "5")
     assert said.code == ExitCode.REFUSED
-    assert "queue 5 would be gone, and jobs are in it: 1 job waiting; move what" in said.err
+    assert "queue 5 would be gone, and jobs are in it: 1 job waiting, 2 tasks running; " in said.err
 
 
 def test_what_a_cluster_without_a_document_has_not_set_is_in_none(state, shell, monkeypatch):

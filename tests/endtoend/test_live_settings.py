@@ -133,9 +133,13 @@ def test_what_is_wrong_in_a_cluster_is_said_and_changes_nothing(pair, tmp_path):
     assert refused["error"]["code"] == "no-operator"
     say(ume, "queue", "set", "9", "state=enabled")
     with ume.client() as client:
-        job = client.submit(ume.draft("true", queue=9, output=os.devnull)).id
+        job = client.submit(ume.draft("sleep", "600", queue=9, output=os.devnull)).id
     until(lambda: say(ume, "queues")["rows"][9]["jobs"] == 1, "the job in its queue")
     refused = say(ume, "queue", "unset", "9", code=3)["error"]
     assert refused["code"] == "queue-not-empty"
+    say(ume, "queue", "set", "9", "state=active")
+    until(lambda: say(ume, "queues")["rows"][9]["running"] == 1, "the job to run")
+    refused = say(ume, "queue", "unset", "9", code=3)["error"]
+    assert "1 task running" in refused["message"]
     say(ume, "cancel", job)
-    assert say(ume, "cluster", "show")["document_number"] == before + 1
+    assert say(ume, "cluster", "show")["document_number"] == before + 2

@@ -1,4 +1,4 @@
-"""The queues of a cluster: what they take, and what waits in them."""
+"""The queues of a cluster: what they take, and what is in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from iriai.wire.machines import QueueRow, QueueTable
 
 
 def known_queues(machine: Machine, configuration: Configuration, now: Instant) -> QueueTable:
-    """Return the queues with what waits in them as the broker here knows; without one, nothing."""
+    """Return the queues with what is in them as the broker here knows; without one, nothing."""
     rows = {number: _row(configuration, number) for number in range(configuration.queue_count)}
     if Part.BROKER in machine.parts:
         for entry in machine.broker.state.queues.entries.values():
@@ -28,6 +28,8 @@ def known_queues(machine: Machine, configuration: Configuration, now: Instant) -
                 jobs=row.jobs + 1,
                 longest_wait_s=max(row.longest_wait_s, waited_s),
             )
+        for number, count in machine.broker.state.usage.by_queue().items():
+            rows[number] = replace(rows.get(number) or QueueRow(number, "gone"), running=count)
     return QueueTable(tuple(rows[number] for number in sorted(rows)))
 
 

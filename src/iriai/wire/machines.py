@@ -189,7 +189,7 @@ class AskPools(Query[PoolTable], frozen=True, tag="ask-pools"):
 
 
 class QueueRow(msgspec.Struct, frozen=True):
-    """A queue, and what waits in it."""
+    """A queue, and what is in it."""
 
     number: Count
     state: Word
@@ -218,6 +218,8 @@ class QueueRow(msgspec.Struct, frozen=True):
     """How long a task runs in it before it goes on in the next one; None: it stays."""
     charge_factor: Weight = 1.0
     """Charges of tasks that run in it are multiplied by it."""
+    running: Count = 0
+    """Tasks that run or stand frozen, or were matched."""
 
 
 class QueueTable(ClientAnswer, frozen=True, tag="queue-table"):

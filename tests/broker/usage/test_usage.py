@@ -7,6 +7,7 @@ from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.policy.accounting.decay import ChargeRule, Decay
+from tests.support.told import attempt
 
 ANN, BEN = Account("lab", "ann"), Account("lab", "ben")
 NOW_S = 1_800_000_000.0
@@ -32,6 +33,17 @@ def test_a_running_task_counts_as_what_it_is_expected_to_cost():
     assert told.usage_s(ANN, NOW_S) == pytest.approx(400)
     told.ended("a")
     assert told.usage_s(ANN, NOW_S) == 0
+
+
+def test_tasks_are_counted_by_queue_and_those_with_several_seats_once():
+    told = standings()
+    whole = attempt(1)
+    for key, queue in ((whole, 2), (whole.seat(4), 2), (7, 0), (8, 2)):
+        told.began(key, ANN, ONE_CPU, None, 1.0, speed=1.0, queue=queue)
+    assert told.by_queue() == {2: 2, 0: 1}
+    told.moved(8, 3)
+    told.moved("over", 3)
+    assert told.by_queue() == {2: 1, 0: 1, 3: 1}
 
 
 def test_a_draw_expects_neither_urgency_nor_speed_which_weigh_elsewhere():

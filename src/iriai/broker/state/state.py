@@ -277,7 +277,15 @@ class BrokerState:
         speed = view.speed
         if self._charge_factors:
             speed *= self._charge_factors.get(want.queue, 1.0)
-        self.usage.began(key, want.account, claimed, want.limit_s, want.urgency, speed=speed)
+        self.usage.began(
+            key,
+            want.account,
+            claimed,
+            want.limit_s,
+            want.urgency,
+            speed=speed,
+            queue=want.queue,
+        )
         view.moved_in(self.tenant_of(want.account))
         if self.slots.bounds:
             self.slots.began(view, key)
@@ -318,6 +326,7 @@ class BrokerState:
         """Let a claim that was ever suspended hold what its machine says, until then."""
         if running.attempt not in view.calendar:
             return
+        self.usage.moved(running.attempt, running.queue)
         kept, preemptible = running.kept, self.preemptible
         if preemptible.modes or preemptible.tasks:
             preemptible.know(view, running)
@@ -388,6 +397,7 @@ class BrokerState:
             running.urgency,
             running.charge_so_far_s,
             speed=speed,
+            queue=running.queue,
         )
         view.moved_in(self.tenant_of(account))
         if self.slots.bounds:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from iriai.model.ids import Account
+from iriai.model.ids import Account, AttemptId
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.policy.accounting.decay import ChargeRule, Counter, Decay, UseSum
@@ -43,6 +43,8 @@ class _Run(msgspec.Struct):
     cpus: int
     expected_s: float
     remaining_s: float
+    queue: int = 0
+    """The queue that it is in."""
 
 
 @dataclass(slots=True)
@@ -125,6 +127,7 @@ class UsageAccounts:
         accrued_s: float = 0.0,
         *,
         speed: float,
+        queue: int = 0,
     ) -> None:
         """A task was matched or runs: from now on it counts provisionally.
 
@@ -134,13 +137,30 @@ class UsageAccounts:
         self._changed[account] = None
         expected_s = self.expected_s(account, resources, limit_s) * urgency * speed
         remaining_s = provisional_charge(expected_s, accrued_s)
-        self._runs[key] = _Run(account, resources.cpus, expected_s, remaining_s)
+        self._runs[key] = _Run(account, resources.cpus, expected_s, remaining_s, queue)
         standing.running_cpus += resources.cpus
         standing.provisional_s += remaining_s
 
     def pass_on(self, key: Hashable, to: Hashable) -> None:
         """A match became a claim, which counts for as much."""
         self._runs[to] = self._runs.pop(key)
+
+    def moved(self, key: Hashable, queue: int) -> None:
+        """Note that a running task goes on in another queue."""
+        run = self._runs.get(key)
+        if run is not None:
+            run.queue = queue
+
+    def by_queue(self) -> dict[int, int]:
+        """Return how many tasks run or were matched, by queue; a parallel match counts by seats."""
+        tasks = {
+            key.seat(0) if isinstance(key, AttemptId) else key: run.queue
+            for key, run in self._runs.items()
+        }
+        counts: dict[int, int] = {}
+        for queue in tasks.values():
+            counts[queue] = counts.get(queue, 0) + 1
+        return counts
 
     def charged(self, key: Hashable, charge_s: float) -> None:
         """Note the charge of a running task so far."""

@@ -39,6 +39,7 @@ COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("Charge", _charge_text, right=True),
     Column("Jobs", lambda row: str(row.jobs), right=True),
     Column("Tasks", lambda row: str(row.waiting), right=True),
+    Column("Running", lambda row: str(row.running), right=True),
     Column("Longest", lambda row: span_text(row.longest_wait_s) if row.jobs else "", right=True),
 )
 
@@ -52,9 +53,9 @@ def queues(options: GlobalOptions) -> None:
     a task may use, Memory and Disk the part of a machine's that a job may. Mode says which running
     tasks stand while a higher queue needs their cpus (exclusive), or also take turns (gang); where
     it is empty they go on. Residence is how long a task runs before it goes on in the next queue,
-    Charge what its time costs, 1 where it is empty. Jobs and Tasks wait; Longest is how long the
-    first of them has. What waits long counts in a higher queue: see age_s in the section order of
-    the configuration.
+    Charge what its time costs, 1 where it is empty. Jobs and Tasks wait, Running counts tasks
+    that run or are frozen; Longest is how long the first has waited. What waits long counts in a
+    higher queue: see age_s in the section order of the configuration.
     """
     table = options.ask(AskQueues(), follow=False)
     if options.as_json:

@@ -90,13 +90,17 @@ def _publish(client: Client, report: ClusterReport, wanted: LiveChange) -> int:
 
 
 def _check_stays(client: Client, wanted: LiveChange, text: str) -> None:
-    """Raise `Refused` if the queue would be gone, and jobs wait in it."""
+    """Raise `Refused` if the queue would be gone, and jobs are in it."""
     from iriai.config.cluster_part import parse_cluster_configuration
     from iriai.config.live_settings import check_stays
 
     def inside(queue: int) -> list[str]:
-        rows = client.ask(AskQueues()).rows
-        counts = [row.jobs for row in rows if row.number == queue and row.jobs]
-        return [f"{count_text(count, 'job')} waiting" for count in counts]
+        found = []
+        for row in client.ask(AskQueues()).rows:
+            if row.number == queue and row.jobs:
+                found.append(f"{count_text(row.jobs, 'job')} waiting")
+            if row.number == queue and row.running:
+                found.append(f"{count_text(row.running, 'task')} running")
+        return found
 
     check_stays(parse_cluster_configuration(text, "the next document"), wanted, inside)
