@@ -49,6 +49,13 @@ def test_another_broker_keeps_the_places():
     assert matched(cluster.broker.tell(*over))[0] == job(1)
 
 
+def test_what_counts_in_a_higher_queue_starts_before_places_are_kept():
+    cluster = new_broker(order="fifo")
+    higher = wide(2, 2, user="bob", limit_s=1000.0)
+    cluster.tell(higher, promised(8, queue=1))
+    assert matched(report(cluster)) == [job(2)]
+
+
 def test_of_two_promises_the_earlier_is_kept_first():
     cluster = new_broker()
     later = replace(promised(8, 2), promised_in_s=PROMISED_S + 20.0)
