@@ -52,7 +52,7 @@ from iriai.jobs.selection import SelectedJobs
 from iriai.launcher.contract.machine_config import EPILOG
 from iriai.machine.feasibility import Feasibility
 from iriai.model.address import host_of
-from iriai.model.ids import JobId
+from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.node.operator_requests import take_request
 from iriai.protocol.messages.effects import AttemptExited, LauncherEvent, StepExited
@@ -134,7 +134,7 @@ class Service:
         front_end = cluster.front_end if cluster is not None else ""
         self._inquirer = BrokerRpc(engine, self._drain, front_end, is_member=is_member)
         load_file = settings.configuration.machine.load_file
-        self._sensor = LoadSensor(load_file, now.steady_s, engine.report)
+        self._sensor = LoadSensor(load_file, engine.report, self._cpus_of, now.steady_s)
         self._history = JobHistory(settings.home, settings.paths.spool, store, engine.soon)
         self._addresses = OwnAddresses(settings)
         self._network = self._make_network()
@@ -270,7 +270,7 @@ class Service:
     def _happened(self, event: LauncherEvent) -> None:
         """The launcher reports what concerns the attempts of this machine's node."""
         if self._has_node:
-            self._sensor.on_event(event)
+            self._sensor.on_event(event, read_clocks("load").steady_s)
         if type(event) is AttemptExited and event.attempt.home != self._settings.home:
             self._engine.soon(partial(self._relay.exited, event.attempt))
         elif type(event) is StepExited and event.step.home != self._settings.home:
@@ -363,6 +363,13 @@ class Service:
         if rest_s:
             self._loop.remove_reader(listener.fileno())
             self._loop.call_later(rest_s, self._listen)
+
+    def _cpus_of(self, attempt: AttemptId) -> int:
+        """Return the cpus of what runs; 1, if no claim of it is known."""
+        try:
+            return self._engine.machine.node.held(attempt).claim.resources.cpus
+        except KeyError:
+            return 1
 
     def _measure_load(self) -> None:
         """Now and again and again."""

@@ -1,8 +1,8 @@
 """The load of the machine, and the part that does not come from tasks of iriai.
 
-The kernel's load average counts processes that run or want to run, smoothed over a minute. The
-usage of iriai's tasks is smoothed in the same way before it is subtracted: otherwise it would count
-as foreign for the minute after their end. Threads of tasks that wait for a processor still count as
+The kernel's load average counts processes that run or want to run, smoothed over a minute. What
+iriai's tasks add is smoothed in the same way before it is subtracted: otherwise it would count as
+foreign for the minute after their end. Threads of tasks that wait for a processor still count as
 foreign, and so does another back end on this host.
 """
 
@@ -17,7 +17,9 @@ from pathlib import Path
 from iriai.model.ids import AttemptId
 from iriai.protocol.messages.effects import (
     AttemptExited,
+    AttemptFrozen,
     AttemptsSampled,
+    AttemptStarted,
     LauncherAttached,
     LauncherEvent,
     LoadMeasured,
@@ -51,41 +53,111 @@ SMOOTHED_S = 60.0
 """Time constant of the kernel's first load average."""
 
 
-class OwnUse:
-    """CPU seconds of iriai's tasks, as the launcher reports them."""
+class _TaskUse:
+    """What is known of one running attempt."""
 
-    def __init__(self) -> None:
-        self.cpu_s = 0.0
-        """CPU seconds since the start, of attempts that were seen from their beginning."""
-        self._seen_s: dict[AttemptId, float | None] = {}
-        """CPU seconds counted so far by attempt; None: it ran before the first measurement."""
+    __slots__ = ("cpu_s", "is_frozen", "load", "read_s")
 
-    def on_event(self, event: LauncherEvent) -> None:
+    def __init__(self, cpu_s: float | None, load: float, read_s: float) -> None:
+        self.cpu_s = cpu_s
+        """CPU seconds when it was last read; None: it ran before anybody looked."""
+        self.load = load
+        """The processors that it has been using since, as far as is known."""
+        self.read_s = read_s
+        self.is_frozen = False
+
+
+class OwnLoad:
+    """What iriai's tasks add to the load average.
+
+    Their usage is read once a minute. Until then each counts as it did before that, at first with
+    all of its cpus; what it used is put right when it is read.
+    """
+
+    def __init__(self, cpus_of: Callable[[AttemptId], int], now_s: float) -> None:
+        self._cpus_of = cpus_of
+        self._tasks: dict[AttemptId, _TaskUse] = {}
+        self._running = 0.0
+        """The sum of the loads of those that are not frozen."""
+        self._load = 0.0
+        self._as_of_s = now_s
+
+    def at(self, now_s: float) -> float:
+        """Return what they add to the load average at a moment, no earlier than the last."""
+        part = 1.0 - exp(-max(0.0, now_s - self._as_of_s) / SMOOTHED_S)
+        self._load = max(0.0, self._load + (self._running - self._load) * part)
+        self._as_of_s = max(now_s, self._as_of_s)
+        return self._load
+
+    def on_event(self, event: LauncherEvent, now_s: float) -> None:
         """Handle a report of the launcher."""
         match event:
-            case AttemptExited():  # the most frequent
-                self._count(event.attempt, event.usage.cpu_s)
-                self._seen_s.pop(event.attempt, None)
+            case AttemptStarted(attempt):
+                self.at(now_s)
+                load = float(self._cpus_of(attempt))
+                self._tasks[attempt] = _TaskUse(0.0, load, now_s)
+                self._running += load
+            case AttemptExited():
+                self._read(event.attempt, event.usage.cpu_s, now_s)
+                task = self._tasks.pop(event.attempt, None)
+                if task is not None and not task.is_frozen:
+                    self._running -= task.load
+            case AttemptFrozen():
+                self.at(now_s)
+                if event.attempt in self._tasks:
+                    self._tasks[event.attempt].is_frozen = bool(event.reasons)
+                self._add_up()
             case LauncherAttached(alive):
-                self._seen_s = dict.fromkeys(attempt for attempt, _ in alive)
+                self.at(now_s)
+                known = self._tasks
+                self._tasks = {
+                    attempt: known.get(attempt)
+                    or _TaskUse(None, float(self._cpus_of(attempt)), now_s)
+                    for attempt, _ in alive
+                }
+                self._add_up()
             case AttemptsSampled(samples):
                 for attempt, usage in samples:
-                    self._count(attempt, usage.cpu_s)
+                    self._read(attempt, usage.cpu_s, now_s)
+                self._add_up()
             case _:
                 pass
 
-    def _count(self, attempt: AttemptId, cpu_s: float) -> None:
-        before_s = self._seen_s.get(attempt, 0.0)
-        if before_s is not None:
-            self.cpu_s += max(0.0, cpu_s - before_s)
-        self._seen_s[attempt] = cpu_s
+    def _add_up(self) -> None:
+        """Add up what is running, so that no error of rounding grows."""
+        self._running = sum(each.load for each in self._tasks.values() if not each.is_frozen)
+
+    def _read(self, attempt: AttemptId, cpu_s: float, now_s: float) -> None:
+        """Count what an attempt has used since it was last read, in place of what was assumed."""
+        task = self._tasks.get(attempt)
+        if task is None:
+            return
+        self.at(now_s)
+        lasted_s = now_s - task.read_s
+        if task.cpu_s is not None and lasted_s > 0.0:
+            load = max(0.0, cpu_s - task.cpu_s) / lasted_s
+            if not task.is_frozen:
+                part = 1.0 - exp(-lasted_s / SMOOTHED_S)
+                self._load = max(0.0, self._load + (load - task.load) * part)
+                self._running += load - task.load
+            task.load = load
+        task.cpu_s, task.read_s = cpu_s, now_s
 
 
 class LoadSensor:
     """Measures the load of the machine, and the part that does not come from tasks of iriai."""
 
-    def __init__(self, path: str, steady_s: float, tell: Callable[[LauncherEvent], None]) -> None:
-        """`path` is read like /proc/loadavg; `tell` receives the measurements."""
+    def __init__(
+        self,
+        path: str,
+        tell: Callable[[LauncherEvent], None],
+        cpus_of: Callable[[AttemptId], int],
+        steady_s: float,
+    ) -> None:
+        """`path` is read like /proc/loadavg; `tell` receives the measurements.
+
+        `cpus_of` returns the cpus of a running attempt.
+        """
         self.average = 0.0
         self.foreign = 0.0
         self.keyboard_idle_s: float | None = None
@@ -94,24 +166,16 @@ class LoadSensor:
         """Return why the load cannot be measured; empty: it can."""
         self._path = Path(path)
         self._tell = tell
-        self._own = OwnUse()
-        self._own_load = 0.0
-        self._counted_s = 0.0
-        self._measured_s = steady_s
+        self._own = OwnLoad(cpus_of, steady_s)
 
-    def on_event(self, event: LauncherEvent) -> None:
+    def on_event(self, event: LauncherEvent, steady_s: float) -> None:
         """Handle the launcher's events."""
-        self._own.on_event(event)
+        self._own.on_event(event, steady_s)
         self._tell(event)
 
     def measure(self, steady_s: float) -> None:
         """Measure the load and report it."""
-        interval_s = steady_s - self._measured_s
-        if interval_s > 0:
-            rate = (self._own.cpu_s - self._counted_s) / interval_s
-            kept = exp(-interval_s / SMOOTHED_S)
-            self._own_load = self._own_load * kept + rate * (1 - kept)
-            self._counted_s, self._measured_s = self._own.cpu_s, steady_s
+        own = self._own.at(steady_s)
         try:
             average = float(self._path.read_text().split()[0])
             if not (isfinite(average) and average >= 0):
@@ -121,7 +185,7 @@ class LoadSensor:
             self._cannot(f"the load cannot be read from {self._path}: {what}")
             return
         self.problem = ""
-        self.average, self.foreign = average, max(0.0, average - self._own_load)
+        self.average, self.foreign = average, max(0.0, average - own)
         self.keyboard_idle_s = keyboard_idle_s()
         self._tell(LoadMeasured(self.average, self.foreign, self.keyboard_idle_s))
 
