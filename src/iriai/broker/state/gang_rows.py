@@ -96,7 +96,7 @@ class GangRows:
             self.unsettled[seat.view.name] = None
 
     def resize(self, task: PreemptibleTask) -> None:
-        """Let calendars hold what a task needs that takes no turns; no other claim is concerned."""
+        """Let calendars hold what a task needs that is in no row; no other claim is concerned."""
         for key, seat in task.seats.items():
             self._resize(seat.view, key, seat.resources, task.held_cpus(seat))
             self.room_changed(seat.view.name)

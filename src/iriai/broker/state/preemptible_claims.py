@@ -260,12 +260,13 @@ class PreemptibleClaims:
         Else tasks that follow each other on one machine and another could keep it from them for
         ever. Who began first has first what both need.
         """
+        left: dict[str, int] = {}
         for seat in task.seats.values():
-            if not seat.is_ending:
-                seat.gathered_cpus = max(
-                    0, min(seat.resources.cpus, self.rows.free_beside(seat.view))
-                )
-                self.rows.resize(task)
+            view = seat.view
+            free_cpus = left.get(view.name, max(0, self.rows.free_beside(view)))
+            seat.gathered_cpus = 0 if seat.is_ending else min(seat.resources.cpus, free_cpus)
+            left[view.name] = free_cpus - seat.gathered_cpus
+        self.rows.resize(task)
         self._gathering[task] = None
 
     def _give_up_gathered(self, task: PreemptibleTask) -> None:
