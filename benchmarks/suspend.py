@@ -29,8 +29,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.freezers import FREEZERS, KINDS, compile_program
 from harness.options import Options, read_options
-from harness.report import Figure, finish, machine_facts, median, percentile, progress
+from harness.report import Figures, finish, machine_facts, percentile, progress
 from harness.task_user import task_user
 
 TASKS, QUICK_TASKS = 200, 8
@@ -42,7 +43,6 @@ SETTLE_S = 0.2
 """After the answer, before the times are read: whatever runs by then has been missed."""
 MISSED_S = 0.05
 WAIT_S = 120.0
-KINDS = ("v2", "v1", "none")
 NOTE = r"""
 #include <fcntl.h>
 #include <stdint.h>
@@ -194,9 +194,7 @@ class Bench:
         """Return what freezes and thaws the same tasks without a launcher."""
         if self.kind == "none":
             return lambda: self._signal(signal.SIGSTOP), lambda: self._signal(signal.SIGCONT)
-        place, name, words = ("unified", "cgroup.freeze", (b"1", b"0"))
-        if self.kind == "v1":
-            place, name, words = ("freezer", "freezer.state", (b"FROZEN", b"THAWED"))
+        place, name, words = FREEZERS[self.kind]
         parent = Path("/sys/fs/cgroup") / place / f"iriai-{self.machine.mark}"
         groups = [each for each in parent.iterdir() if each.is_dir() and _members(each)]
         if len(groups) != len(self.pids):
@@ -226,21 +224,6 @@ def _write(files: list[Path], word: bytes) -> None:
         fd = os.open(path, os.O_WRONLY)
         os.write(fd, word)
         os.close(fd)
-
-
-class Figures:
-    """Of one way to freeze, a number for each launcher."""
-
-    def __init__(self) -> None:
-        self._by_name: dict[str, list[float]] = {}
-
-    def add(self, name: str, value_ms: float) -> None:
-        """Add the number of one launcher."""
-        self._by_name.setdefault(name, []).append(value_ms)
-
-    def answer(self) -> dict[str, Figure]:
-        """Return the medians."""
-        return {name: median(values) for name, values in self._by_name.items()}
 
 
 def measure(kind: str, program: Path, options: Options, figures: Figures) -> None:
@@ -275,9 +258,7 @@ def main() -> None:
     by_kind = {kind: Figures() for kind in KINDS}
     with tempfile.TemporaryDirectory(prefix="iriai-suspend-") as name:
         Path(name).chmod(0o755)
-        source, program = Path(name) / "note.c", Path(name) / "note"
-        source.write_text(NOTE)
-        subprocess.run(["cc", "-O1", "-o", str(program), str(source)], check=True)
+        program = compile_program(Path(name), NOTE)
         for run in range(options.runs):
             for kind, figures in by_kind.items():
                 measure(kind, program, options, figures)
