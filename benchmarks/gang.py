@@ -9,8 +9,9 @@ goal, `goal_ms`, is a p99 of 5 ms, or of 1.5 times the limit's. `slowdown`: two 
 in slices, against one after the other (goal: 1.03). `uncoordinated_ratio`: rounds of two gangs of
 two ranks, each pinned to a processor of its own and exchanging a message each millisecond, with
 slices agreed against phases at random (goal: 2). Whole systems: `daemons_skew_p50_ms` and its like
-of two jobs in a front end with eight back ends, which take turns of 1 s. Needs root and a C
-compiler.
+of two jobs in a front end with eight back ends, which take turns of 1 s; `slurm_skew_p50_ms` and
+its like in Slurm's gang mode with as many nodes, whose slices are of 5 s at least. Needs root and a
+C compiler; Slurm is the packages slurm-wlm and munge.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from harness.freezers import KINDS, compile_program
 from harness.gang_daemons import daemons_switches
 from harness.gang_ranks import PROGRAM, BackEnd, BareLoop, Rank, wait_until
+from harness.gang_slurm import SlurmGangs
 from harness.gang_switches import Switches, planned_turns, steady_s
 from harness.options import Options, read_options
 from harness.report import Figure, Figures, finish, machine_facts, progress
@@ -198,15 +200,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="iriai-gang-") as name:
         Path(name).chmod(0o755)
         program = compile_program(Path(name), PROGRAM)
+        slurm = SlurmGangs(program, back_ends, is_quick=options.quick)
         for run in range(options.runs):
             for kind, figures in by_kind.items():
                 measure(kind, program, options, figures)
                 progress(f"run {run + 1}, {kind}: {figures.answer()}")
             daemons_switches(program, back_ends, QUANTUM_S, slices).add_to(whole, "daemons_")
+            if options.peers:
+                slurm.measure(whole)
             progress(f"run {run + 1}, whole systems: {whole.answer()}")
     answers = {kind: with_goal(figures.answer()) for kind, figures in by_kind.items()}
+    peers = {"peers": slurm.answer()} if options.peers else {}
     settings = {"runs": options.runs, "back_ends": back_ends, "slices": slices}
-    own: dict[str, object] = {"benchmark": "gang", **answers, **whole.answer()}
+    own: dict[str, object] = {"benchmark": "gang", **answers, **whole.answer(), **peers}
     finish(own | {"settings": settings, "machine": facts})
 
 
