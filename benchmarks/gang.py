@@ -5,68 +5,44 @@ Two gangs of a rank on each of eight launchers take turns of 1 s. Under `v2`, `v
 goes on to the last one, by ranks that note the time each 0.5 ms; `idle_part` and `overlap_part` of
 a slice in which on one back end neither rank ran, or both; `limit_skew_p99_ms` and its like: a bare
 loop at real-time priority that writes to the same files, or sends the signals, in the same run. The
-goal is a p99 of 5 ms, or of 1.5 times the limit's. `slowdown`: two gangs that compute, in slices,
-against one after the other (goal: 1.03). `uncoordinated_ratio`: rounds of two gangs of two ranks,
-each pinned to a processor of its own and exchanging a message each millisecond, with slices agreed
-against phases at random (goal: 2). Needs root and a C compiler.
+goal, `goal_ms`, is a p99 of 5 ms, or of 1.5 times the limit's. `slowdown`: two gangs that compute,
+in slices, against one after the other (goal: 1.03). `uncoordinated_ratio`: rounds of two gangs of
+two ranks, each pinned to a processor of its own and exchanging a message each millisecond, with
+slices agreed against phases at random (goal: 2). Whole systems: `daemons_skew_p50_ms` and its like
+of two jobs in a front end with eight back ends, which take turns of 1 s; `slurm_skew_p50_ms` and
+its like in Slurm's gang mode with as many nodes, whose slices are of 5 s at least. Needs root and a
+C compiler; Slurm is the packages slurm-wlm and munge.
 """
 
 from __future__ import annotations
 
 import random
-import statistics
 import tempfile
 import time
 from pathlib import Path
 
-from harness.gang_ranks import BackEnd, BareLoop, Rank, compile_rank, wait_until
-from harness.options import Options
-from harness.report import machine_facts, percentile
-from harness.ways_to_freeze import FiguresOfWay, measure_ways
+from harness.freezers import KINDS, compile_program
+from harness.gang_daemons import daemons_switches
+from harness.gang_ranks import PROGRAM, BackEnd, BareLoop, Rank, wait_until
+from harness.gang_slurm import SlurmGangs
+from harness.gang_switches import Switches, planned_turns, steady_s
+from harness.options import Options, read_options
+from harness.report import Figure, Figures, finish, machine_facts, progress
 
 BACK_ENDS, QUICK_BACK_ENDS = 8, 2
 QUANTUM_S = 1.0
-SLICES, QUICK_SLICES = 40, 5
+SLICES, QUICK_SLICES = 20, 4
 SETTLE_S = 2.0
 """Before the first switch that counts."""
-WORK_S, QUICK_WORK_S = 8.0, 1.5
+WORK_S, QUICK_WORK_S = 4.0, 0.5
 """For which a gang computes where it is alone."""
-PHASES, QUICK_PHASES = 8, 2
-PHASE_S = 4.0
+PHASES, QUICK_PHASES = 6, 1
+PHASE_S, QUICK_PHASE_S = 3.0, 1.0
 ROUND_S = 0.001
 """For which a rank computes between two messages."""
+DIGITS = 4
+SKEW_GOAL_MS, OF_LIMIT_GOAL = 5.0, 1.5
 Gangs = list[list[Rank]]
-
-
-def steady_s() -> float:
-    """Return the clock by which slices are counted."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-class Switches:
-    """Of one way to switch, from what the ranks noted."""
-
-    def __init__(self, gangs: Gangs, row_0_s: float, slices: int) -> None:
-        self.skews_ms: list[float] = []
-        idle_s, overlap_s = list[float](), list[float]()
-        gaps = [[rank.notes.gaps() for rank in gang] for gang in gangs]
-        for number in range(2, slices):
-            due_s = row_0_s + number * QUANTUM_S
-            begins = [_nearest([b for _, b in own], due_s) for own in gaps[number % 2]]
-            ends = [_nearest([a for a, _ in own], due_s) for own in gaps[1 - number % 2]]
-            self.skews_ms.append(1000 * (max(begins) - min(begins)))
-            for begin_s, end_s in zip(begins, ends, strict=True):
-                idle_s.append(max(0.0, begin_s - end_s))
-                overlap_s.append(max(0.0, end_s - begin_s))
-        self.idle_part = statistics.mean(idle_s) / QUANTUM_S
-        self.overlap_part = statistics.mean(overlap_s) / QUANTUM_S
-
-
-def _nearest(moments: list[float], due_s: float) -> float:
-    found = min(moments, key=lambda each: abs(each - due_s), default=float("inf"))
-    if abs(found - due_s) > QUANTUM_S / 2:
-        raise RuntimeError(f"a rank has not followed the switch at {due_s:.3f}")
-    return found
 
 
 def order(gangs: Gangs, row_0_s: float, phases_s: tuple[float, ...] = ()) -> None:
@@ -96,7 +72,7 @@ def end_all(gangs: Gangs) -> None:
             rank.end.cancel([rank])
 
 
-def measure_skew(ends: list[BackEnd], options: Options, figures: FiguresOfWay) -> None:
+def measure_skew(ends: list[BackEnd], options: Options, figures: Figures) -> None:
     """Have two gangs take turns, by the launchers and by a bare loop."""
     slices = options.tasks(SLICES, QUICK_SLICES)
     gangs = [[end.start("note") for end in ends] for _ in range(2)]
@@ -104,19 +80,17 @@ def measure_skew(ends: list[BackEnd], options: Options, figures: FiguresOfWay) -
     row_0_s = steady_s() + SETTLE_S
     order(gangs, row_0_s - 4 * QUANTUM_S)
     time.sleep(SETTLE_S + (slices + 1) * QUANTUM_S)
-    own = Switches(gangs, row_0_s, slices)
+    notes = [[rank.notes for rank in gang] for gang in gangs]
+    own = Switches(notes, planned_turns(row_0_s, QUANTUM_S, slices), QUANTUM_S)
     bare = BareLoop(ends[0].kind, gangs)
     stop_turns(ends)
     row_0_s = steady_s() + SETTLE_S
     bare.run(row_0_s, QUANTUM_S, slices + 1)
     bare.close()
-    limit = Switches(gangs, row_0_s, slices)
+    limit = Switches(notes, planned_turns(row_0_s, QUANTUM_S, slices), QUANTUM_S)
     end_all(gangs)
-    for prefix, found in (("", own), ("limit_", limit)):
-        figures.add(f"{prefix}skew_p50_ms", percentile(found.skews_ms, 50))
-        figures.add(f"{prefix}skew_p99_ms", percentile(found.skews_ms, 99))
-        figures.add(f"{prefix}idle_part", found.idle_part)
-        figures.add(f"{prefix}overlap_part", found.overlap_part)
+    own.add_to(figures)
+    limit.add_to(figures, "limit_")
 
 
 def until_ended(gangs: Gangs) -> float:
@@ -141,7 +115,7 @@ def loops_for(end: BackEnd, work_s: float, parts: float) -> int:
     return int(trial * work_s * parts / ((rank.notes[0] - rank.notes[1]) / 1e9))
 
 
-def measure_slowdown(ends: list[BackEnd], options: Options, figures: FiguresOfWay) -> None:
+def measure_slowdown(ends: list[BackEnd], options: Options, figures: Figures) -> None:
     """Have two gangs compute one after the other, and in slices."""
     work_s = QUICK_WORK_S if options.quick else WORK_S
     loops = loops_for(ends[0], work_s, min(1.0, machine_cpus() / len(ends)))
@@ -164,16 +138,16 @@ def machine_cpus() -> int:
     return int(str(facts["cpus"]))
 
 
-def rounds(gangs: Gangs, phases_s: tuple[float, ...]) -> int:
-    """Return how many rounds both gangs make together in `PHASE_S`."""
+def rounds(gangs: Gangs, phases_s: tuple[float, ...], lasts_s: float) -> int:
+    """Return how many rounds both gangs make together in this time."""
     order(gangs, steady_s() - 4 * QUANTUM_S, phases_s)
     time.sleep(QUANTUM_S)
     before = sum(gang[0].notes[0] for gang in gangs)
-    time.sleep(PHASE_S)
+    time.sleep(lasts_s)
     return sum(gang[0].notes[0] for gang in gangs) - before
 
 
-def measure_uncoordinated(ends: list[BackEnd], options: Options, figures: FiguresOfWay) -> None:
+def measure_uncoordinated(ends: list[BackEnd], options: Options, figures: Figures) -> None:
     """Have two gangs of two talk: in step, and with phases at random, evenly drawn."""
     pair, chance = ends[:2], random.Random(7)
     port = 20_000 + chance.randrange(10_000)  # below those that the kernel gives away
@@ -185,17 +159,18 @@ def measure_uncoordinated(ends: list[BackEnd], options: Options, figures: Figure
         gangs.append([end.start("talk", *own) for end, own in zip(pair, words, strict=True)])
     wait_until(lambda: all(rank.notes[0] > 1 for gang in gangs for rank in gang), "talk")
     phases = options.tasks(PHASES, QUICK_PHASES)
+    lasts_s = QUICK_PHASE_S if options.quick else PHASE_S
     agreed, others = list[int](), list[int]()
     for number in range(phases):
         phase_s = (number + chance.random()) / phases * 2 * QUANTUM_S
-        agreed.append(rounds(gangs, (0.0, 0.0)))
-        others.append(rounds(gangs, (0.0, phase_s)))
+        agreed.append(rounds(gangs, (0.0, 0.0), lasts_s))
+        others.append(rounds(gangs, (0.0, phase_s), lasts_s))
     stop_turns(pair)
     end_all(gangs)
     figures.add("uncoordinated_ratio", sum(agreed) / max(1, sum(others)))
 
 
-def measure(kind: str, program: Path, options: Options, figures: FiguresOfWay) -> None:
+def measure(kind: str, program: Path, options: Options, figures: Figures) -> None:
     """Start the back ends, and measure everything in turn."""
     ends: list[BackEnd] = []
     try:
@@ -209,9 +184,36 @@ def measure(kind: str, program: Path, options: Options, figures: FiguresOfWay) -
             end.close()
 
 
+def with_goal(figures: dict[str, Figure]) -> dict[str, Figure]:
+    """Return figures of launchers with the goal of their skew."""
+    limit_ms = figures["limit_skew_p99_ms"] or 0.0
+    return figures | {"goal_ms": round(max(SKEW_GOAL_MS, OF_LIMIT_GOAL * limit_ms), DIGITS)}
+
+
 def main() -> None:
     """Measure each way in turns."""
-    measure_ways("gang", __doc__ or "", compile_rank, measure, digits=4)
+    options = read_options(__doc__ or "")
+    facts = machine_facts(Path(tempfile.gettempdir()))
+    back_ends = options.tasks(BACK_ENDS, QUICK_BACK_ENDS)
+    slices = options.tasks(SLICES, QUICK_SLICES)
+    by_kind, whole = {kind: Figures(DIGITS) for kind in KINDS}, Figures(DIGITS)
+    with tempfile.TemporaryDirectory(prefix="iriai-gang-") as name:
+        Path(name).chmod(0o755)
+        program = compile_program(Path(name), PROGRAM)
+        slurm = SlurmGangs(program, back_ends, is_quick=options.quick)
+        for run in range(options.runs):
+            for kind, figures in by_kind.items():
+                measure(kind, program, options, figures)
+                progress(f"run {run + 1}, {kind}: {figures.answer()}")
+            daemons_switches(program, back_ends, QUANTUM_S, slices).add_to(whole, "daemons_")
+            if options.peers:
+                slurm.measure(whole)
+            progress(f"run {run + 1}, whole systems: {whole.answer()}")
+    answers = {kind: with_goal(figures.answer()) for kind, figures in by_kind.items()}
+    peers = {"peers": slurm.answer()} if options.peers else {}
+    settings = {"runs": options.runs, "back_ends": back_ends, "slices": slices}
+    own: dict[str, object] = {"benchmark": "gang", **answers, **whole.answer(), **peers}
+    finish(own | {"settings": settings, "machine": facts})
 
 
 if __name__ == "__main__":

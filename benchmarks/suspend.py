@@ -29,10 +29,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.options import Options
-from harness.report import percentile
+from harness.freezers import FREEZERS, KINDS, compile_program
+from harness.options import Options, read_options
+from harness.report import Figures, finish, machine_facts, percentile, progress
 from harness.task_user import task_user
-from harness.ways_to_freeze import FiguresOfWay, measure_ways
 
 TASKS, QUICK_TASKS = 200, 8
 ORDERS, QUICK_ORDERS = 10, 3
@@ -194,9 +194,7 @@ class Bench:
         """Return what freezes and thaws the same tasks without a launcher."""
         if self.kind == "none":
             return lambda: self._signal(signal.SIGSTOP), lambda: self._signal(signal.SIGCONT)
-        place, name, words = ("unified", "cgroup.freeze", (b"1", b"0"))
-        if self.kind == "v1":
-            place, name, words = ("freezer", "freezer.state", (b"FROZEN", b"THAWED"))
+        place, name, words = FREEZERS[self.kind]
         parent = Path("/sys/fs/cgroup") / place / f"iriai-{self.machine.mark}"
         groups = [each for each in parent.iterdir() if each.is_dir() and _members(each)]
         if len(groups) != len(self.pids):
@@ -228,7 +226,7 @@ def _write(files: list[Path], word: bytes) -> None:
         os.close(fd)
 
 
-def measure(kind: str, program: Path, options: Options, figures: FiguresOfWay) -> None:
+def measure(kind: str, program: Path, options: Options, figures: Figures) -> None:
     """Start a launcher with tasks, and freeze and thaw them, by it and without it in turns."""
     tasks = options.tasks(TASKS, QUICK_TASKS)
     with tempfile.TemporaryDirectory(prefix="iriai-suspend-") as name:
@@ -253,17 +251,20 @@ def measure(kind: str, program: Path, options: Options, figures: FiguresOfWay) -
     figures.add("thaw_limit_ms", percentile(bare.thaws, 99))
 
 
-def compile_note(folder: Path) -> Path:
-    """Compile the program of each task in a directory."""
-    source, program = folder / "note.c", folder / "note"
-    source.write_text(NOTE)
-    subprocess.run(["cc", "-O1", "-o", str(program), str(source)], check=True)
-    return program
-
-
 def main() -> None:
     """Measure each way in turns."""
-    measure_ways("suspend", __doc__ or "", compile_note, measure)
+    options = read_options(__doc__ or "")
+    facts = machine_facts(Path(tempfile.gettempdir()))
+    by_kind = {kind: Figures() for kind in KINDS}
+    with tempfile.TemporaryDirectory(prefix="iriai-suspend-") as name:
+        Path(name).chmod(0o755)
+        program = compile_program(Path(name), NOTE)
+        for run in range(options.runs):
+            for kind, figures in by_kind.items():
+                measure(kind, program, options, figures)
+                progress(f"run {run + 1}, {kind}: {figures.answer()}")
+    answers = {kind: figures.answer() for kind, figures in by_kind.items()}
+    finish({"benchmark": "suspend", **answers, "machine": facts})
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,10 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.freezers import FREEZERS
 from harness.task_user import task_user
 
 ROOT = Path(__file__).resolve().parents[2]
-RANK = r"""
+PROGRAM = r"""
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -105,14 +105,6 @@ WORDS = 8192
 WAIT_S = 300.0
 
 
-def compile_rank(folder: Path) -> Path:
-    """Return the program of all ranks."""
-    source, program = folder / "rank.c", folder / "rank"
-    source.write_text(RANK)
-    subprocess.run(["cc", "-O1", "-o", str(program), str(source)], check=True)
-    return program
-
-
 class Notes:
     """The memory that a rank shares with this program."""
 
@@ -187,9 +179,7 @@ class BackEnd:
 
     def freezer_of(self, pid: int) -> tuple[Path, bytes, bytes]:
         """Return the file of a task that was frozen before, and the words for it."""
-        place, name, words = "unified", "cgroup.freeze", (b"1", b"0")
-        if self.kind == "v1":
-            place, name, words = "freezer", "freezer.state", (b"FROZEN", b"THAWED")
+        place, name, words = FREEZERS[self.kind]
         for parent in (Path("/sys/fs/cgroup") / place, Path("/sys/fs/cgroup")):
             for group in parent.glob(f"iriai-{self.machine.mark}/*/"):
                 if group.is_dir() and str(pid) in (group / "cgroup.procs").read_text().split():

@@ -91,11 +91,13 @@ def _run_or_raise(command: list[str]) -> None:
         raise PeerError(f"{' '.join(command)}: {last_line(done.stderr or done.stdout)}")
 
 
-def measure(peer: Peer, python: Path, kind: str, tasks: int) -> dict[str, object]:
+def measure(
+    peer: Peer, python: Path, kind: str, tasks: int, *, seconds_max: float = RUN_S_MAX
+) -> dict[str, object]:
     """Run the program of `peer` once and return what it answered.
 
     Raises:
-        PeerError: it failed, or took longer than RUN_S_MAX.
+        PeerError: it failed, or took longer than `seconds_max`.
     """
     folder = str(kept_folder("peer-"))
     environment = {**os.environ, "TMPDIR": folder}
@@ -111,11 +113,11 @@ def measure(peer: Peer, python: Path, kind: str, tasks: int) -> dict[str, object
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
-                timeout=RUN_S_MAX,
+                timeout=seconds_max,
                 check=False,
             )
     except subprocess.TimeoutExpired:
-        raise PeerError(f"did not end within {RUN_S_MAX:.0f} s") from None
+        raise PeerError(f"did not end within {seconds_max:.0f} s") from None
     if done.returncode:
         raise PeerError(last_line(done.stderr))
     return read_answer(done.stdout)

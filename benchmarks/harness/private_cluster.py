@@ -19,13 +19,17 @@ _Result = TypeVar("_Result")
 
 
 class PrivateCluster:
-    """Brought up by `with`; each of `back_ends` back ends gives `cpus` away."""
+    """Brought up by `with`; each of `back_ends` back ends gives `cpus` away.
 
-    def __init__(self, back_ends: int, cpus: int) -> None:
-        self._front = PrivateIriai(1, up_options=("--name", "front", "--parts", "home,broker"))
+    `sections`: more of the configuration of all.
+    """
+
+    def __init__(self, back_ends: int, cpus: int, *, sections: str = "") -> None:
+        up = ("--name", "front", "--parts", "home,broker")
+        self._front = PrivateIriai(1, up_options=up, sections=sections)
         front = ("--parts", "node", "--home", str(self._front.state))
         self._backs = [
-            PrivateIriai(cpus, up_options=("--name", f"b{number + 1}", *front))
+            PrivateIriai(cpus, up_options=("--name", f"b{number + 1}", *front), sections=sections)
             for number in range(back_ends)
         ]
         self.work = self._front.work

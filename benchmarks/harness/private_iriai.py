@@ -32,8 +32,8 @@ class PrivateIriai:
     """Brought up by `with`, with `cpus` to give away; `work` is where tasks may write.
 
     `system_users`: root may run tasks too. `up_options`: what else `iriai up` is told.
-    `jobs_per_user`: another limit than the default. Of iriai only commands and the client are used:
-    so an iriai of any commit is brought up alike.
+    `jobs_per_user`: another limit than the default. `sections`: more of its configuration. Of iriai
+    only commands and the client are used: so an iriai of any commit is brought up alike.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class PrivateIriai:
         system_users: bool = False,
         up_options: Sequence[str] = (),
         jobs_per_user: int | None = None,
+        sections: str = "",
     ) -> None:
         self._up_options = up_options
         # The task user has to reach the socket and the working directory.
@@ -54,7 +55,7 @@ class PrivateIriai:
             configuration += "[identity]\nminimum_uid = 0\n"
         if jobs_per_user is not None:
             configuration += f"[limits]\njobs_per_user = {jobs_per_user}\n"
-        (self.state / "iriai.toml").write_text(configuration)
+        (self.state / "iriai.toml").write_text(configuration + sections)
         self.work = make_folder(self._folder / "work")
         self._end = ExitStack()
         self._launcher: int | None = None

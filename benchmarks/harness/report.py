@@ -33,6 +33,22 @@ def percentile(samples: Sequence[float], percent: int) -> float:
     return statistics.quantiles(samples, n=100, method="inclusive")[percent - 1]
 
 
+class Figures:
+    """Of one contestant, a number for each run."""
+
+    def __init__(self, digits: int = 1) -> None:
+        self._digits = digits
+        self._by_name: dict[str, list[float]] = {}
+
+    def add(self, name: str, value: float) -> None:
+        """Add the number of one run."""
+        self._by_name.setdefault(name, []).append(value)
+
+    def answer(self) -> dict[str, Figure]:
+        """Return the medians."""
+        return {name: median(values, self._digits) for name, values in self._by_name.items()}
+
+
 def ratio(part: Figure, whole: Figure) -> Figure:
     """Return part / whole; None where either is missing."""
     return round(part / whole, 3) if part is not None and whole else None
