@@ -91,12 +91,6 @@ def _known(cycle) -> None:
         cycle._report.has_clock = cycle._report.is_due = True
 
 
-def _at_once(whole, cycle, told, now):
-    was_attached, cycle._was_attached = cycle._was_attached, True
-    whole(cycle, told, now)
-    cycle._was_attached = was_attached
-
-
 TURNS: dict[str, Patch] = {
     # --- broker
     "nothing stands aside for a higher queue": instead(
@@ -138,7 +132,4 @@ TURNS: dict[str, Patch] = {
     ),
     "a machine without the broker's clock takes part": instead(NodeCycle, "see_to_clock", _known),
     "the time of others' turns is charged": instead(HeldClaim, "_out_of_turn_s", lambda *_: 0.0),
-    "a new daemon counts the time of others' turns from nothing": around(
-        NodeCycle, "_told", _at_once
-    ),
 }

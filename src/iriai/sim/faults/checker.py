@@ -44,8 +44,9 @@ ELAPSED_TOLERANCE_S = 0.01
 """Clocks that drift count a run of a minute otherwise by less."""
 CHARGE_TOLERANCE_S = 1e-6
 """The tolerance for rounding."""
-TURNS_LATE_S = 2.0
-"""The node counts other turns from when it decides on them, its launcher from the order on."""
+TURNS_LATE_COMMITS = 2
+"""The node counts other turns from when it decides on them, its launcher from the order on, which
+leaves after a commit."""
 BY_ITSELF = (EndCause.COMPLETED, EndCause.FAILED, EndCause.MEMORY_LIMIT)
 """The causes of tasks that end by themselves."""
 
@@ -302,8 +303,9 @@ class Checker:
         part = max(1.0, process.work.cpu_part)  # What is claimed and idles is charged, too.
         whole_s = ran_s * spec.resources.cpus * part * spec.urgency
         tolerance_s = max(CHARGE_TOLERANCE_S, whole_s * 0.02)
-        if process.away_s(process.end_s):
-            tolerance_s += TURNS_LATE_S * whole_s / ran_s if ran_s else TURNS_LATE_S
+        if process.away_s(process.end_s) and ran_s:
+            late_s = TURNS_LATE_COMMITS * max(m.plan.sync_s for m in self._world.machines.values())
+            tolerance_s += late_s * whole_s / ran_s
         assert abs(charge_s - whole_s) <= tolerance_s, (
             f"{attempt} was charged {charge_s:.3f} s for {whole_s:.3f} s"
         )
