@@ -31,13 +31,13 @@ from harness.report import Figure, Figures, finish, machine_facts, progress
 
 BACK_ENDS, QUICK_BACK_ENDS = 8, 2
 QUANTUM_S = 1.0
-SLICES, QUICK_SLICES = 20, 4
+SLICES, QUICK_SLICES = 12, 4
 SETTLE_S = 2.0
 """Before the first switch that counts."""
-WORK_S, QUICK_WORK_S = 4.0, 0.5
+WORK_S, QUICK_WORK_S = 3.0, 0.5
 """For which a gang computes where it is alone."""
-PHASES, QUICK_PHASES = 6, 1
-PHASE_S, QUICK_PHASE_S = 3.0, 1.0
+PHASES, QUICK_PHASES = 5, 1
+PHASE_S, QUICK_PHASE_S = 2.0, 1.0
 ROUND_S = 0.001
 """For which a rank computes between two messages."""
 DIGITS = 4

@@ -14,7 +14,7 @@ from harness.report import Figures, as_number, progress
 SLICE_S = 5.0
 """The shortest that Slurm takes."""
 SETTLE_SLICES = 1
-SLICES, QUICK_SLICES = 8, 3
+SLICES, QUICK_SLICES = 6, 3
 RUN_S_MAX = 300.0
 
 
