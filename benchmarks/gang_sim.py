@@ -30,7 +30,6 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from math import fsum
@@ -42,10 +41,10 @@ from harness.report import (
     as_number,
     finish,
     machine_facts,
+    measured_apart,
     median,
     percentile,
     progress,
-    read_answer,
 )
 from parallel_sim import traces
 
@@ -152,10 +151,7 @@ def _low_records(replay: GangReplay, until_s: float) -> Iterator[TurnRecord]:
 
 def apart(what: str, *arguments: object) -> dict[str, object]:
     """Measure in a process of its own."""
-    words = [str(each) for each in arguments]
-    command = [sys.executable, __file__, "--one", what, *words]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=RUN_S_MAX)
-    return read_answer(done.stdout)
+    return measured_apart(__file__, what, *arguments, run_s_max=RUN_S_MAX)
 
 
 def measure_one(what: str, words: list[str]) -> dict[str, object]:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -31,11 +30,11 @@ from harness.report import (
     as_number,
     finish,
     machine_facts,
+    measured_apart,
     median,
     percentile,
     progress,
     ratio,
-    read_answer,
 )
 
 LOG = "KTH-SP2"
@@ -111,10 +110,7 @@ def measure_schedule(jobs: int, delay_s: float) -> dict[str, object]:
 
 def apart(what: str, *arguments: object) -> dict[str, object]:
     """Measure in a process of its own."""
-    words = [str(each) for each in arguments]
-    command = [sys.executable, __file__, "--one", what, *words]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=RUN_S_MAX)
-    return read_answer(done.stdout)
+    return measured_apart(__file__, what, *arguments, run_s_max=RUN_S_MAX)
 
 
 def measure_one(what: str, words: list[str]) -> dict[str, object]:

@@ -15,7 +15,6 @@ import gc
 import json
 import os
 import resource
-import subprocess
 import sys
 import time
 from heapq import heappop, heappush
@@ -23,7 +22,15 @@ from pathlib import Path
 
 from harness import peers
 from harness.options import Options, read_options
-from harness.report import as_number, finish, machine_facts, median, progress, ratio, read_answer
+from harness.report import (
+    as_number,
+    finish,
+    machine_facts,
+    measured_apart,
+    median,
+    progress,
+    ratio,
+)
 
 BASE = "KTH-SP2"
 REPLAYS = (
@@ -139,10 +146,7 @@ def measure_seeds(first: int, seeds: int) -> dict[str, object]:
 
 def apart(what: str, *arguments: object) -> dict[str, object]:
     """Measure in a process of its own, so that its memory is its own."""
-    words = [str(each) for each in arguments]
-    command = [sys.executable, __file__, "--one", what, *words]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=RUN_S_MAX)
-    return read_answer(done.stdout)
+    return measured_apart(__file__, what, *arguments, run_s_max=RUN_S_MAX)
 
 
 def measure_one(what: str, words: list[str]) -> dict[str, object]:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 Figure = float | None
 """A measured number, or None where it could not be measured."""
+Answer = dict[str, object]
+"""What a program has measured, by name."""
 
 _BEGAN = time.monotonic()
 
@@ -84,10 +86,17 @@ def last_line(text: str) -> str:
     return lines[-1].strip() if lines else "no output"
 
 
-def read_answer(output: str) -> dict[str, object]:
+def read_answer(output: str) -> Answer:
     """Return the JSON object on the last line of what a program wrote."""
-    answer: dict[str, object] = json.loads(last_line(output))
+    answer: Answer = json.loads(last_line(output))
     return answer
+
+
+def measured_apart(program: str, what: str, *arguments: object, run_s_max: float) -> Answer:
+    """Return the answer of a benchmark that measures one thing in a process of its own."""
+    command = [sys.executable, program, "--one", what, *map(str, arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=run_s_max)
+    return read_answer(done.stdout)
 
 
 def as_number(value: object) -> float:

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from iriai.config.sections import QueueSection
+from iriai.model.bounds import NUMBER_MAX
 from iriai.model.resources import Resources
 from iriai.model.turn import NEVER, RowSet
 from tests.broker.lone_broker import as_running as running_of
@@ -445,6 +446,36 @@ def test_a_machine_that_lies_about_a_seat_keeps_nobody_s_task_from_running():
     assert not home.running[seat.attempt].is_preempted
     [task] = {id(each): each for each in story.state.preemptible.by_key.values()}.values()
     assert list(task.seats) == [seat.attempt]
+
+
+def test_a_machine_that_never_freezes_its_seat_keeps_cpus_on_itself_alone():
+    story = TurningMachines(machines=3)
+    story.submit(1, GANG, ranks=2)
+    liar, honest = (node for node in story.nodes.values() if node.running)
+    story.submit(2, 0)
+    story.submit(3, 0)
+    assert story.standing() == [1, 1]
+    [seat] = [each for each in liar.running.values() if each.attempt.number == 1]
+    story.end(2)
+    story.end(3)
+    story.configured(q2=QueueSection(mode="gang", state="enabled"))
+    for _ in range(3):
+        story.tell(story.idle(liar, changed=(replace(seat, is_preempted=False),)))
+    free = {name: view.calendar.free.cpus for name, view in story.state.machines.items()}
+    assert (free[liar.name], free[honest.name]) == (0, CPUS)
+
+
+def test_a_machine_that_was_told_as_much_as_there_are_numbers_stops_nobody_else():
+    story = TurningMachines(machines=2)
+    liar, honest = story.nodes.values()
+    story.submit(1, EXCLUSIVE)
+    liar.cycle = NUMBER_MAX
+    story.tell(story.idle(liar))
+    story.submit(2, EXCLUSIVE)
+    story.submit(3, 0)
+    story.submit(4, 0)
+    [runs] = [each.number for each, claim in honest.running.items() if not claim.is_preempted]
+    assert (runs in (3, 4), honest.cycle < liar.cycle) == (True, True)
 
 
 def test_a_machine_that_refuses_before_it_has_heard_of_turns_is_not_blamed():

@@ -1,6 +1,8 @@
 """Installations for the tests, and the judge that every crash loop is decided by."""
 
-from collections.abc import Iterator
+import os
+import secrets
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -20,3 +22,11 @@ def iriai(person: TestPerson | None) -> Iterator[Installation]:
     installation = Installation(person)
     yield installation
     installation.stop()
+
+
+@pytest.fixture
+def seed(record_property: Callable[[str, object], None]) -> int:
+    """Of the moments at which something is hurt; IRIAI_SEED repeats those of an earlier run."""
+    number = int(os.environ.get("IRIAI_SEED") or secrets.randbits(32))
+    record_property("seed", number)
+    return number

@@ -4,7 +4,6 @@ IRIAI_SEED repeats the moments of an earlier run, IRIAI_KILLS makes the long loo
 """
 
 import os
-import secrets
 
 import pytest
 
@@ -13,14 +12,6 @@ from tests.endtoend.cluster_crashes import VICTIMS, ClusterCrashLoop
 
 CRASHES = int(os.environ.get("IRIAI_KILLS") or 50)
 QUEUED = 200
-
-
-@pytest.fixture
-def seed(record_property):
-    """Of the moments at which something is hurt; printed at the end of the run."""
-    number = int(os.environ.get("IRIAI_SEED") or secrets.randbits(32))
-    record_property("seed", number)
-    return number
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ IRIAI_SEED repeats the moments of an earlier run, IRIAI_KILLS makes the long loo
 """
 
 import os
-import secrets
 
 import pytest
 
@@ -12,14 +11,6 @@ from tests.endtoend.crashes import MOMENTS, RUNNING, STEPS, CrashLoop
 
 KILLS = int(os.environ.get("IRIAI_KILLS") or 50)
 QUEUED = 5_000
-
-
-@pytest.fixture
-def seed(record_property):
-    """Of the moments at which something is killed; printed at the end of the run."""
-    number = int(os.environ.get("IRIAI_SEED") or secrets.randbits(32))
-    record_property("seed", number)
-    return number
 
 
 def test_every_task_ends_once_whatever_is_killed(iriai, seed, record_property):

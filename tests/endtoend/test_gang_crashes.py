@@ -6,7 +6,6 @@ IRIAI_SEED repeats the moments of an earlier run, IRIAI_KILLS makes the long loo
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -90,14 +89,6 @@ class StampingGang:
         breaks = [number for number, (a, b) in enumerate(pairwise(stamps), 1) if b - a > APART_S]
         parts = zip([0, *breaks], [*breaks, len(stamps)], strict=True)
         return [(stamps[begin], stamps[end - 1]) for begin, end in parts if end > begin]
-
-
-@pytest.fixture
-def seed(record_property):
-    """Of the moments at which something is killed; printed at the end of the run."""
-    number = int(os.environ.get("IRIAI_SEED") or secrets.randbits(32))
-    record_property("seed", number)
-    return number
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ IRIAI_SEED repeats the moments of an earlier run, IRIAI_KILLS makes the long loo
 """
 
 import os
-import secrets
 import time
 from random import Random
 
@@ -22,14 +21,6 @@ RANKS = "10"
 PAUSE_S_MAX = 0.8
 ENDS_WITHIN_S = 10.0
 VICTIMS = (("front", "daemon"), ("back", "daemon"), ("back", "launcher"))
-
-
-@pytest.fixture
-def seed(record_property):
-    """Of the moments at which something is killed; printed at the end of the run."""
-    number = int(os.environ.get("IRIAI_SEED") or secrets.randbits(32))
-    record_property("seed", number)
-    return number
 
 
 @pytest.fixture

@@ -210,7 +210,8 @@ class Broker:
         if queues.lower and queues.age(now_s):
             self._must_pass = True
         preemptible = self.state.preemptible
-        preemptible.rows.hold()
+        if preemptible.rows.unsettled:
+            preemptible.rows.hold()
         if preemptible.modes and (preemptible.age(now_s) or self.state.has_news_of_tasks):
             self._must_pass = True
         is_complete, has_passed = sessions.is_complete(now_s), False

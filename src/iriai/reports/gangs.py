@@ -47,8 +47,8 @@ def known_gangs(machine: Machine, configuration: Configuration) -> GangTable:
 
 def _standing(name: str, task: PreemptibleTask) -> StandingTask:
     reason = SuspendReason.STOPPED_QUEUE if task.is_stopped else SuspendReason.HIGHER_QUEUE
-    machines = sorted(task.cpus_by_machine(), key=_by_number)
-    return StandingTask(name, task.queue, reason.value, tuple(machines))
+    machines = dict.fromkeys(seat.view.name for seat in task.seats.values())
+    return StandingTask(name, task.queue, reason.value, tuple(sorted(machines, key=_by_number)))
 
 
 def gang_matrix(

@@ -71,6 +71,10 @@ class GangRows:
     def changed(self, machine: str) -> None:
         """Note that other claims of a machine run now, or in other rows."""
         self.unsettled[machine] = None
+        self._reckon_anew(machine)
+
+    def _reckon_anew(self, machine: str) -> None:
+        """Note that the rows of a machine have other loads; its calendar holds what they had."""
         self._unheld[machine] = None
         self._loads.pop(machine, None)
         self._uncounted[machine] = None
@@ -213,9 +217,7 @@ class GangRows:
             if task.row != slot.row:
                 task.row = slot.row
                 for seat in task.seats.values():
-                    self._unheld[seat.view.name] = None
-                    self._loads.pop(seat.view.name, None)
-                    self._uncounted[seat.view.name] = None
+                    self._reckon_anew(seat.view.name)
             elif task.turn == slot.turn:
                 continue
             task.turn = slot.turn
@@ -231,8 +233,7 @@ class GangRows:
                 if task in gangs or not task.is_in_row(key):
                     continue
                 gangs[task] = None
-                for seat in task.seats.values():
-                    name = seat.view.name
+                for name in self._cpus_of(task):
                     if name not in machines:
                         machines[name] = None
                         ahead.append(name)
@@ -250,11 +251,7 @@ class GangRows:
     def _cpus_of(self, task: PreemptibleTask) -> dict[str, int]:
         cpus = self._cpus.get(task)
         if cpus is None:
-            cpus = self._cpus[task] = {}
-            for seat in task.seats.values():
-                if task.needs_cpus(seat):
-                    name = seat.view.name
-                    cpus[name] = cpus.get(name, 0) + seat.resources.cpus
+            cpus = self._cpus[task] = task.cpus_by_machine()
         return cpus
 
     # --- calendars -------------------------------------------------------------------------------
@@ -291,10 +288,10 @@ class GangRows:
         for key, task in claims.items():
             seat = task.seats[key]
             self._resize(view, key, seat.resources, held.get(key, task.held_cpus(seat)))
-        if loads or view.name in self._held_cpus:
+        if loads:
             self._held_cpus[view.name] = sum(held.values())
-            if not loads:
-                del self._held_cpus[view.name]
+        else:
+            self._held_cpus.pop(view.name, None)
         row_cpus = 0
         if loads and (view.has_clock or not view.mints):
             row_cpus = max(loads.values())

@@ -82,11 +82,12 @@ class PreemptibleTask:
         return self.is_gang and self.needs_cpus(self.seats[key])
 
     def cpus_by_machine(self) -> dict[str, int]:
-        """Return what it takes while it runs."""
+        """Return what it has or is to have, time slices apart."""
         cpus: dict[str, int] = {}
         for seat in self.seats.values():
-            name = seat.view.name
-            cpus[name] = cpus.get(name, 0) + seat.resources.cpus
+            if self.needs_cpus(seat):
+                name = seat.view.name
+                cpus[name] = cpus.get(name, 0) + seat.resources.cpus
         return cpus
 
 

@@ -446,29 +446,20 @@ def _in_pool(plan: MachinePlan, jobs_max: int) -> MachinePlan:
 
 def _shortages(rng: Rng, homes: list[str]) -> list[Happening]:
     """Return when jobs of the pool have less."""
-    return [
-        Happening(
-            rng.between(BEGIN_S, FAULTS_UNTIL_S * 0.8),
-            "pool-has-less",
-            rng.pick(homes),
-            rng.between(1.0, 40.0),
-        )
-        for _ in range(rng.below(2))
-    ]
+    return [_for_a_while(rng, "pool-has-less", homes) for _ in range(rng.below(2))]
 
 
 def _stops(rng: Rng, homes: list[str]) -> list[Happening]:
     """Return when a queue starts nothing for a while."""
     return [
-        Happening(
-            rng.between(BEGIN_S, FAULTS_UNTIL_S * 0.8),
-            "queue-stops",
-            rng.pick(homes),
-            rng.between(1.0, 40.0),
-            number=rng.pick(QUEUES),
-        )
+        replace(_for_a_while(rng, "queue-stops", homes), number=rng.pick(QUEUES))
         for _ in range(rng.below(3))
     ]
+
+
+def _for_a_while(rng: Rng, kind: str, homes: list[str]) -> Happening:
+    begin_s = rng.between(BEGIN_S, FAULTS_UNTIL_S * 0.8)
+    return Happening(begin_s, kind, rng.pick(homes), rng.between(1.0, 40.0))
 
 
 def _in_queue(rng: Rng, happening: Happening) -> Happening:
