@@ -90,6 +90,7 @@ class Service:
     """Everything of one daemon, from start to end."""
 
     def __init__(self, settings: DaemonSettings, store: Store) -> None:
+        self._settings = settings
         self._has_node = settings.role.has_node
         self._store = store
         self._loop = asyncio.get_running_loop()
@@ -97,7 +98,6 @@ class Service:
         now = read_clocks(f"{settings.home}:start")
         stored = store.load()
         self._live = LiveConfiguration(settings, stored.settings)
-        self._settings = settings
         self._rc = RcRun(settings.rc, is_member=settings.cluster is not None)
         machine = make_machine(settings, self._live.now, stored, now)
         self._writer = Writer(store, self._durable, self._report)

@@ -81,7 +81,7 @@ class NodeCycle:
             for each in cycle.matched[:MATCHED_MAX]
         }
         told = {each.attempt: each for each in cycle.turns}
-        for attempt, held in self._claims.by_attempt.items():
+        for attempt, held in self._claims.by_attempt.items() if self.matched else ():
             matched = None if held.capability is None else self.matched.get(held.capability)
             if matched is not None and attempt not in told:  # its claim was made in between
                 told[attempt] = ClaimTurn(attempt, matched.turn, matched.row)
