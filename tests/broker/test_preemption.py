@@ -124,7 +124,7 @@ def test_nothing_is_kept_for_it_where_nobody_knows_when_others_end():
     assert all(view.calendar.free.cpus == 0 for view in story.state.machines.values())
 
 
-def test_who_began_first_gathers_first():
+def test_one_task_gathers_on_a_machine_who_began_first():
     story = TurningMachines(machines=2)
     story.submit(1, EXCLUSIVE, cpus=3, ranks=2, limit_s=90_000.0)
     story.submit(2, EXCLUSIVE, cpus=1, ranks=2, limit_s=90_000.0)
@@ -133,8 +133,10 @@ def test_who_began_first_gathers_first():
     story.after(4_000.0)
     story.end(3)
     story.submit(5, 0, cpus=1, limit_s=9_000.0)
-    assert (story.running(), story.standing()) == ([4], [1, 1, 2, 2])
+    assert (story.running(), story.standing()) == ([4, 5], [1, 1, 2, 2])
     story.end(4)
+    assert (story.running(), story.standing()) == ([1, 1, 5], [2, 2])
+    story.end(5)
     assert (story.running(), story.standing()) == ([1, 1, 2, 2], [])
 
 

@@ -258,8 +258,11 @@ class PreemptibleClaims:
         """Keep what is free on its machines for a task that counts in queue 0, and stands.
 
         Else tasks that follow each other on one machine and another could keep it from them for
-        ever. Who began first has first what both need.
+        ever. As with reserved heads there is one for each machine: who began first.
         """
+        others = (seat.view for other in self._gathering for seat in other.seats.values())
+        if not {view.name for view in others}.isdisjoint(s.view.name for s in task.seats.values()):
+            return
         left: dict[str, int] = {}
         for seat in task.seats.values():
             view = seat.view
