@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from iriai.broker.state.preemptible_claims import RETRY_S
 from iriai.config.sections import QueueSection
 from iriai.model.bounds import NUMBER_MAX
 from iriai.model.resources import Resources
@@ -345,7 +346,22 @@ def test_a_task_stands_on_all_machines_if_one_has_no_cpus_for_it_and_all_are_tol
     story.nodes["m1"].refusals = 1
     story.end(2)
     assert story.nodes["m1"].refusals == 0
+    assert (story.running(), story.standing()) == ([], [1, 1])
+    story.after(RETRY_S)
     assert (story.running(), story.standing()) == ([1, 1], [])
+
+
+def test_a_machine_that_never_has_the_cpus_is_asked_once_a_second():
+    story = TurningMachines()
+    story.submit(1, EXCLUSIVE)
+    story.submit(2, 0)
+    story.nodes["m0"].refusals = 1_000
+    story.end(2)
+    told = len(story.cycles)
+    for _ in range(3):
+        story.after(RETRY_S)
+        story.tell(story.idle(story.nodes["m0"]))
+    assert len(story.cycles) - told == 6  # to run, and to stand again
 
 
 def test_where_others_have_its_cpus_by_now_it_stands_until_they_end():
@@ -364,6 +380,7 @@ def test_where_others_have_its_cpus_by_now_it_stands_until_they_end():
     assert (story.running(), story.standing()) == ([9], [1, 1])
     assert cycle.number == story.nodes["m1"].cycle - 1
     story.end(9)
+    story.after(RETRY_S)
     assert (story.running(), story.standing()) == ([1, 1], [])
 
 
@@ -401,6 +418,19 @@ def test_a_machine_that_took_in_a_word_of_long_ago_is_told_anew():
     story.tell(story.idle(node))
     story.submit(2, 0)
     assert (story.running(), story.standing()) == ([2], [1])
+
+
+def test_a_new_broker_takes_back_what_another_said_though_nobody_takes_turns():
+    story = TurningMachines()
+    story.submit(1, GANG)
+    story.submit(2, GANG)
+    story.end(1)
+    story.end(2)
+    story.wants.clear()
+    told = story.nodes["m0"].cycle
+    story.another_broker()
+    [*_, (_, cycle)] = story.cycles
+    assert (cycle.number, cycle.turns, cycle.matched) == (told + 1, (), ())
 
 
 def test_a_new_broker_learns_who_stands_and_who_takes_turns():

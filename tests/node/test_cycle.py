@@ -240,6 +240,13 @@ def test_a_launcher_that_comes_anew_is_told_all():
     assert len(order.turns) == 2
 
 
+def test_a_launcher_that_may_go_by_turns_of_an_earlier_daemon_is_told_once_that_there_are_none():
+    story = Story()
+    [order] = orders(story.node.tell(LauncherAttached(())))
+    assert order.turns == ()
+    assert orders(story.told({})) == []
+
+
 @pytest.mark.parametrize(
     ("estimate", "has_clock"),
     [(Estimate(5.0, 0.09), True), (Estimate(0.0, 0.11), False), (None, False)],

@@ -96,6 +96,8 @@ class SchedulingCycle:
 
 MINUTE_S = 60.0
 """The resolution of attributes that give the time."""
+NEWS_S = 0.1
+"""Until a pass looks again at what the turns of gangs have changed after the last."""
 BrokerEvent = said.ToBroker | said.BetweenClusters | Wake | LinkDown | LinkUp
 
 
@@ -223,6 +225,8 @@ class Broker:
             has_passed = True
         if preemptible.rows.unsettled:
             preemptible.settle_machines()
+        if has_passed and preemptible.standing and self.state.has_news_of_tasks:
+            effects += self._alarm.by(now_s + NEWS_S)
         if preemptible.to_tell and not self._cycle.is_unfinished:
             effects += cycles(self.state)
         effects += self._federate(now, is_complete=is_complete, has_passed=has_passed)

@@ -360,11 +360,13 @@ class Claims:
     def turn_changed(self, held: HeldClaim, now: Instant) -> None:
         """Note the turn of a claim."""
         claim = held.claim
-        if claim.turn is None:
-            if self.turns.pop(claim.attempt, None) is not None:
-                self.calendar.resize(claim.attempt, claim.kept)
-        else:
+        is_placed = not claim.is_ahead
+        if claim.turn is not None:
             self.turns[claim.attempt] = held
+        elif self.turns.pop(claim.attempt, None) is not None and is_placed:
+            self.calendar.resize(claim.attempt, claim.kept)
+        if not is_placed:
+            return
         stay_s = held.stay_left_s(now)
         self.calendar.change(claim.attempt, claim.kept, now.steady_s, stay_s)
 

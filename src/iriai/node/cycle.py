@@ -55,7 +55,7 @@ class NodeCycle:
         self.matched: dict[Capability, MatchTurn] = {}
         """The turns of claims that are about to be made."""
         self._ordered: OrderCycle | None = None
-        """What the launcher was told; None: it may know nothing."""
+        """What the launcher was told; None: it may know nothing, or what an earlier daemon told."""
         self._number = 0
         """Of the last order."""
         self._was_attached = False
@@ -94,6 +94,9 @@ class NodeCycle:
             held = self._claims.by_attempt[attempt]
             row = told[attempt].row if attempt in told else 0
             self._take_turn(held, turn, row, now)
+        for attempt, held in self._claims.waiting.items():  # they take it once they begin
+            each = told.get(attempt, ClaimTurn(attempt, ALWAYS))
+            self._take_turn(held, each.turn, each.row, now)
         self._claims.settle_rows()
         for attempt, turn in wanted.items():
             if turn.mask:
@@ -187,7 +190,7 @@ class NodeCycle:
         turns = [(h.claim.attempt, h.turn.mask) for h in turning if h.turn.rows == rows]
         if not turns:
             self.next_s = None
-            if self._ordered is None or not self._ordered.turns:
+            if self._ordered is not None and not self._ordered.turns:
                 return
         masks = tuple(SliceTurn(attempt, mask) for attempt, mask in turns)
         known = self._ordered

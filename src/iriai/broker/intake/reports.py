@@ -269,6 +269,8 @@ class NodeReports:
             self._failures.ended(view, idle, attempt, now.steady_s)
             is_wider |= state.release(view, attempt)
             self._prefetcher.ended(attempt)
+        if idle.ended and state.preemptible.standing:
+            state.preemptible.freed(view.name)
         if (idle.began or idle.changed) and view.matched:
             self._pending.give_way(view, now.steady_s)
         if state.preemptible.tasks and view.is_overfull:
@@ -280,10 +282,10 @@ class NodeReports:
     def _compare_turns(self, view: MachineView, idle: Idle) -> None:
         """Note where a machine has claims that stand or run other than it was told last."""
         preemptible, has_last = self._state.preemptible, idle.cycle == view.cycle
+        if idle.cycle > view.cycle:  # another broker's, or of before a new start of its daemon
+            preemptible.to_tell[view.name] = None
         if idle.whole or not has_last:
             view.cycle, view.told_turns = max(view.cycle, idle.cycle), None
-        if not (idle.whole or has_last):  # a word that was under way when its daemon began anew
-            preemptible.to_tell[view.name] = None
         for running in (*idle.began, *idle.changed):
             task = preemptible.by_key.get(running.attempt)
             stands = task is not None and task.turn.mask == 0
@@ -325,7 +327,9 @@ class NodeReports:
             elif capability in turned_away or was_refused or idle.cycle < view.cycle:
                 # Because of its user, another seat, or turns that it has not heard of yet.
                 is_wider = True
-            elif not matched.is_ahead:  # a late prefetch is refused, too
+            elif matched.is_ahead:  # it was late; now others may take the cpus of what runs
+                is_wider |= view.name in self._state.preemptible.by_machine
+            else:
                 is_wider = True
                 if view.back_off.failed(now.steady_s):
                     self._failures.quarantine(view)

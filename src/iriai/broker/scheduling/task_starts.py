@@ -125,10 +125,14 @@ class TaskStarts:
         due = [task for task in self.standing if task.level <= level and task.seats]
         self.standing = [task for task in self.standing if task.level > level]
         for _, tasks in groupby(due, key=lambda task: task.level):
-            for task in tasks:
-                is_stopped = task.queue in preemptible.modes and task.queue not in starting
-                preemptible.take_back(task, is_stopped=is_stopped)
-            preemptible.settle_machines()
+            left = list(tasks)
+            while left:
+                for task in left:
+                    is_stopped = task.queue in preemptible.modes and task.queue not in starting
+                    preemptible.take_back(task, is_stopped=is_stopped)
+                has_moved = preemptible.settle_machines()
+                # In rows that fell empty others have room.
+                left = [task for task in left if preemptible.may_run(task)] if has_moved else []
         self._see_to_resized()
         return bool(due)
 

@@ -317,7 +317,8 @@ class AccountQueues:
         for job in risen:
             entry = self.entries[job]
             old, want = entry.precedence, entry.want
-            level = self.ageing.level(want.queue, now_s - old.queued_at_s)
+            # Rounded, the time may be a little short of what it was noted for.
+            level = min(old.level - 1, self.ageing.level(want.queue, now_s - old.queued_at_s))
             self._leave_level(entry)
             entry.precedence = old._replace(level=level)
             if level:

@@ -19,12 +19,15 @@ from iriai.model.turn import NEVER
 from iriai.policy.placement.slice_matrix import Gang, Holding, held_cpus, slots_of_linked
 
 
-class SettledGangs(NamedTuple):
+class SettledGangs:
     """The gangs whose turns are others than before."""
 
-    turned: list[PreemptibleTask]
-    without_row: list[PreemptibleTask]
-    """Those that fit in no row: a machine says that it has less than it had."""
+    def __init__(self) -> None:
+        self.turned: list[PreemptibleTask] = []
+        self.without_row: list[PreemptibleTask] = []
+        """Those that fit in no row: a machine says that it has less than it had."""
+        self.has_moved = False
+        """Whether any has another row of its own."""
 
 
 class _Extra(NamedTuple):
@@ -193,7 +196,7 @@ class GangRows:
     def settle(self) -> SettledGangs:
         """Compute the turns of gangs where anything changed; calendars hold what they need then."""
         self.hold()
-        settled = SettledGangs([], [])
+        settled = SettledGangs()
         unsettled, self.unsettled = self.unsettled, {}
         seen: dict[str, None] = {}
         for name in unsettled:
@@ -215,7 +218,7 @@ class GangRows:
                 settled.without_row.append(task)
                 continue
             if task.row != slot.row:
-                task.row = slot.row
+                task.row, settled.has_moved = slot.row, True
                 for seat in task.seats.values():
                     self._reckon_anew(seat.view.name)
             elif task.turn == slot.turn:

@@ -25,7 +25,10 @@ from iriai.model.ids import AttemptId
 from iriai.model.resources import Resources
 from iriai.model.turn import ALWAYS, NEVER
 from iriai.policy.placement.calendar import OPEN_END_S
-from iriai.protocol.messages.scheduling import Running
+from iriai.protocol.messages.scheduling import Capability, Running
+
+RETRY_S = 1.0
+"""How long a task stands at least that its machine had no cpus for."""
 
 
 class PreemptibleClaims:
@@ -153,6 +156,8 @@ class PreemptibleClaims:
             return
         seat = task.seats.pop(key)
         name = seat.view.name
+        if isinstance(key, Capability):  # it may be used again, for a task without that turn
+            self.to_tell[name] = None
         self.by_machine[name].pop(key, None)
         if not self.by_machine[name]:
             del self.by_machine[name]
@@ -298,10 +303,19 @@ class PreemptibleClaims:
         self.has_news = bool(self.modes)
 
     def was_not_taken(self, key: ClaimKey) -> None:
-        """Note that a machine had no cpus for a claim that was to run again: all of it stands."""
+        """Note that a machine had no cpus for a claim that was to run again: all of it stands.
+
+        It may know of something that its broker does not: so nobody asks it again at once.
+        """
         task = self.by_key.get(key)
         if task is not None and task.standing is Standing.RUNS:
             self._preempt(task)
+            task.not_before_s = self._now_s + RETRY_S
+
+    def freed(self, machine: str) -> None:
+        """Note that a claim has ended there: what the machine had no cpus for may try again."""
+        for task in self.by_machine.get(machine, {}).values():
+            task.not_before_s = -inf
 
     def does_not_stand(self, key: ClaimKey) -> None:
         """Note that a machine does not freeze a claim that is to stand: it ends soon."""
@@ -337,8 +351,9 @@ class PreemptibleClaims:
     def age(self, now_s: float) -> bool:
         """Let what has stood long enough count in a higher queue, and what has run in its own.
 
-        Returns whether any does.
+        Returns whether any does, or whether any may run again that a machine had no cpus for.
         """
+        may_run = any(self._now_s < task.not_before_s <= now_s for task in self.standing)
         self._now_s = now_s
         due = [task for task in self._changing() if self._due_s(task) <= now_s]
         for task in due:
@@ -349,7 +364,7 @@ class PreemptibleClaims:
                 self._raised[task] = None
             else:
                 self._raised.pop(task, None)
-        return bool(due)
+        return may_run or bool(due)
 
     @property
     def next_s(self) -> float:
@@ -363,14 +378,22 @@ class PreemptibleClaims:
     def _due_s(self, task: PreemptibleTask) -> float:
         is_standing = task.standing is Standing.PREEMPTED
         may_change = task.level > 0 if is_standing else task.level < task.queue
-        return task.since_s + self._age_s if may_change else inf
+        due_s = task.since_s + self._age_s if may_change else inf
+        return min(due_s, task.not_before_s) if task.not_before_s > self._now_s else due_s
 
     def fits(self, task: PreemptibleTask) -> bool:
         """Return whether a task that stands could take its cpus now."""
         return self._row_for(task) is not None
 
+    def may_run(self, task: PreemptibleTask) -> bool:
+        """Return whether a task stands though it could take its cpus now."""
+        stands = task.standing is Standing.PREEMPTED and not task.is_stopped
+        return stands and self.fits(task)
+
     def _row_for(self, task: PreemptibleTask) -> int | None:
         """Return a row in which all of a task fits now; None: there is none."""
+        if self._now_s < task.not_before_s:
+            return None
         needs = [
             (seat.view, seat.resources.cpus - seat.gathered_cpus)
             for seat in task.seats.values()
@@ -395,15 +418,21 @@ class PreemptibleClaims:
             return view.calendar.free.cpus
         return self.rows.free_cpus(view, task.row, task.level)
 
-    def settle_machines(self) -> None:
-        """Compute turns where anything changed, and let calendars hold what claims need then."""
+    def settle_machines(self) -> bool:
+        """Compute turns where anything changed, and let calendars hold what claims need then.
+
+        Return whether any task was moved into another row.
+        """
+        has_moved = False
         self.rows.hold()
         while self.rows.unsettled:
             settled = self.rows.settle()
+            has_moved |= settled.has_moved
             for task in settled.turned:
                 self._tell(task)
             for task in settled.without_row:
                 self._preempt(task)
+        return has_moved
 
     def _tell(self, task: PreemptibleTask) -> None:
         for seat in task.seats.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
 
 from iriai.broker.machines.machine_view import ClaimKey, MachineView
 from iriai.model.ids import AttemptId
@@ -54,6 +55,8 @@ class PreemptibleTask:
     """Whether it stands because its queue is stopped."""
     since_s: float = 0.0
     """Since when it stands, or runs, on the steady clock."""
+    not_before_s: float = -inf
+    """Until when it stands, whatever is free."""
     attempt: AttemptId | None = None
     """The name of its first seat; None: no machine has told of any."""
     machines: frozenset[str] = frozenset()

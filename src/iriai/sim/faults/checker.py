@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from functools import partial
 from math import inf
 
+from iriai.broker.state.preemptible_task import Standing
 from iriai.home.job import JobState
 from iriai.machine.checks import check_stored
 from iriai.machine.cluster_checks import check_cluster
@@ -22,6 +23,7 @@ from iriai.model.job import task_count
 from iriai.model.reason import Rule
 from iriai.model.records import AttemptResult, JobEvent, LedgerRow
 from iriai.model.state import EndCause
+from iriai.node.metering import HeldClaim
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.messages.effects import Part
 from iriai.sim.faults.pool_checker import PoolChecker
@@ -46,7 +48,10 @@ CHARGE_TOLERANCE_S = 1e-6
 """The tolerance for rounding."""
 TURNS_LATE_COMMITS = 2
 """The node counts other turns from when it decides on them, its launcher from the order on, which
-leaves after a commit."""
+leaves after a commit. Beside that, a slice may be cut short or come late where a clock is known
+less well for a time."""
+MOVE_TOLD_S = 3.0
+"""Until brokers know when what stands will end, and homes what follows from that."""
 BY_ITSELF = (EndCause.COMPLETED, EndCause.FAILED, EndCause.MEMORY_LIMIT)
 """The causes of tasks that end by themselves."""
 
@@ -79,6 +84,10 @@ class Checker:
         self._promises: dict[JobId, tuple[tuple[int, int], float]] = {}
         """By job, how many tasks wait, and attempts came before; the promised start of the first.
         """
+        self._known_places: dict[tuple[str, int], tuple[bool, int]] = {}
+        """Whether tasks stand for queues, and their rows, ..."""
+        self._moved_s = -MOVE_TOLD_S
+        """... and when any of that was last otherwise."""
         self._awaited = defaultdict[str, AwaitedJobs](AwaitedJobs)
         for machine in world.machines.values():
             machine.launcher.on_start = partial(self._started, machine)
@@ -120,7 +129,9 @@ class Checker:
             has_others = stood_s > 0.0 or machine.launcher.takes_turns(each)
             is_ending = has_others and p.is_asked(now_s)
             # What is to be started frozen is frozen by the next order.
-            is_frozen_next = each in suspended and suspended[each].is_preempted
+            is_frozen_next = each in suspended and (
+                suspended[each].is_preempted or _has_order_ahead(machine, suspended[each])
+            )
             if p.executes(now_s) and not is_ending and not is_frozen_next:
                 cpus += p.spec.resources.cpus
         capacity = machine.plan.capacity
@@ -200,9 +211,17 @@ class Checker:
         """Check (f) in a calm world: the promise of a waiting job never gets later.
 
         Apart from users that a machine refuses, which brokers learn when it is promised to them,
-        and from lower queues, whose places higher ones may take.
+        from lower queues, whose places higher ones may take, and from moments at which tasks stand,
+        go on or change rows for their queues (docs/spec/012, section 6; 013, section 8).
         """
-        home = machine.core.home
+        home, places, now_s = machine.core.home, self._places(), self._world.now_s
+        known = self._known_places
+        if any(known.get(task, place) != place for task, place in places.items()):
+            self._moved_s = now_s
+        self._known_places = places
+        if now_s < self._moved_s + MOVE_TOLD_S:
+            self._promises.clear()
+            return
         for number, job in home.jobs.items():
             if job.spec.queue or self._is_refused(home.name, job.spec.user):
                 continue
@@ -215,6 +234,16 @@ class Checker:
                 assert promised_s <= before[1] + PROMISE_TOLERANCE_S, f"{key} is put off"
                 promised_s = min(promised_s, before[1])
             self._promises[key] = (whose, promised_s)
+
+    def _places(self) -> dict[tuple[str, int], tuple[bool, int]]:
+        """Return whether tasks that may stand do so, and their rows, by brokers' numbers."""
+        present = (each for each in self._world.present() if each.is_up)
+        leaders = (each for each in present if Part.BROKER in each.core.parts)
+        return {
+            (each.plan.name, task.order): (task.standing is Standing.RUNS, task.row)
+            for each in leaders
+            for task in each.core.broker.state.preemptible.tasks
+        }
 
     def _is_refused(self, home: str, user: str) -> bool:
         """Return whether some machine runs no tasks of a user from a home."""
@@ -304,7 +333,9 @@ class Checker:
         whole_s = ran_s * spec.resources.cpus * part * spec.urgency
         tolerance_s = max(CHARGE_TOLERANCE_S, whole_s * 0.02)
         if process.away_s(process.end_s) and ran_s:
-            late_s = TURNS_LATE_COMMITS * max(m.plan.sync_s for m in self._world.machines.values())
+            plans = [machine.plan for machine in self._world.machines.values()]
+            late_s = TURNS_LATE_COMMITS * max(plan.sync_s for plan in plans)
+            late_s += max(plan.configuration.gang.quantum_s for plan in plans)
             tolerance_s += late_s * whole_s / ran_s
         assert abs(charge_s - whole_s) <= tolerance_s, (
             f"{attempt} was charged {charge_s:.3f} s for {whole_s:.3f} s"
@@ -353,3 +384,10 @@ def _is_node_of(machine: SimulatedMachine, broker: SimulatedMachine) -> bool:
     follows_itself = plan.outward_only and broker.plan.outward_only
     in_cluster = not plan.broker_at and plan.cluster == broker.plan.cluster and not follows_itself
     return Part.NODE in plan.parts and (in_cluster or plan.broker_at == broker.plan.name)
+
+
+def _has_order_ahead(machine: SimulatedMachine, held: HeldClaim) -> bool:
+    """Return whether the launcher has not received yet what its node ordered last of a claim."""
+    last = machine.launcher.freezes.get(held.claim.attempt)
+    number = 0 if held.suspension is None else held.suspension.number
+    return number > (0 if last is None else last.number)

@@ -61,7 +61,7 @@ class TurnChecker:
         claims.check()
         assert not claims.rows.unsettled, f"the rows of {list(claims.rows.unsettled)} are old"
         assert claims.next_s > now.steady_s, "a task counts in another queue by now"
-        self._check_standing(broker)
+        self._check_standing(broker, now.steady_s)
         self._check_rows(broker)
         self._check_told(machine, broker)
         for entry in broker.state.queues.entries.values():
@@ -81,8 +81,8 @@ class TurnChecker:
             since_s = self._over_s.setdefault(attempt, self._world.now_s)
             assert self._world.now_s - since_s <= MOVES_WITHIN_S, f"{attempt} stays {over_s:.1f} s"
 
-    def _check_standing(self, broker: Broker) -> None:
-        """Check that what stands could not run."""
+    def _check_standing(self, broker: Broker, now_s: float) -> None:
+        """Check that what stands could not run, or that its machine had no cpus for it."""
         claims = broker.state.preemptible
         starting = broker.state.settings.configuration.starting_queues
         for task in claims.tasks:
@@ -90,7 +90,9 @@ class TurnChecker:
             is_idle = task.queue not in starting and task.standing is Standing.RUNS
             is_idle &= task.queue in claims.modes
             assert not (is_idle and task.is_granted), f"{list(task.seats)} runs, and is stopped"
-            if task.standing is Standing.PREEMPTED and task.queue in starting:
+            may_run = task.queue in starting and task.not_before_s <= now_s
+            may_run &= not broker.state.has_news_of_tasks  # a pass is due
+            if task.standing is Standing.PREEMPTED and may_run:
                 assert not claims.fits(task), f"{list(task.seats)} could run, and stands"
                 assert not self._fits_before_lower(broker, task), (
                     f"{list(task.seats)} stands while lower tasks run in its place"
