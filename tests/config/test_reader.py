@@ -160,7 +160,7 @@ def test_rows_hold_every_key():
         (
             "[zebra]",
             "there is no section [zebra]",
-            "machine, order, jobs, identity, users, limits, groups, queues, pools, gang, homes",
+            "machine, owner, order, jobs, identity, users, limits, groups, queues, pools, gang",
         ),
         ("[machine]\ncpu = 4", "there is no key machine.cpu", "did you mean cpus?"),
         ("[groups.a]\nrights = 4", "there is no key groups.a.rights", "did you mean right?"),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import inf
 
 from iriai.model.ids import AttemptId
+from iriai.model.owner import SignKind
 from iriai.protocol.messages.effects import Effect, LauncherLost
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.launcher_model import LauncherModel
@@ -82,6 +83,9 @@ class ModelPlace(Place):
 
     def have_prolog(self, *, fails: bool) -> None:
         self._launcher.fails_prolog = fails
+
+    def use(self) -> None:
+        self.heard += self._launcher.sign(SignKind.INPUT, self._now_s)
 
     @property
     def _is_away(self) -> bool:

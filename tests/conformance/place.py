@@ -24,10 +24,12 @@ from iriai.protocol.messages.effects import (
     LauncherAttached,
     LauncherEvent,
     OrderCycle,
+    OwnerNoticed,
     PrologFailed,
     RenewLeases,
     SampleAttempts,
     TerminateAttempt,
+    WatchOwner,
 )
 from iriai.sim.world.work import End, Work
 
@@ -35,7 +37,7 @@ HOME = "ume"
 LONG = Work(600.0)
 STUBBORN = Work(600.0, stubborn=True)
 NO_TIME = Work(0.0)
-_numbers, _cycles = itertools.count(1), itertools.count(1)
+_numbers, _cycles, _orders = itertools.count(1), itertools.count(1), itertools.count(1)
 Event = TypeVar("Event")
 
 
@@ -58,6 +60,8 @@ class Place(ABC):
         self.ordered: list[AttemptId] = []
         self.cycle_number = 0
         """Of the last cycle that was ordered."""
+        self.watch_number = 0
+        """Of the last standing order; 0: the launcher has none."""
 
     # --- what a kind of place does ---------------------------------------------------------------
 
@@ -116,6 +120,10 @@ class Place(ABC):
     @abstractmethod
     def have_prolog(self, *, fails: bool) -> None:
         """Have a prolog that fails, or none, from the next `attach` on."""
+
+    @abstractmethod
+    def use(self) -> None:
+        """The owner gives a sign."""
 
     # --- what a daemon asks ----------------------------------------------------------------------
 
@@ -181,6 +189,18 @@ class Place(ABC):
         self.cycle_number = number or next(_cycles)
         self.order(OrderCycle(self.cycle_number, quantum_s, rows, self.steady_s(), turns))
 
+    def watch(
+        self,
+        *exempt: AttemptId,
+        suspends: bool = True,
+        signs: int = 0,
+        are_over: bool = False,
+        number: int = 0,
+    ) -> None:
+        """Give a standing order."""
+        self.watch_number = number or next(_orders)
+        self.order(WatchOwner(self.watch_number, suspends, exempt, signs, are_over))
+
     def lease(self, lease_s: float, ago_s: float = 0.0) -> Lease:
         """A lease that began some time ago."""
         return Lease(lease_s, self.steady_s() - ago_s)
@@ -221,6 +241,16 @@ class Place(ABC):
         """What ran, and since when, when this daemon was welcomed."""
         return dict(self._heard(LauncherAttached)[-1].alive)
 
+    def noticed(self) -> OwnerNoticed | None:
+        """The last word of the owner."""
+        told = self._heard(OwnerNoticed)
+        return told[-1] if told else None
+
+    def signs(self) -> int:
+        """How many signs were told."""
+        noticed = self.noticed()
+        return 0 if noticed is None else noticed.signs
+
     def unfit(self) -> list[AttemptId]:
         """Whose prolog is told to have failed."""
         return [each.attempt for each in self._heard(PrologFailed)]
@@ -231,6 +261,8 @@ class Place(ABC):
     def clean(self) -> None:
         """End and forget all that was ordered, for the next story."""
         self.take_turns({}, rows=0)
+        if self.watch_number:
+            self.watch(suspends=False, number=0)
         for attempt in self.ordered:
             self.terminate(attempt, 0.0)
         self.settle()

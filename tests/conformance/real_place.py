@@ -15,12 +15,14 @@ from iriai.daemon.tasks.spool import Spool
 from iriai.daemon.tasks.task_streams import TaskStreams
 from iriai.jobs.payloads import PayloadStore
 from iriai.launcher.contract.machine_config import MachineSettings, write_machine_file
+from iriai.launcher.owner.sensor_messages import SIGN_PAUSE_S
 from iriai.model.ids import AttemptId
 from iriai.protocol.messages.effects import Effect, LauncherAttached, LauncherLost
 from iriai.sim.world.work import Work
 from iriai.system.clock import steady_s, wall_s
 from tests.conformance.place import Place
 from tests.launcher.harness import WAIT_S, Machine, is_running
+from tests.launcher.owner.desk import Desk
 
 LOOK_S = 0.005
 """Between two looks at what is waited for."""
@@ -41,6 +43,9 @@ class RealPlace(Place):
         self._prolog.write_text(NO_PREPARATION)
         self._prolog.chmod(0o755)
         self._own(self._prolog)
+        machine.devices = machine.directory / "dev"
+        self._desk = Desk(machine.devices)
+        self._desk.add_device()
         machine.start()
         self.attach()
 
@@ -131,6 +136,11 @@ class RealPlace(Place):
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
         self._machine.close()
+        self._desk.close()
+
+    def use(self) -> None:
+        time.sleep(SIGN_PAUSE_S + LOOK_S)  # a second one is not told at once
+        self._desk.press()
 
     @property
     def _pid(self) -> int:

@@ -33,10 +33,12 @@ from iriai.launcher.contract.messages import (
     Frozen,
     HookFailed,
     Launch,
+    OwnerSeen,
     SampleAll,
     Sampled,
     SeatBarrier,
     SetCycle,
+    SetStandingOrder,
     Spawned,
     StartOrder,
     StreamEnds,
@@ -112,6 +114,8 @@ class Link:
         self.unfit: dict[AttemptId, HookFailed] = {}
         self.frozen: list[FreezeState] = []
         """Of all attempts, in the order in which they were told."""
+        self.seen: list[OwnerSeen] = []
+        """Of the owner, in the order in which it was told."""
         self.told: list[str] = []
         """The kinds of messages, in order."""
         self.welcome: Attached | None = None
@@ -171,6 +175,8 @@ class Link:
                 self.barriers.append(message)
             case Frozen():
                 self.frozen += message.states
+            case OwnerSeen():
+                self.seen.append(message)
             case Sampled():
                 self.sampled.append(message)
         return message
@@ -220,6 +226,19 @@ class Link:
         masks = tuple(SliceTurn(each, mask) for each, mask in turns.items())
         self.send(SetCycle(number, quantum_s, rows, now_s - row_0_s, now_s, masks))
         return row_0_s
+
+    def watch_owner(
+        self,
+        *exempt: AttemptId,
+        suspends: bool = True,
+        signs: int = 0,
+        are_over: bool = False,
+        number: int = 0,
+    ) -> int:
+        """Give a standing order; returns its number, by default one higher than all before."""
+        number = number or int(steady_s() * 1e6)
+        self.send(SetStandingOrder(number, suspends, exempt, signs, are_over))
+        return number
 
     def exit_of(self, wanted: AttemptId) -> Exit:
         self.until(lambda: wanted in self.exits, f"the end of {wanted}")
@@ -272,6 +291,8 @@ class Machine:
         self.programs.chmod(0o755)
         self.log = self.directory / "log"
         self.minimum_uid = 0
+        self.devices = Path("/dev")
+        """Where terminals and input devices are."""
         self.daemon_uid: int | None = None
         self.process: subprocess.Popen[bytes] | None = None
         self._links: list[Link] = []
@@ -280,7 +301,7 @@ class Machine:
     def command(self, *more: str) -> list[str]:
         options = ["--state", str(self.state), "--socket", str(self.socket)]
         options += ["--minimum-uid", str(self.minimum_uid)]
-        options += ["--isolation", self.variant.isolation]
+        options += ["--isolation", self.variant.isolation, "--devices", str(self.devices)]
         if self.daemon_uid is not None:
             options += ["--daemon-uid", str(self.daemon_uid)]
         options += ["--helper", self.variant.helper, *more]

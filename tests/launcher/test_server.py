@@ -65,6 +65,7 @@ def test_it_says_who_it_is_and_what_it_enforces(plain_machine: Machine):
         "tree-kill",
         "suspension",
         "time-slices",
+        "owner-signs",
         "spawn",
         "private-tmp",
         "devices",

@@ -16,6 +16,7 @@ from iriai.node.core import Node
 from iriai.node.queues import NodeQueues
 from iriai.node.settings import JudgeUser, NodeSettings, admit_everybody, no_port
 from iriai.policy.accounting.decay import ChargeRule, Decay
+from iriai.policy.owner.owner_steps import OwnerSteps
 from iriai.protocol.messages.effects import AttemptExited, LauncherAttached
 from iriai.protocol.messages.scheduling import Capability, Counted, Idle, Run
 from tests.support.told import HOME, WALL_S, Told, attempt, instant, spec, told
@@ -44,6 +45,7 @@ class LoneNode:
         free_port: Callable[[], int] = no_port,
         queues: NodeQueues | None = None,
         memory_bytes: int = 0,
+        owner: OwnerSteps | None = None,
     ) -> None:
         self.now_s = now_s
         self.is_checked = is_checked
@@ -58,6 +60,7 @@ class LoneNode:
             judge_user=judge_user,
             free_port=free_port,
             queues=queues or NodeQueues(),
+            owner=owner,
         )
         self.node = Node(settings, Random(1), incarnation, claims, ledger, instant(now_s), drained)
         self.capabilities: list[Capability] = []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from iriai.machine.operator_requests import take_request
 from iriai.model.reason import Rule
 from iriai.model.records import Drained, Resumed
-from iriai.node.operator_requests import take_request
 from iriai.protocol.messages.effects import (
     AttemptStarted,
     ForgetAttempt,

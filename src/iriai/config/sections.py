@@ -21,6 +21,7 @@ from iriai.config.values import (
     AttributeName,
     AttributeValue,
     Bytes,
+    Delay,
     Expression,
     GpuDevices,
     GpuIds,
@@ -137,6 +138,30 @@ class MachineSection(msgspec.Struct, frozen=True):
     it, though it was measured."""
     attributes: Mapping[AttributeName, AttributeValue] = {}
     """`[machine.attributes]`: what else the machine says of itself (`HasMatlab = true`)."""
+
+
+class OwnerSection(msgspec.Struct, frozen=True):
+    """`[owner]`: how tasks give way while the owner uses this machine (paper 003).
+
+    Delays count from the first sign on. See docs/guide/owners.md.
+    """
+
+    profile: Literal["none", "desk", "laptop", "classroom"] = "none"
+    """The steps where the keys below do not say otherwise. `none`: tasks never give way."""
+    suspend_s: Delay | None = field(name="suspend", default=None)
+    """When tasks are frozen. `0s`: at the sign itself; `never`; None: as the profile says."""
+    continue_s: Delay | None = field(name="continue", default=None)
+    """How long after the last sign they go on. Shorter harvests more, and disturbs an owner who
+    thinks. None: as the profile says, or 5 minutes."""
+    vacate_s: Delay | None = field(name="vacate", default=None)
+    """When what is still frozen is ended, with SIGTERM and its grace, to run elsewhere. Sooner
+    gives the memory back; later loses less work. None: as the profile says."""
+    discard_s: Delay | None = field(name="discard", default=None)
+    """When it is ended without grace. None: as the profile says."""
+    exempt: Users = ()
+    """Users whose tasks go on, such as the owner. Empty: nobody's."""
+    users: Users = ()
+    """Users who may say `iriai owner here` and `away`, beside root and operators."""
 
 
 class GroupSection(msgspec.Struct, frozen=True):
@@ -358,6 +383,7 @@ class Sections(msgspec.Struct, frozen=True):
     cluster: ClusterSection = ClusterSection()
     gossip: GossipSection = GossipSection()
     machine: MachineSection = MachineSection()
+    owner: OwnerSection = OwnerSection()
     order: OrderSection = OrderSection()
     jobs: JobSection = JobSection()
     identity: IdentitySection = IdentitySection()

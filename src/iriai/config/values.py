@@ -7,6 +7,7 @@ further conditions. Bounds are msgspec's, `Meta(ge=1, le=9)`, in the same annota
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
@@ -103,6 +104,13 @@ def parse_whole(text: str) -> int | str:
     return int(text) if text.isdecimal() and len(text) < DIGITS_MAX else text
 
 
+def parse_delay(text: str) -> float:
+    """Return the seconds of a delay that an operator typed; infinite: `never`."""
+    if text.strip() == "never":
+        return inf
+    return 0.0 if text.strip() in ("0", "0s") else parse_duration(text)
+
+
 MEASURED = "measured"
 """The mark of a type whose None means `measure it`; the file cannot give None."""
 DURATION = ValueFormat("seconds as a number or a duration such as '1h30m',", parse_duration)
@@ -113,6 +121,13 @@ SIZE = ValueFormat(
 )
 
 Seconds = Annotated[float, DURATION, Meta(gt=0, le=DURATION_MAX_S)]
+Delay = Annotated[
+    float,
+    ValueFormat(
+        "'never', or a delay such as '0s' or '10min'", parse_delay, lambda delay: delay >= 0
+    ),
+]
+"""Infinite: never."""
 Bytes = Annotated[int, SIZE]
 Name = Annotated[
     str,

@@ -28,6 +28,7 @@ from iriai.daemon.requests.jobs.handlers import JobHandlers
 from iriai.daemon.requests.machines.ads import AdHandlers
 from iriai.daemon.requests.machines.drain import DrainHandlers
 from iriai.daemon.requests.machines.nodes import NodeTables
+from iriai.daemon.requests.machines.owner import OwnerHandlers
 from iriai.daemon.requests.machines.queues import QueueHandlers
 from iriai.daemon.requests.machines.settings import SettingHandlers
 from iriai.daemon.requests.machines.status import StatusHandlers
@@ -51,10 +52,10 @@ from iriai.jobs.payloads import PayloadStore
 from iriai.jobs.selection import SelectedJobs
 from iriai.launcher.contract.machine_config import EPILOG
 from iriai.machine.feasibility import Feasibility
+from iriai.machine.operator_requests import take_request
 from iriai.model.address import host_of
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
-from iriai.node.operator_requests import take_request
 from iriai.protocol.messages.effects import AttemptExited, LauncherEvent, StepExited
 from iriai.reports.limited_users import LimitedUsers
 from iriai.store.sqlite import StoreFailure
@@ -260,6 +261,7 @@ class Service:
             reports,
             DrainHandlers(settings, engine, self._drain, self._inquirer, seen),
             table,
+            OwnerHandlers(settings, engine),
             QueueHandlers(self._live, engine, self._inquirer),
             self._live_settings,
             ClusterHandlers(settings, engine, self._cluster),

@@ -26,6 +26,7 @@ from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks.hooks import Hooks
 from iriai.launcher.journal.journal import DamagedJournal, Journal
 from iriai.launcher.launcher import Launcher
+from iriai.launcher.owner.owner_watch import OwnerWatch
 from iriai.launcher.pmi.pmi_sockets import Watch
 from iriai.launcher.probe import enforcement
 from iriai.launcher.recovery.recovery import recover
@@ -128,9 +129,10 @@ def _assemble(
     timers = Timers()
     hooks = Hooks(timers, state.name, follow, unbounded)
     epilogs = Epilogs(hooks, journal.known)
-    if isinstance(choice.containers, ProcessTrees):
-        choice.containers.exclude_sessions(hooks.running)
     readable = Watch(server.call_when_readable, server.call_no_more)
+    owner = OwnerWatch(readable, timers, settings.devices)
+    if isinstance(choice.containers, ProcessTrees):
+        choice.containers.exclude_sessions(hooks.running, owner.process)
     processors = Processors()
     parts = LauncherParts(
         spawner,
@@ -145,6 +147,7 @@ def _assemble(
         readable,
         processors,
         Switcher(readable, timers, choice.freezing.version if choice.freezing else 0),
+        owner,
     )
     tasks = Tasks(parts)
     disk = DiskLimits(tasks, timers, server.call_when_readable)
@@ -154,6 +157,7 @@ def _assemble(
     freezing = TaskFreezing(parts, tasks)
     turns = TaskTurning(parts, tasks, watch, freezing)
     suspended = SuspendedTasks(parts, tasks, watch, freezing, turns)
+    owner.on_change = suspended.follow_owner
     starting = StartQueue(parts, tasks, watch, leases, epilogs, suspended)
     of_groups = enforcement(choice, helper)
 
@@ -167,7 +171,7 @@ def _assemble(
         gpus.use(machine)
         processors.use(machine)
         kept = keep_devices(choice, tuple(card.nodes for card in gpus.cards))
-        further = namespaces.enforcement(), parts.switcher.enforcement()
+        further = namespaces.enforcement(), parts.switcher.enforcement(), owner.enforcement()
         return (*of_groups, disk_enforcement(scratch), *further, Enforcement("devices", *kept))
 
     return Launcher(

@@ -34,6 +34,7 @@ from iriai.launcher.contract.messages import (
     SampleAll,
     Sampled,
     SetCycle,
+    SetStandingOrder,
     ShutDown,
     Spawned,
     StartStep,
@@ -120,6 +121,7 @@ class Launcher:
         self._leases = leases
         self._suspended = suspended
         self._switcher = parts.switcher
+        self._owner = parts.owner
         self._intents: list[Intent] = []
         """Not journalled yet; each of them is starting too, unless it was given up since."""
         self._ends: dict[AttemptId, Exit] = {}
@@ -196,7 +198,9 @@ class Launcher:
         )
         states = self._suspended.states()
         frozen = [Frozen(states)] if states else []
-        return [*self._tasks.streams.all_passed(), attached, *self._tasks.pmi.barriers(), *frozen]
+        seen = [self._owner.seen()] if self._owner.has_order else []
+        streams, barriers = self._tasks.streams.all_passed(), self._tasks.pmi.barriers()
+        return [*streams, attached, *barriers, *seen, *frozen]
 
     def handle(self, message: ToLauncher) -> None:
         """Handle one message. Raises `MessageProblem`."""
@@ -221,6 +225,8 @@ class Launcher:
                 self._suspended.take(orders, self._starting.__contains__)
             case SetCycle():
                 self._suspended.take_cycle(message)
+            case SetStandingOrder():
+                self._owner.take(message)
             case EndBarrier(attempt, number, put):
                 self._tasks.pmi.fenced(attempt, number, dict(put))
             case EndInput(attempt):
@@ -257,6 +263,9 @@ class Launcher:
         frozen = self._frozen(started, ended) if self._suspended.news else ()
         if self._hooks.unfit:
             messages += self._unfit()
+        if self._owner.has_news:
+            messages.append(self._owner.seen())
+            messages += map(Enforced, self._owner.news())
         if started:
             messages.append(Spawned(tuple(started)))
         if frozen:

@@ -12,6 +12,7 @@ MINIMUM_UID = 1000
 USAGE = """\
 usage: python -m iriai.launcher --state DIR --socket PATH [--daemon-uid UID] [--minimum-uid N]
                                 [--isolation auto|v1|v2|none] [--helper auto|c|python]
+                                [--devices DIR]
 """
 _CHOICES = {"isolation": ("auto", "v1", "v2", "none"), "helper": ("auto", "c", "python")}
 
@@ -31,6 +32,8 @@ class LauncherSettings(NamedTuple):
     """Which control groups may be used."""
     helper: str = "auto"
     """The program between launcher and task."""
+    devices: str = "/dev"
+    """Where terminals and input devices are, which show that the owner is there."""
 
 
 def read_arguments(arguments: list[str]) -> LauncherSettings:

@@ -15,6 +15,7 @@ from iriai.config.reader import Configuration
 from iriai.home.core import Home
 from iriai.machine.core import Machine
 from iriai.machine.node_queues import node_queues
+from iriai.machine.owner_section import owner_policy
 from iriai.model.ad import MachineAd
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
@@ -103,6 +104,7 @@ def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant
         settings.ad,
         node_queues(settings.configuration, settings.ad),
         settings.free_port,
+        owner_policy(settings.configuration.owner),
     )
     incarnation = stored.incarnation + 1
     return Node(node_settings, rng, incarnation, stored.claims, stored.ledger, now, stored.drained)

@@ -8,6 +8,7 @@ from iriai.protocol.messages.effects import (
     LinkDown,
     LinkUp,
     MachineForgotten,
+    OwnerSaid,
     PeersChanged,
     UsageForgotten,
     UsageLearned,
@@ -17,6 +18,7 @@ from iriai.protocol.messages.scheduling import Message
 
 MachineEvent = (
     LauncherEvent
+    | OwnerSaid
     | Wake
     | Delivered
     | LinkUp

@@ -43,6 +43,8 @@ class Rule(StrEnum):
     STARTING = "starting"
     ENDING = "ending"
     LOAD_ABOVE_THRESHOLD = "load-above-threshold"
+    OWNER_ACTIVE = "owner-active"
+    """The owner of the machine uses it."""
     DRAINED = "drained"
     BROKER_NEW = "broker-new"
     REQUIREMENTS = "requirements"

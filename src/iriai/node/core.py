@@ -28,6 +28,7 @@ from iriai.model.suspension import SuspendReason
 from iriai.node.admission import Admission, RequirementsCheck
 from iriai.node.claims import Claims
 from iriai.node.cycle import NodeCycle
+from iriai.node.giving_way import giving_way
 from iriai.node.metering import SLICE_S, HeldClaim, Meter, UsageCounters
 from iriai.node.offer_builder import Availability, OfferBuilder
 from iriai.node.queues import NodeQueues
@@ -49,6 +50,7 @@ from iriai.protocol.messages.effects import (
     LinkDown,
     LinkUp,
     LoadMeasured,
+    OwnerSaid,
     Part,
     Persist,
     PrologFailed,
@@ -73,7 +75,7 @@ from iriai.protocol.messages.scheduling import (
     ToNode,
 )
 
-NodeEvent = ToNode | LauncherEvent | Wake | LinkUp | LinkDown
+NodeEvent = ToNode | LauncherEvent | OwnerSaid | Wake | LinkUp | LinkDown
 
 PROLOG = "prolog"
 """The author of a drain after a prolog failed."""
@@ -129,6 +131,7 @@ class Node:
         parts = (self._report, self._claims, self._availability, self._meter)
         self._reporting = Reporting(*parts, self.ledger, self.cycle, self._effects)
         self.residence = Residence(queue_parts)
+        self.owner = giving_way(settings, queue_parts, self._availability)
         self.suspended = self._claims.suspended
         self._handlers = self._table()
         self._claims.restore(claims, now)
@@ -156,6 +159,7 @@ class Node:
             **self.steps.handlers,
             **self._suspensions.handlers,
             **self.cycle.handlers,
+            **(self.owner.handlers if self.owner else {}),
         }
 
     def _refuse_waiting(self) -> None:
@@ -190,6 +194,8 @@ class Node:
             self._reconcile(self._alive, now)
             self._alive = None
             self._is_compared = True
+        if self.owner is not None:
+            self.owner.settle(now)
         if self._claims.waiting:
             self._see_to_waiting(now)
         if self.settings.queues.modes or self._claims.turns:
@@ -398,6 +404,8 @@ class Node:
             else:
                 self._effects.append(TerminateAttempt(attempt, EndCause.LOST, 0.0))
         self.cycle.launcher_attached(now)
+        if self.owner is not None:
+            self.owner.launcher_attached()
 
     def _reconcile(self, alive: dict[AttemptId, None], now: Instant) -> None:
         """Compare claims with what a launcher runs, after its unacknowledged ends were handled.
@@ -575,22 +583,18 @@ class Node:
     def _set_alarm(self, now: Instant) -> None:
         if self._slice_at_s is None and len(self.calendar):
             self._slice_at_s = now.steady_s + SLICE_S
-        due_s = self._alarm_s
-        back_off_s = self._availability.back_off.until_s
-        give_back_s = self._claims.give_back_s if self._claims.waiting else None
-        held_s = min(self._holds.until_s.values()) if self._holds.until_s else None
-        evict_s = self._suspensions.next_s if self._claims.suspended else None
-        moments = (self._slice_at_s, back_off_s, self._leases.next_s, give_back_s, held_s, evict_s)
-        has_residences = bool(self.settings.queues.residences_s)
-        move_s = self.residence.next_s(now.steady_s) if has_residences else None
-        for at_s in (*moments, self.cycle.next_s, self.cycle.next_look_s, move_s):
-            if at_s is not None and (due_s is None or at_s < due_s):
-                due_s = at_s
+        moments = (
+            *(self._alarm_s, self._slice_at_s, self._availability.back_off.until_s),
+            *(self._leases.next_s, self.cycle.next_s, self.cycle.next_look_s),
+            *(self.residence.next_s(now.steady_s), min(self._holds.until_s.values(), default=None)),
+            self._claims.give_back_s if self._claims.waiting else None,
+            self._suspensions.next_s if self._claims.suspended else None,
+            self.owner.next_s(now.steady_s) if self.owner else None,
+        )
+        due_s = min((at_s for at_s in moments if at_s is not None), default=None)
         if due_s is not None and due_s != self._alarm_s:
             self._alarm_s = due_s
             self._effects.append(WakeAt(Part.NODE, due_s))
-
-    # --- messages --------------------------------------------------------------------------------
 
     def _send_home(self, attempt: AttemptId, message: OfAttempt) -> None:
         self._effects.append(Send(attempt.home, Part.HOME, message))

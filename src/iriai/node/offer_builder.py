@@ -144,6 +144,8 @@ class Availability:
         self._machine = machine
         self.has_launcher = False
         self.drained = drained
+        self.owner: Reason | None = None
+        """Why the owner wants nothing to start; None: it may."""
         self.back_off = LauncherBackoff(machine)
         self.load = Load(machine, cpus, load_max)
 
@@ -158,7 +160,7 @@ class Availability:
                 self._machine,
             )
         if self.has_launcher:
-            return self.back_off.reason() or self.load.reason()
+            return self.back_off.reason() or self.owner or self.load.reason()
         return Reason(
             Rule.NO_LAUNCHER, "a launcher that answers", "none is connected", self._machine
         )

@@ -9,6 +9,7 @@ from iriai.model.ad import MachineAd, with_amounts
 from iriai.model.resources import Resources
 from iriai.node.queues import NodeQueues
 from iriai.policy.accounting.decay import ChargeRule, Decay
+from iriai.policy.owner.owner_steps import OwnerSteps
 from iriai.policy.placement.calendar import END_SLACK_S, USER_SUSPEND_MAX_S
 from iriai.protocol.ledger.use_bounds import rate_of
 
@@ -52,6 +53,8 @@ class NodeSettings:
     """Those of the cluster, which may change while the node runs."""
     free_port: Callable[[], int] = no_port
     """Returns a port on which nothing listens here, for the ranks of a parallel job to meet."""
+    owner: OwnerSteps | None = None
+    """When tasks give way to the machine's owner; None: never."""
 
     @property
     def given(self) -> Resources:

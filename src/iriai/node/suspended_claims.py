@@ -138,8 +138,18 @@ class NodeSuspensions:
                 found.append((held, suspension.changed_s + most_s - suspension.by_user_s))
         return found
 
-    def _evict(self, held: HeldClaim, words: str) -> None:
-        attempt, grace_s = held.claim.attempt, held.claim.grace_s
+    def vacate(self, held: HeldClaim, words: str, *, is_at_once: bool) -> None:
+        """End a claim whose task waits again, with its grace or at once; again: sooner at most."""
+        grace_s, stop = 0.0 if is_at_once else held.claim.grace_s, held.stop
+        is_ending = stop is not None and (
+            stop.cause is not EndCause.EVICTED or stop.grace_s <= grace_s
+        )
+        if held.end is None and held.is_ordered and not is_ending:
+            self._evict(held, words, grace_s)
+
+    def _evict(self, held: HeldClaim, words: str, grace_s: float | None = None) -> None:
+        attempt = held.claim.attempt
+        grace_s = held.claim.grace_s if grace_s is None else grace_s
         held.stop = Stop(attempt, EndCause.EVICTED, grace_s)
         self._effects.append(TerminateAttempt(attempt, EndCause.EVICTED, grace_s, words))
 

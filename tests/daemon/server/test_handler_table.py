@@ -18,6 +18,7 @@ from iriai.daemon.requests.jobs.streams import StreamHandlers
 from iriai.daemon.requests.machines.ads import AdHandlers
 from iriai.daemon.requests.machines.drain import DrainHandlers
 from iriai.daemon.requests.machines.nodes import NodeTables
+from iriai.daemon.requests.machines.owner import OwnerHandlers
 from iriai.daemon.requests.machines.queues import QueueHandlers
 from iriai.daemon.requests.machines.settings import SettingHandlers
 from iriai.daemon.requests.machines.status import StatusHandlers
@@ -32,7 +33,15 @@ from iriai.wire.requests import Down, Hello, Jobs, Show
 
 OWNERS = (
     *(JobHandlers, JobChanges, StreamHandlers, StatusHandlers, DrainHandlers),
-    *(NodeTables, QueueHandlers, SettingHandlers, AdHandlers, ClusterHandlers, StepTransit),
+    *(
+        NodeTables,
+        OwnerHandlers,
+        QueueHandlers,
+        SettingHandlers,
+        AdHandlers,
+        ClusterHandlers,
+        StepTransit,
+    ),
 )
 REQUESTS = subclasses(ClientRequest)
 OWNER_UID = 1000

@@ -203,6 +203,14 @@ def _machine(story: Story, ume: Installation) -> None:
         say(look, "restore", str(ume.directory / "backup"))
     finally:
         look.stop()
+    desk = Installation(None)
+    desk.configure('[owner]\nprofile = "desk"\n')
+    try:
+        desk.start()
+        say(desk, "owner here --for 1h")
+        say(desk, "owner")
+    finally:
+        desk.stop()
 
 
 def _cluster(story: Story, ume: Installation, momo: Installation) -> None:

@@ -22,6 +22,7 @@ INSIDE = (
     "iriai.broker.",
     "iriai.host.hardware",
     "iriai.jobs.notices",
+    "iriai.launcher.owner.",
     "iriai.launcher.slices.",
 )
 """Modules whose structs stay within one process, or go into a report of an experiment."""

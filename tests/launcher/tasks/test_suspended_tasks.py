@@ -66,7 +66,11 @@ class Running:
         self.resumed: list[object] = []
         self.timers, self.defects = Timers(), Defects()
         monkeypatch.setattr(freezing, "steady_s", lambda: self.now_s)
-        parts = SimpleNamespace(timers=self.timers, defects=self.defects, switcher=None)
+        self.kept: list[object] = []
+        owner = SimpleNamespace(keeps=self.kept.__contains__)
+        parts = SimpleNamespace(
+            timers=self.timers, defects=self.defects, switcher=None, owner=owner
+        )
         freezes = TaskFreezing(parts, self)
         turns = TaskTurning(parts, self, self, freezes)
         self.suspended = SuspendedTasks(parts, self, self, freezes, turns)

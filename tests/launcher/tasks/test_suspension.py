@@ -9,6 +9,7 @@ from iriai.model.suspension import NO_REASONS, Reasons, SuspendReason
 from tests.support.told import attempt
 
 USER: Reasons = (SuspendReason.USER,)
+OWNER: Reasons = (SuspendReason.OWNER,)
 BOTH: Reasons = (SuspendReason.USER, SuspendReason.OWNER)
 
 
@@ -61,3 +62,17 @@ def test_a_clock_that_stands_gives_no_negative_time():
     suspension = TaskSuspension()
     suspension.freeze(10.0)
     assert suspension.frozen_s(9.0) == 0.0
+
+
+def test_the_owner_keeps_it_beside_the_reasons_of_orders():
+    suspension = TaskSuspension()
+    assert suspension.give_owner(10.0, is_given=True)
+    assert not suspension.give_owner(11.0, is_given=True)
+    assert (suspension.reasons, suspension.state(attempt(1)).number) == (OWNER, 0)
+    suspension.take(order(3), 12.0)
+    assert (suspension.reasons, suspension.changed_s) == (BOTH, 12.0)
+    suspension.take(order(4, BOTH), 13.0)  # the same reasons: no change
+    assert suspension.changed_s == 12.0
+    assert not suspension.give_owner(14.0, is_given=False)
+    suspension.take(order(5, NO_REASONS), 15.0)
+    assert suspension.reasons == NO_REASONS

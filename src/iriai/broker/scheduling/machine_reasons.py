@@ -37,6 +37,7 @@ CLOSEST = (
     Rule.STARTING,
     Rule.BACKED_OFF,
     Rule.LOAD_ABOVE_THRESHOLD,
+    Rule.OWNER_ACTIVE,
     Rule.DRAINED,
     Rule.MACHINE_AWAY,
     Rule.NO_LAUNCHER,

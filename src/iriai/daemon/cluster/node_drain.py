@@ -5,8 +5,8 @@ from __future__ import annotations
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending
 from iriai.daemon.server.request_scheduling import Durability
+from iriai.machine.operator_requests import change
 from iriai.model.instant import Instant
-from iriai.node.operator_requests import change
 from iriai.wire.inquiries import AskDrain
 
 

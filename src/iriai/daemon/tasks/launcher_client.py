@@ -36,6 +36,7 @@ from iriai.launcher.contract.messages import (
     Frozen,
     HookFailed,
     Launch,
+    OwnerSeen,
     ParallelSeat,
     Prolong,
     SampleAll,
@@ -43,6 +44,7 @@ from iriai.launcher.contract.messages import (
     SeatBarrier,
     SeatHost,
     SetCycle,
+    SetStandingOrder,
     ShutDown,
     Spawned,
     StartOrder,
@@ -72,12 +74,14 @@ from iriai.protocol.messages.effects import (
     LauncherLost,
     LaunchStep,
     OrderCycle,
+    OwnerNoticed,
     PrologFailed,
     RenewLeases,
     SampleAttempts,
     StepExited,
     StepStarted,
     TerminateAttempt,
+    WatchOwner,
 )
 from iriai.protocol.messages.steps import Step
 from iriai.system.clock import steady_s
@@ -174,7 +178,7 @@ class LauncherClient:
         launches: list[LaunchAttempt] = []
         forgotten: list[AttemptId] = []
         freezes: list[FreezeOrder] = []
-        cycle: OrderCycle | None = None
+        standing: dict[type, SetCycle | SetStandingOrder] = {}
         for effect in effects:
             match effect:
                 case LaunchAttempt():
@@ -187,8 +191,8 @@ class LauncherClient:
                         self._streams.forget(attempt)
                 case FreezeAttempt(attempt, number, reasons):
                     freezes.append(FreezeOrder(attempt, number, reasons))
-                case OrderCycle():
-                    cycle = effect
+                case OrderCycle() | WatchOwner():
+                    standing[type(effect)] = _standing(effect)
                 case TerminateAttempt(attempt, cause, grace_s, message):
                     self._launch(launches)
                     launches = []
@@ -199,8 +203,8 @@ class LauncherClient:
                     self._send(SampleAll())
                 case _:
                     raise TypeError(f"{effect} is not for a launcher")
-        if cycle is not None:  # before the starts of those that it names
-            self._send(_set_cycle(cycle))
+        for order in standing.values():  # before the starts of those that it names
+            self._send(order)
         self._launch(launches)
         if freezes:  # after the starts of those that are started frozen
             self._send(Freeze(tuple(freezes)))
@@ -366,8 +370,8 @@ class LauncherClient:
                 self._defective = message
             case VersionRefused(version):
                 self._other_version = version
-            case Sampled(samples):
-                self._on_event(AttemptsSampled(samples))
+            case Sampled() | OwnerSeen():
+                self._on_event(_event_of(message))
 
     def _enforced(self, row: Enforcement) -> None:
         """Take in how a limit is enforced now."""
@@ -433,7 +437,17 @@ def _start_of(step: Step) -> StartStep:
     )
 
 
-def _set_cycle(order: OrderCycle) -> SetCycle:
+def _event_of(message: Sampled | OwnerSeen) -> LauncherEvent:
+    """Return what the node hears of a message that has just the same content."""
+    if isinstance(message, Sampled):
+        return AttemptsSampled(message.samples)
+    return OwnerNoticed(message.signs, message.last, message.sensors)
+
+
+def _standing(order: OrderCycle | WatchOwner) -> SetCycle | SetStandingOrder:
+    """Return the message of an order by which a launcher acts on its own."""
+    if isinstance(order, WatchOwner):
+        return SetStandingOrder(*astuple(order))
     now_s = steady_s()
     length_s = order.quantum_s * order.rows
     since_s = (now_s - order.row_0_steady_s) % length_s if length_s > 0.0 else 0.0

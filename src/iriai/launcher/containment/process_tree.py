@@ -153,7 +153,7 @@ class ProcessTrees:
         self._trees: dict[int, ProcessTree] = {}
         self._foreign: set[tuple[int, int]] = set()
         """Pid and start time of processes that cannot be ended."""
-        self._others: Container[int] = ()
+        self._others: tuple[Container[int], ...] = ()
         """Sessions of children that are no tasks."""
         self._snapshot: LiveProcesses | None = None
 
@@ -180,8 +180,8 @@ class ProcessTrees:
         log.warning("process %d cannot be ended: it belongs to another user", process.pid)
         self._foreign.add((process.pid, process.started_ticks))
 
-    def exclude_sessions(self, sessions: Container[int]) -> None:
-        """Count no process in one of `sessions` as a task's; the collection may change."""
+    def exclude_sessions(self, *sessions: Container[int]) -> None:
+        """Count no process in one of `sessions` as a task's; the collections may change."""
         self._others = sessions
 
     def snapshot_since(self, moment_s: float) -> LiveProcesses:
@@ -220,7 +220,7 @@ class ProcessTrees:
             for process in children
             if process.pid not in self._trees
             and process.is_live
-            and process.session not in self._others
+            and not any(process.session in each for each in self._others)
             and (process.pid, process.started_ticks) not in self._foreign
             and self._owner(process) is tree
         ]

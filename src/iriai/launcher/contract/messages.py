@@ -27,6 +27,7 @@ from iriai.model.bounds import (
 )
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
+from iriai.model.owner import SensorStates, Signs
 from iriai.model.ranks import SEATS_MAX, RankCount
 from iriai.model.state import EndCause
 from iriai.model.submission import Interaction
@@ -37,11 +38,11 @@ from iriai.model.usage import Usage
 PutPairs = Annotated[tuple[tuple[KeyBytes, KeyBytes], ...], Many]
 """Keys and values of PMI-1, each key once."""
 StreamKind = Literal["in", "out", "err", "tty"]
-LAUNCHER_VERSION = 9
+LAUNCHER_VERSION = 10
 """Raised with every change that an older launcher or daemon would misread. 2: leases. 3: variables
 of ours are no longer taken from the environment. 4: `Defective`. 5: the
 launcher makes the streams of tasks. 6: steps. 7: seats of several ranks. 8: suspension.
-9: time slices."""
+9: time slices. 10: owners."""
 FRAME_BYTES_MAX = 256 << 20
 """A Launch with many different scripts and inputs is the largest; no honest frame is longer."""
 EXIT_NOT_FOUND = 127
@@ -242,6 +243,24 @@ class SetCycle(msgspec.Struct, frozen=True, array_like=True, tag=22):
     turns: Annotated[tuple[SliceTurn, ...], Many]
 
 
+class SetStandingOrder(msgspec.Struct, frozen=True, array_like=True, tag=24):
+    """Daemon: watch for signs of the owner, and what to do at one (spec 016, section 4).
+
+    It replaces the order before. Answered with `OwnerSeen`. Without one nothing is watched.
+    """
+
+    number: Count
+    """Rises with each; one that is not higher than the last is ignored."""
+    suspends: bool
+    """Whether a sign suspends what gives way, by itself."""
+    exempt: Annotated[tuple[AttemptId, ...], Many]
+    """Attempts that do not give way."""
+    signs: Count
+    """How many the node has taken in, ..."""
+    are_over: bool
+    """... and whether what they have frozen may go on, if there were no others."""
+
+
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):
     """The mechanism of one limit on this machine, for `doctor`."""
 
@@ -345,9 +364,9 @@ class FreezeState(msgspec.Struct, frozen=True, array_like=True):
 
     attempt: AttemptId
     number: Count
-    """Of the last order that was taken in."""
+    """Of the last order that was taken in; 0 before the first."""
     reasons: Reasons
-    """Those of that order."""
+    """Those of that order, and the owner's if the standing order keeps it."""
     frozen_s: Amount
     """How long it was frozen in all, until `changed_s`."""
     changed_s: Seconds
@@ -369,6 +388,20 @@ class Enforced(msgspec.Struct, frozen=True, array_like=True, tag=23):
     """Launcher: how one limit is enforced now, in place of what `Attached` said of it."""
 
     row: Enforcement
+
+
+class OwnerSeen(msgspec.Struct, frozen=True, array_like=True, tag=25):
+    """Launcher: signs of the owner, and how the sensors do.
+
+    Sent at each sign that the sensors tell, at each change of theirs, and after Attached if there
+    was a standing order.
+    """
+
+    signs: Count
+    """How many there were since this launcher was started."""
+    last: Signs
+    """The last of each kind."""
+    sensors: SensorStates
 
 
 class VersionRefused(msgspec.Struct, frozen=True, array_like=True, tag=17):
@@ -409,6 +442,7 @@ ToLauncher = (
     | EndBarrier
     | Freeze
     | SetCycle
+    | SetStandingOrder
 )
 FromLauncher = (
     Attached
@@ -422,4 +456,5 @@ FromLauncher = (
     | SeatBarrier
     | Frozen
     | Enforced
+    | OwnerSeen
 )

@@ -14,7 +14,6 @@ WITHOUT_REST_S = 1
 _CPU_MOUNT = "/sys/fs/cgroup/cpu"
 _LOCK_USED = 7
 """MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT."""
-_PR_SET_NAME = 15
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -56,11 +55,6 @@ def bound_real_time() -> None:
 def lock_memory() -> bool:
     """Keep what this process uses in memory; return False if that is not permitted."""
     return bool(_libc.mlockall(_LOCK_USED) == 0)
-
-
-def name_process(name: str) -> None:
-    """Have this process shown under a name of at most 15 bytes."""
-    _libc.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def _set(pid: int) -> bool:

@@ -3,19 +3,14 @@
 The launcher forks it where tasks take turns, and says by `Schedule` which and when. It waits for
 nothing but the clock and the launcher: what it writes to is open by then, its memory is locked, and
 it collects no garbage. When the launcher dies it freezes all that it switches between, and ends:
-nothing goes on out of its turn, and the next launcher ends what it finds (spec 015). It is a copy
-of the launcher and reads no file, which an upgrade could have replaced (ADR 0118).
+nothing goes on out of its turn, and the next launcher ends what it finds (spec 015).
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import select
-import signal
 import socket
-import traceback
-import warnings
 from contextlib import suppress
 
 import msgspec
@@ -26,7 +21,6 @@ from iriai.launcher.slices.real_time import (
     bound_real_time,
     is_real_time,
     lock_memory,
-    name_process,
     take_real_time,
 )
 from iriai.launcher.slices.switch_messages import (
@@ -36,6 +30,7 @@ from iriai.launcher.slices.switch_messages import (
     Switched,
     TurnOfGroup,
 )
+from iriai.launcher.system.forked_process import fork_process
 from iriai.launcher.system.syscalls import BootTimer
 from iriai.model.bounds import decoded
 from iriai.system.clock import steady_s
@@ -45,8 +40,6 @@ REPORT_S = 10.0
 """Between two words to the launcher of how late switches are."""
 RECEIVE_BYTES = 1 << 18
 PROCESS_NAME = "iriai-switch"
-KEPT_FD = 3
-"""The only descriptor that it keeps, behind the standard ones."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -187,39 +180,12 @@ class SwitcherLoop:
 
 def fork_switcher() -> tuple[int, socket.socket]:
     """Start the process; return its number and the launcher's end. Raises OSError."""
-    own, its = socket.socketpair()
-    try:
-        with warnings.catch_warnings():
-            # Python warns of locks that other threads hold; the only one here waits for work.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
-    except OSError:
-        own.close()
-        its.close()
-        raise
-    if pid:
-        its.close()
-        return pid, own
-    try:
-        _serve(its)
-    except BaseException:  # noqa: BLE001 - whatever it is, it must not go on as a second launcher
-        os.write(2, traceback.format_exc().encode(errors="replace"))
-    finally:
-        os._exit(0)
+    return fork_process(PROCESS_NAME, _serve)
 
 
 def _serve(launcher: socket.socket) -> None:
-    """Serve the launcher in the forked process, which keeps nothing else of it."""
-    fd = os.dup2(launcher.detach(), KEPT_FD)
-    os.closerange(KEPT_FD + 1, os.sysconf("SC_OPEN_MAX"))
-    os.setsid()
-    name_process(PROCESS_NAME)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGTERM, signal.SIGINT])
-    gc.disable()
-    gc.freeze()
+    """Serve the launcher in the forked process."""
     bound_real_time()
     take_real_time()
     lock_memory()
-    launcher = socket.socket(fileno=fd)
-    launcher.setblocking(False)
     SwitcherLoop(launcher).run()

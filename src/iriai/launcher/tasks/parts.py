@@ -11,6 +11,7 @@ from iriai.launcher.directories.scratch import Scratch
 from iriai.launcher.environment.processors import Processors
 from iriai.launcher.gpus.gpus import Gpus
 from iriai.launcher.hooks.hooks import Hooks
+from iriai.launcher.owner.owner_watch import OwnerWatch
 from iriai.launcher.pmi.pmi_sockets import Watch
 from iriai.launcher.slices.switcher_process import Switcher
 from iriai.launcher.spawn.payloads import PayloadFiles
@@ -68,6 +69,7 @@ class LauncherParts(NamedTuple):
     watch: Watch
     processors: Processors
     switcher: Switcher
+    owner: OwnerWatch
 
 
 class ReadyTask(NamedTuple):

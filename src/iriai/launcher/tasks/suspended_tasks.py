@@ -46,6 +46,7 @@ class SuspendedTasks:
         self._limits = limits
         self._freezing = freezing
         self._turns = turns
+        self._owner = parts.owner
         self.waiting: dict[AttemptId, TaskSuspension] = {}
         """Those that have no process yet, and have had an order, or a turn."""
         self.news: dict[AttemptId, FreezeState] = {}
@@ -69,6 +70,21 @@ class SuspendedTasks:
         if frozen:
             self._freeze(frozen)
 
+    def follow_owner(self) -> None:
+        """Freeze and thaw what runs as the standing order of the owner says now."""
+        now_s, frozen = steady_s(), list[RunningTask]()
+        for task in self._tasks:
+            is_given, suspension = self._owner.keeps(task.attempt), task.suspension
+            if suspension is None:
+                if not is_given:
+                    continue
+                suspension = task.suspension = TaskSuspension()
+            is_changed = suspension.give_owner(now_s, is_given=is_given)
+            if is_changed and not task.is_ending and self._follow(task, suspension, now_s):
+                frozen.append(task)
+        if frozen:
+            self._freeze(frozen)
+
     def take_cycle(self, order: SetCycle) -> None:
         """Have those that are named take turns; those that have no process yet once they start."""
         unknown = self._turns.take(order)
@@ -88,7 +104,7 @@ class SuspendedTasks:
         return tuple(
             task.suspension.state(task.attempt)
             for task in self._tasks
-            if task.suspension is not None and task.suspension.number >= 0 and not task.is_ending
+            if task.suspension is not None and task.suspension.is_to_tell and not task.is_ending
         )
 
     def drain_news(self) -> list[FreezeState]:
@@ -100,18 +116,26 @@ class SuspendedTasks:
 
     # --- starts ----------------------------------------------------------------------------------
 
+    @property
+    def concerns_starts(self) -> bool:
+        """Whether `prepare` and `started` have something to do for some attempts."""
+        return bool(self.waiting) or self._owner.is_given
+
     def prepare(self, attempt: AttemptId, container: Containment) -> None:
         """Have the processes of an attempt freeze as they start, if there are reasons."""
         suspension = self.waiting.get(attempt)
-        if suspension is not None and (suspension.reasons or suspension.turns is not None):
+        has_own = suspension is not None and (suspension.reasons or suspension.turns is not None)
+        if has_own or self._owner.keeps(attempt):
             container.freeze((), steady_s())
 
     def started(self, task: RunningTask) -> None:
         """Take in that an attempt was started; it is frozen if there are reasons."""
-        suspension = self.waiting.pop(task.attempt, None)
+        suspension, by_owner = self.waiting.pop(task.attempt, None), self._owner.keeps(task.attempt)
         if suspension is None:
-            return
-        task.suspension = suspension
+            if not by_owner:
+                return
+            suspension = TaskSuspension()
+        task.suspension, suspension.by_owner = suspension, by_owner
         if not suspension.reasons:
             if suspension.turns is not None:
                 suspension.turns.since_s = task.started_s
@@ -134,11 +158,15 @@ class SuspendedTasks:
             suspension = task.suspension = TaskSuspension()
         if not suspension.take(order, now_s) or task.is_ending:
             return False
-        if suspension.is_frozen == bool(order.reasons):
+        return self._follow(task, suspension, now_s)
+
+    def _follow(self, task: RunningTask, suspension: TaskSuspension, now_s: float) -> bool:
+        """Thaw a task that has no reasons any more; return whether it is to be frozen."""
+        if suspension.is_frozen == bool(suspension.reasons):
             if suspension.is_told:
                 self._tell(task, suspension)
             return False
-        if order.reasons:
+        if suspension.reasons:
             suspension.freeze(now_s)
             self._turns.pause(task)
             return True

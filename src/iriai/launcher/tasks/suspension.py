@@ -8,7 +8,7 @@ import msgspec
 
 from iriai.launcher.contract.messages import FreezeOrder, FreezeState
 from iriai.model.ids import AttemptId
-from iriai.model.suspension import NO_REASONS, Reasons
+from iriai.model.suspension import NO_REASONS, Reasons, SuspendReason, with_reason
 from iriai.model.time_slices import Cycles
 
 
@@ -40,12 +40,14 @@ class TaskTurns(msgspec.Struct, eq=False):
 
 
 class TaskSuspension(msgspec.Struct, eq=False):
-    """Of a task that was ordered to freeze, until it is over; others have none."""
+    """Of a task that was ordered to freeze, or is by the owner; others have none."""
 
     number: int = -1
     """Of the last order."""
-    reasons: Reasons = NO_REASONS
-    """Those of the last order."""
+    ordered: Reasons = NO_REASONS
+    """The reasons of the last order."""
+    by_owner: bool = False
+    """Whether the standing order keeps it, whatever the last order says (spec 016, section 4)."""
     changed_s: float = 0.0
     """When it was last frozen or thawed, or had other reasons, on the steady clock."""
     since_s: float | None = None
@@ -70,6 +72,18 @@ class TaskSuspension(msgspec.Struct, eq=False):
     """When the first timer of its wall limit rings that was set since it has this."""
 
     @property
+    def reasons(self) -> Reasons:
+        """Why it may not run now."""
+        if not self.by_owner:
+            return self.ordered
+        return with_reason(self.ordered, SuspendReason.OWNER, is_given=True)
+
+    @property
+    def is_to_tell(self) -> bool:
+        """Whether a daemon that knows nothing has to hear of it."""
+        return self.number >= 0 or self.freezes > 0
+
+    @property
     def is_frozen(self) -> bool:
         """Whether it is frozen, or is about to be."""
         return self.since_s is not None
@@ -78,9 +92,18 @@ class TaskSuspension(msgspec.Struct, eq=False):
         """Take in an order; return whether it is newer than the last."""
         if order.number <= self.number:
             return False
-        if order.reasons != self.reasons:
+        before = self.reasons
+        self.number, self.ordered = order.number, order.reasons
+        if self.reasons != before:
             self.changed_s = now_s
-        self.number, self.reasons = order.number, order.reasons
+        return True
+
+    def give_owner(self, now_s: float, *, is_given: bool) -> bool:
+        """Have the standing order keep it, or not; return whether it has other reasons now."""
+        before, self.by_owner = self.reasons, is_given
+        if self.reasons == before:
+            return False
+        self.changed_s = now_s
         return True
 
     def freeze(self, now_s: float) -> None:
@@ -131,7 +154,7 @@ class TaskSuspension(msgspec.Struct, eq=False):
         """Return what the daemon is told of it."""
         return FreezeState(
             attempt,
-            self.number,
+            max(self.number, 0),
             self.reasons,
             self.frozen_s(self.changed_s),
             self.changed_s,

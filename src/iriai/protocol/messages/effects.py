@@ -14,6 +14,7 @@ import msgspec
 
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
+from iriai.model.owner import OwnerWord, SensorStates, Signs
 from iriai.model.ranks import SeatPlace
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow, Record
@@ -129,6 +130,23 @@ class OrderCycle(msgspec.Struct, frozen=True):
     """When a row 0 begins or began, on the steady clock."""
     turns: tuple[SliceTurn, ...]
     """Attempts that are not named run whenever no reason keeps them."""
+
+
+class WatchOwner(msgspec.Struct, frozen=True):
+    """Node: the launcher's standing order for signs of the owner (spec 016, section 4).
+
+    It replaces the order before; a number that is not higher than the last does nothing.
+    """
+
+    number: int
+    suspends: bool
+    """Whether the launcher suspends at a sign, by itself."""
+    exempt: tuple[AttemptId, ...]
+    """Those that do not give way."""
+    signs: int
+    """How many the node has taken in, ..."""
+    are_over: bool
+    """... and whether what they have frozen may go on, if there were no others."""
 
 
 class ForgetAttempt(msgspec.Struct, frozen=True):
@@ -278,6 +296,7 @@ Effect = (
     | TerminateAttempt
     | FreezeAttempt
     | OrderCycle
+    | WatchOwner
     | ForgetAttempt
     | RenewLeases
     | SampleAttempts
@@ -408,6 +427,27 @@ class AttemptExited(msgspec.Struct, frozen=True):
     message: str
 
 
+class OwnerNoticed(msgspec.Struct, frozen=True):
+    """Node: what the launcher has seen of the owner, by its standing order."""
+
+    signs: int
+    """How many signs there were since the launcher was started."""
+    last: Signs
+    """The last of each kind."""
+    sensors: SensorStates
+
+
+class OwnerSaid(msgspec.Struct, frozen=True):
+    """Node: the owner's word, of which signs know nothing."""
+
+    word: OwnerWord | None
+    """None: signs count again."""
+    for_s: float
+    """How long it holds; infinite: until it is taken back."""
+    vacates: bool = False
+    """Whether tasks are to leave at once."""
+
+
 class StepStarted(msgspec.Struct, frozen=True):
     """Node: the launcher started a job step."""
 
@@ -453,6 +493,7 @@ LauncherEvent = (
     | LauncherLost
     | AttemptStarted
     | AttemptFrozen
+    | OwnerNoticed
     | AttemptExited
     | StepStarted
     | StepExited

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 
 from msgspec.structs import replace as with_fields
 
@@ -14,6 +15,7 @@ from iriai.model.claim import Phase
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
+from iriai.model.owner import OwnerWord
 from iriai.model.problem import Problem
 from iriai.model.ranks import ONE, RankShape
 from iriai.model.records import Attempted, ClaimStored, Decided, JobEvent, Record, SeatEnded
@@ -21,7 +23,7 @@ from iriai.model.resources import Resources
 from iriai.model.state import TaskState
 from iriai.model.submission import Layout
 from iriai.model.suspension import SuspendReason
-from iriai.protocol.messages.effects import LoadMeasured, Part
+from iriai.protocol.messages.effects import LoadMeasured, OwnerSaid, Part
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.work import Work, plain_job
 from iriai.sim.world.world import World
@@ -190,6 +192,8 @@ def set_reason(
 
     def act() -> None:
         node, now = machine.core.node, machine.clock.at(world.now_s)
+        if reason is SuspendReason.OWNER and node.owner is not None:
+            return  # which goes by signs
         node.suspend(node.running(), reason, now, is_given=is_given)
         if not is_given:
             machine.taken_s[reason] = world.now_s
@@ -224,6 +228,46 @@ def _owner_works(world: World, machine: SimulatedMachine, happening: Happening) 
 def _measured(world: World, machine: SimulatedMachine, load: float) -> None:
     if machine.is_up:
         world.arrive(machine, LoadMeasured(load, load))
+
+
+def _owner_comes(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Let the owner use the machine, with a sign each few tenths of a second."""
+    every_s = happening.number / 10
+    for count in range(1 + int(happening.lasts_s / every_s)):
+        world.agenda.after(count * every_s, partial(_gives_sign, world, machine))
+
+
+def _gives_sign(world: World, machine: SimulatedMachine) -> None:
+    if machine.plan.name not in world.gone:
+        machine.owner_gives_sign(world.now_s)
+        world.touch(machine)
+
+
+def _owner_says(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Let the owner say that they are here, or away, and take it back later."""
+    word = tuple(OwnerWord)[happening.number % 2]
+    vacates = happening.number % 3 == 0
+    _said(world, machine, OwnerSaid(word, happening.lasts_s * 2, vacates))
+    world.agenda.after(happening.lasts_s, partial(_said, world, machine, OwnerSaid(None, inf)))
+
+
+def _said(world: World, machine: SimulatedMachine, event: OwnerSaid) -> None:
+    if machine.is_up and machine.core.node.owner is not None:
+        machine.launcher.owner_said(event.word, event.for_s, world.now_s)
+        until_s = machine.clock.at(world.now_s).steady_s + event.for_s
+        machine.owner_word = (machine.core, event.word, until_s)
+        world.arrive(machine, event)
+
+
+def _sensor_fails(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    have_sensor(world, machine, works=False)
+    world.agenda.after(happening.lasts_s, partial(have_sensor, world, machine, works=True))
+
+
+def have_sensor(world: World, machine: SimulatedMachine, *, works: bool) -> None:
+    """Let what notices the owner of a machine work, or fail."""
+    machine.have_sensor(world.now_s, works=works)
+    world.touch(machine)
 
 
 # --- what breaks ---------------------------------------------------------------------------------
@@ -433,6 +477,9 @@ KINDS: Mapping[str, Action] = {
     "freezes": _freezes,
     "drain": _drain,
     "owner": _owner_works,
+    "owner-comes": _owner_comes,
+    "owner-says": _owner_says,
+    "sensor-fails": _sensor_fails,
     "daemon-dies": _daemon_dies,
     "dies-writing": _daemon_dies_writing,
     "dies-in-phase": _dies_in_phase,
@@ -452,7 +499,7 @@ KINDS: Mapping[str, Action] = {
 }
 OF_NODES = frozenset(
     {"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing", "prolog-fails"}
-    | {"program-missing", "freezes"}
+    | {"program-missing", "freezes", "owner-comes", "owner-says", "sensor-fails"}
 )
 """Kinds that only happen where tasks run."""
 
@@ -477,6 +524,8 @@ def end_all(world: World) -> None:
             _resume(world, machine)
             for reason in OF_MACHINES:
                 set_reason(world, machine, reason, is_given=False)
+            have_sensor(world, machine, works=True)
+            _said(world, machine, OwnerSaid(None, inf))
             # A prolog that failed just now is told a moment later.
             world.agenda.after(REPORTED_S, partial(_resume, world, machine))
         if Part.HOME in machine.plan.parts:

@@ -29,6 +29,7 @@ from iriai.sim.faults.actions import (
     Happening,
     Submission,
 )
+from iriai.sim.faults.owners import visits, with_owner
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import EVERYBODY, MachinePlan
 from iriai.sim.world.network import NetworkPlan
@@ -50,6 +51,8 @@ SUSPEND_CHANCE = 0.3
 """The chance that in a seed users suspend tasks, and machines freeze what they run."""
 SUSPEND_MAX_S = 60.0
 """How long a user may keep a task suspended."""
+OWNER_CHANCE = 0.25
+"""The chance that machines of a seed have owners, for whom tasks give way."""
 QUEUE_CHANCE = 0.3
 """The chance that the jobs of a seed are in several queues."""
 PREEMPTION_CHANCE = 0.5
@@ -68,6 +71,7 @@ PEOPLE = ("cancel", "cancel-running", "hold")
 OF_THEIR_OWN = (
     *("submit", "gone", "forgotten", "prolog-fails", "program-missing"),
     *("dies-in-phase", "suspend", "freezes", "queue-stops", "pool-has-less"),
+    *("owner-comes", "owner-says", "sensor-fails"),
 )
 """Kinds that are drawn apart from the others."""
 FAULTS = tuple(kind for kind in KINDS if kind not in (*OF_THEIR_OWN, *PEOPLE))
@@ -150,6 +154,8 @@ def scenario_of(
             sizes = _sizes(nodes_left)
             happenings += _whole_clusters(modes, homes, sizes)
             happenings = [_with_memory(modes, each) for each in happenings]
+    if not is_calm:
+        plans = _with_owners(Rng(seed, "owners"), plans, happenings)
     pools = Rng(seed, "pools")
     if pools.chance(POOL_CHANCE):
         plans = [_in_pool(plan, pools.pick((1, 2, 3))) for plan in plans]
@@ -383,6 +389,17 @@ def _suspensions(rng: Rng, homes: list[str], nodes: list[str], *, is_calm: bool)
             )
         )
     return happenings
+
+
+def _with_owners(
+    rng: Rng, plans: list[MachinePlan], happenings: list[Happening]
+) -> list[MachinePlan]:
+    """Return the machines, of which some may have owners; add what these do."""
+    if not rng.chance(OWNER_CHANCE):
+        return plans
+    plans = [with_owner(rng, plan) for plan in plans]
+    happenings += visits(rng, plans, BEGIN_S, FAULTS_UNTIL_S)
+    return plans
 
 
 def _with_age(plan: MachinePlan) -> MachinePlan:

@@ -76,6 +76,7 @@ class SuspensionChecker:
                 is_taken = machine.taken_s.get(reason) == self._world.now_s
                 is_there = reason in reasons.get(attempt, ())
                 is_of_others = reason is SuspendReason.USER or reason in OF_QUEUES
+                is_of_others |= machine.core.node.owner is not None  # of which its own checker is
                 assert is_there or is_taken or is_of_others, (
                     f"{attempt} has lost {reason} on {name}"
                 )
@@ -94,7 +95,8 @@ class SuspensionChecker:
             or suspension is None
             or not is_there
             or process.is_asked(now_s)
-            or (process.frozen_since_s is not None) == bool(suspension.reasons)
+            or (process.frozen_since_s is not None)
+            == bool(suspension.reasons or launcher.is_kept_by_owner(attempt))
         )
         if is_right or suspension is None:
             self._wrong_s.pop(attempt, None)

@@ -15,9 +15,11 @@ from math import inf
 from msgspec.structs import replace
 
 from iriai.model.ids import AttemptId
+from iriai.model.owner import OwnerWord, SignKind
 from iriai.model.ranks import has_shape
 from iriai.model.state import START_TOLD_WITHIN_S, EndCause
 from iriai.model.submission import Interaction
+from iriai.model.suspension import NO_REASONS, Reasons, SuspendReason, with_reason
 from iriai.model.time_slices import NO_CYCLES, Cycles, SliceCycle, masks_of
 from iriai.model.usage import Usage
 from iriai.protocol.messages.effects import (
@@ -32,12 +34,15 @@ from iriai.protocol.messages.effects import (
     LauncherAttached,
     LauncherEvent,
     OrderCycle,
+    OwnerNoticed,
     PrologFailed,
     RenewLeases,
     SampleAttempts,
     TerminateAttempt,
+    WatchOwner,
 )
 from iriai.sim.world.clock import Clock
+from iriai.sim.world.owner_model import OwnerModel
 from iriai.sim.world.work import LOST, End, ProcessModel, Work, Works
 
 FORGOTTEN = "this attempt ended here earlier, and its end was acknowledged"
@@ -72,6 +77,8 @@ class LauncherModel:
         """The last order to freeze or thaw each attempt that runs, and had one."""
         self.unfit: dict[AttemptId, PrologFailed] = {}
         """Prologs that failed, until the end of the attempt is forgotten."""
+        self.sensor_fails = False
+        """True while nothing notices the owner; see `have_sensor`."""
         self.is_up = True
         self.is_stopped = False
         self.liars: frozenset[str] = frozenset()
@@ -91,7 +98,12 @@ class LauncherModel:
         self._written_s = 0.0
         """The time of the last write to its journal."""
         self._changed_s: dict[AttemptId, float] = {}
-        """When each attempt in `freezes` was last frozen or thawed."""
+        """When each attempt that was ever frozen, or ordered to, was last frozen or thawed."""
+        self._owner = OwnerModel()
+        self._by_owner: dict[AttemptId, None] = {}
+        """What the standing order keeps frozen, whatever else does."""
+        self._signs: list[tuple[SignKind, float]] = []
+        """Those that came while it was stopped."""
         self._cycles: Cycles = NO_CYCLES
         """In the time of the world."""
         self._cycle_number = -1
@@ -140,6 +152,8 @@ class LauncherModel:
                 return self._freeze(effect, now_s)
             case OrderCycle():
                 self._take_turns(effect, now_s)
+            case WatchOwner():
+                return self._watch(effect, now_s)
             case ForgetAttempt(attempt):
                 self._forget(attempt, now_s)
             case RenewLeases(home, asked_steady_s):
@@ -189,11 +203,16 @@ class LauncherModel:
             process.lease_end_s = self._clock.world_s(since_s + order.lease_s)
         if attempt in self._masks and self._cycles.now.takes_turns:
             process.take_turns(self._cycles, self._masks[attempt], now_s)
+        if self._owner.keeps(attempt):
+            self._by_owner[attempt], self._changed_s[attempt] = None, now_s
+            process.freeze(now_s)
         self.running[attempt] = process
         self.starts.append(attempt)
         self._written_s = now_s
         self._plan(process)
         self.on_start(process)
+        if attempt in self._by_owner:
+            return [AttemptStarted(attempt, self._wall_s(now_s)), self._frozen(process)]
         is_watched = spec.interaction is not Interaction.BATCH
         if process.end_s < now_s + START_TOLD_WITHIN_S and not is_watched:
             return []  # its end tells its start
@@ -208,7 +227,19 @@ class LauncherModel:
         if last is not None and order.number <= last.number:
             return []
         self.freezes[attempt] = order
-        if order.reasons:
+        return self._follow(process, now_s)
+
+    def _reasons(self, attempt: AttemptId) -> Reasons:
+        order = self.freezes.get(attempt)
+        reasons = NO_REASONS if order is None else order.reasons
+        if attempt not in self._by_owner:
+            return reasons
+        return with_reason(reasons, SuspendReason.OWNER, is_given=True)
+
+    def _follow(self, process: ProcessModel, now_s: float) -> list[LauncherEvent]:
+        """Freeze or thaw a process as its reasons are now, and tell that."""
+        attempt = process.attempt
+        if self._reasons(attempt):
             process.freeze(now_s)
         else:
             process.thaw(now_s)
@@ -216,13 +247,75 @@ class LauncherModel:
         self._plan(process)
         # What is frozen at once is told as started before.
         started = AttemptStarted(attempt, self._wall_s(process.started_s))
-        return [started, self._frozen(process, order)]
+        return [started, self._frozen(process)]
 
-    def _frozen(self, process: ProcessModel, order: FreezeAttempt) -> AttemptFrozen:
-        changed_s = self._changed_s[order.attempt]
+    def _frozen(self, process: ProcessModel) -> AttemptFrozen:
+        attempt, order = process.attempt, self.freezes.get(process.attempt)
+        changed_s = self._changed_s[attempt]
         steady_s = self._clock.at(changed_s).steady_s
         frozen_s = process.frozen_s(changed_s) * (1.0 + self._clock.drift)
-        return AttemptFrozen(order.attempt, order.number, order.reasons, frozen_s, steady_s)
+        number = 0 if order is None else order.number
+        return AttemptFrozen(attempt, number, self._reasons(attempt), frozen_s, steady_s)
+
+    # --- the owner -------------------------------------------------------------------------------
+
+    @property
+    def owner_seen_s(self) -> float:
+        """When the last sign was that suspends, on its steady clock; -inf: there was none."""
+        return self._owner.suspended_s
+
+    def owner_said(self, word: OwnerWord | None, for_s: float, now_s: float) -> None:
+        """Note what the owner tells the daemon, for `owner_seen_s`."""
+        steady_s = self._clock.at(now_s).steady_s
+        self._owner.said(word, steady_s, steady_s + for_s)
+
+    def is_kept_by_owner(self, attempt: AttemptId) -> bool:
+        """Return whether a sign keeps an attempt frozen."""
+        return attempt in self._by_owner
+
+    def sign(self, kind: SignKind, now_s: float) -> list[LauncherEvent]:
+        """Have the owner give a sign; return the events that follow at once."""
+        if not (self.is_up and self._owner.has_order) or self.sensor_fails:
+            return []
+        if self.is_stopped:
+            self._signs.append((kind, now_s))
+            return []
+        self._owner.sign(kind, self._clock.at(now_s).steady_s)
+        return [self._noticed(), *self._follow_owner(now_s)]
+
+    def have_sensor(self, now_s: float, *, works: bool) -> list[LauncherEvent]:
+        """Let the only sensor work, or fail; return the events that follow at once."""
+        was_failing, self.sensor_fails = self.sensor_fails, not works
+        if not self._owner.has_order or not self.is_up:
+            return []
+        if works and was_failing:
+            return self.sign(SignKind.START, now_s)
+        return [] if self.is_stopped else [self._noticed()]
+
+    def _watch(self, order: WatchOwner, now_s: float) -> list[LauncherEvent]:
+        """Take in a standing order; with the first one somebody begins to watch."""
+        is_first = not self._owner.has_order
+        self._owner.take(order)
+        events = [self._noticed(), *self._follow_owner(now_s)]
+        return events + self.sign(SignKind.START, now_s) if is_first else events
+
+    def _noticed(self) -> OwnerNoticed:
+        return self._owner.noticed(sensor_fails=self.sensor_fails)
+
+    def _follow_owner(self, now_s: float) -> list[LauncherEvent]:
+        """Freeze and thaw what runs as the standing order says now."""
+        events: list[LauncherEvent] = []
+        for attempt, process in self.running.items():
+            if process.is_asked(now_s):
+                continue
+            before = self._reasons(attempt)
+            if self._owner.keeps(attempt):
+                self._by_owner[attempt] = None
+            else:
+                self._by_owner.pop(attempt, None)
+            if self._reasons(attempt) != before:
+                events += self._follow(process, now_s)
+        return events
 
     def takes_turns(self, attempt: AttemptId) -> bool:
         """Return whether an attempt is to run in its rows alone, unless it is asked to end."""
@@ -312,6 +405,8 @@ class LauncherModel:
             for process in self.running.values():
                 process.strand(now_s)
         self._cycles, self._cycle_number, self._masks = NO_CYCLES, -1, {}
+        self._owner = OwnerModel()
+        self._signs.clear()
 
     def power_off(self, now_s: float) -> None:
         """End with the machine and all its processes."""
@@ -335,6 +430,11 @@ class LauncherModel:
             for process in self.running.values():
                 process.slept(self._away_s, now_s)
         events = self.ends_until(now_s) if self.is_up else []
+        signs, self._signs = self._signs, []
+        for kind, at_s in signs:
+            self._owner.sign(kind, self._clock.at(at_s).steady_s)
+        if self._owner.has_order:  # signs came meanwhile, or a sensor failed
+            events += [self._noticed(), *self._follow_owner(now_s)]
         orders, self._orders = self._orders, []
         for order in orders:
             events += self.order(order, now_s)
@@ -343,8 +443,10 @@ class LauncherModel:
     def welcome(self) -> list[LauncherEvent]:
         """Return the events for a daemon that connects."""
         alive = tuple((a, self._wall_s(p.started_s)) for a, p in self.running.items())
-        frozen = (self._frozen(self.running[a], order) for a, order in self.freezes.items())
-        return [LauncherAttached(alive), *self.unfit.values(), *self.exits.values(), *frozen]
+        frozen = [self._frozen(self.running[each]) for each in self._changed_s]
+        noticed = [self._noticed()] if self._owner.has_order else []
+        ends = self.exits.values()
+        return [LauncherAttached(alive), *self.unfit.values(), *ends, *noticed, *frozen]
 
     def _lose_all(self, now_s: float, *, is_searched: bool) -> None:
         """End all processes, as a new launcher that searches for them or as a power failure.
@@ -374,8 +476,9 @@ class LauncherModel:
         )
 
     def _forget_freezes(self, attempt: AttemptId) -> None:
-        if self.freezes.pop(attempt, None) is not None:
-            del self._changed_s[attempt]
+        self.freezes.pop(attempt, None)
+        self._changed_s.pop(attempt, None)
+        self._by_owner.pop(attempt, None)
 
     def _refused(self, attempt: AttemptId, why: str, now_s: float) -> AttemptExited:
         self._written_s = now_s

@@ -24,6 +24,7 @@ from iriai.model.home_trust import HomeTrust, refusal_of
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
+from iriai.model.owner import OwnerWord, SignKind
 from iriai.model.reason import Reason
 from iriai.model.resources import Resources
 from iriai.model.suspension import SuspendReason
@@ -43,6 +44,7 @@ from iriai.protocol.messages.effects import (
     Send,
     Wake,
     WakeAt,
+    WatchOwner,
     WhyAnswered,
 )
 from iriai.sim.world.clock import Clock
@@ -122,6 +124,8 @@ class SimulatedMachine:
         """By home and user, the end of their consent."""
         self.let_in: set[tuple[str, str]] = set()
         """The pairs of home and user that were admitted once."""
+        self.owner_word: tuple[Machine, OwnerWord | None, float] | None = None
+        """What its owner said last, to which core, and until when that holds (steady clock)."""
         self.taken_s: dict[SuspendReason, float] = {}
         """When the machine last took each reason from what it runs, in world time."""
         self.boots = 1
@@ -230,6 +234,14 @@ class SimulatedMachine:
             self._greeted()
         else:
             self._receive(events)
+
+    def owner_gives_sign(self, now_s: float) -> None:
+        """Let the owner of the machine use it for a moment."""
+        self._receive(self.launcher.sign(SignKind.INPUT, now_s))
+
+    def have_sensor(self, now_s: float, *, works: bool) -> None:
+        """Let what notices the owner work, or fail."""
+        self._receive(self.launcher.have_sensor(now_s, works=works))
 
     def _greeted(self) -> None:
         """Connect the daemon to the launcher, which answers once it is not stopped."""
@@ -344,9 +356,10 @@ class SimulatedMachine:
     def _leave(self, effects: list[Effect], answers: list[Callable[[], None]]) -> None:
         """Perform the effects of a turn whose records are durable."""
         launcher = self.launcher
-        cycles = [each for each in effects if type(each) is OrderCycle]
-        if cycles:  # the daemon sends the last, before the starts of those that it names
-            effects = [cycles[-1], *(each for each in effects if type(each) is not OrderCycle)]
+        for kind in (OrderCycle, WatchOwner):
+            orders = [each for each in effects if type(each) is kind]
+            if orders:  # the daemon sends the last, before the starts of those that it names
+                effects = [orders[-1], *(each for each in effects if type(each) is not kind)]
         for effect in effects:
             if type(effect) is Send:
                 self.on_send(self, effect)

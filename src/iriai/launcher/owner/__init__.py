@@ -1,0 +1,1 @@
+"""How the launcher notices that the machine's owner uses it (docs/spec/016)."""

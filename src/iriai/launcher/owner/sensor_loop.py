@@ -1,0 +1,122 @@
+"""The process that has the terminals and input devices, and nothing else.
+
+The launcher forks it where there is an owner policy. It waits for nothing but them, tells the kind
+and moment of a sign, and ends with the launcher.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from iriai.launcher.owner.input_devices import InputSensor
+from iriai.launcher.owner.sensor import Sensor
+from iriai.launcher.owner.sensor_messages import (
+    REPORT_S,
+    SIGN_PAUSE_S,
+    FromSensors,
+    Noticed,
+    SensorReport,
+)
+from iriai.launcher.owner.terminals import TerminalSensor
+from iriai.launcher.slices.real_time import bound_real_time, lock_memory, take_real_time
+from iriai.launcher.system.forked_process import fork_process
+from iriai.launcher.system.syscalls import BootTimer
+from iriai.model.owner import SensorStates, SignKind
+from iriai.system.clock import steady_s
+from iriai.system.frames import frame
+
+PROCESS_NAME = "iriai-owner"
+CHANGE_PAUSE_S = 1.0
+"""Between two reports of changes."""
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class SensorLoop:
+    """Tells the launcher of signs, until it is gone."""
+
+    def __init__(self, launcher: socket.socket, sensors: Sequence[Sensor]) -> None:
+        self._launcher = launcher
+        self._sensors = sensors
+        self._quiet_until_s = dict.fromkeys((each.kind for each in sensors), 0.0)
+        """Until then a sensor is not asked: there was a sign just now."""
+        self._timer = BootTimer()
+        self._told: SensorStates = ()
+        self._told_s = -REPORT_S
+
+    def run(self) -> None:
+        """Watch; raises OSError when the launcher is gone."""
+        for each in self._sensors:
+            each.take((), steady_s())
+        self._report(steady_s())
+        self._tell(Noticed(SignKind.START, steady_s()))
+        readable: set[int] = set()
+        while self._launcher.fileno() not in readable:  # it says nothing: that is its end
+            for each in self._sensors:
+                self._ask(each, readable)
+            self._report(steady_s())
+            readable = self._wait(steady_s())
+
+    def _wait(self, now_s: float) -> set[int]:
+        """Wait until something is readable, or due; return what is readable."""
+        poll, due_s = select.poll(), self._told_s + REPORT_S
+        poll.register(self._launcher.fileno(), select.POLLIN)
+        poll.register(self._timer.fd, select.POLLIN)
+        for each in self._sensors:
+            quiet_until_s = self._quiet_until_s[each.kind]
+            due_s = min(due_s, max(each.due_s(), quiet_until_s))
+            if now_s < quiet_until_s:
+                due_s = min(due_s, quiet_until_s)
+                continue
+            for fd in each.descriptors(now_s):
+                poll.register(fd, select.POLLIN)
+        if self._states() != self._told:
+            due_s = min(due_s, self._told_s + CHANGE_PAUSE_S)
+        self._timer.set(due_s)
+        readable = {fd for fd, _ in poll.poll()}
+        if self._timer.fd in readable:
+            self._timer.acknowledge()
+        return readable
+
+    def _ask(self, sensor: Sensor, readable: set[int]) -> None:
+        now_s = steady_s()
+        if now_s >= self._quiet_until_s[sensor.kind] and sensor.take(readable, now_s):
+            self._tell(Noticed(sensor.kind, now_s))
+            self._quiet_until_s[sensor.kind] = now_s + SIGN_PAUSE_S
+
+    def _states(self) -> SensorStates:
+        return tuple(each.state() for each in self._sensors)
+
+    def _report(self, now_s: float) -> None:
+        """Tell how the sensors do, if that is due."""
+        states = self._states()
+        pause_s = REPORT_S if states == self._told else CHANGE_PAUSE_S
+        if now_s >= self._told_s + pause_s:
+            self._told, self._told_s = states, now_s
+            self._tell(SensorReport(states))
+
+    def _tell(self, message: FromSensors) -> None:
+        """Tell the launcher; waits while it does not listen."""
+        self._launcher.sendall(frame(_encode(message)))
+
+
+def fork_sensors(devices: str, launcher: int) -> tuple[int, socket.socket]:
+    """Start the process; return its number and the launcher's end. Raises OSError.
+
+    `devices` is like /dev, `launcher` the process whose tasks' terminals do not count.
+    """
+    return fork_process(PROCESS_NAME, lambda socket: _serve(socket, devices, launcher))
+
+
+def _serve(launcher: socket.socket, devices: str, launcher_pid: int) -> None:
+    bound_real_time()
+    take_real_time()
+    lock_memory()
+    launcher.setblocking(True)
+    sensors = TerminalSensor(devices, launcher_pid), InputSensor(f"{devices}/input")
+    with suppress(ConnectionError):
+        SensorLoop(launcher, sensors).run()

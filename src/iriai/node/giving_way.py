@@ -1,0 +1,154 @@
+"""How background tasks give way to the owner of the machine (docs/spec/016)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from iriai.model.instant import Instant
+from iriai.model.owner import OwnerWord, SensorStates, Sign
+from iriai.model.reason import Reason, Rule
+from iriai.model.suspension import SuspendReason
+from iriai.model.units import format_duration
+from iriai.node.metering import HeldClaim
+from iriai.node.offer_builder import Availability
+from iriai.node.settings import NodeSettings
+from iriai.node.suspended_claims import QueueParts
+from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
+from iriai.policy.owner.presence import Presence
+from iriai.protocol.messages.effects import OwnerNoticed, OwnerSaid, WatchOwner
+
+VACATED = "the owner of the machine uses it"
+
+
+class GivingWay:
+    """On one machine with an owner policy; others have none of this."""
+
+    def __init__(
+        self, steps: OwnerSteps, machine: str, parts: QueueParts, availability: Availability
+    ) -> None:
+        self.policy, self._machine = steps, machine
+        self._claims, self._suspensions = parts.claims, parts.suspensions
+        self._report, self._effects = parts.report, parts.effects
+        self._availability = availability
+        self.presence = Presence(steps.continue_s)
+        self.signs = 0
+        """How many the launcher has told of."""
+        self.last: tuple[Sign, ...] = ()
+        self.sensors: SensorStates = ()
+        self._is_known = False
+        """Whether the launcher has said what its sensors see: before that nothing is suspended,
+        since a daemon that was restarted would else suspend all for a moment."""
+        self._vacates_now = False
+        """Whether the owner wants the machine for itself, whatever the delays are."""
+        self._ordered: WatchOwner | None = None
+        """What the launcher was told; None: it may know nothing."""
+        self.handlers: dict[type, Callable[[Any, Instant], None]] = {
+            OwnerNoticed: self._noticed,
+            OwnerSaid: self._said,
+        }
+
+    # --- what is seen and said -------------------------------------------------------------------
+
+    def _noticed(self, event: OwnerNoticed, now: Instant) -> None:
+        self.signs, self.last, self.sensors = event.signs, event.last, event.sensors
+        self._is_known = True
+        if event.last:
+            self.presence.sign(max(sign.at_s for sign in event.last), now.steady_s)
+        is_watched = any(sensor.works for sensor in event.sensors)
+        self.presence.watched(now.steady_s, is_watched=is_watched)
+
+    def launcher_attached(self) -> None:
+        """Note that a launcher came, which may know no order."""
+        self._ordered, self._is_known = None, False
+
+    def _said(self, event: OwnerSaid, now: Instant) -> None:
+        self.presence.say(event.word, now.steady_s + event.for_s, now.steady_s)
+        self._vacates_now = event.vacates and event.word is OwnerWord.HERE
+        self.settle(now)
+
+    # --- what follows ----------------------------------------------------------------------------
+
+    def settle(self, now: Instant) -> None:
+        """Have claims give way, or go on, as it is now; tell the launcher and the broker."""
+        self.presence.look(now.steady_s)
+        step = self._step(now.steady_s)
+        background = [held for held in self._claims.by_attempt.values() if self._gives_way(held)]
+        attempts = [held.claim.attempt for held in background]
+        is_given = step >= OwnerStep.SUSPEND
+        self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given)
+        if step >= OwnerStep.VACATE:
+            for held in background:
+                self._suspensions.vacate(held, VACATED, is_at_once=step is OwnerStep.DISCARD)
+        if not is_given and self.presence.since_s is None:
+            self._vacates_now = False
+        self._order(now)
+        reason = self._reason()
+        if reason != self._availability.owner:
+            self._availability.owner, self._report.is_due = reason, True
+
+    def _step(self, now_s: float) -> OwnerStep:
+        used_s = self.presence.used_s(now_s)
+        if used_s is None or not self._is_known:
+            return OwnerStep.NONE
+        step = self.policy.step(used_s)
+        return max(step, OwnerStep.VACATE) if self._vacates_now else step
+
+    def _gives_way(self, held: HeldClaim) -> bool:
+        return held.claim.user not in self.policy.exempt
+
+    def _order(self, now: Instant) -> None:
+        """Tell the launcher what to do at the next sign, if that has changed."""
+        if not self._availability.has_launcher:
+            return
+        exempt = tuple(
+            attempt
+            for attempt, held in self._claims.by_attempt.items()
+            if held.end is None and not self._gives_way(held)
+        )
+        are_over = self._is_known and self.presence.since_s is None
+        is_away = self.presence.word is OwnerWord.AWAY
+        suspends = self.policy.suspends_at_once and not is_away
+        known = self._ordered
+        number = int(now.steady_s * 1000)
+        if known is not None:
+            number = max(number, known.number + 1)
+            before = (known.suspends, known.exempt, known.are_over)
+            is_same_sign = not are_over or known.signs == self.signs
+            if before == (suspends, exempt, are_over) and is_same_sign:
+                return
+        self._ordered = WatchOwner(number, suspends, exempt, self.signs, are_over)
+        self._effects.append(self._ordered)
+
+    def _reason(self) -> Reason | None:
+        """Return why nothing is started here; None: it is."""
+        presence = self.presence
+        if presence.since_s is None:
+            return None
+        if presence.word is OwnerWord.HERE:
+            return Reason(
+                Rule.OWNER_ACTIVE,
+                f"iriai owner away on {self._machine}",
+                "its owner said: here",
+                self._machine,
+            )
+        needed = f"{format_duration(self.policy.continue_s)} without a sign of its owner"
+        had = "none of its sensors works" if not presence.is_watched else "its owner uses it"
+        return Reason(Rule.OWNER_ACTIVE, needed, had, self._machine)
+
+    def next_s(self, now_s: float) -> float | None:
+        """Return when something changes though nothing is seen; None: never."""
+        at_s, since_s = self.presence.next_s, self.presence.since_s
+        if since_s is not None:
+            at_s = min(at_s, since_s + self.policy.next_step_s(max(0.0, now_s - since_s)))
+        return None if at_s == inf else at_s
+
+
+def giving_way(
+    settings: NodeSettings, parts: QueueParts, availability: Availability
+) -> GivingWay | None:
+    """Return that of a node; None: its machine has no owner policy."""
+    if settings.owner is None:
+        return None
+    return GivingWay(settings.owner, settings.machine, parts, availability)

@@ -1,0 +1,69 @@
+"""What becomes of background tasks once the owner uses the machine, and when.
+
+docs/spec/016, section 3; the ways are those of paper 003, section 3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from math import inf
+
+
+class OwnerStep(IntEnum):
+    """How far background tasks give way; each includes those before."""
+
+    NONE = 0
+    SUSPEND = 1
+    """They are frozen."""
+    VACATE = 2
+    """They are ended with their grace, and wait again."""
+    DISCARD = 3
+    """They are ended at once, and wait again."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerSteps:
+    """The steps of a machine, in seconds since its owner began to use it; infinite: never."""
+
+    suspend_s: float = inf
+    vacate_s: float = inf
+    discard_s: float = inf
+    continue_s: float = 300.0
+    """How long after the last sign the machine is in use."""
+    exempt: tuple[str, ...] = ()
+    """Users whose tasks never give way."""
+
+    @property
+    def has_steps(self) -> bool:
+        """Return whether tasks ever give way."""
+        return min(self.suspend_s, self.vacate_s, self.discard_s) < inf
+
+    @property
+    def suspends_at_once(self) -> bool:
+        """Return whether a sign suspends without a further thought."""
+        return self.suspend_s <= 0.0
+
+    def step(self, used_s: float) -> OwnerStep:
+        """Return the step that is due when the machine has been in use for that long."""
+        delays = (
+            (self.suspend_s, OwnerStep.SUSPEND),
+            (self.vacate_s, OwnerStep.VACATE),
+            (self.discard_s, OwnerStep.DISCARD),
+        )
+        due = [step for delay_s, step in delays if delay_s <= used_s]
+        return max(due, default=OwnerStep.NONE)
+
+    def next_step_s(self, used_s: float) -> float:
+        """Return after how long in use the next step is due; infinite: none is."""
+        delays_s = (self.suspend_s, self.vacate_s, self.discard_s)
+        return min((delay_s for delay_s in delays_s if delay_s > used_s), default=inf)
+
+
+PROFILES: Mapping[str, OwnerSteps] = {
+    "desk": OwnerSteps(suspend_s=0.0, vacate_s=600.0, continue_s=300.0),
+    "laptop": OwnerSteps(suspend_s=0.0, vacate_s=120.0, continue_s=300.0),
+    "classroom": OwnerSteps(suspend_s=0.0, vacate_s=0.0, continue_s=900.0),
+}
+"""By the name that a machine's file has; `none` is no policy."""

@@ -1,0 +1,56 @@
+"""Machines with owners, and what these do, in a scenario (docs/spec/016)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+from msgspec.structs import replace as with_fields
+
+from iriai.config.sections import OwnerSection
+from iriai.protocol.messages.effects import Part
+from iriai.sim.faults.actions import Happening
+from iriai.sim.world.machine_model import MachinePlan
+from iriai.sim.world.rng import Rng
+
+OWNER_CHANCE = 0.7
+"""Of a machine that runs tasks, in a seed with owners."""
+EXEMPT = ((), (), ("ann",))
+SUSPENDS_S = (0.0, 0.0, 0.0, 5.0, inf)
+VACATES_S = (0.0, 10.0, 30.0, inf)
+DISCARDS_S = (0.0, 12.0, inf, inf)
+CONTINUES_S = (5.0, 20.0)
+KINDS = ("owner-comes", "owner-comes", "owner-comes", "owner-says", "sensor-fails")
+
+
+def with_owner(rng: Rng, plan: MachinePlan) -> MachinePlan:
+    """Return a machine that may have an owner."""
+    if Part.NODE not in plan.parts or not rng.chance(OWNER_CHANCE):
+        return plan
+    section = OwnerSection(
+        suspend_s=rng.pick(SUSPENDS_S),
+        continue_s=rng.pick(CONTINUES_S),
+        vacate_s=rng.pick(VACATES_S),
+        discard_s=rng.pick(DISCARDS_S),
+        exempt=rng.pick(EXEMPT),
+        users=("owner",),
+    )
+    return replace(plan, configuration=with_fields(plan.configuration, owner=section))
+
+
+def visits(rng: Rng, plans: list[MachinePlan], begin_s: float, until_s: float) -> list[Happening]:
+    """Return what the owners of these machines do between two moments.
+
+    Some signs come just when tasks are about to go on again.
+    """
+    happenings = []
+    for plan in (plan for plan in plans if plan.configuration.owner.users):
+        left_alone = int(10 * (plan.configuration.owner.continue_s or 0.0))
+        for _ in range(1 + rng.below(5)):
+            lasts_s = rng.pick((0.0, rng.between(0.0, 5.0), rng.between(5.0, 60.0)))
+            kind = rng.pick(KINDS)
+            every = rng.pick((1 + rng.below(60), left_alone + rng.below(5)))
+            happenings.append(
+                Happening(rng.between(begin_s, until_s), kind, plan.name, lasts_s, number=every)
+            )
+    return happenings

@@ -1,0 +1,160 @@
+"""A machine whose owner comes and goes: real signs, a real launcher, real tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from iriai.client.client import Client
+from iriai.model.owner import OwnerWord
+from iriai.model.problem import NotAllowed
+from iriai.wire.owner import AskOwner, OwnerReport, SayOwner
+from tests.endtoend.installation import IS_ROOT, Installation, installed
+from tests.support.waiting import until
+
+CONFIGURATION = """
+[owner]
+profile = "desk"
+continue = "1s"
+vacate = "never"
+"""
+HERE, AWAY = OwnerWord.HERE, OwnerWord.AWAY
+QUIET_S = 120.0
+"""Other tests on this host have terminals too, at which they type."""
+
+
+@pytest.fixture
+def desk(person) -> Iterator[Installation]:
+    with installed(person, CONFIGURATION) as installation:
+        yield installation
+
+
+class Keyboard:
+    """A terminal at which the owner types."""
+
+    def __init__(self) -> None:
+        self._keys, terminal = pty.openpty()
+        self._reader = subprocess.Popen(["cat"], stdin=terminal, stdout=subprocess.DEVNULL)
+        os.close(terminal)
+
+    def type(self) -> None:
+        os.write(self._keys, b"ls\n")
+
+    def close(self) -> None:
+        self._reader.kill()
+        self._reader.wait()
+        os.close(self._keys)
+
+
+@pytest.fixture
+def keyboard() -> Iterator[Keyboard]:
+    made = Keyboard()
+    yield made
+    made.close()
+
+
+def says(desk: Installation, word: OwnerWord | None, *, vacates: bool = False) -> OwnerReport:
+    """Who administers the machine says so."""
+    with Client.connect(desk.state) as client:
+        return client.ask(SayOwner(word, None, vacates))
+
+
+def states(desk: Installation) -> list[str]:
+    with desk.client() as client:
+        return [row.state for row in client.ask(AskOwner()).tasks]
+
+
+def begun(desk: Installation, name: str = "begun") -> Path:
+    """A task that notes each of its starts, and then that it goes on."""
+    place = desk.work / name
+    script = f"echo begun >> {place}; while true; do date +%s%N > {place}.now; sleep 0.02; done"
+    with desk.client() as client:
+        client.submit(desk.draft("sh", "-c", script, output=os.devnull))
+    until(place.exists, "the task to begin", wait_s=QUIET_S)
+    return place
+
+
+def stands(place: Path) -> bool:
+    now = place.with_name(place.name + ".now")
+    before = now.read_text()
+    time.sleep(0.3)
+    return now.read_text() == before
+
+
+def test_a_line_at_a_terminal_suspends_what_runs_and_it_goes_on_later(desk, keyboard):
+    place = begun(desk)
+    until(lambda: states(desk) == ["runs"], "nobody to type", wait_s=QUIET_S)
+    keyboard.type()
+    until(lambda: states(desk) == ["suspended"], "the task to give way")
+    assert stands(place)
+    until(lambda: states(desk) == ["runs"], "nobody to type", wait_s=QUIET_S)
+    assert place.read_text() == "begun\n"
+
+
+def test_the_owner_s_word_comes_before_what_is_seen(desk, keyboard):
+    says(desk, AWAY)
+    place = begun(desk)
+    keyboard.type()
+    assert not stands(place)
+    assert says(desk, HERE).why == "its owner said: here"
+    until(lambda: stands(place), "the task to give way")
+    with desk.client() as client:
+        [row] = client.jobs()
+        waits = client.why(row.id)
+    assert "owner" in str(waits)
+    says(desk, AWAY)
+    until(lambda: not stands(place), "the task to go on")
+
+
+def test_here_now_empties_the_machine_and_the_task_runs_again_once(desk):
+    says(desk, AWAY)
+    place = begun(desk)
+    says(desk, HERE, vacates=True)
+    until(lambda: states(desk) == [], "the machine to be empty")
+    says(desk, AWAY)
+    until(lambda: place.read_text() == "begun\n" * 2, "the task to begin again")
+    assert states(desk) == ["runs"]
+
+
+def test_a_launcher_suspends_while_its_daemon_is_away(desk, keyboard):
+    place = begun(desk)
+    until(lambda: states(desk) == ["runs"], "nobody to type", wait_s=QUIET_S)
+    desk.kill("daemon")
+    keyboard.type()
+    until(lambda: stands(place), "the task to give way")
+    until(desk.answers, "another daemon")
+    until(lambda: not stands(place), "the task to go on", wait_s=QUIET_S)
+    assert place.read_text() == "begun\n"
+
+
+def test_others_may_look_and_not_speak(desk, person):
+    with desk.client() as client:
+        assert client.ask(AskOwner()).word == ""
+        if IS_ROOT:
+            with pytest.raises(NotAllowed, match="may not speak for the owner"):
+                client.ask(SayOwner(HERE))
+        else:
+            assert client.ask(SayOwner(HERE)).word == "here"
+
+
+def test_the_command_shows_what_a_person_can_read(desk):
+    says(desk, AWAY)
+    shown = desk.call("owner").stdout
+    assert "is not in use, its owner said away" in shown
+    assert "After a sign: suspend at once, vacate never, discard never; tasks go on 1.0s" in shown
+    assert json.loads(desk.call("owner", "--json").stdout)["word"] == "away"
+    wrong = desk.call("owner", "gone")
+    assert (wrong.returncode, "say here, away or auto" in wrong.stderr) == (2, True)
+
+
+def test_a_machine_without_a_policy_says_how_to_get_one(iriai):
+    iriai.start()
+    refused = iriai.call("owner", "here")
+    assert (refused.returncode, '[owner] profile = "desk"' in refused.stderr) == (3, True)

@@ -1,0 +1,228 @@
+"""A machine whose owner comes and goes: the test plays the launcher by its standing order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+from iriai.model.owner import OwnerWord, SensorState, Sign, SignKind, StandingOrder
+from iriai.model.reason import Rule
+from iriai.model.state import EndCause
+from iriai.model.suspension import SuspendReason
+from iriai.policy.owner.owner_steps import PROFILES, OwnerSteps
+from iriai.protocol.messages.effects import (
+    AttemptFrozen,
+    AttemptStarted,
+    FreezeAttempt,
+    LaunchAttempt,
+    OwnerNoticed,
+    OwnerSaid,
+    Part,
+    TerminateAttempt,
+    Wake,
+    WatchOwner,
+)
+from tests.node.lone_node import LoneNode
+from tests.support.told import WALL_S, Told, attempt, spec
+
+DESK = PROFILES["desk"]
+OWNER = SuspendReason.OWNER
+WORKS = (SensorState(SignKind.TERMINAL, True),)
+BROKEN = (SensorState(SignKind.TERMINAL, False, "no inotify"),)
+
+
+class Desk:
+    """A node with an owner policy, and what its launcher would do."""
+
+    def __init__(self, policy: OwnerSteps = DESK, **options) -> None:
+        self.node = LoneNode(4, owner=policy, **options)
+        self.launcher = StandingOrder()
+        self.sensors = WORKS
+        self.last: dict[SignKind, float] = {}
+        self.orders: dict[int, tuple[SuspendReason, ...]] = {}
+        self.obey(self.node.first)
+        self.sign(SignKind.START)
+
+    def tell(self, *events) -> Told:
+        said = self.node.tell(*events)
+        self.obey(said)
+        return said
+
+    @property
+    def frozen(self) -> dict[int, bool]:
+        """Which tasks stand, by the launcher."""
+        return {
+            number: bool(reasons) or self.launcher.keeps(attempt(number))
+            for number, reasons in self.orders.items()
+        }
+
+    def obey(self, said: Told) -> None:
+        for effect in said.others:
+            match effect:
+                case LaunchAttempt(attempt=each):
+                    self.orders[each.number] = ()
+                    self.tell(AttemptStarted(each, WALL_S + self.node.now_s))
+                case FreezeAttempt(each, number, reasons):
+                    self.orders[each.number] = reasons
+                    self.tell(AttemptFrozen(each, number, reasons, 0.0, self.node.now_s))
+                case WatchOwner(number, suspends, exempt, signs, are_over):
+                    if self.launcher.take(
+                        number, exempt, signs, suspends=suspends, are_over=are_over
+                    ):
+                        self.tell(self.noticed())
+
+    def noticed(self) -> OwnerNoticed:
+        last = tuple(Sign(kind, at_s) for kind, at_s in self.last.items())
+        return OwnerNoticed(self.launcher.signs, last, self.sensors)
+
+    def sign(self, kind: SignKind = SignKind.TERMINAL) -> Told:
+        self.seen(kind)
+        return self.tell(self.noticed())
+
+    def seen(self, kind: SignKind = SignKind.TERMINAL) -> None:
+        """The launcher sees a sign; its node has not heard of it."""
+        self.launcher.sign()
+        self.last[kind] = self.node.now_s
+
+    def after(self, seconds: float) -> Told:
+        self.node.wait(seconds)
+        said = self.node.tell(Wake(Part.NODE))
+        self.obey(said)
+        return said
+
+    def run(self, number: int, **changes) -> Told:
+        said = self.node.run(number, spec(**changes))
+        self.obey(said)
+        return said
+
+    def reasons(self, number: int):
+        held = self.node.node.held(attempt(number))
+        return () if held.suspension is None else held.suspension.reasons
+
+    def unavailable(self):
+        return self.node.node.unavailable()
+
+
+def ends(said: Told) -> list[tuple[int, EndCause, float]]:
+    return [
+        (each.attempt.number, each.cause, each.grace_s)
+        for each in said.others
+        if isinstance(each, TerminateAttempt)
+    ]
+
+
+def test_nothing_starts_before_the_sensors_have_looked_for_long_enough():
+    desk = Desk()
+    reason = desk.unavailable()
+    assert (reason.rule, reason.needed) == (Rule.OWNER_ACTIVE, "5m00s without a sign of its owner")
+    desk.after(DESK.continue_s)
+    assert desk.unavailable() is None
+    desk.run(1)
+    assert desk.frozen == {1: False}
+
+
+def quiet_desk(policy: OwnerSteps = DESK, **options) -> Desk:
+    """Nobody has been there for long enough, and a task runs."""
+    desk = Desk(policy, **options)
+    desk.after(policy.continue_s)
+    desk.run(1)
+    return desk
+
+
+def test_a_task_stands_at_a_sign_and_goes_on_once_there_was_none_for_long_enough():
+    desk = quiet_desk()
+    desk.sign()
+    assert (desk.frozen, desk.reasons(1)) == ({1: True}, (OWNER,))
+    assert desk.unavailable().rule is Rule.OWNER_ACTIVE
+    desk.after(200)
+    desk.sign()
+    desk.after(DESK.continue_s - 1)
+    assert desk.frozen == {1: True}
+    desk.after(1)
+    assert (desk.frozen, desk.reasons(1), desk.unavailable()) == ({1: False}, (), None)
+
+
+def test_a_sign_that_comes_while_the_node_lets_it_go_on_keeps_it_frozen():
+    desk = quiet_desk()
+    desk.sign()
+    desk.node.wait(DESK.continue_s)
+    said = desk.node.tell(Wake(Part.NODE))  # the order is under way
+    desk.seen(SignKind.INPUT)
+    desk.obey(said)
+    assert (desk.frozen, desk.reasons(1)) == ({1: True}, (OWNER,))
+    desk.after(DESK.continue_s)
+    assert (desk.frozen, desk.reasons(1)) == ({1: False}, ())
+
+
+def test_a_task_is_vacated_with_its_grace_once_the_owner_stays():
+    desk = quiet_desk()
+    desk.sign()
+    said = []
+    for _ in range(10):
+        desk.sign()
+        said += ends(desk.after(60))
+    assert said == [(1, EndCause.EVICTED, 10.0)]
+
+
+def test_what_does_not_end_within_its_grace_is_discarded_when_that_is_due():
+    desk = quiet_desk(replace(DESK, vacate_s=60.0, discard_s=62.0))
+    desk.sign()
+    assert ends(desk.after(60)) == [(1, EndCause.EVICTED, 10.0)]
+    assert ends(desk.after(2)) == [(1, EndCause.EVICTED, 0.0)]
+    assert ends(desk.after(2)) == []
+
+
+def test_tasks_of_exempt_users_go_on():
+    desk = quiet_desk(replace(DESK, exempt=("ann",)))
+    desk.run(2, user="bob")
+    desk.sign()
+    assert desk.frozen == {1: False, 2: True}
+    desk.sign()
+    assert [number for number, _, _ in ends(desk.after(DESK.vacate_s))] == []
+
+
+def test_without_a_sensor_that_works_the_machine_is_in_use():
+    desk = quiet_desk(replace(DESK, vacate_s=inf))
+    desk.sensors = BROKEN
+    desk.tell(desk.noticed())
+    assert desk.reasons(1) == (OWNER,)
+    assert desk.unavailable().had == "none of its sensors works"
+    desk.after(2 * DESK.continue_s)
+    assert desk.unavailable() is not None
+    desk.sensors = WORKS
+    desk.tell(desk.noticed())
+    assert (desk.reasons(1), desk.unavailable()) == ((), None)
+
+
+def test_the_owner_s_word_counts_before_signs_until_its_time_is_over():
+    desk = quiet_desk()
+    desk.tell(OwnerSaid(OwnerWord.HERE, 3600.0))
+    assert (desk.frozen, desk.unavailable().needed) == ({1: True}, "iriai owner away on ume")
+    desk.tell(OwnerSaid(OwnerWord.AWAY, 3600.0))
+    desk.sign()
+    assert (desk.frozen, desk.reasons(1)) == ({1: False}, ())
+    desk.after(3600.0)
+    desk.sign()
+    assert (desk.frozen, desk.reasons(1)) == ({1: True}, (OWNER,))
+
+
+def test_the_owner_may_want_the_machine_at_once():
+    desk = quiet_desk()
+    said = desk.tell(OwnerSaid(OwnerWord.HERE, inf, vacates=True))
+    assert ends(said) == [(1, EndCause.EVICTED, 10.0)]
+
+
+def test_a_new_daemon_suspends_nothing_before_it_knows_what_was_seen():
+    desk = quiet_desk()
+    claims = desk.node.node.claims()
+    desk.node = LoneNode(4, owner=DESK, claims=claims, now_s=desk.node.now_s, incarnation=2)
+    assert desk.reasons(1) == ()
+    desk.obey(desk.node.first)
+    desk.tell(desk.noticed())
+    assert (desk.reasons(1), desk.unavailable()) == ((), None)
+
+
+def test_a_machine_without_a_policy_has_none_of_this():
+    node = LoneNode(4)
+    assert node.node.owner is None
+    assert not [each for each in node.first.others if isinstance(each, WatchOwner)]
