@@ -16,6 +16,7 @@ from tests.mutants.links import LINKS
 from tests.mutants.lying import LYING
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.output import OUTPUT
+from tests.mutants.owners import OWNERS
 from tests.mutants.parallel import PARALLEL
 from tests.mutants.parted import PARTED
 from tests.mutants.pools import POOLS
@@ -69,6 +70,16 @@ FOUND_IN_TURNS = {
     "the time of others' turns is charged": 23,
 }
 """As `FOUND_WITH`, of those about what gives way and takes turns."""
+FOUND_WITH_OWNERS = {
+    "a launcher lets tasks go on whatever came since": 44,
+    "a launcher freezes nothing at a sign": 4,
+    "tasks of exempt users are frozen at a sign": 51,
+    "what stands for its owner never goes on": 21,
+    "a machine counts as left alone too soon": 8,
+    "the owner's word is not heard": 4,
+    "nothing is vacated": 10,
+}
+"""As `FOUND_WITH`, of those about owners."""
 FOUND_WITH = {
     "JobAccepted is not waited for": 64,
     "Refusal is never sent": 68,
@@ -139,6 +150,13 @@ def test_a_mutant_is_found_where_tasks_give_way_and_take_turns(name, monkeypatch
         monkeypatch.setattr(scenario, chance, 1.0)
     TURNS[name](monkeypatch)
     check_found(fails_in(scenario_of), FOUND_IN_TURNS.get(name, 1))
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_a_mutant_is_found_where_machines_have_owners(name, monkeypatch):
+    monkeypatch.setattr(scenario, "OWNER_CHANCE", 1.0)
+    OWNERS[name](monkeypatch)
+    check_found(fails_in(scenario_of), FOUND_WITH_OWNERS.get(name, 1))
 
 
 @pytest.mark.parametrize("name", POOLS)

@@ -26,6 +26,7 @@ from iriai.model.state import EndCause
 from iriai.node.metering import HeldClaim
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.messages.effects import Part
+from iriai.sim.faults.owner_checker import OwnerChecker
 from iriai.sim.faults.pool_checker import PoolChecker
 from iriai.sim.faults.queue_checker import QueueChecker
 from iriai.sim.faults.seat_checker import SeatChecker, check_sums
@@ -67,6 +68,7 @@ class Checker:
         self._world = world
         self._seats = SeatChecker(world, 0.0 if is_calm else calm_from_s)
         self._suspensions = SuspensionChecker(world)
+        self._owners = OwnerChecker(world)
         self._queues = QueueChecker()
         self._turns = TurnChecker(world, is_calm=is_calm)
         self._pools = PoolChecker()
@@ -162,6 +164,7 @@ class Checker:
         )
         self._seats.check(machine, turn, self._live)
         self._suspensions.check(machine, now)
+        self._owners.check(machine, now)
         self._queues.check(machine, now)
         self._turns.check(machine, now)
         self._pools.check(machine)
@@ -355,8 +358,8 @@ class Checker:
                 continue
             assert not len(view.calendar), f"the broker takes {name} for busy"
             assert not view.calendar.ahead, f"the broker has tasks wait at {name}"
-            why = view.unavailable  # a launcher that could start nothing is tried again later
-            is_free = why is None or why.rule is Rule.BACKED_OFF
+            why = view.unavailable  # a launcher is tried again later, an owner leaves later
+            is_free = why is None or why.rule in (Rule.BACKED_OFF, Rule.OWNER_ACTIVE)
             assert is_free, f"the broker takes {name} for {why}"
             fading = decay_of(each.plan.configuration.order)
             for row in each.core.node.ledger.rows():
