@@ -155,6 +155,37 @@ def of_people(identity: IdentitySection) -> Iterator[Finding]:
         yield Finding("operators", NOTE, text, f"groupadd --system {identity.operators}")
 
 
+def of_owner(root: str = "/") -> Iterator[Finding]:
+    """Yield which profile suits a machine without an owner policy that looks like a person's."""
+    if _has_battery(root):
+        what, profile = "there is a battery", "laptop"
+    elif _has_graphical_session(root):
+        what, profile = "there is a graphical session", "desk"
+    else:
+        return
+    text = f"tasks do not give way to whoever uses this machine, and {what}"
+    yield Finding("owner", NOTE, text, f'set profile = "{profile}" in [owner]')
+
+
+def _has_battery(root: str) -> bool:
+    kinds = Path(root, "sys/class/power_supply").glob("*/type")
+    return any(_text_of(path).strip() == "Battery" for path in kinds)
+
+
+def _has_graphical_session(root: str) -> bool:
+    """Return whether logind knows of one."""
+    sessions = Path(root, "run/systemd/sessions").glob("*")
+    lines = (line for path in sessions for line in _text_of(path).splitlines())
+    return any(line in ("TYPE=x11", "TYPE=wayland", "TYPE=mir") for line in lines)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 def of_queues(configuration: Configuration) -> Iterator[Finding]:
     """Yield what an operator who has set up queues may have forgotten."""
     if not configuration.queues:

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from iriai.model.instant import Instant
-from iriai.model.owner import OwnerWord, SensorStates, Sign
+from iriai.model.owner import OwnerWord, SensorStates, Sign, SignKind
 from iriai.model.reason import Reason, Rule
 from iriai.model.suspension import SuspendReason
 from iriai.model.units import format_duration
@@ -20,6 +20,12 @@ from iriai.policy.owner.presence import Presence
 from iriai.protocol.messages.effects import OwnerNoticed, OwnerSaid, WatchOwner
 
 VACATED = "the owner of the machine uses it"
+SIGN_WORDS = {
+    SignKind.START: "nobody knows yet whether its owner uses it",
+    SignKind.TERMINAL: "its owner typed at a terminal",
+    SignKind.INPUT: "its owner used an input device",
+}
+"""What is told of the last sign."""
 
 
 class GivingWay:
@@ -134,8 +140,13 @@ class GivingWay:
                 self._machine,
             )
         needed = f"{format_duration(self.policy.continue_s)} without a sign of its owner"
-        had = "none of its sensors works" if not presence.is_watched else "its owner uses it"
+        had = "none of its sensors works" if not presence.is_watched else self._seen()
         return Reason(Rule.OWNER_ACTIVE, needed, had, self._machine)
+
+    def _seen(self) -> str:
+        """Return what was seen last of the owner."""
+        last = max(self.last, key=lambda sign: sign.at_s, default=None)
+        return SIGN_WORDS[SignKind.START if last is None else last.kind]
 
     def next_s(self, now_s: float) -> float | None:
         """Return when something changes though nothing is seen; None: never."""

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from iriai.launcher.contract.messages import SetStandingOrder
-from iriai.launcher.owner import own_terminals, sensor_process
+from iriai.launcher.owner import own_terminals, sensor_loop, sensor_process
 from iriai.launcher.owner.input_devices import DEVICES_MAX, InputSensor
 from iriai.launcher.owner.own_terminals import OwnTerminals
 from iriai.launcher.owner.owner_watch import OwnerWatch
@@ -219,7 +219,7 @@ class Process:
         self.now_s = 1000.0
         self.timers = Timers()
         self._handlers: dict[int, Callable[[], None]] = {}
-        monkeypatch.setattr(sensor_process, "fork_sensors", self._fork)
+        monkeypatch.setattr(sensor_loop, "fork_sensors", self._fork)
         monkeypatch.setattr(sensor_process, "take_real_time", lambda _pid: True)
         for module in ("sensor_process", "owner_watch"):
             monkeypatch.setattr(f"iriai.launcher.owner.{module}.steady_s", lambda: self.now_s)
@@ -344,7 +344,7 @@ def test_one_that_cannot_be_started_is_tried_again_each_second(process: Process,
         tried.append(devices)
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(sensor_process, "fork_sensors", fail)
+    monkeypatch.setattr(sensor_loop, "fork_sensors", fail)
     for number in range(1, 50):
         process.order(number=number)
     assert len(tried) == 1

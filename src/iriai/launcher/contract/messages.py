@@ -50,6 +50,10 @@ EXIT_NOT_RUN = 126
 """Exit codes of tasks, as of shells: the command is not there, or it could not be executed."""
 
 
+OWNER_SIGNS = "owner-signs"
+"""The row of `Enforcement` about what notices the owner."""
+
+
 class Attach(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Daemon, first message on a connection. Answered with `Attached`, or the connection closed."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from iriai.launcher.contract.messages import Enforcement, OwnerSeen, SetStandingOrder
+from iriai.launcher.contract.messages import OWNER_SIGNS, Enforcement, OwnerSeen, SetStandingOrder
 from iriai.launcher.owner.sensor_messages import (
     SIGN_PAUSE_S,
     FromSensors,
@@ -23,7 +23,6 @@ SENSORS = SignKind.TERMINAL, SignKind.INPUT
 SOONEST_S = SIGN_PAUSE_S / 2
 """A sign that comes sooner after one of its kind is not counted: honest ones were only delayed."""
 _BEGINS = "it has not begun yet"
-_LIMIT = "owner-signs"
 
 
 def _unheard() -> None:
@@ -78,11 +77,11 @@ class OwnerWatch:
     def enforcement(self) -> Enforcement:
         """Return how the owner is noticed here, for `doctor`."""
         if not self.has_order:
-            return Enforcement(_LIMIT, "not watched", "this machine has no owner policy")
+            return Enforcement(OWNER_SIGNS, "not watched", "this machine has no owner policy")
         works = [each.kind.value for each in self._sensors if each.works]
         notes = [f"{each.kind}: {each.note}" for each in self._sensors]
         by = f"sensors: {', '.join(works)}" if works else "no sensor works: it counts as in use"
-        return Enforcement(_LIMIT, by, "; ".join(notes))
+        return Enforcement(OWNER_SIGNS, by, "; ".join(notes))
 
     def news(self) -> list[Enforcement]:
         """Return the same if it has changed since the last call."""

@@ -11,7 +11,6 @@ from contextlib import suppress
 
 import msgspec
 
-from iriai.launcher.owner.sensor_loop import fork_sensors
 from iriai.launcher.owner.sensor_messages import FRAME_BYTES_MAX, REPORT_S, FromSensors
 from iriai.launcher.pmi.pmi_sockets import Watch
 from iriai.launcher.slices.real_time import take_real_time
@@ -80,10 +79,13 @@ class SensorProcess:
             return
         self._started_s = now_s
         try:
+            # Where there is no owner policy nobody pays for these modules.
+            from iriai.launcher.owner.sensor_loop import fork_sensors
+
             self._pid, own = fork_sensors(self._devices, os.getpid())
-        except OSError as error:
+        except (OSError, ImportError) as error:
             log.exception("nobody watches for the owner: that process cannot be started")
-            self._lost_word(f"the process cannot be started: {error.strerror}")
+            self._lost_word(f"the process cannot be started: {error}")
             self._plan(now_s + PAUSE_S)
             return
         self._decoder = msgspec.msgpack.Decoder(FromSensors)

@@ -310,7 +310,7 @@ class StartQueue:
             if order.gpu_ids:
                 limits = limits._replace(gpu_ids=order.gpu_ids)
             container.prepare(limits)
-            if self._suspended.concerns_starts:
+            if self._suspended.waiting or self._suspended.is_owner_here:
                 self._suspended.prepare(order.attempt, container)
             return self._tasks.ready(prepared, order, container)
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs this attempt alone
@@ -339,7 +339,7 @@ class StartQueue:
             self._not_started(pending, error)
             return None
         crash_point("after-spawn")
-        if self._suspended.concerns_starts:
+        if self._suspended.waiting or self._suspended.is_owner_here:
             self._suspended.started(task)
         return task
 

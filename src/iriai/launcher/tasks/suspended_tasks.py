@@ -47,6 +47,9 @@ class SuspendedTasks:
         self._freezing = freezing
         self._turns = turns
         self._owner = parts.owner
+        self.is_owner_here = False
+        """Whether what starts is frozen for the owner, unless it is exempt: `prepare` and `started`
+        are called then, and while there are any in `waiting`."""
         self.waiting: dict[AttemptId, TaskSuspension] = {}
         """Those that have no process yet, and have had an order, or a turn."""
         self.news: dict[AttemptId, FreezeState] = {}
@@ -72,6 +75,7 @@ class SuspendedTasks:
 
     def follow_owner(self) -> None:
         """Freeze and thaw what runs as the standing order of the owner says now."""
+        self.is_owner_here = self._owner.is_given
         now_s, frozen = steady_s(), list[RunningTask]()
         for task in self._tasks:
             is_given, suspension = self._owner.keeps(task.attempt), task.suspension
@@ -115,11 +119,6 @@ class SuspendedTasks:
         return list(news.values())
 
     # --- starts ----------------------------------------------------------------------------------
-
-    @property
-    def concerns_starts(self) -> bool:
-        """Whether `prepare` and `started` have something to do for some attempts."""
-        return bool(self.waiting) or self._owner.is_given
 
     def prepare(self, attempt: AttemptId, container: Containment) -> None:
         """Have the processes of an attempt freeze as they start, if there are reasons."""

@@ -203,7 +203,7 @@ class LauncherModel:
             process.lease_end_s = self._clock.world_s(since_s + order.lease_s)
         if attempt in self._masks and self._cycles.now.takes_turns:
             process.take_turns(self._cycles, self._masks[attempt], now_s)
-        if self._owner.keeps(attempt):
+        if self._owner.order.is_given and self._owner.keeps(attempt):
             self._by_owner[attempt], self._changed_s[attempt] = None, now_s
             process.freeze(now_s)
         self.running[attempt] = process
@@ -476,9 +476,10 @@ class LauncherModel:
         )
 
     def _forget_freezes(self, attempt: AttemptId) -> None:
-        self.freezes.pop(attempt, None)
-        self._changed_s.pop(attempt, None)
-        self._by_owner.pop(attempt, None)
+        if attempt in self._changed_s:
+            del self._changed_s[attempt]
+            self.freezes.pop(attempt, None)
+            self._by_owner.pop(attempt, None)
 
     def _refused(self, attempt: AttemptId, why: str, now_s: float) -> AttemptExited:
         self._written_s = now_s

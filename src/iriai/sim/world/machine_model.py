@@ -93,6 +93,10 @@ def _unseen(_machine: SimulatedMachine, _turn: Turn, _now: Instant) -> None:
     """Ignore a turn: no observer is set."""
 
 
+STANDING = (OrderCycle, WatchOwner)
+"""Orders by which a launcher acts on its own."""
+
+
 class SimulatedMachine:
     """One machine; times are those of the world."""
 
@@ -356,10 +360,11 @@ class SimulatedMachine:
     def _leave(self, effects: list[Effect], answers: list[Callable[[], None]]) -> None:
         """Perform the effects of a turn whose records are durable."""
         launcher = self.launcher
-        for kind in (OrderCycle, WatchOwner):
-            orders = [each for each in effects if type(each) is kind]
-            if orders:  # the daemon sends the last, before the starts of those that it names
-                effects = [orders[-1], *(each for each in effects if type(each) is not kind)]
+        standing = [each for each in effects if type(each) in STANDING]
+        if standing:  # the daemon sends the last of a kind, before the starts that it is about
+            last = {type(each): each for each in standing}
+            others = (each for each in effects if type(each) not in STANDING)
+            effects = [*last.values(), *others]
         for effect in effects:
             if type(effect) is Send:
                 self.on_send(self, effect)

@@ -13,7 +13,7 @@ class OwnerModel:
     """The standing order of one launcher, and the signs since that was started."""
 
     def __init__(self) -> None:
-        self._order = StandingOrder()
+        self.order = StandingOrder()
         self._last: dict[SignKind, Sign] = {}
         self._away_s = -inf
         self.suspended_s = -inf
@@ -23,22 +23,22 @@ class OwnerModel:
     @property
     def has_order(self) -> bool:
         """Return whether there was a standing order: only then somebody watches."""
-        return self._order.number >= 0
+        return self.order.number >= 0
 
     def keeps(self, attempt: AttemptId) -> bool:
         """Return whether an attempt is to be frozen for the owner."""
-        return self._order.keeps(attempt)
+        return self.order.keeps(attempt)
 
     def take(self, order: WatchOwner) -> None:
         """Take in an order, unless it is not newer than the last."""
         number, exempt, signs = order.number, order.exempt, order.signs
-        self._order.take(number, exempt, signs, suspends=order.suspends, are_over=order.are_over)
+        self.order.take(number, exempt, signs, suspends=order.suspends, are_over=order.are_over)
 
     def sign(self, kind: SignKind, steady_s: float) -> None:
         """Take in a sign."""
         self._last[kind] = Sign(kind, steady_s)
-        self._order.sign()
-        if self._order.suspends and steady_s > self._away_s:
+        self.order.sign()
+        if self.order.suspends and steady_s > self._away_s:
             self.suspended_s = steady_s
 
     def said(self, word: OwnerWord | None, steady_s: float, until_s: float) -> None:
@@ -51,4 +51,4 @@ class OwnerModel:
         """Return what the node is told."""
         note = "it was taken away" if sensor_fails else "a keyboard"
         sensor = SensorState(SignKind.INPUT, not sensor_fails, note)
-        return OwnerNoticed(self._order.signs, tuple(self._last.values()), (sensor,))
+        return OwnerNoticed(self.order.signs, tuple(self._last.values()), (sensor,))
