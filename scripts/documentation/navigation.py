@@ -42,6 +42,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "guide/operators",
         "guide/security",
         "SECURITY",
+        "guide/owners",
         "guide/prolog",
         "guide/backup",
         "guide/history",
