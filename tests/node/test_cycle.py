@@ -240,6 +240,17 @@ def test_a_launcher_that_comes_anew_is_told_all():
     assert len(order.turns) == 2
 
 
+def test_the_cycle_is_that_of_what_takes_turns_not_of_what_is_being_ended():
+    story = Story()
+    for number in (1, 2):
+        story.run(number, GANG, cpus=2)
+    story.told({1: RowSet(4, 0b1000), 2: RowSet(4, 0b1)})
+    story.node.tell(Stop(attempt(1), EndCause.EVICTED, 10.0))
+    matched = (MatchTurn(story.node.capabilities[0], SECOND, 1),)
+    [order] = orders(story.told({2: FIRST}, matched=matched))
+    assert (order.rows, [each.attempt for each in order.turns]) == (2, [attempt(2)])
+
+
 def test_a_launcher_that_may_go_by_turns_of_an_earlier_daemon_is_told_once_that_there_are_none():
     story = Story()
     [order] = orders(story.node.tell(LauncherAttached(())))

@@ -184,8 +184,9 @@ class NodeCycle:
             for held in self._claims.turns.values()
             if held.end is None and not held.turn.is_whole
         ]
-        # What stands has a turn of the cycle as it was then.
-        counting = [held for held in turning if not held.is_preempted] or turning
+        # What stands, and what is being ended, has a turn of the cycle as it was then.
+        takes_turns = (held for held in turning if held.stop is None and not held.is_preempted)
+        counting = list(takes_turns) or turning
         rows = max((held.turn.rows for held in counting), default=0)
         turns = [(h.claim.attempt, h.turn.mask) for h in turning if h.turn.rows == rows]
         if not turns:
