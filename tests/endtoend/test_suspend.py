@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,12 @@ def test_people_see_who_suspended_it_and_what_it_keeps(machine):
         client.wait([job, waiting])
 
 
+def _two_attempts(client, job: str) -> list:
+    """The attempts of its task, once there are two of which a client knows."""
+    attempts = client.show(job).attempts
+    return attempts if len(attempts) == 2 else []
+
+
 def test_too_long_a_suspension_gives_up_what_it_keeps(person):
     installation = Installation(person)
     installation.configure("[machine]\ncpus = 1\n[jobs]\nuser_suspend_max_s = 2.0\n")
@@ -158,8 +165,8 @@ def test_too_long_a_suspension_gives_up_what_it_keeps(person):
         with machine.client() as client:
             job, place = begun(machine, client, 600.0)
             client.suspend([job])
-            until(lambda: client.show(job).attempts[0].attempt == 2, "its next attempt")
-            last, first = client.show(job).attempts
+            both = partial(_two_attempts, client, job)
+            last, first = until(both, "its next attempt")
             assert (last.cause, first.cause) == ("", "evicted")
             assert "its user kept it suspended for 2.0s" in first.message
             client.cancel([job])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
+from iriai.model.admission_rules import ALL
 from iriai.model.owner import OwnerWord, SensorState, Sign, SignKind, StandingOrder
 from iriai.model.reason import Rule
 from iriai.model.state import EndCause
@@ -179,6 +180,12 @@ def test_tasks_of_exempt_users_go_on():
     assert desk.frozen == {1: False, 2: True}
     desk.sign()
     assert [number for number, _, _ in ends(desk.after(DESK.vacate_s))] == []
+
+
+def test_a_machine_may_exempt_all():
+    desk = quiet_desk(replace(DESK, exempt=(ALL,)))
+    desk.sign()
+    assert desk.frozen == {1: False}
 
 
 def test_without_a_sensor_that_works_the_machine_is_in_use():

@@ -102,7 +102,7 @@ class GivingWay:
         return max(step, OwnerStep.VACATE) if self._vacates_now else step
 
     def _gives_way(self, held: HeldClaim) -> bool:
-        return held.claim.user not in self.policy.exempt
+        return not self.policy.exempts(held.claim.user)
 
     def _order(self, now: Instant) -> None:
         """Tell the launcher what to do at the next sign, if that has changed."""

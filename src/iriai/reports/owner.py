@@ -56,7 +56,7 @@ def _row(held: HeldClaim, owner: GivingWay) -> BackgroundRow:
     claim = held.claim
     reasons = () if held.suspension is None else held.suspension.reasons
     state = "suspended" if SuspendReason.OWNER in reasons else "runs"
-    if claim.user in owner.policy.exempt:
+    if owner.policy.exempts(claim.user):
         state = "exempt"
     if held.stop is not None:
         state = "ending"

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from math import inf
 
+from iriai.model.admission_rules import ALL
+
 
 class OwnerStep(IntEnum):
     """How far background tasks give way; each includes those before."""
@@ -33,12 +35,16 @@ class OwnerSteps:
     continue_s: float = 300.0
     """How long after the last sign the machine is in use."""
     exempt: tuple[str, ...] = ()
-    """Users whose tasks never give way."""
+    """Users whose tasks never give way; `ALL`: those of all."""
 
     @property
     def has_steps(self) -> bool:
         """Return whether tasks ever give way."""
         return min(self.suspend_s, self.vacate_s, self.discard_s) < inf
+
+    def exempts(self, user: str) -> bool:
+        """Return whether the tasks of a user never give way."""
+        return user in self.exempt or ALL in self.exempt
 
     @property
     def suspends_at_once(self) -> bool:

@@ -45,7 +45,7 @@ class OwnerChecker:
         for attempt, process in launcher.running.items():
             if process.executes(now_s) and not process.is_asked(now_s):
                 user = process.spec.user
-                assert user in owner.policy.exempt, (
+                assert owner.policy.exempts(user), (
                     f"{attempt} of {user} runs under the owner of {machine.plan.name}"
                 )
 
@@ -83,7 +83,7 @@ class OwnerChecker:
         """Check (p) and (q): a claim stands for its owner while that is due, and no longer."""
         attempt = held.claim.attempt
         used_s = owner.presence.used_s(now.steady_s)
-        is_exempt = held.claim.user in owner.policy.exempt
+        is_exempt = owner.policy.exempts(held.claim.user)
         reasons = () if held.suspension is None else held.suspension.reasons
         is_given = SuspendReason.OWNER in reasons
         is_ending = held.stop is not None

@@ -9,6 +9,7 @@ from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.users.permissions import Caller
+from iriai.model.admission_rules import ALL
 from iriai.model.problem import NotAllowed
 from iriai.protocol.messages.effects import OwnerSaid
 from iriai.reports.owner import owner_of, owner_report
@@ -44,7 +45,7 @@ class OwnerHandlers:
     def _check(self, caller: Caller) -> None:
         """Raise `NotAllowed` if they are neither the owner nor an operator."""
         users, person = self._settings.configuration.owner.users, caller.person
-        is_owner = person.name in users or person.uid == self._settings.owner_uid
+        is_owner = person.name in users or ALL in users or person.uid == self._settings.owner_uid
         if not (caller.operator or is_owner):
             raise NotAllowed(
                 "not-the-owner",
