@@ -86,7 +86,7 @@ def children_of(pid: int) -> list[int]:
 def active_threads_below(root: int, within_s: float) -> int:
     """Return how many threads of the processes below `root` run, want to run, or wait for a disk.
 
-    These are what the kernel's load average counts. After `within_s` it stops, so there may be more.
+    These are what the load average counts. After `within_s` it stops, so there may be more.
     """
     end_s, count, below = time.monotonic() + within_s, 0, [root]
     for pid in below:  # grows while it is walked
