@@ -130,7 +130,7 @@ def test_an_agent_without_a_display_says_so(tmp_path: Path):
     for display, why in ((None, "DISPLAY is not set"), (":987", "the X server :987")):
         environment = {k: v for k, v in os.environ.items() if k != "DISPLAY"}
         environment |= {} if display is None else {"DISPLAY": display}
-        done = subprocess.run(words, check=False, env=environment, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(words, check=False, env=environment, capture_output=True, text=True)
         assert (done.returncode, why in done.stderr) == (3, True)
 
 

@@ -10,6 +10,7 @@ from iriai.model.problem import Refused, UsageProblem
 
 FOR_ALL = "/etc/xdg/autostart"
 FILE = "iriai-session-agent.desktop"
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 _ENTRY = """\
 [Desktop Entry]
 Type=Application
@@ -36,6 +37,12 @@ def session_agent(
     if install:
         print(f"sessions that begin from now on start it: {_install(options)}")
         return
+    if not any(map(os.environ.get, DISPLAYS)):
+        raise Refused(
+            "no-display",
+            f"this is no graphical session: none of {', '.join(DISPLAYS)} is set",
+            "call it in one, or with --install, which has sessions start it",
+        )
     state = None if options.state is None else str(options.state)
     directories = candidate_directories(state, os.environ, os.geteuid())
     words = [sys.executable, "-P", "-m", "iriai.session", *directories]
@@ -44,6 +51,8 @@ def session_agent(
 
 def _install(options: GlobalOptions) -> str:
     """Write the entry; return its path."""
+    from pathlib import Path
+
     from iriai.system.atomic_files import write_whole
 
     state = () if options.state is None else ("--state", str(options.state.absolute()))
@@ -51,7 +60,7 @@ def _install(options: GlobalOptions) -> str:
     path = f"{_autostart_directory()}/{FILE}"
     entry = _ENTRY.format(command=" ".join(map(_quoted, words)))
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, entry.encode(), mode=0o644)
     except OSError as error:
         raise Refused(

@@ -48,3 +48,4 @@ class SessionRefused(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 FromAgent = SessionBegins | SessionUsed
+AgentMessage = FromAgent | SessionRefused
