@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+from iriai.model.admission_rules import ALL
 from iriai.model.instant import Instant
 from iriai.model.owner import WORD_S_MAX, OwnerWord, SensorStates, Sign, SignKind
 from iriai.model.reason import Reason, Rule
@@ -40,6 +41,7 @@ class GivingWay:
         self._claims, self._suspensions = parts.claims, parts.suspensions
         self._report, self._effects = parts.report, parts.effects
         self._availability = availability
+        availability.exempts = steps.exempts if steps.exempt else None
         self.presence = Presence(steps.continue_s)
         self.signs = 0
         """How many the launcher has told of."""
@@ -106,9 +108,11 @@ class GivingWay:
         if not is_given and self.presence.since_s is None:
             self._vacates_now = False
         self._order(now)
-        reason = self._reason()
+        reason = self.reason
         if reason != self._availability.owner:
             self._availability.owner, self._report.is_due = reason, True
+            if reason is None and self.policy.exempt:
+                self._report.rules += 1  # brokers forget whom it turned away
 
     def _step(self, now_s: float) -> OwnerStep:
         used_s = self.presence.used_s(now_s)
@@ -143,10 +147,11 @@ class GivingWay:
         self._ordered = WatchOwner(number, suspends, exempt, self.signs, are_over)
         self._effects.append(self._ordered)
 
-    def _reason(self) -> Reason | None:
-        """Return why nothing is started here; None: it is."""
+    @property
+    def reason(self) -> Reason | None:
+        """Why no background task is started here; None: it is."""
         presence = self.presence
-        if presence.since_s is None:
+        if presence.since_s is None or ALL in self.policy.exempt:
             return None
         if presence.word is OwnerWord.HERE:
             return Reason(
