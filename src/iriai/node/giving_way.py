@@ -26,6 +26,7 @@ SIGN_WORDS = {
     SignKind.START: "nobody knows yet whether its owner uses it",
     SignKind.TERMINAL: "its owner typed at a terminal",
     SignKind.INPUT: "its owner used an input device",
+    SignKind.SESSION: "its owner used a graphical session",
 }
 """What is told of the last sign."""
 
