@@ -67,6 +67,8 @@ def up(
         news = "is up" if probe.started else "was up already"
         print(f"{probe.home} {news}, with its state in {probe.state_directory}", flush=True)
         _remark_rc(probe, rc_file)
+        if probe.started and "node" in probe.parts:
+            propose_profile(StatePaths(probe.state_directory))
 
     rc_file = "" if rc is None else str(rc.absolute())
     wanted = RequestedRole(
@@ -91,6 +93,19 @@ def _remark_rc(probe: DaemonProbe, given: str) -> None:
         remark(probe.rc_problem)
     elif given and not (probe.started and probe.rc == given):
         remark(f"{given} was not run: 'iriai console {given}' runs it now")
+
+
+def propose_profile(paths: StatePaths, root: str = "/") -> None:
+    """Propose how tasks may give way, where this looks like a person's machine and nobody said.
+
+    `root` is where the files of the system are.
+    """
+    from iriai.host.checks import of_owner
+    from iriai.state.owner_profile import has_owner_section
+
+    for finding in of_owner(root):
+        if not has_owner_section(paths):
+            remark(f'{finding.message}: {finding.hint} of {paths.configuration}, or "none"')
 
 
 def _front_end_socket(home: Path) -> str:
