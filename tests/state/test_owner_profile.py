@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from iriai.cli.machine.up import propose_profile
 from iriai.config.reader import parse_configuration
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Refused, UsageProblem
-from iriai.state.owner_profile import with_profile, write_text
+from iriai.state.owner_profile import proposals, with_profile, write_text
 
 
 @pytest.fixture
@@ -70,11 +69,8 @@ def laptop(tmp_path_factory) -> str:
     return str(root)
 
 
-def test_one_is_proposed_where_a_person_may_sit_until_its_file_says_something(
-    paths, laptop, capsys
-):
-    propose_profile(paths, laptop)
-    assert 'set profile = "laptop" in [owner]' in " ".join(capsys.readouterr().err.split())
+def test_one_is_proposed_where_a_person_may_sit_until_its_file_says_something(paths, laptop):
+    [words] = proposals(paths, laptop)
+    assert 'set profile = "laptop" in [owner]' in words
     written(paths, '[owner]\nprofile = "none"\n')
-    propose_profile(paths, laptop)
-    assert capsys.readouterr().err == ""
+    assert list(proposals(paths, laptop)) == []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import stat
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
 from iriai.config.reader import parse_configuration
 from iriai.config.sections import OwnerProfile
+from iriai.host.checks import of_owner
 from iriai.model.paths import StatePaths
 from iriai.model.problem import Refused, UsageProblem
 from iriai.state.configuration import read_configuration
@@ -23,6 +25,16 @@ def has_owner_section(paths: StatePaths) -> bool:
     """Return whether the file says anything of an owner; raise a `Problem` if it is wrong."""
     read_configuration(paths)
     return "owner" in tomllib.loads(_text(paths))
+
+
+def proposals(paths: StatePaths, root: str = "/") -> Iterator[str]:
+    """Yield which profile may suit what looks like a person's machine, until its file says one.
+
+    `root` is where the files of the system are.
+    """
+    for finding in of_owner(root):
+        if not has_owner_section(paths):
+            yield f'{finding.message}: {finding.hint} of {paths.configuration}, or "none"'
 
 
 def with_profile(paths: StatePaths, profile: str) -> str:

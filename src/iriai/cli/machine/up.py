@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iriai.cli.framework.command import Command, GlobalOptions, option
-from iriai.cli.framework.standard_streams import print_document, remark
+from iriai.cli.framework.standard_streams import print_document, remark, remarks
 from iriai.model.paths import StatePaths, node_directory
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def up(
     The lines of an rc file are settings as in 'iriai console': queue, pool and gang with set and
     unset. They are run at each start by this command, and stop at the first wrong one.
     """
+    from iriai.state.owner_profile import proposals
     from iriai.state.role import RequestedRole, check_name, read_parts
     from iriai.supervisor.up import bring_up, stay_up
 
@@ -67,8 +68,7 @@ def up(
         news = "is up" if probe.started else "was up already"
         print(f"{probe.home} {news}, with its state in {probe.state_directory}", flush=True)
         _remark_rc(probe, rc_file)
-        if probe.started and "node" in probe.parts:
-            propose_profile(StatePaths(probe.state_directory))
+        remarks(proposals(StatePaths(probe.state_directory)) if probe.runs_new_tasks else ())
 
     rc_file = "" if rc is None else str(rc.absolute())
     wanted = RequestedRole(
@@ -93,19 +93,6 @@ def _remark_rc(probe: DaemonProbe, given: str) -> None:
         remark(probe.rc_problem)
     elif given and not (probe.started and probe.rc == given):
         remark(f"{given} was not run: 'iriai console {given}' runs it now")
-
-
-def propose_profile(paths: StatePaths, root: str = "/") -> None:
-    """Propose how tasks may give way, where this looks like a person's machine and nobody said.
-
-    `root` is where the files of the system are.
-    """
-    from iriai.host.checks import of_owner
-    from iriai.state.owner_profile import has_owner_section
-
-    for finding in of_owner(root):
-        if not has_owner_section(paths):
-            remark(f'{finding.message}: {finding.hint} of {paths.configuration}, or "none"')
 
 
 def _front_end_socket(home: Path) -> str:
