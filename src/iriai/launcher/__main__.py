@@ -130,7 +130,9 @@ def _assemble(
     hooks = Hooks(timers, state.name, follow, unbounded)
     epilogs = Epilogs(hooks, journal.known)
     readable = Watch(server.call_when_readable, server.call_no_more)
-    owner = OwnerWatch(readable, timers, settings.devices)
+    account = choice.places.get("cpuacct")
+    own_group = ("", 1) if account is None else (account.directory, account.version)
+    owner = OwnerWatch(readable, timers, settings.devices, own_group)
     if isinstance(choice.containers, ProcessTrees):
         choice.containers.exclude_sessions(hooks.running, owner.process)
     processors = Processors()

@@ -27,7 +27,7 @@ from iriai.model.bounds import (
 )
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
-from iriai.model.owner import SensorStates, Signs
+from iriai.model.owner import NO_CONDITIONS, SensorSettings, SensorStates, Signs
 from iriai.model.ranks import SEATS_MAX, RankCount
 from iriai.model.state import EndCause
 from iriai.model.submission import Interaction
@@ -263,6 +263,8 @@ class SetStandingOrder(msgspec.Struct, frozen=True, array_like=True, tag=24):
     """How many the node has taken in, ..."""
     are_over: bool
     """... and whether what they have frozen may go on, if there were no others."""
+    conditions: SensorSettings = NO_CONDITIONS
+    """Which conditions of the machine are signs."""
 
 
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):

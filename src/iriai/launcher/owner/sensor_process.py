@@ -11,13 +11,19 @@ from contextlib import suppress
 
 import msgspec
 
-from iriai.launcher.owner.sensor_messages import FRAME_BYTES_MAX, REPORT_S, FromSensors
+from iriai.launcher.owner.sensor_messages import (
+    FRAME_BYTES_MAX,
+    REPORT_S,
+    FromSensors,
+    WatchConditions,
+)
 from iriai.launcher.pmi.pmi_sockets import Watch
 from iriai.launcher.slices.real_time import take_real_time
 from iriai.launcher.system.timers import Timers
 from iriai.model.bounds import decoded
+from iriai.model.owner import NO_CONDITIONS, SensorSettings
 from iriai.system.clock import steady_s
-from iriai.system.frames import FrameReader
+from iriai.system.frames import FrameReader, frame
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +46,20 @@ class SensorProcess:
         watch: Watch,
         timers: Timers,
         devices: str,
+        own: tuple[str, int],
         hear: Callable[[FromSensors], None],
         lost: Callable[[str], None],
     ) -> None:
-        """`hear` is called with what the process says, `lost` with why there is none now."""
+        """`hear` is called with what the process says, `lost` with why there is none now.
+
+        `own` is the control group above all tasks that counts processor time, and its version.
+        """
         self._watch = watch
         self._timers = timers
         self._devices = devices
+        self._own = own
+        self._watched = WatchConditions(NO_CONDITIONS, is_busy=False)
+        """What it was told, or is told when it begins."""
         self._hear = hear
         self._lost_word = lost
         self._socket: socket.socket | None = None
@@ -80,9 +93,10 @@ class SensorProcess:
         self._started_s = now_s
         try:
             # Where there is no owner policy nobody pays for these modules.
+            from iriai.launcher.owner.polled.conditions import OwnTasks
             from iriai.launcher.owner.sensor_loop import fork_sensors
 
-            self._pid, own = fork_sensors(self._devices, os.getpid())
+            self._pid, own = fork_sensors(self._devices, OwnTasks(os.getpid(), *self._own))
         except (OSError, ImportError) as error:
             log.exception("nobody watches for the owner: that process cannot be started")
             self._lost_word(f"the process cannot be started: {error}")
@@ -92,7 +106,22 @@ class SensorProcess:
         take_real_time(self._pid)  # at once: among busy tasks it would begin late
         self._socket, self._reader, self._silent = own, FrameReader(FRAME_BYTES_MAX), 0
         self._watch.begin(own.fileno(), self._receive)
+        self._tell()
         self._await_report(own, now_s)
+
+    def watch(self, settings: SensorSettings, *, is_busy: bool) -> None:
+        """Have it watch these conditions, while tasks run or do not."""
+        wanted = WatchConditions(settings, is_busy)
+        if wanted != self._watched:
+            self._watched = wanted
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell it what to watch; one that does not listen hangs, and is replaced."""
+        if self._socket is not None:
+            content = frame(msgspec.msgpack.encode(self._watched))
+            with suppress(OSError):
+                self._socket.send(content, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
     def _plan(self, due_s: float) -> None:
         if not self._is_planned:
