@@ -53,6 +53,12 @@ def _given_alone(whole, suspensions, attempts, reason, now, *, is_given):
         whole(suspensions, attempts, reason, now, is_given=is_given)
 
 
+def _spared(whole, suspensions, held, words, *, is_at_once):
+    """A task that skips being suspended stays as it is."""
+    if not held.claim.no_suspend:
+        whole(suspensions, held, words, is_at_once=is_at_once)
+
+
 def _unseen(presence, now_s, *, is_watched):
     presence.is_watched = True
     presence.look(now_s)
@@ -80,6 +86,7 @@ OWNERS: dict[str, Patch] = {
         "step",
         lambda policy, used_s: OwnerStep.SUSPEND if policy.suspend_s <= used_s else OwnerStep.NONE,
     ),
+    "what skips being suspended is not vacated": around(NodeSuspensions, "vacate", _spared),
     "a sensor that fails is taken for nobody there": instead(Presence, "watched", _unseen),
     "the node does not wake when its owner has left": instead(
         GivingWay, "next_s", lambda _giving_way, _now_s: None

@@ -16,6 +16,7 @@ from iriai.protocol.messages.effects import (
     AttemptStarted,
     FreezeAttempt,
     LaunchAttempt,
+    LauncherAttached,
     OwnerNoticed,
     OwnerSaid,
     Part,
@@ -171,6 +172,40 @@ def test_what_does_not_end_within_its_grace_is_discarded_when_that_is_due():
     assert ends(desk.after(60)) == [(1, EndCause.EVICTED, 10.0)]
     assert ends(desk.after(2)) == [(1, EndCause.EVICTED, 0.0)]
     assert ends(desk.after(2)) == []
+
+
+def test_a_task_that_skips_suspension_is_vacated_at_once_and_the_others_stand():
+    desk = quiet_desk()
+    desk.run(2, no_suspend=True)
+    assert ends(desk.sign()) == [(2, EndCause.EVICTED, 10.0)]
+    assert (desk.reasons(1), desk.reasons(2)) == ((OWNER,), ())
+    assert ends(desk.sign()) == []  # once
+
+
+def test_such_a_task_stands_from_the_sign_on_until_the_node_ends_it():
+    desk = quiet_desk()
+    desk.run(2, no_suspend=True)
+    desk.seen()
+    assert desk.frozen == {1: True, 2: True}
+
+
+def test_such_a_task_is_vacated_by_a_daemon_that_restarted_and_discarded_when_that_is_due():
+    policy = replace(DESK, vacate_s=inf, discard_s=5.0)
+    desk = quiet_desk(policy)
+    desk.run(2, no_suspend=True)
+    claims, now_s = desk.node.node.claims(), desk.node.now_s
+    desk.node = LoneNode(4, owner=policy, claims=claims, now_s=now_s, incarnation=2, attached=False)
+    alive = tuple((attempt(number), WALL_S) for number in (1, 2))
+    desk.tell(LauncherAttached(alive))
+    assert ends(desk.sign()) == [(2, EndCause.EVICTED, 10.0)]
+    assert (2, EndCause.EVICTED, 0.0) in ends(desk.after(5.0))
+
+
+def test_where_nothing_is_suspended_a_task_that_skips_that_goes_on():
+    desk = quiet_desk(replace(DESK, suspend_s=inf))
+    desk.run(2, no_suspend=True)
+    assert ends(desk.sign()) == []
+    assert desk.frozen == {1: False, 2: False}
 
 
 def test_tasks_of_exempt_users_go_on():

@@ -81,11 +81,11 @@ class GivingWay:
         self.presence.look(now.steady_s)
         step = self._step(now.steady_s)
         background = [held for held in self._claims.by_attempt.values() if self._gives_way(held)]
-        attempts = [held.claim.attempt for held in background]
+        attempts = [held.claim.attempt for held in background if not held.claim.no_suspend]
         is_given = step >= OwnerStep.SUSPEND
         self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given)
-        if step >= OwnerStep.VACATE:
-            for held in background:
+        for held in background:
+            if step >= OwnerStep.VACATE or (is_given and held.claim.no_suspend):
                 self._suspensions.vacate(held, VACATED, is_at_once=step is OwnerStep.DISCARD)
         if not is_given and self.presence.since_s is None:
             self._vacates_now = False

@@ -58,6 +58,7 @@ class Submission:
     keep_going: bool = False
     layout: Layout = Layout.RANKS
     queue: int = 0
+    no_suspend: bool = False
 
     def spec(self) -> JobSpec:
         """Return the job as its home stores it."""
@@ -72,6 +73,7 @@ class Submission:
             keep_going=self.keep_going,
             layout=self.layout,
             queue=self.queue,
+            no_suspend=self.no_suspend,
         )
 
 

@@ -93,6 +93,7 @@ class OwnerChecker:
         self._is_late(machine, f"{attempt} stands for nobody", stands)
         runs = used_s is not None and not is_exempt and due_s > 0.0
         runs &= not (is_given or is_ending) and machine.core.node.has_launcher
+        runs &= held.is_ordered or not held.claim.no_suspend  # it is ended once it is ordered
         self._is_late(machine, f"{attempt} was not suspended", runs)
         last_s = min(owner.policy.vacate_s, owner.policy.discard_s)
         stays = used_s is not None and not is_exempt and used_s > last_s

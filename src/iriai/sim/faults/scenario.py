@@ -29,7 +29,7 @@ from iriai.sim.faults.actions import (
     Happening,
     Submission,
 )
-from iriai.sim.faults.owners import visits, with_owner
+from iriai.sim.faults.owners import skipping, visits, with_owner
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import EVERYBODY, MachinePlan
 from iriai.sim.world.network import NetworkPlan
@@ -399,6 +399,7 @@ def _with_owners(
         return plans
     plans = [with_owner(rng, plan) for plan in plans]
     happenings += visits(rng, plans, BEGIN_S, FAULTS_UNTIL_S)
+    happenings[:] = [skipping(rng, each) for each in happenings]
     return plans
 
 
