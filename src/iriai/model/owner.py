@@ -89,6 +89,11 @@ class SensorState(NamedTuple):
     holds: bool = False
     """Whether a condition holds now."""
 
+    @property
+    def outline(self) -> SensorState:
+        """Return what is told at once: what one that works measures changes all the time."""
+        return self._replace(note="") if self.works else self
+
 
 ProgramName = Annotated[str, Meta(min_length=1, max_length=PROGRAM_LENGTH_MAX)]
 Programs = Annotated[tuple[ProgramName, ...], Meta(max_length=PROGRAMS_MAX)]

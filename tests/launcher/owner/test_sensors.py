@@ -16,6 +16,7 @@ from iriai.launcher.owner import own_terminals, sensor_loop, sensor_process
 from iriai.launcher.owner.input_devices import DEVICES_MAX, InputSensor
 from iriai.launcher.owner.own_terminals import OwnTerminals
 from iriai.launcher.owner.owner_watch import OwnerWatch
+from iriai.launcher.owner.polled.conditions import OwnTasks
 from iriai.launcher.owner.sensor import Sensor
 from iriai.launcher.owner.sensor_messages import (
     FRAME_BYTES_MAX,
@@ -229,7 +230,7 @@ class Process:
         self.changes = 0
         self.owner.on_change = self._changed
 
-    def _fork(self, devices: str, launcher: int) -> tuple[int, socket.socket]:
+    def _fork(self, devices: str, own: OwnTasks) -> tuple[int, socket.socket]:
         own, its = socket.socketpair()
         self.begun.append(its)
         return 1 << 22, own  # no process has this number
@@ -301,7 +302,7 @@ def test_more_signs_than_one_a_second_are_not_counted(process: Process):
         frame(msgspec.msgpack.encode([1, "input", float("inf")])),
         frame(msgspec.msgpack.encode([1, "input", float("nan")])),
         frame(msgspec.msgpack.encode([1, "input"])),
-        frame(msgspec.msgpack.encode([2, [["input", True, ""]] * 4])),
+        frame(msgspec.msgpack.encode([2, [["input", True, ""]] * (len(SignKind) + 1)])),
         frame(msgspec.msgpack.encode([2, [["input", "yes", ""]]])),
         frame(msgspec.msgpack.encode([3, []])),
     ],
@@ -340,7 +341,7 @@ def test_one_that_is_silent_for_long_is_replaced(process: Process):
 def test_one_that_cannot_be_started_is_tried_again_each_second(process: Process, monkeypatch):
     tried = []
 
-    def fail(devices: str, launcher: int) -> tuple[int, socket.socket]:
+    def fail(devices: str, own: OwnTasks) -> tuple[int, socket.socket]:
         tried.append(devices)
         raise OSError(11, "Resource temporarily unavailable")
 

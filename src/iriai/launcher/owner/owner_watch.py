@@ -62,7 +62,7 @@ class OwnerWatch:
         self._sensors = self._none_works(_BEGINS)
         self.has_news = False
         """Whether the daemon is to be told `seen`."""
-        self._told = self.enforcement()
+        self._told = self._outline()
 
     @property
     def has_order(self) -> bool:
@@ -117,9 +117,12 @@ class OwnerWatch:
         return Enforcement(OWNER_SIGNS, by, "; ".join(notes))
 
     def news(self) -> list[Enforcement]:
-        """Return the same if it has changed since the last call."""
-        before, self._told = self._told, self.enforcement()
-        return [] if self._told == before else [self._told]
+        """Return the same if others work than at the last call."""
+        before, self._told = self._told, self._outline()
+        return [] if self._told == before else [self.enforcement()]
+
+    def _outline(self) -> tuple[bool, list[SensorState]]:
+        return self.has_order, [each.outline._replace(holds=False) for each in self._sensors]
 
     # --- the process -----------------------------------------------------------------------------
 

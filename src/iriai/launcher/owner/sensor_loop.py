@@ -96,7 +96,7 @@ class SensorLoop:
                 continue
             for fd in each.descriptors(now_s):
                 poll.register(fd, select.POLLIN)
-        if self._states() != self._told:
+        if self._is_news(self._states()):
             due_s = min(due_s, self._told_s + CHANGE_PAUSE_S)
         self._timer.set(due_s)
         readable = {fd for fd, _ in poll.poll()}
@@ -113,10 +113,14 @@ class SensorLoop:
     def _states(self) -> SensorStates:
         return tuple(each.state() for each in self._sensors)
 
+    def _is_news(self, states: SensorStates) -> bool:
+        """Return whether they are to be told before the next report."""
+        return [each.outline for each in states] != [each.outline for each in self._told]
+
     def _report(self, now_s: float) -> None:
         """Tell how the sensors do, if that is due."""
         states = self._states()
-        pause_s = REPORT_S if states == self._told else CHANGE_PAUSE_S
+        pause_s = CHANGE_PAUSE_S if self._is_news(states) else REPORT_S
         if now_s >= self._told_s + pause_s:
             self._told, self._told_s = states, now_s
             self._tell(SensorReport(states))

@@ -14,7 +14,7 @@ import msgspec
 
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
-from iriai.model.owner import OwnerWord, SensorStates, Signs
+from iriai.model.owner import NO_CONDITIONS, OwnerWord, SensorSettings, SensorStates, Signs
 from iriai.model.ranks import SeatPlace
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow, Record

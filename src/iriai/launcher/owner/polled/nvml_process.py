@@ -9,7 +9,9 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
+from typing import cast
 
 PROCESS_NAME = "iriai-gpus"
 LIBRARY = "libnvidia-ml.so.1"
@@ -17,8 +19,12 @@ NOBODY = 65_534
 GPUS_MAX, PROCESSES_MAX = 1024, 4096
 """Of a machine, and of one GPU; others are not told."""
 ASK = b"?"
+PROCESS_CALLS = (
+    "nvmlDeviceGetComputeRunningProcesses_v3",
+    "nvmlDeviceGetComputeRunningProcesses_v2",
+)
+"""Of drivers from 510 and from 450 on; they fill the same structure."""
 _OK, _TOO_SMALL = 0, 7
-_MEMORY_UNKNOWN = 16
 
 
 class NvmlProcessInfo(ctypes.Structure):
@@ -32,6 +38,14 @@ class NvmlProcessInfo(ctypes.Structure):
     )
 
 
+def _first(library: ctypes.CDLL, names: tuple[str, ...]) -> Callable[..., int]:
+    """Return the first of these calls that the library has. Raises AttributeError."""
+    for name in names[:-1]:
+        with suppress(AttributeError):
+            return cast("Callable[..., int]", getattr(library, name))
+    return cast("Callable[..., int]", getattr(library, names[-1]))
+
+
 class NvmlProblem(Exception):
     """The library does not work here; the text says why."""
 
@@ -43,16 +57,12 @@ class Nvml:
         """Raises `NvmlProblem`."""
         try:
             self._library = ctypes.CDLL(library)
-            self._processes = getattr(
-                self._library, "nvmlDeviceGetComputeRunningProcesses_v3", None
-            ) or getattr(self._library, "nvmlDeviceGetComputeRunningProcesses_v2", None)
+            self._processes = _first(self._library, PROCESS_CALLS)
             self._begin = self._library.nvmlInit_v2
             self._count = self._library.nvmlDeviceGetCount_v2
             self._handle = self._library.nvmlDeviceGetHandleByIndex_v2
         except (OSError, AttributeError) as error:
             raise NvmlProblem(str(error)) from None
-        if self._processes is None:
-            raise NvmlProblem(f"{library} is too old: driver 450 has what is needed")
         self._check(self._begin(), "nvmlInit")
 
     def _check(self, code: int, call: str) -> None:

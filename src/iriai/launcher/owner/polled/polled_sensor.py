@@ -82,28 +82,31 @@ class PolledSensor:
             return False
         if self._look is None:
             self._looked_s, self._look = now_s, self._probe.look(now_s)
-        self._work(self._look, now_s)
+        if not self._is_done(self._look, now_s):
+            return False
+        self._look = None
         if not self._holds:
             self._told_s = -inf
-        if self._look is not None or not self._holds or now_s < self._told_s + self._pace.repeat_s:
+            return False
+        if now_s < self._told_s + self._pace.repeat_s:
             return False
         self._told_s = now_s
         return True
 
-    def _work(self, look: Iterator[None], now_s: float) -> None:
-        """Go on with a look."""
+    def _is_done(self, look: Iterator[None], now_s: float) -> bool:
+        """Go on with a look; return whether it is over."""
         until_s = time.monotonic() + WORK_S
         try:
             for _ in look:
                 if time.monotonic() >= until_s:
                     self._go_on_s = now_s + REST_S
-                    return
+                    return False
             self._problem = ""
         except OSError as error:
             self._problem = f"{error.filename or 'it'}: {error.strerror or error}"
         except CannotLook as why:
             self._problem = str(why)
-        self._look = None
+        return True
 
     def state(self) -> SensorState:
         """Return how it does."""

@@ -69,9 +69,12 @@ class TreeUse:
 
     def read(self) -> Iterator[None]:
         """Measure it."""
-        ticks, below = 0, [self._launcher]
+        ticks, below, known = 0, [self._launcher], dict[int, None]()
         for pid in below:  # grows while it is walked
             yield
+            if pid in known:  # its number was given away meanwhile
+                continue
+            known[pid] = None
             place = f"{self._proc}/{pid}"
             try:
                 text = read_text(f"{place}/stat")
