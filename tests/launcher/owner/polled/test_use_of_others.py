@@ -210,7 +210,9 @@ def test_without_groups_of_version_2_it_says_what_it_needs(systemd: Tree, file: 
     assert "version 2" in watched.state.note
 
 
-@pytest.mark.parametrize("text", ["", "some avg10=nan ", "some avg10=99999.99 ", "full avg10=99.00 "])
+@pytest.mark.parametrize(
+    "text", ["", "some avg10=nan ", "some avg10=99999.99 ", "full avg10=99.00 x"]
+)
 def test_what_is_no_pressure_does_not_count(systemd: Tree, text: str):
     systemd.put("cg/user.slice/io.pressure", text)
     assert not pressure(systemd).holds
