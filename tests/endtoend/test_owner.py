@@ -200,6 +200,23 @@ def test_a_game_suspends_what_runs_until_it_is_over(person):
         assert not row(desk, "program").holds
 
 
+def test_the_owner_s_word_outlives_the_daemon(desk, keyboard):
+    says(desk, AWAY)
+    place = begun(desk)
+    desk.kill("daemon")
+    until(desk.answers, "another daemon")
+    until(lambda: states(desk) == ["runs"], "it to know the task")
+    keyboard.type()
+    assert not stands(place)
+    with desk.client() as client:
+        assert client.ask(AskOwner()).word == "away"
+    assert says(desk, None).word == ""
+    desk.kill("daemon")
+    until(desk.answers, "a third daemon")
+    with desk.client() as client:
+        assert client.ask(AskOwner()).word == ""
+
+
 def test_others_may_look_and_not_speak(desk, person):
     with desk.client() as client:
         assert client.ask(AskOwner()).word == ""

@@ -7,8 +7,9 @@ from math import inf
 from typing import Any
 
 from iriai.model.instant import Instant
-from iriai.model.owner import OwnerWord, SensorStates, Sign, SignKind
+from iriai.model.owner import WORD_S_MAX, OwnerWord, SensorStates, Sign, SignKind
 from iriai.model.reason import Reason, Rule
+from iriai.model.records import OwnerWordGiven
 from iriai.model.suspension import SuspendReason
 from iriai.model.units import format_duration
 from iriai.node.metering import HeldClaim
@@ -17,7 +18,7 @@ from iriai.node.settings import NodeSettings
 from iriai.node.suspended_claims import QueueParts
 from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
-from iriai.protocol.messages.effects import OwnerNoticed, OwnerSaid, WatchOwner
+from iriai.protocol.messages.effects import OwnerNoticed, OwnerSaid, Persist, WatchOwner
 
 VACATED = "the owner of the machine uses it"
 SIGN_WORDS = {
@@ -54,6 +55,8 @@ class GivingWay:
         since a daemon that was restarted would else suspend all for a moment."""
         self._vacates_now = False
         """Whether the owner wants the machine for itself, whatever the delays are."""
+        self.given: OwnerWordGiven | None = None
+        """The owner's word as it is stored, which may be over; None: there is none."""
         self._ordered: WatchOwner | None = None
         """What the launcher was told; None: it may know nothing."""
         self.handlers: dict[type, Callable[[Any, Instant], None]] = {
@@ -76,9 +79,21 @@ class GivingWay:
         self._ordered, self._is_known = None, False
 
     def _said(self, event: OwnerSaid, now: Instant) -> None:
-        self.presence.say(event.word, now.steady_s + event.for_s, now.steady_s)
-        self._vacates_now = event.vacates and event.word is OwnerWord.HERE
+        until_wall_s = None if event.for_s == inf else now.wall_s + event.for_s
+        given = OwnerWordGiven(event.word, until_wall_s, event.vacates)
+        self._effects.append(Persist(given))
+        self._hear(given, event.for_s, now)
         self.settle(now)
+
+    def restore(self, given: OwnerWordGiven, now: Instant) -> None:
+        """Go by a word that was given to an earlier daemon; one that is over counts until then."""
+        left_s = inf if given.until_wall_s is None else given.until_wall_s - now.wall_s
+        self._hear(given, left_s if left_s == inf else min(left_s, WORD_S_MAX), now)
+
+    def _hear(self, given: OwnerWordGiven, left_s: float, now: Instant) -> None:
+        self.given = None if given.word is None else given
+        self.presence.say(given.word, now.steady_s + left_s, now.steady_s)
+        self._vacates_now = given.vacates and self.presence.word is OwnerWord.HERE
 
     # --- what follows ----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from iriai.launcher.owner.polled.polled_sensor import Pace, PolledSensor, Probe
+from iriai.launcher.owner.polled.polled_sensor import ConditionProbe, LookPace, PolledSensor
 from iriai.model.owner import SensorState
 
 LAUNCHER = 500
@@ -56,8 +56,8 @@ class Tree:
 class Watched:
     """A sensor of a condition that is asked as its process asks it, with a clock of its own."""
 
-    def __init__(self, probe: Probe, *, is_busy: bool = True) -> None:
-        self.pace = Pace()
+    def __init__(self, probe: ConditionProbe, *, is_busy: bool = True) -> None:
+        self.pace = LookPace()
         self.pace.is_busy = is_busy
         self.sensor = PolledSensor(probe, self.pace)
         self.now_s = 1000.0

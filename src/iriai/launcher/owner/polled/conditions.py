@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from iriai.launcher.owner.polled.battery import BatteryProbe
 from iriai.launcher.owner.polled.gpu_processes import GpuProbe
-from iriai.launcher.owner.polled.polled_sensor import Pace, PolledSensor, Probe
+from iriai.launcher.owner.polled.polled_sensor import ConditionProbe, LookPace, PolledSensor
 from iriai.launcher.owner.polled.pressure import PressureProbe
 from iriai.launcher.owner.polled.processor_use import GroupUse, OwnUse, ProcessorProbe, TreeUse
 from iriai.launcher.owner.polled.programs import ProgramProbe
@@ -35,7 +35,7 @@ class Conditions:
     def __init__(self, own: OwnTasks) -> None:
         self._own = own
         self._settings = NO_CONDITIONS
-        self._pace = Pace()
+        self._pace = LookPace()
         self.sensors: tuple[PolledSensor, ...] = ()
 
     def go_by(self, settings: SensorSettings, *, is_busy: bool) -> None:
@@ -47,9 +47,9 @@ class Conditions:
             self._settings = settings
             self.sensors = tuple(PolledSensor(each, self._pace) for each in self._probes())
 
-    def _probes(self) -> list[Probe]:
+    def _probes(self) -> list[ConditionProbe]:
         wanted, launcher = self._settings, self._own.launcher
-        probes = list[Probe]()
+        probes = list[ConditionProbe]()
         if wanted.foreign_cpus_max is not None:
             probes.append(ProcessorProbe(wanted.foreign_cpus_max, self._own.use()))
         if wanted.pressure_percent_max is not None:

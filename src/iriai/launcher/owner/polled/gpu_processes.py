@@ -74,16 +74,15 @@ class GpuProbe:
             )
         self._receive(self._socket)
         if self._asked_s == inf:
-            self._ask(now_s)
+            self._ask(self._socket, now_s)
         elif now_s > self._asked_s + ANSWER_S:
             self._lose("NVIDIA's library does not answer", now_s)
         if self._answer is not None:
             yield from self._judge(self._answer)
 
-    def _ask(self, now_s: float) -> None:
-        assert self._socket is not None
+    def _ask(self, asked: socket.socket, now_s: float) -> None:
         try:
-            self._socket.send(ASK)
+            asked.send(ASK)
         except OSError as error:
             self._lose(f"the process of NVIDIA's library has ended: {error.strerror}", now_s)
         self._asked_s = now_s

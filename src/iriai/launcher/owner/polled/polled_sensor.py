@@ -18,7 +18,7 @@ RELIEF = 0.8
 """A number that was too high has to fall below this part of its bound."""
 
 
-class Pace:
+class LookPace:
     """How often the sensors of conditions look; one for all."""
 
     is_busy = False
@@ -32,7 +32,7 @@ class Pace:
         return min(pause_s, self.repeat_s) if holds else pause_s
 
 
-class Probe(Protocol):
+class ConditionProbe(Protocol):
     """Finds out whether one condition holds."""
 
     kind: SignKind
@@ -52,7 +52,7 @@ class Probe(Protocol):
 class PolledSensor:
     """Has a probe look, and gives a sign when its condition begins, and while it lasts."""
 
-    def __init__(self, probe: Probe, pace: Pace) -> None:
+    def __init__(self, probe: ConditionProbe, pace: LookPace) -> None:
         self.kind = probe.kind
         self._probe, self._pace = probe, pace
         self._looked_s = self._told_s = -inf
