@@ -33,6 +33,8 @@ class SignKind(StrEnum):
     """Somebody typed at a terminal, here or over ssh."""
     INPUT = "input"
     """A key, the mouse or another input device was used."""
+    SESSION = "session"
+    """An agent in a graphical session says that somebody uses it."""
     CPU = "cpu"
     """Others than our tasks use more processor time than they may."""
     PRESSURE = "pressure"
@@ -60,7 +62,7 @@ CONDITIONS = (
     *(SignKind.CPU, SignKind.PRESSURE, SignKind.GPU, SignKind.PROGRAM),
     *(SignKind.BATTERY, SignKind.TEMPERATURE),
 )
-INPUTS = SignKind.TERMINAL, SignKind.INPUT
+INPUTS = SignKind.TERMINAL, SignKind.INPUT, SignKind.SESSION
 """Signs of hands: what counts for `KeyboardIdle`."""
 
 

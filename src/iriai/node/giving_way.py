@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+from iriai.model.admission_rules import ALL
 from iriai.model.instant import Instant
 from iriai.model.owner import WORD_S_MAX, OwnerWord, SensorStates, Sign, SignKind
 from iriai.model.reason import Reason, Rule
@@ -25,6 +26,7 @@ SIGN_WORDS = {
     SignKind.START: "nobody knows yet whether its owner uses it",
     SignKind.TERMINAL: "its owner typed at a terminal",
     SignKind.INPUT: "its owner used an input device",
+    SignKind.SESSION: "its owner used a graphical session",
     SignKind.CPU: "others than our tasks use its processors",
     SignKind.PRESSURE: "programs of its owner wait for memory or disks",
     SignKind.GPU: "others than our tasks use its GPUs",
@@ -45,6 +47,7 @@ class GivingWay:
         self._claims, self._suspensions = parts.claims, parts.suspensions
         self._report, self._effects = parts.report, parts.effects
         self._availability = availability
+        availability.exempts = steps.exempts if steps.exempt else None
         self.presence = Presence(steps.continue_s)
         self.signs = 0
         """How many the launcher has told of."""
@@ -104,16 +107,20 @@ class GivingWay:
         background = [held for held in self._claims.by_attempt.values() if self._gives_way(held)]
         attempts = [held.claim.attempt for held in background if not held.claim.no_suspend]
         is_given = step >= OwnerStep.SUSPEND
-        self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given)
+        reason = self.reason
+        seen = "" if reason is None else reason.had
+        self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given, seen=seen)
         for held in background:
             if step >= OwnerStep.VACATE or (is_given and held.claim.no_suspend):
-                self._suspensions.vacate(held, VACATED, is_at_once=step is OwnerStep.DISCARD)
+                words = f"{VACATED}: {seen}"
+                self._suspensions.vacate(held, words, is_at_once=step is OwnerStep.DISCARD)
         if not is_given and self.presence.since_s is None:
             self._vacates_now = False
         self._order(now)
-        reason = self._reason()
         if reason != self._availability.owner:
             self._availability.owner, self._report.is_due = reason, True
+            if reason is None and self.policy.exempt:
+                self._report.rules += 1  # brokers forget whom it turned away
 
     def _step(self, now_s: float) -> OwnerStep:
         used_s = self.presence.used_s(now_s)
@@ -149,10 +156,11 @@ class GivingWay:
         self._ordered = WatchOwner(number, suspends, exempt, self.signs, are_over, conditions)
         self._effects.append(self._ordered)
 
-    def _reason(self) -> Reason | None:
-        """Return why nothing is started here; None: it is."""
+    @property
+    def reason(self) -> Reason | None:
+        """Why no background task is started here; None: it is."""
         presence = self.presence
-        if presence.since_s is None:
+        if presence.since_s is None or ALL in self.policy.exempt:
             return None
         if presence.word is OwnerWord.HERE:
             return Reason(

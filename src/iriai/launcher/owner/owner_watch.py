@@ -26,7 +26,7 @@ from iriai.model.owner import (
 )
 from iriai.system.clock import steady_s
 
-SENSORS = SignKind.TERMINAL, SignKind.INPUT
+SENSORS = SignKind.TERMINAL, SignKind.INPUT, SignKind.SESSION
 SOONEST_S = SIGN_PAUSE_S / 2
 """A sign that comes sooner after one of its kind is not counted: honest ones were only delayed."""
 _BEGINS = "it has not begun yet"
@@ -40,14 +40,19 @@ class OwnerWatch:
     """The standing order of the node, the signs so far, and how the sensors do."""
 
     def __init__(
-        self, watch: Watch, timers: Timers, devices: str, own: tuple[str, int] = ("", 1)
+        self,
+        watch: Watch,
+        timers: Timers,
+        devices: str,
+        sessions: str,
+        own: tuple[str, int] = ("", 1),
     ) -> None:
-        """`devices` is like /dev. Nothing is watched before the first order.
+        """`devices` is like /dev, `sessions` the path of the socket for session agents.
 
         `own` is the control group above all tasks that counts processor time, and its version;
-        empty: there is none.
+        empty: there is none. Nothing is watched before the first order.
         """
-        self.process = SensorProcess(watch, timers, devices, own, self._hear, self._lost)
+        self.process = SensorProcess(watch, timers, devices, sessions, own, self._hear, self._lost)
         self.on_change: Callable[[], None] = _unheard
         """Called when other attempts are to be frozen than before."""
         self._order = StandingOrder()

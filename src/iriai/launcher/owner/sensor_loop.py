@@ -1,4 +1,4 @@
-"""The process that has the terminals and input devices, and looks at the state of the machine.
+"""The process that has terminals, input devices and session agents, and looks at the machine.
 
 The launcher forks it where there is an owner policy. It waits for nothing but devices and time,
 tells the kind and moment of a sign, and ends with the launcher.
@@ -15,7 +15,7 @@ import msgspec
 
 from iriai.launcher.owner.input_devices import InputSensor
 from iriai.launcher.owner.polled.conditions import Conditions, OwnTasks
-from iriai.launcher.owner.sensor import Sensor
+from iriai.launcher.owner.sensor import Sensor, Watched
 from iriai.launcher.owner.sensor_messages import (
     FRAME_BYTES_MAX,
     REPORT_S,
@@ -25,6 +25,8 @@ from iriai.launcher.owner.sensor_messages import (
     SensorReport,
     WatchConditions,
 )
+from iriai.launcher.owner.session_agents import SessionSensor
+from iriai.launcher.owner.session_users import SessionUsers
 from iriai.launcher.owner.terminals import TerminalSensor
 from iriai.launcher.slices.real_time import bound_real_time, lock_memory, take_real_time
 from iriai.launcher.system.forked_process import fork_process
@@ -130,19 +132,21 @@ class SensorLoop:
         self._launcher.sendall(frame(_encode(message)))
 
 
-def fork_sensors(devices: str, own: OwnTasks) -> tuple[int, socket.socket]:
-    """Start the process; return its number and the launcher's end. Raises OSError.
-
-    `devices` is like /dev; what `own` does and uses does not count.
-    """
-    return fork_process(PROCESS_NAME, lambda socket: _serve(socket, devices, own))
+def fork_sensors(watched: Watched) -> tuple[int, socket.socket]:
+    """Start the process; return its number and the launcher's end. Raises OSError."""
+    return fork_process(PROCESS_NAME, lambda socket: _serve(socket, watched))
 
 
-def _serve(launcher: socket.socket, devices: str, own: OwnTasks) -> None:
+def _serve(launcher: socket.socket, watched: Watched) -> None:
     bound_real_time()
     take_real_time()
     lock_memory()
     launcher.setblocking(True)
-    sensors = TerminalSensor(devices, own.launcher), InputSensor(f"{devices}/input")
+    sensors = (
+        TerminalSensor(watched.devices, watched.launcher),
+        InputSensor(f"{watched.devices}/input"),
+        SessionSensor(watched.sessions, SessionUsers(watched.users, watched.launcher)),
+    )
     with suppress(ConnectionError):
+        own = OwnTasks(watched.launcher, watched.group, watched.version)
         SensorLoop(launcher, sensors, Conditions(own)).run()
