@@ -59,6 +59,7 @@ class Submission:
     layout: Layout = Layout.RANKS
     queue: int = 0
     no_suspend: bool = False
+    checkpoint_exit: int | None = None
 
     def spec(self) -> JobSpec:
         """Return the job as its home stores it."""
@@ -74,6 +75,7 @@ class Submission:
             layout=self.layout,
             queue=self.queue,
             no_suspend=self.no_suspend,
+            checkpoint_exit=self.checkpoint_exit,
         )
 
 
