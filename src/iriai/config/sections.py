@@ -246,6 +246,11 @@ class OrderSection(msgspec.Struct, frozen=True):
     even: Even = "total"
     """What is evened by rights. `total`: what accounts have used, so whoever used less before comes
     first; `rate`: what their tasks use now, whatever was before (paper 003, section 3.1)."""
+    refund_max_s: Annotated[float, DURATION, Meta(ge=0, le=1e9)] = 360_000.0
+    """At most so much of the charges of one account is returned a day, for tasks that owners of
+    machines ended: they lost what they had computed. 0: nothing is returned. Larger: who runs long
+    tasks on people's machines loses no turn by that; smaller: less is won by friends who always
+    come just before the end. 100 hours of one cpu."""
     half_life_s: Seconds = 604_800.0
     """After this long a charge counts half. Longer: heavy users pay longer; shorter: yesterday is
     forgotten. A week, since people think of turns in weeks."""

@@ -178,7 +178,12 @@ SELECT 'queues', CAST(number AS TEXT), settings, by_whom, wall_s FROM queues;
 DROP TABLE queues;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES, _SETTINGS)
+_REFUNDS = """
+-- What was returned of an account's charges, by days, as JSON.
+ALTER TABLE ledger ADD COLUMN refunds TEXT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES, _SETTINGS, _REFUNDS)
 """The SQL that makes version n of version n - 1. Append; one that was released never changes."""
 
 
