@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import pty
@@ -162,6 +163,32 @@ def test_a_launcher_suspends_while_its_daemon_is_away(desk, keyboard):
     until(desk.answers, "another daemon")
     until(lambda: not stands(place), "the task to go on", wait_s=QUIET_S)
     assert place.read_text() == "begun\n"
+
+
+def test_tasks_of_exempt_users_start_and_go_on_while_the_machine_is_in_use(person):
+    name = person.name if person else getpass.getuser()
+    with installed(person, f'{CONFIGURATION}exempt = ["{name}"]\n') as desk:
+        says(desk, HERE, vacates=True)
+        place = begun(desk)
+        assert not stands(place)
+        assert states(desk) == ["exempt"]
+
+
+def test_the_owner_s_word_outlives_the_daemon(desk, keyboard):
+    says(desk, AWAY)
+    place = begun(desk)
+    desk.kill("daemon")
+    until(desk.answers, "another daemon")
+    until(lambda: states(desk) == ["runs"], "it to know the task")
+    keyboard.type()
+    assert not stands(place)
+    with desk.client() as client:
+        assert client.ask(AskOwner()).word == "away"
+    assert says(desk, None).word == ""
+    desk.kill("daemon")
+    until(desk.answers, "a third daemon")
+    with desk.client() as client:
+        assert client.ask(AskOwner()).word == ""
 
 
 def test_others_may_look_and_not_speak(desk, person):

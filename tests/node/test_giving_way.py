@@ -6,8 +6,16 @@ from dataclasses import replace
 from math import inf
 
 from iriai.model.admission_rules import ALL
-from iriai.model.owner import OwnerWord, SensorState, Sign, SignKind, StandingOrder
+from iriai.model.owner import (
+    WORD_S_MAX,
+    OwnerWord,
+    SensorState,
+    Sign,
+    SignKind,
+    StandingOrder,
+)
 from iriai.model.reason import Rule
+from iriai.model.records import OwnerWordGiven
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
 from iriai.policy.owner.owner_steps import PROFILES, OwnerSteps
@@ -24,8 +32,9 @@ from iriai.protocol.messages.effects import (
     Wake,
     WatchOwner,
 )
+from iriai.protocol.messages.scheduling import Refusal
 from tests.node.lone_node import LoneNode
-from tests.support.told import WALL_S, Told, attempt, spec
+from tests.support.told import WALL_S, Told, attempt, instant, spec
 
 DESK = PROFILES["desk"]
 OWNER = SuspendReason.OWNER
@@ -217,10 +226,33 @@ def test_tasks_of_exempt_users_go_on():
     assert [number for number, _, _ in ends(desk.after(DESK.vacate_s))] == []
 
 
-def test_a_machine_may_exempt_all():
-    desk = quiet_desk(replace(DESK, exempt=(ALL,)))
-    desk.sign()
+def test_while_a_machine_is_in_use_tasks_of_exempt_users_start_and_others_are_turned_away():
+    desk = Desk(replace(DESK, exempt=("ann",)))
+    assert desk.unavailable() is None
+    desk.run(1)
     assert desk.frozen == {1: False}
+    refused = desk.run(2, user="bob")
+    [refusal] = [each for each in refused.home if isinstance(each, Refusal)]
+    assert (refusal.reason.rule, desk.frozen) == (Rule.OWNER_ACTIVE, {1: False})
+    [away] = desk.node.idle.turned_away
+    assert (away.user, away.is_in_use) == ("bob", True)
+
+
+def test_brokers_forget_whom_it_turned_away_once_it_is_left_alone():
+    desk = Desk(replace(DESK, exempt=("ann",)))
+    rules = desk.node.idle.rules
+    desk.after(DESK.continue_s)
+    assert desk.node.idle.rules == rules + 1
+    desk.run(2, user="bob")
+    assert desk.frozen == {2: False}
+
+
+def test_a_machine_may_exempt_all():
+    desk = Desk(replace(DESK, exempt=(ALL,)))
+    desk.run(1)
+    desk.run(2, user="bob")
+    desk.sign()
+    assert desk.frozen == {1: False, 2: False}
 
 
 def test_without_a_sensor_that_works_the_machine_is_in_use():
@@ -252,6 +284,61 @@ def test_the_owner_may_want_the_machine_at_once():
     desk = quiet_desk()
     said = desk.tell(OwnerSaid(OwnerWord.HERE, inf, vacates=True))
     assert ends(said) == [(1, EndCause.EVICTED, 10.0)]
+
+
+def restarted(desk: Desk, for_s: float) -> None:
+    """A daemon that begins so long after its predecessor ended, which had stored its word."""
+    given = desk.node.node.owner.given
+    desk.node = LoneNode(4, owner=DESK, now_s=desk.node.now_s + for_s, incarnation=2)
+    if given is not None:
+        desk.node.node.owner.restore(given, instant(desk.node.now_s))
+    desk.tell(desk.noticed())
+
+
+def test_the_owner_s_word_outlives_a_daemon_for_as_long_as_it_was_given():
+    desk = quiet_desk()
+    desk.tell(OwnerSaid(OwnerWord.HERE, 3600.0))
+    restarted(desk, 600.0)
+    assert desk.unavailable().had == "its owner said: here"
+    desk.after(2999.0)
+    assert desk.unavailable().had == "its owner said: here"
+    desk.after(1.0)
+    assert desk.unavailable().had != "its owner said: here"
+    desk.after(DESK.continue_s)
+    assert desk.unavailable() is None
+
+
+def test_a_word_that_is_over_when_its_daemon_comes_back_counts_until_then():
+    desk = quiet_desk()
+    desk.tell(OwnerSaid(OwnerWord.HERE, 3600.0, vacates=True))
+    restarted(desk, 3600.0 + DESK.continue_s - 1.0)
+    assert desk.unavailable() is not None
+    desk.after(1.0)
+    assert desk.unavailable() is None
+
+
+def test_a_word_that_was_taken_back_is_forgotten():
+    desk = quiet_desk()
+    desk.tell(OwnerSaid(OwnerWord.AWAY, inf))
+    desk.tell(OwnerSaid(None, inf))
+    assert desk.node.node.owner.given is None
+
+
+def test_who_wanted_the_machine_for_itself_still_wants_it_after_a_restart():
+    desk = quiet_desk()
+    desk.tell(OwnerSaid(OwnerWord.HERE, inf, vacates=True))
+    claims, given = desk.node.node.claims(), desk.node.node.owner.given
+    desk.node = LoneNode(4, owner=DESK, claims=claims, incarnation=2, attached=False)
+    desk.node.node.owner.restore(given, instant(0.0))
+    desk.tell(LauncherAttached(((attempt(1), WALL_S),)))
+    assert ends(desk.tell(desk.noticed())) == [(1, EndCause.EVICTED, 10.0)]
+
+
+def test_a_wall_clock_that_was_set_back_keeps_no_word_for_longer_than_one_may_hold():
+    desk = quiet_desk()
+    given = OwnerWordGiven(OwnerWord.AWAY, instant(desk.node.now_s).wall_s + 1e9)
+    desk.node.node.owner.restore(given, instant(desk.node.now_s))
+    assert desk.node.node.owner.presence.word_until_s == desk.node.now_s + WORD_S_MAX
 
 
 def test_a_new_daemon_suspends_nothing_before_it_knows_what_was_seen():

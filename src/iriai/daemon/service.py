@@ -264,7 +264,7 @@ class Service:
             reports,
             DrainHandlers(settings, engine, self._drain, self._inquirer, seen),
             table,
-            OwnerHandlers(settings, engine),
+            OwnerHandlers(settings, engine, self._durability),
             QueueHandlers(self._live, engine, self._inquirer),
             self._live_settings,
             ClusterHandlers(settings, engine, self._cluster),

@@ -178,12 +178,23 @@ SELECT 'queues', CAST(number AS TEXT), settings, by_whom, wall_s FROM queues;
 DROP TABLE queues;
 """
 
+_OWNER_WORD = """
+-- One row (`id` 1) while a word of the machine's owner is kept: `here` or `away`; `until_wall_s` is
+-- empty where it holds until it is taken back.
+CREATE TABLE owner_word (
+    id INTEGER NOT NULL PRIMARY KEY,
+    word TEXT NOT NULL,
+    until_wall_s REAL,
+    vacates INTEGER NOT NULL
+);
+"""
+
 _REFUNDS = """
 -- What was returned of an account's charges, by days, as JSON.
 ALTER TABLE ledger ADD COLUMN refunds TEXT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES, _SETTINGS, _REFUNDS)
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES, _SETTINGS, _OWNER_WORD, _REFUNDS)
 """The SQL that makes version n of version n - 1. Append; one that was released never changes."""
 
 

@@ -74,7 +74,9 @@ class OwnerChecker:
         if machine.owner_word is None:
             return False
         core, word, until_s = machine.owner_word
-        is_in_force = core is machine.core and now.steady_s < until_s
+        stored = None if owner.given is None else owner.given.word
+        is_heard = core is machine.core or stored is word  # or it died before that was durable
+        is_in_force = is_heard and now.wall_s < until_s
         return is_in_force and owner.presence.word is not word
 
     def _check_claim(
