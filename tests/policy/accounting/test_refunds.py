@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from iriai.model.records import DAY_S, REFUND_DAYS, Refund
 from iriai.policy.accounting.decay import Decay
-from iriai.policy.accounting.refunds import Returned, beyond, merged, plus, with_refund
+from iriai.policy.accounting.refunds import ReturnedCharges, beyond, merged, plus, with_refund
 from iriai.policy.accounting.sliding_window import WindowDecay
 
 WEEK = Decay(604_800.0)
@@ -30,7 +30,7 @@ def refunds_of(done, decay=WEEK):
 
 
 def returned(*machines, decay=WEEK, wall_s=NOW_S, most_s=MOST_S):
-    account = Returned()
+    account = ReturnedCharges()
     for number, refunds in enumerate(machines):
         account.merge(number, refunds)
     return account.at(wall_s, most_s, decay)
@@ -66,7 +66,7 @@ def test_a_clock_that_was_set_back_adds_to_the_latest_day():
 
 
 def test_what_a_machine_returned_is_forgotten_with_it():
-    account = Returned()
+    account = ReturnedCharges()
     account.merge("ume", with_refund((), 5.0, NOW_S, NOW_S, WEEK))
     account.merge("take", with_refund((), 7.0, NOW_S, NOW_S, WEEK))
     account.drop("ume")

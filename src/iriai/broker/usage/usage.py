@@ -26,7 +26,7 @@ from iriai.policy.accounting.runtime_estimates import (
 from iriai.policy.draw.order import evened_s
 
 if TYPE_CHECKING:
-    from iriai.policy.accounting.refunds import Returned
+    from iriai.policy.accounting.refunds import ReturnedCharges
 
 _DEFAULTS = OrderSection()
 
@@ -66,7 +66,7 @@ class _Standing:
     times: dict[_CounterKey, RunTimes] = field(default_factory=dict)
     advances: dict[_CounterKey, Counter] = field(default_factory=dict)
     """Only counters with a part that was paid for urgency."""
-    returned: Returned[_CounterKey] | None = None
+    returned: ReturnedCharges[_CounterKey] | None = None
     """What was returned of its charges; None: nothing."""
     sums: RunSums = field(default_factory=RunSums)
     mean_s: float = 0.0
@@ -137,9 +137,9 @@ class UsageAccounts:
 
     def _return(self, standing: _Standing, counter: _CounterKey, row: LedgerRow) -> None:
         if standing.returned is None:  # machines without owners need none of this
-            from iriai.policy.accounting.refunds import Returned
+            from iriai.policy.accounting.refunds import ReturnedCharges
 
-            standing.returned = Returned()
+            standing.returned = ReturnedCharges()
         standing.returned.merge(counter, row.refunds)
 
     def forget(self, machine: str, counted_for: Account, account: Account) -> None:

@@ -63,7 +63,7 @@ def _combined(one: Refunds, other: Refunds, combine: Callable[[float, float], fl
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Returned(Generic[Key]):
+class ReturnedCharges(Generic[Key]):
     """What all machines return to one account."""
 
     def __init__(self) -> None:
