@@ -143,13 +143,16 @@ class MachineSection(msgspec.Struct, frozen=True):
     """`[machine.attributes]`: what else the machine says of itself (`HasMatlab = true`)."""
 
 
+OwnerProfile = Literal["none", "desk", "laptop", "classroom"]
+
+
 class OwnerSection(msgspec.Struct, frozen=True):
     """`[owner]`: how tasks give way while the owner uses this machine (paper 003).
 
     Delays count from the first sign on. See docs/guide/owners.md.
     """
 
-    profile: Literal["none", "desk", "laptop", "classroom"] = "none"
+    profile: OwnerProfile = "none"
     """The steps where the keys below do not say otherwise. `none`: tasks never give way."""
     suspend_s: Delay | None = field(name="suspend", default=None)
     """When tasks are frozen. `0s`: at the sign itself; `never`; None: as the profile says."""
