@@ -263,6 +263,8 @@ class SetStandingOrder(msgspec.Struct, frozen=True, array_like=True, tag=24):
     """How many the node has taken in, ..."""
     are_over: bool
     """... and whether what they have frozen may go on, if there were no others."""
+    reclaimed: Annotated[tuple[AttemptId, ...], Many] = ()
+    """Frozen ones whose memory the owner is to have back."""
 
 
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):

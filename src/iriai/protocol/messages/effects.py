@@ -147,6 +147,8 @@ class WatchOwner(msgspec.Struct, frozen=True):
     """How many the node has taken in, ..."""
     are_over: bool
     """... and whether what they have frozen may go on, if there were no others."""
+    reclaimed: tuple[AttemptId, ...] = ()
+    """Frozen ones whose memory the owner is to have back."""
 
 
 class ForgetAttempt(msgspec.Struct, frozen=True):
