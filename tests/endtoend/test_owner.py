@@ -123,6 +123,36 @@ def test_here_now_empties_the_machine_and_the_task_runs_again_once(desk):
     assert states(desk) == ["runs"]
 
 
+SAVES = """
+trap 'echo saved >> {place}; exit 0' TERM
+echo "begun $IRIAI_ATTEMPT" >> {place}
+while true; do sleep 0.02; done
+"""
+
+
+def test_a_task_that_skips_suspension_ends_with_its_grace_and_is_the_first_again(person):
+    with installed(person, f"{CONFIGURATION}[machine]\ncpus = 1\n") as desk:
+        says(desk, AWAY)
+        place, later = desk.work / "skips", desk.work / "later"
+        with desk.client() as client:
+            saves = desk.draft("sh", "-c", SAVES.format(place=place), no_suspend=True)
+            job = client.submit(saves).id
+            client.submit(desk.draft("touch", str(later)))
+        until(place.exists, "the task to begin")
+        says(desk, HERE)
+        until(lambda: states(desk) == [], "the machine to be empty")
+        assert place.read_text() == "begun 1\nsaved\n"
+        with desk.client() as client:
+            [first] = client.show(f"{job}.0").attempts
+        assert (first.cause, "the owner of the machine uses it" in first.message) == (
+            "evicted",
+            True,
+        )
+        says(desk, AWAY)
+        until(lambda: place.read_text().endswith("begun 2\n"), "the task to begin again")
+        assert not later.exists()
+
+
 def test_a_launcher_suspends_while_its_daemon_is_away(desk, keyboard):
     place = begun(desk)
     until(lambda: states(desk) == ["runs"], "nobody to type", wait_s=QUIET_S)
@@ -132,6 +162,23 @@ def test_a_launcher_suspends_while_its_daemon_is_away(desk, keyboard):
     until(desk.answers, "another daemon")
     until(lambda: not stands(place), "the task to go on", wait_s=QUIET_S)
     assert place.read_text() == "begun\n"
+
+
+def test_the_owner_s_word_outlives_the_daemon(desk, keyboard):
+    says(desk, AWAY)
+    place = begun(desk)
+    desk.kill("daemon")
+    until(desk.answers, "another daemon")
+    until(lambda: states(desk) == ["runs"], "it to know the task")
+    keyboard.type()
+    assert not stands(place)
+    with desk.client() as client:
+        assert client.ask(AskOwner()).word == "away"
+    assert says(desk, None).word == ""
+    desk.kill("daemon")
+    until(desk.answers, "a third daemon")
+    with desk.client() as client:
+        assert client.ask(AskOwner()).word == ""
 
 
 def test_others_may_look_and_not_speak(desk, person):

@@ -118,3 +118,5 @@ class SuspendedClaim(NamedTuple):
     """Of such a claim: how long it takes at most once it goes on; None: no limit."""
     ending_s: Seconds = 0.0
     """Of such a claim: how long it takes at most to end it."""
+    stands: bool = False
+    """Whether anything keeps it from running now."""

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from iriai.model.ad import Value
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
-from iriai.model.owner import OwnerWord, SensorStates, Sign, SignKind
+from iriai.model.owner import WORD_S_MAX, OwnerWord, SensorStates, Sign, SignKind
 from iriai.model.reason import Reason, Rule
+from iriai.model.records import OwnerWordGiven
 from iriai.model.suspension import SuspendReason
 from iriai.model.units import format_duration
 from iriai.node.admission import RequirementsCheck, job_of
@@ -20,7 +21,7 @@ from iriai.node.settings import NodeSettings
 from iriai.node.suspended_claims import QueueParts
 from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
-from iriai.protocol.messages.effects import OwnerNoticed, OwnerSaid, WatchOwner
+from iriai.protocol.messages.effects import OwnerNoticed, OwnerSaid, Persist, WatchOwner
 
 if TYPE_CHECKING:
     from iriai.policy.owner.owner_conditions import Activity, OwnerJudge
@@ -61,6 +62,8 @@ class GivingWay:
         since a daemon that was restarted would else suspend all for a moment."""
         self._vacates_now = False
         """Whether the owner wants the machine for itself, whatever the delays are."""
+        self.given: OwnerWordGiven | None = None
+        """The owner's word as it is stored, which may be over; None: there is none."""
         self._ordered: WatchOwner | None = None
         """What the launcher was told; None: it may know nothing."""
         self._reclaimed: dict[AttemptId, None] = {}
@@ -89,10 +92,22 @@ class GivingWay:
         self._ordered, self._is_known = None, False
 
     def _said(self, event: OwnerSaid, now: Instant) -> None:
-        self.presence.say(event.word, now.steady_s + event.for_s, now.steady_s)
-        self._judged_signs = -1
-        self._vacates_now = event.vacates and event.word is OwnerWord.HERE
+        until_wall_s = None if event.for_s == inf else now.wall_s + event.for_s
+        given = OwnerWordGiven(event.word, until_wall_s, event.vacates)
+        self._effects.append(Persist(given))
+        self._hear(given, event.for_s, now)
         self.settle(now)
+
+    def restore(self, given: OwnerWordGiven, now: Instant) -> None:
+        """Go by a word that was given to an earlier daemon; one that is over counts until then."""
+        left_s = inf if given.until_wall_s is None else given.until_wall_s - now.wall_s
+        self._hear(given, left_s if left_s == inf else min(left_s, WORD_S_MAX), now)
+
+    def _hear(self, given: OwnerWordGiven, left_s: float, now: Instant) -> None:
+        self._judged_signs = -1
+        self.given = None if given.word is None else given
+        self.presence.say(given.word, now.steady_s + left_s, now.steady_s)
+        self._vacates_now = given.vacates and self.presence.word is OwnerWord.HERE
 
     # --- what follows ----------------------------------------------------------------------------
 
@@ -113,18 +128,20 @@ class GivingWay:
 
     def _give_way(self, background: Sequence[HeldClaim], step: OwnerStep, now: Instant) -> None:
         """Have claims give way as far as a step says; with none they go on."""
-        attempts = [held.claim.attempt for held in background]
+        attempts = [held.claim.attempt for held in background if not held.claim.no_suspend]
         is_given = step >= OwnerStep.SUSPEND
         self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given)
         for held in background:
             attempt = held.claim.attempt
-            if step is OwnerStep.RECLAIM and not held.claim.gpu_ids:
-                self._reclaimed[attempt] = None
-            elif step < OwnerStep.RECLAIM:
-                self._reclaimed.pop(attempt, None)
-            else:  # what a GPU has in its memory can be had back in no other way
+            # What a task has in the memory of a GPU can be had back in no other way than its end.
+            is_for_good = step is OwnerStep.RECLAIM and bool(held.claim.gpu_ids)
+            if step >= OwnerStep.VACATE or is_for_good or (is_given and held.claim.no_suspend):
                 is_at_once = step is OwnerStep.DISCARD
                 self._suspensions.vacate(held, VACATED, is_at_once=is_at_once)
+            elif step is OwnerStep.RECLAIM:
+                self._reclaimed[attempt] = None
+            else:
+                self._reclaimed.pop(attempt, None)
 
     # --- steps that are expressions --------------------------------------------------------------
 
@@ -139,7 +156,7 @@ class GivingWay:
         judge.forget_others(self._claims.by_attempt)
         is_here = self.presence.word is OwnerWord.HERE or not self.presence.is_watched
         for held in background:
-            if held.end is not None or not held.is_ordered:
+            if held.end is not None:
                 continue
             claim, ran_s = held.claim, held.ran_so_far_s(now.steady_s)
             step = judge.step(claim.attempt, _activity(held), job_of(claim), ran_s)

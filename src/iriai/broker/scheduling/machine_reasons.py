@@ -170,7 +170,9 @@ def _busy(
 ) -> Reason:
     resource, needed, there = lacking[0]
     waiting = state.queues.ready
-    accounts = len(state.queues.accounts)
+    accounts = str(len(state.queues.accounts))
+    if state.usage.evens_rate:
+        accounts += ", evened by what they use now"
     return Reason(
         Rule.MACHINE_BUSY,
         describe_amount(resource, needed),
