@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 
 from iriai.config.sections import OwnerSection
-from iriai.policy.owner.owner_steps import PROFILES, OwnerSteps
+from iriai.policy.owner.owner_steps import PROFILES, OwnerConditions, OwnerSteps
 
 STEPS = ("suspend", "resume", "reclaim", "vacate", "discard")
 
@@ -24,7 +24,6 @@ def owner_policy(section: OwnerSection) -> OwnerSteps | None:
     policy = _with_delays(policy, delays)
     if texts:
         from iriai.classad.expression import parse_expression
-        from iriai.policy.owner.owner_conditions import OwnerConditions
 
         parsed = {name: parse_expression(text, f"owner.{name}") for name, text in texts.items()}
         policy = replace(policy, conditions=OwnerConditions(**parsed))

@@ -28,7 +28,7 @@ from iriai.node.settings import NodeSettings
 from iriai.protocol.messages.scheduling import Capability, Run, TurnedAway
 
 if TYPE_CHECKING:
-    from iriai.policy.owner.owner_conditions import OwnerJudge
+    from iriai.policy.owner.owner_judge import OwnerJudge
 
 
 def job_of(claim: Claim) -> dict[str, Value]:

@@ -24,7 +24,7 @@ from iriai.policy.owner.presence import Presence
 from iriai.protocol.messages.effects import OwnerNoticed, OwnerSaid, Persist, WatchOwner
 
 if TYPE_CHECKING:
-    from iriai.policy.owner.owner_conditions import Activity, OwnerJudge
+    from iriai.policy.owner.owner_judge import Activity, OwnerJudge
 
 VACATED = "the owner of the machine uses it"
 SIGN_WORDS = {
@@ -272,14 +272,14 @@ def giving_way(
 def _judge_of(steps: OwnerSteps) -> OwnerJudge | None:
     if steps.conditions is None:
         return None
-    from iriai.policy.owner.owner_conditions import OwnerJudge
+    from iriai.policy.owner.owner_judge import OwnerJudge
 
     return OwnerJudge(steps, steps.conditions)
 
 
 def _activity(held: HeldClaim) -> Activity:
     """Return what a task does, as expressions see it."""
-    from iriai.policy.owner.owner_conditions import Activity
+    from iriai.policy.owner.owner_judge import Activity
 
     if held.stop is not None:
         return Activity.VACATING

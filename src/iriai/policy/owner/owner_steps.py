@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from iriai.model.admission_rules import ALL
 
 if TYPE_CHECKING:
-    from iriai.policy.owner.owner_conditions import OwnerConditions
+    from iriai.classad.expression import Expression
 
 
 class OwnerStep(IntEnum):
@@ -29,6 +29,18 @@ class OwnerStep(IntEnum):
     """They are ended with their grace, and wait again."""
     DISCARD = 4
     """They are ended at once, and wait again."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerConditions:
+    """The steps of a machine that are expressions; None: a delay, or never."""
+
+    suspend: Expression | None = None
+    resume: Expression | None = None
+    """`continue` in the machine's file."""
+    reclaim: Expression | None = None
+    vacate: Expression | None = None
+    discard: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)

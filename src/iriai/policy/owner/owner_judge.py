@@ -6,7 +6,6 @@ docs/spec/016, section 3. The states and their attributes are those of HTCondor'
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from iriai.classad.expression import Expression
@@ -14,7 +13,7 @@ from iriai.classad.syntax_tree import Absent, holds
 from iriai.model.ad import Value
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
-from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
+from iriai.policy.owner.owner_steps import OwnerConditions, OwnerStep, OwnerSteps
 
 POLL_S = 5.0
 """Time between two looks at the expressions while tasks run; HTCondor's interval."""
@@ -28,18 +27,6 @@ class Activity(StrEnum):
     """For the owner."""
     VACATING = "Vacating"
     """It is being ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerConditions:
-    """The steps of a machine that are expressions; None: a delay, or never."""
-
-    suspend: Expression | None = None
-    resume: Expression | None = None
-    """`continue` in the machine's file."""
-    reclaim: Expression | None = None
-    vacate: Expression | None = None
-    discard: Expression | None = None
 
 
 class OwnerJudge:
