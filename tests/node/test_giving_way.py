@@ -32,6 +32,7 @@ from iriai.protocol.messages.effects import (
     Wake,
     WatchOwner,
 )
+from iriai.protocol.messages.scheduling import Refusal, Suspended
 from tests.node.lone_node import LoneNode
 from tests.support.told import WALL_S, Told, attempt, instant, spec
 
@@ -154,6 +155,17 @@ def test_a_task_stands_at_a_sign_and_goes_on_once_there_was_none_for_long_enough
     assert (desk.frozen, desk.reasons(1), desk.unavailable()) == ({1: False}, (), None)
 
 
+def test_its_home_hears_what_was_seen_of_the_owner():
+    desk = quiet_desk()
+    told = desk.sign(SignKind.INPUT).home
+    assert [each.seen for each in told if isinstance(each, Suspended)] == [
+        "its owner used an input device"
+    ]
+    desk.sign(SignKind.TERMINAL)
+    told = desk.after(DESK.continue_s).home
+    assert [(each.reasons, each.seen) for each in told if isinstance(each, Suspended)] == [((), "")]
+
+
 def test_a_sign_that_comes_while_the_node_lets_it_go_on_keeps_it_frozen():
     desk = quiet_desk()
     desk.sign()
@@ -227,10 +239,33 @@ def test_tasks_of_exempt_users_go_on():
     assert [number for number, _, _ in ends(desk.after(DESK.vacate_s))] == []
 
 
-def test_a_machine_may_exempt_all():
-    desk = quiet_desk(replace(DESK, exempt=(ALL,)))
-    desk.sign()
+def test_while_a_machine_is_in_use_tasks_of_exempt_users_start_and_others_are_turned_away():
+    desk = Desk(replace(DESK, exempt=("ann",)))
+    assert desk.unavailable() is None
+    desk.run(1)
     assert desk.frozen == {1: False}
+    refused = desk.run(2, user="bob")
+    [refusal] = [each for each in refused.home if isinstance(each, Refusal)]
+    assert (refusal.reason.rule, desk.frozen) == (Rule.OWNER_ACTIVE, {1: False})
+    [away] = desk.node.idle.turned_away
+    assert (away.user, away.is_in_use) == ("bob", True)
+
+
+def test_brokers_forget_whom_it_turned_away_once_it_is_left_alone():
+    desk = Desk(replace(DESK, exempt=("ann",)))
+    rules = desk.node.idle.rules
+    desk.after(DESK.continue_s)
+    assert desk.node.idle.rules == rules + 1
+    desk.run(2, user="bob")
+    assert desk.frozen == {2: False}
+
+
+def test_a_machine_may_exempt_all():
+    desk = Desk(replace(DESK, exempt=(ALL,)))
+    desk.run(1)
+    desk.run(2, user="bob")
+    desk.sign()
+    assert desk.frozen == {1: False, 2: False}
 
 
 def test_without_a_sensor_that_works_the_machine_is_in_use():

@@ -23,10 +23,7 @@ def owner_policy(section: OwnerSection) -> OwnerSteps | None:
     policy = replace(policy, exempt=section.exempt, busy_load=section.busy_load)
     policy = _with_delays(policy, delays)
     if texts:
-        from iriai.classad.expression import parse_expression
-
-        parsed = {name: parse_expression(text, f"owner.{name}") for name, text in texts.items()}
-        policy = replace(policy, conditions=OwnerConditions(**parsed))
+        policy = replace(policy, conditions=OwnerConditions(**texts))
         policy = _with_delays(policy, {_field(name): inf for name in texts if name != "resume"})
     return policy if policy.has_steps else None
 

@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from iriai.model.ad import Value
+from iriai.model.admission_rules import ALL
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.owner import WORD_S_MAX, OwnerWord, SensorStates, Sign, SignKind
@@ -31,8 +32,10 @@ SIGN_WORDS = {
     SignKind.START: "nobody knows yet whether its owner uses it",
     SignKind.TERMINAL: "its owner typed at a terminal",
     SignKind.INPUT: "its owner used an input device",
+    SignKind.SESSION: "its owner used a graphical session",
 }
 """What is told of the last sign."""
+CONDITION_HOLDS = "its owner's condition to suspend tasks holds"
 IDLE_MAX_S = 365 * 86_400.0
 """`KeyboardIdle` where nobody was ever there, or the owner has said `away`."""
 
@@ -52,6 +55,7 @@ class GivingWay:
         self._claims, self._suspensions = parts.claims, parts.suspensions
         self._report, self._effects = parts.report, parts.effects
         self._availability = availability
+        availability.exempts = steps.exempts if steps.exempt else None
         self.presence = Presence(steps.continue_s)
         self.signs = 0
         """How many the launcher has told of."""
@@ -115,29 +119,35 @@ class GivingWay:
         """Have claims give way, or go on, as it is now; tell the launcher and the broker."""
         self.presence.look(now.steady_s)
         background = [held for held in self._claims.by_attempt.values() if self._gives_way(held)]
+        reason = self.reason
         if self.judge is None:
-            self._give_way(background, self._step(now.steady_s), now)
+            seen = "" if reason is None else reason.had
+            self._give_way(background, self._step(now.steady_s), seen, now)
         elif self._is_known and self._is_look_due(self.judge, now.steady_s):
             self._look(self.judge, background, now)
+            reason = self.reason
         if self.presence.since_s is None:
             self._vacates_now = False
         self._order(now)
-        reason = self._reason()
         if reason != self._availability.owner:
             self._availability.owner, self._report.is_due = reason, True
+            if reason is None and self.policy.exempt:
+                self._report.rules += 1  # brokers forget whom it turned away
 
-    def _give_way(self, background: Sequence[HeldClaim], step: OwnerStep, now: Instant) -> None:
+    def _give_way(
+        self, background: Sequence[HeldClaim], step: OwnerStep, seen: str, now: Instant
+    ) -> None:
         """Have claims give way as far as a step says; with none they go on."""
         attempts = [held.claim.attempt for held in background if not held.claim.no_suspend]
         is_given = step >= OwnerStep.SUSPEND
-        self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given)
+        self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given, seen=seen)
         for held in background:
             attempt = held.claim.attempt
             # What a task has in the memory of a GPU can be had back in no other way than its end.
             is_for_good = step is OwnerStep.RECLAIM and bool(held.claim.gpu_ids)
             if step >= OwnerStep.VACATE or is_for_good or (is_given and held.claim.no_suspend):
                 is_at_once = step is OwnerStep.DISCARD
-                self._suspensions.vacate(held, VACATED, is_at_once=is_at_once)
+                self._suspensions.vacate(held, f"{VACATED}: {seen}", is_at_once=is_at_once)
             elif step is OwnerStep.RECLAIM:
                 self._reclaimed[attempt] = None
             else:
@@ -154,6 +164,8 @@ class GivingWay:
         self._judged_signs = self.signs
         judge.begin(self._attributes(now), self._availability.load.foreign, now)
         judge.forget_others(self._claims.by_attempt)
+        reason = self.reason
+        seen = CONDITION_HOLDS if reason is None else reason.had
         is_here = self.presence.word is OwnerWord.HERE or not self.presence.is_watched
         for held in background:
             if held.end is not None:
@@ -162,7 +174,7 @@ class GivingWay:
             step = judge.step(claim.attempt, _activity(held), job_of(claim), ran_s)
             if is_here:
                 step = max(step, OwnerStep.VACATE if self._vacates_now else OwnerStep.SUSPEND)
-            self._give_way((held,), step, now)
+            self._give_way((held,), step, seen, now)
 
     def _attributes(self, now: Instant) -> dict[str, Value]:
         """Return the machine's attributes, with what the sensors have seen."""
@@ -216,13 +228,15 @@ class GivingWay:
         self._ordered = WatchOwner(number, suspends, exempt, self.signs, are_over, reclaimed)
         self._effects.append(self._ordered)
 
-    def _reason(self) -> Reason | None:
-        """Return why nothing is started here; None: it is."""
+    @property
+    def reason(self) -> Reason | None:
+        """Why no background task is started here; None: it is."""
         presence, judge = self.presence, self.judge
+        if ALL in self.policy.exempt:
+            return None
         by_expression = "" if judge is None else judge.refusal({})
         if by_expression:
-            had = "its owner's condition to suspend tasks holds"
-            return Reason(Rule.OWNER_ACTIVE, f"not {by_expression}", had, self._machine)
+            return Reason(Rule.OWNER_ACTIVE, f"not {by_expression}", CONDITION_HOLDS, self._machine)
         if presence.since_s is None or (
             judge is not None
             and judge.resumes_by_expression

@@ -6,9 +6,10 @@ docs/spec/016, section 3. The states and their attributes are those of HTCondor'
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from enum import StrEnum
 
-from iriai.classad.expression import Expression
+from iriai.classad.expression import Expression, parse_expression
 from iriai.classad.syntax_tree import Absent, holds
 from iriai.model.ad import Value
 from iriai.model.ids import AttemptId
@@ -33,7 +34,12 @@ class OwnerJudge:
     """Says for each background task which step is due. Moments are on the steady clock."""
 
     def __init__(self, steps: OwnerSteps, conditions: OwnerConditions) -> None:
-        self._steps, self._conditions = steps, conditions
+        self._steps = steps
+        self._conditions = {
+            name: parse_expression(text, name)
+            for name, text in asdict(conditions).items()
+            if text is not None
+        }
         self._since: dict[AttemptId, tuple[Activity, float]] = {}
         """What each task does, and since when."""
         self._busy_since_s: float | None = None
@@ -50,12 +56,12 @@ class OwnerJudge:
     @property
     def suspends_by_expression(self) -> bool:
         """Return whether an expression says when tasks are suspended, and not signs."""
-        return self._conditions.suspend is not None
+        return "suspend" in self._conditions
 
     @property
     def resumes_by_expression(self) -> bool:
         """Return whether an expression says when they go on."""
-        return self._conditions.resume is not None
+        return "resume" in self._conditions
 
     def busy_s(self, now_s: float) -> float:
         """Return for how long others have loaded the machine, by the last look."""
@@ -102,22 +108,17 @@ class OwnerJudge:
         lasted_s, self._has_value = self._now.steady_s - known[1], True
         my = self._state_of(activity, lasted_s, ran_s)
         if activity is Activity.VACATING:
-            is_late = self._is_due("discard", self._conditions.discard, my, job)
+            is_late = self._is_due("discard", my, job)
             return OwnerStep.DISCARD if is_late else OwnerStep.VACATE
         stood_s = lasted_s if activity is Activity.SUSPENDED else -1.0
-        if self._is_due("discard", self._conditions.discard, my, job) or (
-            self._steps.discard_s <= stood_s
-        ):
+        if self._is_due("discard", my, job) or (self._steps.discard_s <= stood_s):
             return OwnerStep.DISCARD
-        if self._is_due("vacate", self._conditions.vacate, my, job) or (
-            self._steps.vacate_s <= stood_s
-        ):
+        if self._is_due("vacate", my, job) or (self._steps.vacate_s <= stood_s):
             return OwnerStep.VACATE
         if not self._stands(activity, my, job):
             return OwnerStep.NONE
         if activity is Activity.SUSPENDED and (
-            self._is_due("reclaim", self._conditions.reclaim, my, job)
-            or self._steps.reclaim_s <= stood_s
+            self._is_due("reclaim", my, job) or self._steps.reclaim_s <= stood_s
         ):
             return OwnerStep.RECLAIM
         return OwnerStep.SUSPEND
@@ -126,10 +127,9 @@ class OwnerJudge:
         self, activity: Activity, my: Mapping[str, Value], job: Mapping[str, Value]
     ) -> bool:
         """Return whether a task stands from now on; it does where an expression has no value."""
-        suspends = self._is_due("suspend", self._conditions.suspend, my, job)
-        resume = self._conditions.resume
-        if activity is Activity.SUSPENDED and resume is not None:
-            goes_on = self._is_due("continue", resume, my, job)
+        suspends = self._is_due("suspend", my, job)
+        if activity is Activity.SUSPENDED and self.resumes_by_expression:
+            goes_on = self._is_due("resume", my, job)
             return not (goes_on and self._has_value)
         return suspends or not self._has_value
 
@@ -138,7 +138,7 @@ class OwnerJudge:
 
         Without a job (`{}`): what keeps each from starting.
         """
-        suspend = self._conditions.suspend
+        suspend = self._conditions.get("suspend")
         if suspend is None:
             return ""
         my = self._state_of(None, 0.0, 0.0)
@@ -169,10 +169,10 @@ class OwnerJudge:
     def _is_due(
         self,
         name: str,
-        expression: Expression | None,
         my: Mapping[str, Value],
         job: Mapping[str, Value],
     ) -> bool:
+        expression = self._conditions.get(name)
         if expression is None:
             return False
         result = self._value(expression, my, job)

@@ -9,12 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from math import inf
-from typing import TYPE_CHECKING
 
 from iriai.model.admission_rules import ALL
-
-if TYPE_CHECKING:
-    from iriai.classad.expression import Expression
 
 
 class OwnerStep(IntEnum):
@@ -33,14 +29,14 @@ class OwnerStep(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class OwnerConditions:
-    """The steps of a machine that are expressions; None: a delay, or never."""
+    """The texts of the steps that are ClassAd expressions; None: a delay, or never."""
 
-    suspend: Expression | None = None
-    resume: Expression | None = None
+    suspend: str | None = None
+    resume: str | None = None
     """`continue` in the machine's file."""
-    reclaim: Expression | None = None
-    vacate: Expression | None = None
-    discard: Expression | None = None
+    reclaim: str | None = None
+    vacate: str | None = None
+    discard: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
