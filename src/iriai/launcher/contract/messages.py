@@ -38,7 +38,7 @@ from iriai.model.usage import Usage
 PutPairs = Annotated[tuple[tuple[KeyBytes, KeyBytes], ...], Many]
 """Keys and values of PMI-1, each key once."""
 StreamKind = Literal["in", "out", "err", "tty"]
-LAUNCHER_VERSION = 10
+LAUNCHER_VERSION = 11
 """Raised with every change that an older launcher or daemon would misread. 2: leases. 3: variables
 of ours are no longer taken from the environment. 4: `Defective`. 5: the
 launcher makes the streams of tasks. 6: steps. 7: seats of several ranks. 8: suspension.

@@ -54,11 +54,6 @@ class OwnerJudge:
         """Whether all expressions had one for the task that is looked at."""
 
     @property
-    def suspends_by_expression(self) -> bool:
-        """Return whether an expression says when tasks are suspended, and not signs."""
-        return "suspend" in self._conditions
-
-    @property
     def resumes_by_expression(self) -> bool:
         """Return whether an expression says when they go on."""
         return "resume" in self._conditions
