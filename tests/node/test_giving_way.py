@@ -77,7 +77,7 @@ class Desk:
                 case FreezeAttempt(each, number, reasons):
                     self.orders[each.number] = reasons
                     self.tell(AttemptFrozen(each, number, reasons, 0.0, self.node.now_s))
-                case WatchOwner(number, suspends, exempt, signs, are_over, reclaimed):
+                case WatchOwner(number, suspends, exempt, signs, are_over, _, reclaimed):
                     self.reclaimed = [each.number for each in reclaimed]
                     if self.launcher.take(
                         number, exempt, signs, suspends=suspends, are_over=are_over

@@ -14,7 +14,7 @@ from iriai.classad.syntax_tree import Absent, holds
 from iriai.model.ad import Value
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
-from iriai.policy.owner.owner_steps import OwnerConditions, OwnerStep, OwnerSteps
+from iriai.policy.owner.owner_steps import OwnerExpressions, OwnerStep, OwnerSteps
 
 POLL_S = 5.0
 """Time between two looks at the expressions while tasks run; HTCondor's interval."""
@@ -33,11 +33,11 @@ class Activity(StrEnum):
 class OwnerJudge:
     """Says for each background task which step is due. Moments are on the steady clock."""
 
-    def __init__(self, steps: OwnerSteps, conditions: OwnerConditions) -> None:
+    def __init__(self, steps: OwnerSteps, expressions: OwnerExpressions) -> None:
         self._steps = steps
-        self._conditions = {
+        self._expressions = {
             name: parse_expression(text, name)
-            for name, text in asdict(conditions).items()
+            for name, text in asdict(expressions).items()
             if text is not None
         }
         self._since: dict[AttemptId, tuple[Activity, float]] = {}
@@ -56,7 +56,7 @@ class OwnerJudge:
     @property
     def resumes_by_expression(self) -> bool:
         """Return whether an expression says when they go on."""
-        return "resume" in self._conditions
+        return "resume" in self._expressions
 
     def busy_s(self, now_s: float) -> float:
         """Return for how long others have loaded the machine, by the last look."""
@@ -133,7 +133,7 @@ class OwnerJudge:
 
         Without a job (`{}`): what keeps each from starting.
         """
-        suspend = self._conditions.get("suspend")
+        suspend = self._expressions.get("suspend")
         if suspend is None:
             return ""
         my = self._state_of(None, 0.0, 0.0)
@@ -167,7 +167,7 @@ class OwnerJudge:
         my: Mapping[str, Value],
         job: Mapping[str, Value],
     ) -> bool:
-        expression = self._conditions.get(name)
+        expression = self._expressions.get(name)
         if expression is None:
             return False
         result = self._value(expression, my, job)

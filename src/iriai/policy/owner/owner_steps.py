@@ -11,6 +11,7 @@ from enum import IntEnum
 from math import inf
 
 from iriai.model.admission_rules import ALL
+from iriai.model.owner import NO_CONDITIONS, SensorSettings
 
 
 class OwnerStep(IntEnum):
@@ -28,7 +29,7 @@ class OwnerStep(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerConditions:
+class OwnerExpressions:
     """The texts of the steps that are ClassAd expressions; None: a delay, or never."""
 
     suspend: str | None = None
@@ -51,7 +52,9 @@ class OwnerSteps:
     """How long after the last sign the machine is in use."""
     exempt: tuple[str, ...] = ()
     """Users whose tasks never give way; `ALL`: those of all."""
-    conditions: OwnerConditions | None = None
+    conditions: SensorSettings = NO_CONDITIONS
+    """Which conditions of the machine are signs."""
+    expressions: OwnerExpressions | None = None
     """The steps that are expressions; their delays are infinite. None: all are delays."""
     busy_load: float = 0.5
     """The load of others from which `CpuBusyTime` counts, for expressions alone."""
@@ -59,7 +62,7 @@ class OwnerSteps:
     @property
     def has_steps(self) -> bool:
         """Return whether tasks ever give way."""
-        if self.conditions is not None:
+        if self.expressions is not None:
             return True
         return min(self.suspend_s, self.reclaim_s, self.vacate_s, self.discard_s) < inf
 
@@ -91,7 +94,12 @@ class OwnerSteps:
 
 PROFILES: Mapping[str, OwnerSteps] = {
     "desk": OwnerSteps(suspend_s=0.0, vacate_s=600.0, continue_s=300.0),
-    "laptop": OwnerSteps(suspend_s=0.0, vacate_s=120.0, continue_s=300.0),
+    "laptop": OwnerSteps(
+        suspend_s=0.0,
+        vacate_s=120.0,
+        continue_s=300.0,
+        conditions=SensorSettings(on_battery=True),
+    ),
     "classroom": OwnerSteps(suspend_s=0.0, vacate_s=0.0, continue_s=900.0),
 }
 """By the name that a machine's file has; `none` is no policy."""
