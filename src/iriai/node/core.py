@@ -131,7 +131,7 @@ class Node:
         parts = (self._report, self._claims, self._availability, self._meter)
         self._reporting = Reporting(*parts, self.ledger, self.cycle, self._effects)
         self.residence = Residence(queue_parts)
-        self.owner = giving_way(settings, queue_parts, self._availability)
+        self.owner = giving_way(settings, queue_parts, self._availability, self.agreement)
         self.suspended = self._claims.suspended
         self._handlers = self._table()
         self._claims.restore(claims, now)
