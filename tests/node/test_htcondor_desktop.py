@@ -1,8 +1,7 @@
-"""A machine with the guide's translation of HTCondor's policy for desktops does as HTCondor says."""
+"""A machine with the guide's translation of HTCondor's desktop policy does as HTCondor says."""
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from iriai.config.reader import parse_configuration
 from iriai.machine.owner_section import owner_policy
 from iriai.model.ad import machine_ad
 from iriai.model.state import EndCause
-from iriai.protocol.messages.effects import LoadMeasured, TerminateAttempt
+from iriai.protocol.messages.effects import LoadMeasured
 from tests.node.htcondor_desktop import POLL_S, ExecutionPoint, State
 from tests.node.lone_node import exited
 from tests.node.test_giving_way import Desk, ends

@@ -44,9 +44,7 @@ class OwnerJudge:
 
     def __init__(self, steps: OwnerSteps, expressions: OwnerExpressions) -> None:
         self._steps = steps
-        self._expressions = {
-            name: parse_expression(text, name) for name, text in expressions.texts
-        }
+        self._expressions = {name: parse_expression(text, name) for name, text in expressions.texts}
         self._since: dict[AttemptId, tuple[Activity, float]] = {}
         """What each task does, and since when."""
         self._busy_since_s: float | None = None
