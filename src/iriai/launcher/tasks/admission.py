@@ -18,6 +18,7 @@ from iriai.launcher.environment.environment import (
 from iriai.launcher.spawn.spawn import Prepared, Spawner
 from iriai.launcher.system.digest import digest_of
 from iriai.launcher.tasks.task import kernel_limits
+from iriai.launcher.tasks.this_machine import as_here
 from iriai.model.ids import HOME_NAME
 from iriai.model.job import JobSpec, limits_problem
 from iriai.model.sizes import (
@@ -134,7 +135,10 @@ class Authorizer:
     def _prepared(self, template: Template, home: str, now_s: float) -> Prepared | NotStarted:
         if not HOME_NAME.fullmatch(home):
             return NotStarted(EndCause.FAILED, "the attempt's home has no valid name")
-        spec = template.spec
+        spec, command = template.spec, _encode(template.spec.command)
+        if spec.pipes or b"%{" in command:
+            template = as_here(template)
+            spec, command = template.spec, _encode(template.spec.command)
         try:
             login = self.users.login(home, spec.user, now_s)
         except UserRefused as refusal:
@@ -149,7 +153,6 @@ class Authorizer:
         except BadEnvironment as bad:
             return NotStarted(EndCause.FAILED, str(bad))
         options = self._spawner.options(spec, login)
-        command = _encode(spec.command)
         digest = digest_of(
             command,
             template.script,
