@@ -158,6 +158,10 @@ class OwnerSection(msgspec.Struct, frozen=True):
     gives the memory back; later loses less work. None: as the profile says."""
     discard_s: Delay | None = field(name="discard", default=None)
     """When it is ended without grace. None: as the profile says."""
+    lower: bool = True
+    """Whether tasks that give way run in the idle class from their start, so that the owner's
+    programs go first. False: they share the machine until they are suspended. Without a profile or
+    a step it does nothing."""
     exempt: Users = ()
     """Users whose tasks go on, such as the owner. Empty: nobody's."""
     users: Users = ()

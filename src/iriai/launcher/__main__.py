@@ -16,6 +16,7 @@ from itertools import pairwise
 
 import iriai
 from iriai.launcher.containment.cgroups.choose import CgroupSupport, choose, keep_devices
+from iriai.launcher.containment.container import Background
 from iriai.launcher.containment.namespaces.pool import Namespaces
 from iriai.launcher.containment.process_tree import ProcessTrees
 from iriai.launcher.contract.messages import Enforcement
@@ -109,6 +110,13 @@ def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     return 0
 
 
+def _find_background(choice: CgroupSupport, name: str) -> Background:
+    # Where there is no owner policy nobody pays for this module.
+    from iriai.launcher.containment.cgroups.lowering import find_background
+
+    return find_background(choice, name)
+
+
 def _assemble(
     settings: LauncherSettings,
     state: StateDirectory,
@@ -148,6 +156,7 @@ def _assemble(
         processors,
         Switcher(readable, timers, choice.freezing.version if choice.freezing else 0),
         owner,
+        lambda: _find_background(choice, f"iriai-{state.name}"),
     )
     tasks = Tasks(parts)
     disk = DiskLimits(tasks, timers, server.call_when_readable)

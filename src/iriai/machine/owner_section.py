@@ -18,5 +18,5 @@ def owner_policy(section: OwnerSection) -> OwnerSteps | None:
         "discard_s": section.discard_s,
     }
     named = {name: value for name, value in steps.items() if value is not None}
-    policy = replace(policy, **named, exempt=section.exempt)
+    policy = replace(policy, **named, lowers=section.lower, exempt=section.exempt)
     return policy if policy.has_steps else None

@@ -124,7 +124,8 @@ class GivingWay:
             is_same_sign = not are_over or known.signs == self.signs
             if before == (suspends, exempt, are_over) and is_same_sign:
                 return
-        self._ordered = WatchOwner(number, suspends, exempt, self.signs, are_over)
+        lowers = self.policy.lowers
+        self._ordered = WatchOwner(number, suspends, exempt, self.signs, are_over, lowers)
         self._effects.append(self._ordered)
 
     def _reason(self) -> Reason | None:

@@ -50,6 +50,8 @@ EXIT_NOT_RUN = 126
 """Exit codes of tasks, as of shells: the command is not there, or it could not be executed."""
 
 
+LOWERING = "lowering"
+"""The row of `Enforcement` about what keeps background tasks behind the owner's programs."""
 OWNER_SIGNS = "owner-signs"
 """The row of `Enforcement` about what notices the owner."""
 
@@ -263,6 +265,8 @@ class SetStandingOrder(msgspec.Struct, frozen=True, array_like=True, tag=24):
     """How many the node has taken in, ..."""
     are_over: bool
     """... and whether what they have frozen may go on, if there were no others."""
+    lowers: bool = False
+    """Whether those that give way run in the idle class (section 3)."""
 
 
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from iriai.launcher.containment.container import Containments
+from iriai.launcher.containment.container import Background, Containments
 from iriai.launcher.containment.namespaces.pool import Namespaces
 from iriai.launcher.contract.messages import Defective
 from iriai.launcher.directories.scratch import Scratch
@@ -70,6 +71,8 @@ class LauncherParts(NamedTuple):
     processors: Processors
     switcher: Switcher
     owner: OwnerWatch
+    find_background: Callable[[], Background]
+    """Finds how tasks can be kept behind the owner's programs, and makes the groups for it."""
 
 
 class ReadyTask(NamedTuple):

@@ -147,6 +147,8 @@ class WatchOwner(msgspec.Struct, frozen=True):
     """How many the node has taken in, ..."""
     are_over: bool
     """... and whether what they have frozen may go on, if there were no others."""
+    lowers: bool = False
+    """Whether those that give way run in the idle class (section 3)."""
 
 
 class ForgetAttempt(msgspec.Struct, frozen=True):

@@ -32,7 +32,8 @@ class OwnerModel:
     def take(self, order: WatchOwner) -> None:
         """Take in an order, unless it is not newer than the last."""
         number, exempt, signs = order.number, order.exempt, order.signs
-        self.order.take(number, exempt, signs, suspends=order.suspends, are_over=order.are_over)
+        suspends, are_over, lowers = order.suspends, order.are_over, order.lowers
+        self.order.take(number, exempt, signs, suspends=suspends, are_over=are_over, lowers=lowers)
 
     def sign(self, kind: SignKind, steady_s: float) -> None:
         """Take in a sign."""
