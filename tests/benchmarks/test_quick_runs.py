@@ -26,6 +26,7 @@ FIGURES = {
     },
     "parallel_sim.py": {"replay_jobs_per_s", "pass_p99_ms", "ratio", "utilisation", "area_bound"},
     "gang_sim.py": {"gangs", "flood", "logs"},
+    "harvest.py": {"full", "half", "idle_percent", "absent_part"},
     "queues.py": {"passes", "flood"},
     "simulation.py": {"figures", "full_handles_per_s", "seeds_per_minute", "peers"},
 }

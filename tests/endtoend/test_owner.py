@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import pty
@@ -94,6 +95,12 @@ def test_a_line_at_a_terminal_suspends_what_runs_and_it_goes_on_later(desk, keyb
     keyboard.type()
     until(lambda: states(desk) == ["suspended"], "the task to give way")
     assert stands(place)
+    with desk.client() as client:
+        [row] = client.jobs()
+        until(lambda: client.why(f"{row.id}.0").state == "suspended", "its home to hear of it")
+    for words in ("show", "why", "story"):
+        said = " ".join(desk.call(words, row.id).stdout.split())
+        assert "the owner of the machine (its owner typed at a terminal)" in said, words
     until(lambda: states(desk) == ["runs"], "nobody to type", wait_s=QUIET_S)
     assert place.read_text() == "begun\n"
 
@@ -123,6 +130,37 @@ def test_here_now_empties_the_machine_and_the_task_runs_again_once(desk):
     assert states(desk) == ["runs"]
 
 
+SAVES = """
+trap 'echo saved >> {place}; exit 0' TERM
+echo "begun $IRIAI_ATTEMPT" >> {place}
+while true; do sleep 0.02; done
+"""
+
+
+def test_a_task_that_skips_suspension_ends_with_its_grace_and_is_the_first_again(person):
+    with installed(person, f"{CONFIGURATION}[machine]\ncpus = 1\n") as desk:
+        says(desk, AWAY)
+        place, later = desk.work / "skips", desk.work / "later"
+        with desk.client() as client:
+            saves = desk.draft("sh", "-c", SAVES.format(place=place), no_suspend=True)
+            job = client.submit(saves).id
+            client.submit(desk.draft("touch", str(later)))
+        until(place.exists, "the task to begin")
+        says(desk, HERE)
+        until(lambda: states(desk) == [], "the machine to be empty")
+        assert place.read_text() == "begun 1\nsaved\n"
+        with desk.client() as client:
+            until(lambda: client.show(f"{job}.0").attempts, "its end to be stored")
+            [first] = client.show(f"{job}.0").attempts
+        assert (first.cause, "the owner of the machine uses it" in first.message) == (
+            "evicted",
+            True,
+        )
+        says(desk, AWAY)
+        until(lambda: place.read_text().endswith("begun 2\n"), "the task to begin again")
+        assert not later.exists()
+
+
 def test_a_launcher_suspends_while_its_daemon_is_away(desk, keyboard):
     place = begun(desk)
     until(lambda: states(desk) == ["runs"], "nobody to type", wait_s=QUIET_S)
@@ -132,6 +170,32 @@ def test_a_launcher_suspends_while_its_daemon_is_away(desk, keyboard):
     until(desk.answers, "another daemon")
     until(lambda: not stands(place), "the task to go on", wait_s=QUIET_S)
     assert place.read_text() == "begun\n"
+
+
+def test_tasks_of_exempt_users_start_and_go_on_while_the_machine_is_in_use(person):
+    name = person.name if person else getpass.getuser()
+    with installed(person, f'{CONFIGURATION}exempt = ["{name}"]\n') as desk:
+        says(desk, HERE, vacates=True)
+        place = begun(desk)
+        assert not stands(place)
+        assert states(desk) == ["exempt"]
+
+
+def test_the_owner_s_word_outlives_the_daemon(desk, keyboard):
+    says(desk, AWAY)
+    place = begun(desk)
+    desk.kill("daemon")
+    until(desk.answers, "another daemon")
+    until(lambda: states(desk) == ["runs"], "it to know the task")
+    keyboard.type()
+    assert not stands(place)
+    with desk.client() as client:
+        assert client.ask(AskOwner()).word == "away"
+    assert says(desk, None).word == ""
+    desk.kill("daemon")
+    until(desk.answers, "a third daemon")
+    with desk.client() as client:
+        assert client.ask(AskOwner()).word == ""
 
 
 def test_others_may_look_and_not_speak(desk, person):

@@ -34,10 +34,17 @@ class Story:
         self.now_s = 1000.0
         self.average = 0.0
         """As the kernel has it."""
+        self.threads = 0
+        """Of our tasks, that run or want to."""
+        self.counts = 0
         self.cpus = {FIRST: 8, SECOND: 1}
         self.sensor = LoadSensor(
-            str(self.file), self.told.append, self.cpus.__getitem__, self.now_s
+            str(self.file), self.told.append, self.cpus.__getitem__, self._count, self.now_s
         )
+
+    def _count(self) -> int:
+        self.counts += 1
+        return self.threads
 
     def measured(self, load: float) -> None:
         """The file says `load`."""
@@ -90,6 +97,46 @@ def test_tasks_that_compute_are_never_taken_for_somebody_else(story: Story):
     story.ended(8.0 * MEASURE_S * 60)
     foreign += [story.pass_on(busy=0.0) for _ in range(30)]
     assert max(foreign) == pytest.approx(0.0, abs=0.01)
+
+
+def test_tasks_that_wait_for_each_other_are_not_somebody_else(story: Story):
+    """Eight threads on two processors: they use two, and the load average has eight."""
+    story.started()
+    story.threads = 8
+    foreign = []
+    for number in range(1, 61):
+        foreign.append(story.pass_on(busy=8.0))
+        if number % SAMPLED_EACH == 0:
+            story.used(2.0 * MEASURE_S * number)
+    assert max(foreign) < 0.3
+    assert story.pass_on(busy=8.0 + 3.0, seconds=300.0) == pytest.approx(3.0, abs=0.1)
+
+
+def test_after_they_were_frozen_their_threads_count_from_now_on(story: Story):
+    story.started()
+    story.threads = 8
+    story.used(0.0)
+    story.pass_on(busy=8.0, seconds=300.0)
+    story.frozen(SuspendReason.OWNER)
+    story.pass_on(busy=3.0, seconds=600.0)
+    story.frozen()
+    assert story.pass_on(busy=8.0 + 3.0, seconds=300.0) == pytest.approx(3.0, abs=0.1)
+    story.frozen(SuspendReason.OWNER)
+    story.pass_on(busy=3.0, seconds=600.0)
+    story.frozen()
+    assert story.pass_on(busy=8.0 + 3.0) == pytest.approx(3.0, abs=0.2)
+
+
+def test_threads_are_counted_only_where_use_does_not_explain_the_load(story: Story):
+    for _ in range(3):
+        story.pass_on(busy=5.0)  # nothing of ours runs
+    assert story.counts == 0
+    story.now_s += 600.0
+    story.average = 0.0
+    story.started()
+    for _ in range(5):
+        story.pass_on(busy=8.0)
+    assert story.counts == 0
 
 
 def test_somebody_else_is_seen_beside_them(story: Story):

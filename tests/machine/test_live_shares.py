@@ -108,3 +108,16 @@ def test_groups_of_three_and_of_one_get_half_each(seed):
     got = shares(run_starts(machine, 10_000))
     assert got["dora"] == pytest.approx(0.5, abs=0.02)
     assert [got[user] for user in ("ann", "bob", "cleo")] == pytest.approx([1 / 6] * 3, abs=0.02)
+
+
+@seeds
+@pytest.mark.parametrize("even", ["total", "rate"])
+def test_what_was_used_before_does_not_count_where_the_rate_is_evened(seed, even):
+    machine = room(seed, order=OrderSection(even=even, burst=8.0))
+    for user, used_s in (("heavy", 1e6), ("light", 1e3)):
+        machine.store.write([LedgerRow(Account("lab", user), used_s, WALL_S - 6e5, 50, 8 * RUN_S)])
+    machine.restart()
+    for user in ("heavy", "light"):
+        machine.submit(user, tasks=20_000, run_s=RUN_S)
+    got = shares(run_starts(machine, 2000))["heavy"]
+    assert got == pytest.approx(0.5, abs=0.03) if even == "rate" else got < 0.1

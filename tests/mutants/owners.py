@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from iriai.model.owner import StandingOrder
+from iriai.model.records import OwnerWordGiven
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
 from iriai.node.giving_way import GivingWay
@@ -12,7 +13,7 @@ from iriai.node.suspended_claims import NodeSuspensions
 from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
 from iriai.protocol.messages.effects import FreezeAttempt, TerminateAttempt, WatchOwner
-from tests.mutants.mutants import Patch, around, effects, instead, lost_effect, nothing
+from tests.mutants.mutants import Patch, around, effects, instead, lost_effect, lost_record, nothing
 
 
 def _over_in_any_case(whole, order, number, exempt, signs, *, suspends, are_over):
@@ -53,6 +54,17 @@ def _given_alone(whole, suspensions, attempts, reason, now, *, is_given):
         whole(suspensions, attempts, reason, now, is_given=is_given)
 
 
+def _spared(whole, suspensions, held, words, *, is_at_once):
+    """A task that skips being suspended stays as it is."""
+    if not held.claim.no_suspend:
+        whole(suspensions, held, words, is_at_once=is_at_once)
+
+
+def _hears_nothing_stored(giving_way, given, now):
+    """A daemon that was restarted goes by signs alone."""
+    giving_way.given = given
+
+
 def _unseen(presence, now_s, *, is_watched):
     presence.is_watched = True
     presence.look(now_s)
@@ -80,6 +92,11 @@ OWNERS: dict[str, Patch] = {
         "step",
         lambda policy, used_s: OwnerStep.SUSPEND if policy.suspend_s <= used_s else OwnerStep.NONE,
     ),
+    "what skips being suspended is not vacated": around(NodeSuspensions, "vacate", _spared),
+    "a daemon that comes back does not go by its owner's word": instead(
+        GivingWay, "restore", _hears_nothing_stored
+    ),
+    "the owner's word is not kept": lost_record(OwnerWordGiven),
     "a sensor that fails is taken for nobody there": instead(Presence, "watched", _unseen),
     "the node does not wake when its owner has left": instead(
         GivingWay, "next_s", lambda _giving_way, _now_s: None

@@ -12,6 +12,7 @@ from iriai.model.records import (
     JobEvent,
     JobFinished,
     LedgerRow,
+    OwnerWordGiven,
     Resumed,
     SectionSet,
     Snapshot,
@@ -32,6 +33,7 @@ class Remembered:
         self.payloads = {}
         self.incarnation = 0
         self.drained = None
+        self.owner_word = None
         self.settings = {}
 
     def take(self, record):
@@ -61,6 +63,8 @@ class Remembered:
                 self.drained = record
             case Resumed():
                 self.drained = None
+            case OwnerWordGiven():
+                self.owner_word = record if record.word else None
             case SectionSet():
                 self.settings[record.section, record.name] = record
 
@@ -78,4 +82,5 @@ class Remembered:
             ledger=[row for _, row in sorted(self.ledger.items())],
             drained=self.drained,
             settings=[row for _, row in sorted(self.settings.items())],
+            owner_word=self.owner_word,
         )

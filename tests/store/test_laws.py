@@ -17,6 +17,7 @@ from iriai.model.ids import Account, AttemptId
 from iriai.model.job import (
     JobSpec,
 )
+from iriai.model.owner import OwnerWord
 from iriai.model.ranks import SeatPlace
 from iriai.model.records import (
     Attempted,
@@ -35,6 +36,7 @@ from iriai.model.records import (
     JobFinished,
     KeySet,
     LedgerRow,
+    OwnerWordGiven,
     Promised,
     Released,
     Resumed,
@@ -154,6 +156,9 @@ records = st.one_of(
     st.builds(Incarnated, count),
     st.builds(Drained, text, text, seconds),
     st.builds(Resumed, text),
+    st.builds(
+        OwnerWordGiven, st.sampled_from([None, *OwnerWord]), st.none() | seconds, st.booleans()
+    ),
     st.builds(
         SectionSet,
         st.sampled_from(["queues", "pools"]),

@@ -6,11 +6,13 @@ import pytest
 
 from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
+from iriai.model.owner import OwnerWord
 from iriai.model.records import (
     ClaimsDropped,
     Drained,
     Incarnated,
     KeySet,
+    OwnerWordGiven,
     Resumed,
     SectionSet,
     Snapshot,
@@ -93,6 +95,17 @@ def test_a_drained_machine_is_drained_until_it_is_resumed(store, reopened):
     assert reopened().load().drained == Drained("new fan", "eve", 7.0)
     store.write([Drained("new lamp", "eve", 8.0), Resumed("bob")])
     assert reopened().load().drained is None
+
+
+def test_the_last_word_of_the_owner_is_kept_until_it_is_taken_back(store, reopened):
+    here, away = OwnerWordGiven(OwnerWord.HERE, 9.0, True), OwnerWordGiven(OwnerWord.AWAY)
+    store.write([away])
+    store.write([OwnerWordGiven(None), here])
+    assert reopened().load().owner_word == here
+    store.write([away])
+    assert reopened().load().owner_word == away
+    store.write([here, OwnerWordGiven(None)])
+    assert reopened().load().owner_word is None
 
 
 def test_of_a_counter_and_the_incarnation_the_last_value_stands(store, reopened):

@@ -117,7 +117,7 @@ class Broker:
         """
         order = settings.configuration.order
         decay, rule = decay_of(order), ChargeRule.of(order)
-        self.state = BrokerState(settings, UsageAccounts(decay, rule))
+        self.state = BrokerState(settings, UsageAccounts(decay, rule, order.even))
         self.sessions = Sessions(machine)
         self.federation = federate(machine, self.state, rng)
         prefetcher = Prefetcher(self.state, machine)

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         keep_going: bool
         bind: Binding | None
         pipes: tuple[tuple[str, ...], ...]
+        no_suspend: bool
 
 else:  # the same without the types, which every command would wait for
     DraftFields = dict

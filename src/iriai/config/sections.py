@@ -238,11 +238,18 @@ class GangSection(msgspec.Struct, frozen=True):
     once, and each is slower."""
 
 
+Even = Literal["total", "rate"]
+"""What is evened among accounts."""
+
+
 class OrderSection(msgspec.Struct, frozen=True):
     """`[order]`: the order in which accounts are served."""
 
     name: Name = "lottery"
     """The rule of the draw. An unknown name is answered with all there are, plug-ins included."""
+    even: Even = "total"
+    """What is evened by rights. `total`: what accounts have used, so whoever used less before comes
+    first; `rate`: what their tasks use now, whatever was before (paper 003, section 3.1)."""
     half_life_s: Seconds = 604_800.0
     """After this long a charge counts half. Longer: heavy users pay longer; shorter: yesterday is
     forgotten. A week, since people think of turns in weeks."""

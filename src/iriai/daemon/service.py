@@ -45,7 +45,7 @@ from iriai.daemon.tasks.retention import Retention
 from iriai.daemon.tasks.spool import Spool
 from iriai.daemon.tasks.stream_relay import StreamRelay
 from iriai.daemon.tasks.task_streams import TaskStreams
-from iriai.host.load_sensor import MEASURE_S, LoadSensor
+from iriai.host.load_sensor import COUNT_MAX_S, MEASURE_S, LoadSensor
 from iriai.identity.users.permissions import Permissions
 from iriai.jobs.history import JobHistory
 from iriai.jobs.payloads import PayloadStore
@@ -64,6 +64,7 @@ from iriai.store.writer import Writer
 from iriai.system.clock import now as read_clocks
 from iriai.system.internal_errors import guarded
 from iriai.system.passwd_cache import peer_of
+from iriai.system.procfs import active_threads_below
 
 if TYPE_CHECKING:
     from iriai.daemon.cluster.network import ClusterNetwork
@@ -135,7 +136,9 @@ class Service:
         front_end = cluster.front_end if cluster is not None else ""
         self._inquirer = BrokerRpc(engine, self._drain, front_end, is_member=is_member)
         load_file = settings.configuration.machine.load_file
-        self._sensor = LoadSensor(load_file, engine.report, self._cpus_of, now.steady_s)
+        self._sensor = LoadSensor(
+            load_file, engine.report, self._cpus_of, self._active_threads, now.steady_s
+        )
         self._history = JobHistory(settings.home, settings.paths.spool, store, engine.soon)
         self._addresses = OwnAddresses(settings)
         self._network = self._make_network()
@@ -261,7 +264,7 @@ class Service:
             reports,
             DrainHandlers(settings, engine, self._drain, self._inquirer, seen),
             table,
-            OwnerHandlers(settings, engine),
+            OwnerHandlers(settings, engine, self._durability),
             QueueHandlers(self._live, engine, self._inquirer),
             self._live_settings,
             ClusterHandlers(settings, engine, self._cluster),
@@ -372,6 +375,11 @@ class Service:
             return self._engine.machine.node.held(attempt).claim.resources.cpus
         except KeyError:
             return 1
+
+    def _active_threads(self) -> int:
+        """Return how many threads of what the launcher has started run or want to."""
+        welcome = self._launcher.welcome
+        return 0 if welcome is None else active_threads_below(welcome.pid, COUNT_MAX_S)
 
     def _measure_load(self) -> None:
         """Now and again and again."""

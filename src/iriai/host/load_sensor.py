@@ -2,8 +2,9 @@
 
 The kernel's load average counts processes that run or want to run, smoothed over a minute. What
 iriai's tasks add is smoothed in the same way before it is subtracted: otherwise it would count as
-foreign for the minute after their end. Threads of tasks that wait for a processor still count as
-foreign, and so does another back end on this host.
+foreign for the minute after their end. It is what they use, or the number of their threads that
+run or want to: those are counted only where what they use does not explain the load. Another back
+end on this host counts as foreign.
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ MEASURE_S = 10.0
 """Time between two measurements; a load average hardly changes in less."""
 SMOOTHED_S = 60.0
 """Time constant of the kernel's first load average."""
+UNEXPLAINED = 0.2
+"""Of the load of our tasks' machine: with more, their threads are counted."""
+COUNT_MAX_S = 0.02
+"""How long that may take. Whoever has more threads than can be counted in it is not helped."""
 
 
 class _TaskUse:
@@ -81,6 +86,29 @@ class OwnLoad:
         """The sum of the loads of those that are not frozen."""
         self._load = 0.0
         self._as_of_s = now_s
+        self._threads = 0.0
+        """What their threads add, by the counts until now."""
+        self._counted_s = now_s
+
+    @property
+    def has_tasks(self) -> bool:
+        """Return whether any runs that is not frozen."""
+        return any(not each.is_frozen for each in self._tasks.values())
+
+    def threads_at(self, now_s: float, count: Callable[[], int]) -> float:
+        """Return what their threads add to the load average; `count` returns how many run now.
+
+        What was not counted meanwhile counts as now, since tasks run that long.
+        """
+        part = 1.0 - exp(-max(0.0, now_s - self._counted_s) / SMOOTHED_S)
+        self._threads += (count() - self._threads) * part
+        self._counted_s = now_s
+        return self._threads
+
+    def _begin_threads(self, now_s: float) -> None:
+        """Count threads from now on: none ran until now."""
+        self._threads *= exp(-max(0.0, now_s - self._counted_s) / SMOOTHED_S)
+        self._counted_s = now_s
 
     def at(self, now_s: float) -> float:
         """Return what they add to the load average at a moment, no earlier than the last."""
@@ -94,6 +122,8 @@ class OwnLoad:
         match event:
             case AttemptStarted(attempt):
                 self.at(now_s)
+                if not self._tasks:
+                    self._begin_threads(now_s)
                 load = float(self._cpus_of(attempt))
                 self._tasks[attempt] = _TaskUse(0.0, load, now_s)
                 self._running += load
@@ -104,6 +134,8 @@ class OwnLoad:
                     self._running -= task.load
             case AttemptFrozen():
                 self.at(now_s)
+                if not self.has_tasks:
+                    self._begin_threads(now_s)
                 if event.attempt in self._tasks:
                     self._tasks[event.attempt].is_frozen = bool(event.reasons)
                 self._add_up()
@@ -152,11 +184,13 @@ class LoadSensor:
         path: str,
         tell: Callable[[LauncherEvent], None],
         cpus_of: Callable[[AttemptId], int],
+        active: Callable[[], int],
         steady_s: float,
     ) -> None:
         """`path` is read like /proc/loadavg; `tell` receives the measurements.
 
-        `cpus_of` returns the cpus of a running attempt.
+        `cpus_of` returns the cpus of a running attempt, `active` how many threads of our tasks run
+        or want to.
         """
         self.average = 0.0
         self.foreign = 0.0
@@ -167,6 +201,7 @@ class LoadSensor:
         self._path = Path(path)
         self._tell = tell
         self._own = OwnLoad(cpus_of, steady_s)
+        self._active = active
 
     def on_event(self, event: LauncherEvent, steady_s: float) -> None:
         """Handle the launcher's events."""
@@ -185,6 +220,8 @@ class LoadSensor:
             self._cannot(f"the load cannot be read from {self._path}: {what}")
             return
         self.problem = ""
+        if average - own > UNEXPLAINED and self._own.has_tasks:
+            own = max(own, self._own.threads_at(steady_s, self._active))
         self.average, self.foreign = average, max(0.0, average - own)
         self.keyboard_idle_s = keyboard_idle_s()
         self._tell(LoadMeasured(self.average, self.foreign, self.keyboard_idle_s))

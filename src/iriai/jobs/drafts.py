@@ -187,9 +187,8 @@ class Drafts:
         template = self._template(body, submitter, want)
         if template is not None:
             return template.spec, (), template.warnings
-        sent = draft.environment
+        sent, jobs = draft.environment, self._defaults
         environment = self._environments.get(sent) or self._environment(sent)
-        jobs = self._defaults
         is_stream = draft.interaction is not Interaction.BATCH
         new: list[tuple[str, bytes]] = []
         spec = JobSpec(
@@ -233,6 +232,7 @@ class Drafts:
             pipes=draft.pipes,
             queue=want.queue,
             limits=NO_LIMITS if admitted is None else admitted.limits,
+            no_suspend=draft.no_suspend,
         )
         warnings = environment.warnings
         if admitted is not None:  # what the machines have may be other by the next draft

@@ -107,4 +107,8 @@ def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant
         owner_policy(settings.configuration.owner),
     )
     incarnation = stored.incarnation + 1
-    return Node(node_settings, rng, incarnation, stored.claims, stored.ledger, now, stored.drained)
+    kept = (stored.claims, stored.ledger, now, stored.drained)
+    node = Node(node_settings, rng, incarnation, *kept)
+    if node.owner is not None and stored.owner_word is not None:
+        node.owner.restore(stored.owner_word, now)
+    return node

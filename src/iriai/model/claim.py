@@ -90,6 +90,8 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """It may take turns with others, and run for one part of the time of so many."""
     turn: ClaimedTurn | None = None
     """None: it runs all of the time, unless it is suspended."""
+    no_suspend: bool = False
+    """True if it is vacated where it would be suspended for the owner of the machine."""
 
     @property
     def kept(self) -> Resources:

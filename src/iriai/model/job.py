@@ -239,6 +239,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: QueueIndex = 0
     limits: MachineLimits = NO_LIMITS
     """What its queue permits on each machine, as it was admitted; `resources` are within that."""
+    no_suspend: bool = False
+    """True if it is vacated where it would be suspended for the owner of a machine (spec 016)."""
 
     @property
     def streams_each(self) -> bool:

@@ -16,6 +16,7 @@ from iriai.model.charge_factors import Factors
 from iriai.model.claim import Claim
 from iriai.model.ids import Account, AttemptId
 from iriai.model.job import Dependency, JobSpec
+from iriai.model.owner import OwnerWord
 from iriai.model.ranks import RankCount, SeatPlace
 from iriai.model.reason import Reason
 from iriai.model.state import EndCause
@@ -150,6 +151,8 @@ class SeatReasons(NamedTuple):
     """Whether it waits for its cpus, which others have."""
     moved_to: int | None = None
     """The lower queue in which it goes on, after its time of residence; None: it did not move."""
+    seen: str = ""
+    """What was seen of the owner for whom it does not run."""
 
 
 class ReasonsTold(msgspec.Struct, frozen=True, array_like=True, tag=16):
@@ -323,6 +326,17 @@ class Resumed(msgspec.Struct, frozen=True):
     by: str
 
 
+class OwnerWordGiven(msgspec.Struct, frozen=True):
+    """Node: what its machine's owner has said last (docs/spec/016, section 5)."""
+
+    word: OwnerWord | None
+    """None: it was taken back."""
+    until_wall_s: float | None = None
+    """How long it holds; None: until it is taken back."""
+    vacates: bool = False
+    """Whether tasks are to leave at once."""
+
+
 class KeySet(NamedTuple):
     """A key of a section that an operator set."""
 
@@ -359,5 +373,6 @@ Record = (
     | HistoryDropped
     | Drained
     | Resumed
+    | OwnerWordGiven
     | SectionSet
 )

@@ -8,7 +8,16 @@ import msgspec
 
 from iriai.model.claim import Claim
 from iriai.model.job import Dependency, JobSpec
-from iriai.model.records import Altered, Change, Drained, JobEvent, LedgerRow, SectionSet, Snapshot
+from iriai.model.records import (
+    Altered,
+    Change,
+    Drained,
+    JobEvent,
+    LedgerRow,
+    OwnerWordGiven,
+    SectionSet,
+    Snapshot,
+)
 from iriai.model.state import EndCause
 
 
@@ -37,6 +46,8 @@ class StoredState(msgspec.Struct):
     """The ends of targets, (job, task or None for all of it), on which a stored job depends."""
     settings: Sequence[SectionSet] = ()
     """What operators set while the daemon ran, by section and name."""
+    owner_word: OwnerWordGiven | None = None
+    """What the machine's owner said last; None: nothing, or it was taken back."""
 
 
 def waited_for(jobs: list[StoredJob]) -> Iterator[Dependency]:

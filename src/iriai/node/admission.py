@@ -141,6 +141,11 @@ class Admission:
             self._report.turned_away(TurnedAway(run.capability, home, user, words))
             whom = "a home and a user whose tasks the machine runs"
             return Reason(Rule.USER_NOT_ALLOWED, whom, words, self._machine)
+        in_use = self._availability.in_use_for(user)
+        if in_use is not None and run.capability is not None:
+            away = TurnedAway(run.capability, home, user, in_use.had, is_in_use=True)
+            self._report.turned_away(away)
+            return in_use
         reason = self._availability.reason()
         if reason is None:
             reason = self._lacks(run)

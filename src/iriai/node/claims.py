@@ -298,6 +298,7 @@ class Claims:
             ranks=run.ranks,
             queue=spec.queue,
             parts=queues.parts_of(spec) if queues.modes else 1,
+            no_suspend=spec.no_suspend,
         )
         if run.phase is Phase.STARTED:
             return claim

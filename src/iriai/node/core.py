@@ -347,8 +347,8 @@ class Node:
 
     def _see_to_waiting(self, now: Instant) -> None:
         """Start claims granted ahead that fit now, and refuse those that waited too long."""
-        reason = self.unavailable()
         for held in list(self._claims.waiting.values()):
+            reason = self._availability.reason_for(held.claim.user)
             if reason is not None:
                 self._refuse_held(held, reason)
             elif held.claim.resources.fits_in(self.calendar.free):

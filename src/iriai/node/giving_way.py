@@ -6,9 +6,11 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+from iriai.model.admission_rules import ALL
 from iriai.model.instant import Instant
-from iriai.model.owner import OwnerWord, SensorStates, Sign, SignKind
+from iriai.model.owner import WORD_S_MAX, OwnerWord, SensorStates, Sign, SignKind
 from iriai.model.reason import Reason, Rule
+from iriai.model.records import OwnerWordGiven
 from iriai.model.suspension import SuspendReason
 from iriai.model.units import format_duration
 from iriai.node.metering import HeldClaim
@@ -17,13 +19,14 @@ from iriai.node.settings import NodeSettings
 from iriai.node.suspended_claims import QueueParts
 from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
-from iriai.protocol.messages.effects import OwnerNoticed, OwnerSaid, WatchOwner
+from iriai.protocol.messages.effects import OwnerNoticed, OwnerSaid, Persist, WatchOwner
 
 VACATED = "the owner of the machine uses it"
 SIGN_WORDS = {
     SignKind.START: "nobody knows yet whether its owner uses it",
     SignKind.TERMINAL: "its owner typed at a terminal",
     SignKind.INPUT: "its owner used an input device",
+    SignKind.SESSION: "its owner used a graphical session",
 }
 """What is told of the last sign."""
 
@@ -38,6 +41,7 @@ class GivingWay:
         self._claims, self._suspensions = parts.claims, parts.suspensions
         self._report, self._effects = parts.report, parts.effects
         self._availability = availability
+        availability.exempts = steps.exempts if steps.exempt else None
         self.presence = Presence(steps.continue_s)
         self.signs = 0
         """How many the launcher has told of."""
@@ -48,6 +52,8 @@ class GivingWay:
         since a daemon that was restarted would else suspend all for a moment."""
         self._vacates_now = False
         """Whether the owner wants the machine for itself, whatever the delays are."""
+        self.given: OwnerWordGiven | None = None
+        """The owner's word as it is stored, which may be over; None: there is none."""
         self._ordered: WatchOwner | None = None
         """What the launcher was told; None: it may know nothing."""
         self.handlers: dict[type, Callable[[Any, Instant], None]] = {
@@ -70,9 +76,21 @@ class GivingWay:
         self._ordered, self._is_known = None, False
 
     def _said(self, event: OwnerSaid, now: Instant) -> None:
-        self.presence.say(event.word, now.steady_s + event.for_s, now.steady_s)
-        self._vacates_now = event.vacates and event.word is OwnerWord.HERE
+        until_wall_s = None if event.for_s == inf else now.wall_s + event.for_s
+        given = OwnerWordGiven(event.word, until_wall_s, event.vacates)
+        self._effects.append(Persist(given))
+        self._hear(given, event.for_s, now)
         self.settle(now)
+
+    def restore(self, given: OwnerWordGiven, now: Instant) -> None:
+        """Go by a word that was given to an earlier daemon; one that is over counts until then."""
+        left_s = inf if given.until_wall_s is None else given.until_wall_s - now.wall_s
+        self._hear(given, left_s if left_s == inf else min(left_s, WORD_S_MAX), now)
+
+    def _hear(self, given: OwnerWordGiven, left_s: float, now: Instant) -> None:
+        self.given = None if given.word is None else given
+        self.presence.say(given.word, now.steady_s + left_s, now.steady_s)
+        self._vacates_now = given.vacates and self.presence.word is OwnerWord.HERE
 
     # --- what follows ----------------------------------------------------------------------------
 
@@ -81,18 +99,22 @@ class GivingWay:
         self.presence.look(now.steady_s)
         step = self._step(now.steady_s)
         background = [held for held in self._claims.by_attempt.values() if self._gives_way(held)]
-        attempts = [held.claim.attempt for held in background]
+        attempts = [held.claim.attempt for held in background if not held.claim.no_suspend]
         is_given = step >= OwnerStep.SUSPEND
-        self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given)
-        if step >= OwnerStep.VACATE:
-            for held in background:
-                self._suspensions.vacate(held, VACATED, is_at_once=step is OwnerStep.DISCARD)
+        reason = self.reason
+        seen = "" if reason is None else reason.had
+        self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given, seen=seen)
+        for held in background:
+            if step >= OwnerStep.VACATE or (is_given and held.claim.no_suspend):
+                words = f"{VACATED}: {seen}"
+                self._suspensions.vacate(held, words, is_at_once=step is OwnerStep.DISCARD)
         if not is_given and self.presence.since_s is None:
             self._vacates_now = False
         self._order(now)
-        reason = self._reason()
         if reason != self._availability.owner:
             self._availability.owner, self._report.is_due = reason, True
+            if reason is None and self.policy.exempt:
+                self._report.rules += 1  # brokers forget whom it turned away
 
     def _step(self, now_s: float) -> OwnerStep:
         used_s = self.presence.used_s(now_s)
@@ -128,10 +150,11 @@ class GivingWay:
         self._ordered = WatchOwner(number, suspends, exempt, self.signs, are_over, lowers)
         self._effects.append(self._ordered)
 
-    def _reason(self) -> Reason | None:
-        """Return why nothing is started here; None: it is."""
+    @property
+    def reason(self) -> Reason | None:
+        """Why no background task is started here; None: it is."""
         presence = self.presence
-        if presence.since_s is None:
+        if presence.since_s is None or ALL in self.policy.exempt:
             return None
         if presence.word is OwnerWord.HERE:
             return Reason(

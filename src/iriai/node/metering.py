@@ -494,12 +494,17 @@ class HeldClaim(msgspec.Struct):
 
     def _suspended(self, suspension: Suspension, now: Instant) -> SuspendedClaim:
         """Return what a broker needs to know of its suspension."""
-        freed_cpus, is_by_user = suspension.freed_cpus, suspension.is_by_user
+        suspended = SuspendedClaim(
+            suspension.freed_cpus,
+            suspension.is_resuming,
+            suspension.is_by_user,
+            stands=bool(suspension.reasons),
+        )
         stay_s = self.stay_left_s(now)
-        if not is_by_user or stay_s is None:
-            return SuspendedClaim(freed_cpus, suspension.is_resuming, is_by_user)
+        if not suspension.is_by_user or stay_s is None:
+            return suspended
         left_s = stay_s + max(0.0, now.steady_s - suspension.changed_s)
-        return SuspendedClaim(freed_cpus, suspension.is_resuming, True, left_s, self.ending_s)
+        return suspended._replace(left_s=left_s, ending_s=self.ending_s)
 
     def as_charged(self) -> Claim:
         """Return the claim as it is stored, with the charges so far."""

@@ -145,7 +145,9 @@ class Availability:
         self.has_launcher = False
         self.drained = drained
         self.owner: Reason | None = None
-        """Why the owner wants nothing to start; None: it may."""
+        """Why the owner wants no background task to start; None: it may."""
+        self.exempts: Callable[[str], bool] | None = None
+        """Whether the tasks of a user are no background tasks; None: those of all are."""
         self.back_off = LauncherBackoff(machine)
         self.load = Load(machine, cpus, load_max)
 
@@ -160,10 +162,20 @@ class Availability:
                 self._machine,
             )
         if self.has_launcher:
-            return self.back_off.reason() or self.owner or self.load.reason()
+            owner = self.owner if self.exempts is None else None
+            return self.back_off.reason() or owner or self.load.reason()
         return Reason(
             Rule.NO_LAUNCHER, "a launcher that answers", "none is connected", self._machine
         )
+
+    def in_use_for(self, user: str) -> Reason | None:
+        """Return why the owner wants no task of this user to start, though others' may; or None."""
+        exempts = self.exempts
+        return None if exempts is None or exempts(user) else self.owner
+
+    def reason_for(self, user: str) -> Reason | None:
+        """Return why no task of this user can be started; None: it can."""
+        return self.reason() or self.in_use_for(user)
 
 
 OUTSTANDING_MAX = 4096

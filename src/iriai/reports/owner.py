@@ -28,7 +28,7 @@ def owner_report(node: Node, owner: GivingWay, now: Instant) -> OwnerReport:
     """Return what its owner may want to know."""
     presence, policy, now_s = owner.presence, owner.policy, now.steady_s
     seen_s = {sign.kind: max(0.0, now_s - sign.at_s) for sign in owner.last}
-    reason = node.unavailable()
+    reason = node.unavailable() or owner.reason
     left_s = presence.word_until_s - now_s if presence.word is not None else inf
     delays_s = {
         "suspend": policy.suspend_s,

@@ -51,4 +51,5 @@ def share_table(broker: Broker, order: OrderSection, now: Instant, note: str = "
     shares = broker.shares(now)
     rows = tuple(ShareRow(each.account.group, each.account.user, *each[1:]) for each in shares)
     factor = order.offpeak_factor if broker.offpeak.is_offpeak else None
-    return ShareTable(order.name, order.half_life_s, rows, factor, order.window_s, note)
+    of_order = (order.window_s, note, order.even)
+    return ShareTable(order.name, order.half_life_s, rows, factor, *of_order)

@@ -23,6 +23,7 @@ from iriai.model.records import (
     LedgerRow,
     NoticeDue,
     NoticesDropped,
+    OwnerWordGiven,
     Record,
     Resumed,
     SeatEnded,
@@ -116,6 +117,8 @@ _ALTERED = BulkStatement(
 _DELETE_EARLIER_EVENTS = "DELETE FROM events WHERE job = ? AND sequence < ?"
 _DELETE_NOTICE = "DELETE FROM notices WHERE job = ?"
 _DELETE_DRAIN = "DELETE FROM drain"
+_OWNER_WORD = "INSERT OR REPLACE INTO owner_word VALUES (1, ?, ?, ?)"
+_DELETE_OWNER_WORD = "DELETE FROM owner_word"
 
 
 class WriteSet:
@@ -144,6 +147,8 @@ class WriteSet:
         self.meta: dict[str, int] = {}
         self.drain: Drained | Resumed | None = None
         """The last change of the drain; None if there was none."""
+        self.owner_word: OwnerWordGiven | None = None
+        """The last word of the machine's owner; None if there was none."""
         self.settings: dict[tuple[str, str], Row] = {}
         for record in records:
             self._sort(record)
@@ -177,6 +182,8 @@ class WriteSet:
                 self.history.append(record)
             case Drained() | Resumed():
                 self.drain = record
+            case OwnerWordGiven():
+                self.owner_word = record
             case SectionSet(section, name, settings, by, wall_s):
                 text = encode_text(settings).decode()
                 self.settings[section, name] = (section, name, text, by, wall_s)
@@ -255,15 +262,23 @@ def write_batch(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
         drop_history(cursor, record)
     if batch.settings:
         _SETTINGS.run(cursor, list(batch.settings.values()))
-    if batch.drain is not None:
-        _write_drain(cursor, batch.drain)
+    if batch.drain is not None or batch.owner_word is not None:
+        _write_said(cursor, batch)
 
 
-def _write_drain(cursor: sqlite3.Cursor, drain: Drained | Resumed) -> None:
+def _write_said(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
+    """Write what operators and the owner have said of the machine."""
+    drain, given = batch.drain, batch.owner_word
     if isinstance(drain, Drained):
         cursor.execute(_DRAIN, (drain.reason, drain.by, drain.since_wall_s))
-    else:
+    elif drain is not None:
         cursor.execute(_DELETE_DRAIN)
+    if given is None:
+        return
+    if given.word is None:
+        cursor.execute(_DELETE_OWNER_WORD)
+    else:
+        cursor.execute(_OWNER_WORD, (given.word.value, given.until_wall_s, given.vacates))
 
 
 def _write_jobs(cursor: sqlite3.Cursor, batch: WriteSet) -> None:

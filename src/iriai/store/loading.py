@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from iriai.model.ids import Account
 from iriai.model.job import JobSpec
-from iriai.model.records import Drained, JobEvent, KeySet, LedgerRow, SectionSet
+from iriai.model.owner import OwnerWord
+from iriai.model.records import Drained, JobEvent, KeySet, LedgerRow, OwnerWordGiven, SectionSet
 from iriai.model.snapshot import StoredJob, StoredState, waited_for
 from iriai.model.state import EndCause
 from iriai.store.codec import (
@@ -86,6 +87,7 @@ def load(connection: sqlite3.Connection) -> StoredState:
             drained=next((Drained(*row) for row in connection.execute(_DRAIN)), None),
             settings=[_section(*row) for row in connection.execute(_SETTINGS)],
             ended=ended_of(connection, jobs),
+            owner_word=next((_owner_word(*r) for r in connection.execute(_OWNER_WORD)), None),
         )
 
 
@@ -93,6 +95,10 @@ def _ledger_row(row: Sequence[Any]) -> LedgerRow:
     group, user, *counts, buckets = row
     counted = LedgerRow(Account(group, user), *counts)
     return replace(counted, buckets=decode_buckets(buckets)) if buckets else counted
+
+
+def _owner_word(word: str, until_wall_s: float | None, vacates: int) -> OwnerWordGiven:
+    return OwnerWordGiven(OwnerWord(word), until_wall_s, bool(vacates))
 
 
 def _section(section: str, name: str, text: str, by: str, wall_s: float) -> SectionSet:
@@ -166,4 +172,5 @@ WHERE job IN (SELECT number FROM jobs WHERE finished_wall_s IS NULL) ORDER BY jo
 _CLAIMS = "SELECT claim FROM claims ORDER BY attempt"
 _LEDGER = "SELECT * FROM ledger ORDER BY group_name, user_name"
 _SETTINGS = "SELECT section, name, settings, by_whom, wall_s FROM settings ORDER BY section, name"
+_OWNER_WORD = "SELECT word, until_wall_s, vacates FROM owner_word"
 _DRAIN = "SELECT reason, by_whom, since_wall_s FROM drain"

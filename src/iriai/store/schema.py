@@ -178,7 +178,18 @@ SELECT 'queues', CAST(number AS TEXT), settings, by_whom, wall_s FROM queues;
 DROP TABLE queues;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES, _SETTINGS)
+_OWNER_WORD = """
+-- One row (`id` 1) while a word of the machine's owner is kept: `here` or `away`; `until_wall_s` is
+-- empty where it holds until it is taken back.
+CREATE TABLE owner_word (
+    id INTEGER NOT NULL PRIMARY KEY,
+    word TEXT NOT NULL,
+    until_wall_s REAL,
+    vacates INTEGER NOT NULL
+);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES, _SETTINGS, _OWNER_WORD)
 """The SQL that makes version n of version n - 1. Append; one that was released never changes."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
@@ -80,6 +81,28 @@ def children_of(pid: int) -> list[int]:
             return [int(child) for child in file.read().split()]
     except FileNotFoundError:  # a kernel without it
         return [process.pid for process in all_processes() if process.parent == pid]
+
+
+def active_threads_below(root: int, within_s: float) -> int:
+    """Return how many threads of the processes below `root` run, want to run, or wait for a disk.
+
+    These are what the load average counts. After `within_s` it stops, so there may be more.
+    """
+    end_s, count, below = time.monotonic() + within_s, 0, [root]
+    for pid in below:  # grows while it is walked
+        with suppress(OSError, ValueError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                if time.monotonic() > end_s:
+                    return count
+                place = f"/proc/{pid}/task/{thread}"
+                with suppress(OSError, ValueError):
+                    with open(f"{place}/children", "rb") as file:
+                        below += map(int, file.read().split())
+                    if pid != root:
+                        with open(f"{place}/stat", "rb") as file:
+                            text = file.read()
+                        count += text[text.rindex(b")") + 2 :][:1] in b"RD"
+    return count
 
 
 def user_of(pid: int) -> int | None:

@@ -40,10 +40,12 @@ class ShareRow(msgspec.Struct, frozen=True):
     waiting_tasks: Count
     share_wanted: Weight | None
     share_got: Weight | None
-    """The part of the current usage of the listed accounts."""
+    """The part of the current usage of the listed accounts, or of what they use now (`even`)."""
     rate: Weight | None
     advance_s: Amount = 0.0
     """What is left of what was paid for urgency, beyond the ordinary price: a part of `usage_s`."""
+    present_rate: Amount = 0.0
+    """What its tasks are charged in a second now, where that is evened; else 0."""
 
 
 class ShareTable(ClientAnswer, frozen=True, tag="share-table"):
@@ -58,6 +60,8 @@ class ShareTable(ClientAnswer, frozen=True, tag="share-table"):
     """The window of usage, instead of the half-life; None if there is none."""
     note: Words = ""
     """What is missing, and why; empty if nothing is."""
+    even: Word = "total"
+    """What is evened among accounts: `total`, or `rate`."""
 
 
 class Shares(Query[ShareTable], frozen=True, tag="shares"):

@@ -107,6 +107,8 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     pipes: Annotated[tuple[Annotated[tuple[Text, ...], Many], ...], Many] = ()
     """The commands of a parallel pipe, in place of `command`."""
     queue: Whole = 0
+    no_suspend: bool = False
+    """Each task is vacated where it would be suspended for the owner of a machine."""
 
 
 class Welcome(ClientAnswer, frozen=True, tag="welcome"):

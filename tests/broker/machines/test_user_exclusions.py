@@ -52,6 +52,21 @@ def test_why_says_what_the_machine_said():
     assert HOME in reason.needed
 
 
+def test_who_is_turned_away_only_while_a_machine_is_in_use_is_told_so():
+    broker = LoneBroker()
+    [match] = matches(broker.tell(broker.idle(machine="m0"), want(1)))
+    capability = match.seats[0].capability
+    whose = TurnedAway(capability, HOME, "ann", "its owner typed at a terminal", True)
+    report = broker.idle(1, whole=False, spent=(capability,), turned_away=(whose,), machine="m0")
+    broker.tell(report, want(1))
+    [reason] = broker.broker.explain(job(1), instant(broker.now_s))
+    assert (reason.rule, reason.needed, reason.had) == (
+        Rule.OWNER_ACTIVE,
+        "its owner to leave it, or to exempt ann",
+        "its owner typed at a terminal",
+    )
+
+
 def test_others_run_there_however_many_were_turned_away():
     broker = LoneBroker()
     broker.tell(broker.idle(machine="m0"))

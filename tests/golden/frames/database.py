@@ -21,6 +21,7 @@ from iriai.model.records import (
     JobFinished,
     LedgerRow,
     NoticeDue,
+    OwnerWordGiven,
     Record,
     SeatEnded,
     SectionSet,
@@ -40,6 +41,7 @@ WRITTEN = (
     Incarnated,
     NoticeDue,
     Drained,
+    OwnerWordGiven,
     SectionSet,
 )
 """Records that become rows; the others delete some."""

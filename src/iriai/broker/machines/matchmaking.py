@@ -40,6 +40,8 @@ class Exclusion(NamedTuple):
     words: str
     is_concluded: bool = False
     """True if the broker concluded it from how the user's tasks end there."""
+    is_in_use: bool = False
+    """True if that is so only while the machine's owner uses it."""
 
 
 class UserExclusions:
@@ -61,7 +63,8 @@ class UserExclusions:
     def add(self, machine: str, whose: TurnedAway, now_s: float) -> None:
         """Note a refusal by a machine."""
         user = User(whose.home, whose.user)
-        self._put(machine, user, Exclusion(now_s + REMEMBERED_S, whose.words))
+        until_s = now_s + REMEMBERED_S
+        self._put(machine, user, Exclusion(until_s, whose.words, is_in_use=whose.is_in_use))
 
     def exclude(self, machine: str, user: User, words: str, until_s: float) -> None:
         """Exclude a user whose tasks fail at once only there, unless the machine itself refused."""

@@ -108,6 +108,9 @@ def out_of_question(state: BrokerState, entry: QueuedJob, view: MachineView) -> 
         if exclusion and exclusion.is_concluded:
             needed = f"a machine where tasks of {user_of(want)} do not fail within moments"
             return [Reason(Rule.BACKED_OFF, needed, words, view.name)]
+        if exclusion and exclusion.is_in_use:
+            needed = f"its owner to leave it, or to exempt {user_of(want)}"
+            return [Reason(Rule.OWNER_ACTIVE, needed, words, view.name)]
         whom = f"permission for tasks of {user_of(want)} from {want.job.home}"
         words = words or "the machine does not give it"
         return [Reason(Rule.USER_NOT_ALLOWED, whom, words, view.name)]
@@ -170,7 +173,9 @@ def _busy(
 ) -> Reason:
     resource, needed, there = lacking[0]
     waiting = state.queues.ready
-    accounts = len(state.queues.accounts)
+    accounts = str(len(state.queues.accounts))
+    if state.usage.evens_rate:
+        accounts += ", evened by what they use now"
     return Reason(
         Rule.MACHINE_BUSY,
         describe_amount(resource, needed),

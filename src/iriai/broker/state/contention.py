@@ -314,9 +314,9 @@ class Contention:
         return abs(mean_s - self._mean_s) > MEAN_STEP * mean_s
 
     def _usage_s(self, account: Account) -> float:
-        """Return usage as of the time of the last full count, so that all are comparable."""
+        """Return what is evened, as of the last full count, so that all are comparable."""
         wall_s = self._wall_s if self._made_wall_s is None else self._made_wall_s
-        return self._usage.usage_s(account, wall_s)
+        return self._usage.in_draw_s(account, wall_s)
 
     def _recount(self, account: Account) -> None:
         usage_s = self._usage_s(account)

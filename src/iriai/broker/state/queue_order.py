@@ -89,7 +89,7 @@ class _Draw:
         self._contenders: dict[Account, Contender] = {}
         self._next: dict[Account, tuple[QueuedJob, Iterator[QueuedJob]]] = {}
         for queue in list(state.queues.accounts.values()):
-            usage_s = state.usage.usage_s(queue.account, now.wall_s)
+            usage_s = state.usage.in_draw_s(queue.account, now.wall_s)
             self._advance(queue.account, _entries(state, queue.queue), usage_s)
 
     def entries(self) -> Iterator[QueuedJob]:
@@ -102,12 +102,17 @@ class _Draw:
             account = order.choose(contenders, self._groups, self._rng)
             drawn = self._contenders[account]
             entry, behind = self._next[account]
-            charge_s = drawn.expected_s * drawn.urgency
+            charge_s = self._adds_s(drawn, entry)
             group = self._groups.get(account.group)
             if group is not None:
                 self._groups[account.group] = group._replace(usage_s=group.usage_s + charge_s)
             yield entry
             self._advance(account, behind, drawn.usage_s + charge_s)
+
+    def _adds_s(self, drawn: Contender, entry: QueuedJob) -> float:
+        """Return by how much the account would have used more if this started."""
+        taken = entry.want.resources.times(entry.want.shape.least)
+        return self._state.usage.start_adds_s(taken, drawn.expected_s, drawn.urgency)
 
     def _of_first_level(self) -> list[Contender]:
         levels = {account: entry.precedence.level for account, (entry, _) in self._next.items()}

@@ -26,7 +26,7 @@ from iriai.broker.state.contention import Contention
 from iriai.broker.state.placement import Placement
 from iriai.broker.state.preemptible_claims import PreemptibleClaims
 from iriai.broker.state.reserved_heads import ReservedHeads, kept_for
-from iriai.broker.state.suspended_claims import SuspendedClaims
+from iriai.broker.state.suspended_claims import SuspendedClaims, used_now
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
 from iriai.model.ids import Account, AttemptId
@@ -327,6 +327,8 @@ class BrokerState:
         if running.attempt not in view.calendar:
             return
         self.usage.moved(running.attempt, running.queue)
+        if self.usage.evens_rate:
+            self.usage.uses(running.attempt, used_now(running))
         kept, preemptible = running.kept, self.preemptible
         if preemptible.modes or preemptible.tasks:
             preemptible.know(view, running)
@@ -399,6 +401,8 @@ class BrokerState:
             speed=speed,
             queue=running.queue,
         )
+        if running.suspended is not None:
+            self.usage.uses(running.attempt, used_now(running))
         view.moved_in(self.tenant_of(account))
         if self.slots.bounds:
             self.slots.began(view, running.attempt)

@@ -7,10 +7,22 @@ from typing import NamedTuple
 
 from iriai.broker.machines.machine_view import ClaimKey, MachineView
 from iriai.model.ids import AttemptId
+from iriai.model.resources import NOTHING, Resources
 from iriai.protocol.messages.scheduling import Running
 
 AGAIN_S = 1.0
 """The pause before a claim that took none of its cpus is given some again."""
+
+
+def used_now(running: Running) -> Resources:
+    """Return what a claim is charged for now (docs/spec/012, section 5).
+
+    While its user alone keeps it from running that is what it keeps, for any other reason nothing.
+    """
+    suspended = running.suspended
+    if suspended is None or not (suspended.stands or running.is_preempted):
+        return running.resources
+    return running.kept.with_cpus(0) if suspended.is_by_user else NOTHING
 
 
 class KnownSuspension(NamedTuple):

@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from iriai.config.sections import Even
 from iriai.model.ids import Account, AttemptId
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.policy.accounting.decay import ChargeRule, Counter, Decay, UseSum
+from iriai.policy.accounting.evening import evened_s
 from iriai.policy.accounting.runtime_estimates import (
     EARLY_RUNS,
     NO_RUNS,
@@ -45,6 +47,10 @@ class _Run(msgspec.Struct):
     remaining_s: float
     queue: int = 0
     """The queue that it is in."""
+    factor: float = 1.0
+    """By which its charges are multiplied: urgency and speed."""
+    rate: float = 0.0
+    """What it is charged in a second now, where that is evened; else 0."""
 
 
 @dataclass(slots=True)
@@ -62,13 +68,20 @@ class _Standing:
     """The sums of all accounts as of which `mean_s` is."""
     running_cpus: int = 0
     provisional_s: float = 0.0
+    rate: float = 0.0
+    """What its tasks are charged in a second now, where that is evened."""
 
 
 class UsageAccounts:
     """Usage of every account, from every machine's counters."""
 
-    def __init__(self, fading: Decay, rule: ChargeRule) -> None:
+    def __init__(self, fading: Decay, rule: ChargeRule, even: Even = "total") -> None:
+        """`even` is what draws even."""
         self._fading = fading
+        self._even: Even = even
+        self.evens_rate = even == "rate"
+        self.in_draw_s = self._rate_s if self.evens_rate else self.usage_s
+        """What counts of an account in a draw at a moment: what it has used, or what it uses."""
         self._rate = lru_cache(RATES_KEPT)(rule.rate)
         self._sums = RunSums()
         self._accounts: dict[Account, _Standing] = {}
@@ -137,9 +150,23 @@ class UsageAccounts:
         self._changed[account] = None
         expected_s = self.expected_s(account, resources, limit_s) * urgency * speed
         remaining_s = provisional_charge(expected_s, accrued_s)
-        self._runs[key] = _Run(account, resources.cpus, expected_s, remaining_s, queue)
+        run = _Run(account, resources.cpus, expected_s, remaining_s, queue)
+        self._runs[key] = run
         standing.running_cpus += resources.cpus
         standing.provisional_s += remaining_s
+        if self.evens_rate:
+            run.factor = urgency * speed
+            run.rate = self._rate(resources) * run.factor
+            standing.rate += run.rate
+
+    def uses(self, key: Hashable, resources: Resources) -> None:
+        """Note what a running task is charged for now: nothing while its machine suspends it."""
+        run = self._runs.get(key)
+        if run is not None and self.evens_rate:
+            rate = self._rate(resources) * run.factor
+            self._accounts[run.account].rate += rate - run.rate
+            run.rate = rate
+            self._changed[run.account] = None
 
     def pass_on(self, key: Hashable, to: Hashable) -> None:
         """A match became a claim, which counts for as much."""
@@ -185,8 +212,10 @@ class UsageAccounts:
         standing = self._accounts[run.account]
         standing.running_cpus -= run.cpus
         standing.provisional_s -= run.remaining_s
+        if run.rate:
+            standing.rate -= run.rate
         if not standing.running_cpus:
-            standing.provisional_s = 0.0  # what rounding left
+            standing.provisional_s = standing.rate = 0.0  # what rounding left
         return run.account
 
     def usage_s(self, account: Account, wall_s: float) -> float:
@@ -195,6 +224,18 @@ class UsageAccounts:
         if standing is None:
             return 0.0
         return standing.settled.at(wall_s) + standing.provisional_s
+
+    def _rate_s(self, account: Account, _wall_s: float) -> float:
+        return evened_s(self._even, 0.0, max(0.0, self.rate(account)))
+
+    def rate(self, account: Account) -> float:
+        """Return what the account's tasks are charged in a second now; 0 unless that is evened."""
+        standing = self._accounts.get(account)
+        return standing.rate if standing else 0.0
+
+    def start_adds_s(self, resources: Resources, charge_s: float, urgency: float) -> float:
+        """Return by how much `in_draw_s` grows with a start that is expected to cost `charge_s`."""
+        return evened_s(self._even, charge_s, self._rate(resources)) * urgency
 
     def advance_s(self, account: Account, wall_s: float) -> float:
         """Return the part of the account's usage that was paid for urgency, on all machines."""
@@ -234,14 +275,18 @@ class UsageAccounts:
         assert len(keys) == len(self._runs)
         cpus: dict[Account, int] = {}
         remaining_s: dict[Account, float] = {}
+        rates: dict[Account, float] = {}
         for key in keys:
             run = self._runs[key]
             cpus[run.account] = cpus.get(run.account, 0) + run.cpus
             remaining_s[run.account] = remaining_s.get(run.account, 0.0) + run.remaining_s
+            rates[run.account] = rates.get(run.account, 0.0) + run.rate
         for account, standing in self._accounts.items():
             assert standing.running_cpus == cpus.get(account, 0), f"cpus of {account}"
             difference_s = standing.provisional_s - remaining_s.get(account, 0.0)
             assert abs(difference_s) <= ROUNDING_S, f"{account}: {difference_s} s too much"
+            more = standing.rate - rates.get(account, 0.0)
+            assert abs(more) <= ROUNDING_S, f"{account}: {more} s a second too much"
 
     def _of(self, account: Account) -> _Standing:
         standing = self._accounts.get(account)

@@ -15,6 +15,7 @@ COLUMNS: tuple[Column[ShareRow], ...] = (
     Column("Right", lambda row: f"{row.right:g}", right=True),
     Column("Used", lambda row: span_text(row.usage_s), right=True),
     Column("Ahead", lambda row: span_text(row.advance_s) if row.advance_s >= 1 else "", right=True),
+    Column("Now", lambda row: f"{row.present_rate:.3g}" if row.present_rate else "", right=True),
     Column("Waiting", lambda row: str(row.waiting_tasks or ""), right=True),
     Column("Running", lambda row: str(row.running_cpus or ""), right=True),
     Column("Wanted", lambda row: percent_text(row.share_wanted), right=True),
@@ -27,8 +28,9 @@ def shares(options: GlobalOptions) -> None:
     """Show what each account is entitled to, what it got, and how likely it is drawn next.
 
     Wanted is the share by rights, among accounts with something to run; Got is the share of recent
-    usage; Next is the chance in the next draw. Used is in CPU seconds and decays with time; Ahead
-    is the part of it that was paid for urgency (-p).
+    usage, or of present use where that is evened; Next is the chance in the next draw. Used is in
+    CPU seconds and decays with time; Ahead is the part of it that was paid for urgency (-p). Now is
+    what is charged in a second at present, where that is evened.
     """
     answer = options.ask(Shares())
     if options.as_json:
@@ -45,13 +47,15 @@ def shares(options: GlobalOptions) -> None:
 
 def order_lines(table: ShareTable) -> list[str]:
     """Return what decides about the shares, a sentence each."""
-    lines = [f"Order {table.order}; {_fading_text(table)}."]
+    lines = [f"Order {table.order}; {_evened_text(table)}."]
     if table.offpeak_factor is not None:
         lines.append(f"It is off-peak: usage is charged {table.offpeak_factor:g} times.")
     return lines
 
 
-def _fading_text(table: ShareTable) -> str:
+def _evened_text(table: ShareTable) -> str:
+    if table.even == "rate":
+        return "what accounts use now is evened, not what they have used"
     if table.window_s is not None:
         return f"usage of the last {span_text(table.window_s)} counts"
     return f"usage counts half after {span_text(table.half_life_s)}"

@@ -125,6 +125,8 @@ class TurnedAway(NamedTuple):
     user: Name
     words: Words
     """The reason, for people."""
+    is_in_use: bool = False
+    """Whether that is so only while its owner uses it."""
 
 
 class FailedAtOnce(msgspec.Struct, frozen=True):
@@ -182,8 +184,7 @@ class Idle(msgspec.Struct, frozen=True, omit_defaults=True):
     failed: Annotated[tuple[FailedAtOnce, ...], Many] = ()
     """Those of `ended` that failed at once, by themselves."""
     rules: Count = 0
-    """Counts how often it became another for which users the machine runs tasks: whom it turned
-    away before it may take now."""
+    """Counts changes of whose tasks the machine runs: it may take now whom it turned away."""
     changed: Annotated[tuple[Running, ...], Many] = ()
     """Claims that hold something else than before, or end at another time: they were suspended,
     go on, or wait for that."""
@@ -194,10 +195,7 @@ class Idle(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """Node to broker: its ledger rows that changed, and what running attempts were charged so far.
-
-    The broker draws with them.
-    """
+    """Node to broker, to draw with: its ledger rows that changed, and charges of what runs."""
 
     machine: Name
     rows: Annotated[tuple[LedgerRow, ...], Many]
@@ -390,6 +388,8 @@ class Suspended(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it waits for its cpus, which others have."""
     moved_to: QueueIndex | None = None
     """The lower queue in which it goes on, after its time of residence; None: it did not move."""
+    seen: Words = ""
+    """With the reason `owner`: what was seen of the owner, for people."""
 
 
 class ReturnCpus(msgspec.Struct, frozen=True):

@@ -58,6 +58,7 @@ class Submission:
     keep_going: bool = False
     layout: Layout = Layout.RANKS
     queue: int = 0
+    no_suspend: bool = False
 
     def spec(self) -> JobSpec:
         """Return the job as its home stores it."""
@@ -72,6 +73,7 @@ class Submission:
             keep_going=self.keep_going,
             layout=self.layout,
             queue=self.queue,
+            no_suspend=self.no_suspend,
         )
 
 
@@ -254,7 +256,7 @@ def _owner_says(world: World, machine: SimulatedMachine, happening: Happening) -
 def _said(world: World, machine: SimulatedMachine, event: OwnerSaid) -> None:
     if machine.is_up and machine.core.node.owner is not None:
         machine.launcher.owner_said(event.word, event.for_s, world.now_s)
-        until_s = machine.clock.at(world.now_s).steady_s + event.for_s
+        until_s = machine.clock.at(world.now_s).wall_s + event.for_s
         machine.owner_word = (machine.core, event.word, until_s)
         world.arrive(machine, event)
 

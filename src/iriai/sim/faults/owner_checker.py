@@ -74,7 +74,9 @@ class OwnerChecker:
         if machine.owner_word is None:
             return False
         core, word, until_s = machine.owner_word
-        is_in_force = core is machine.core and now.steady_s < until_s
+        stored = None if owner.given is None else owner.given.word
+        is_heard = core is machine.core or stored is word  # or it died before that was durable
+        is_in_force = is_heard and now.wall_s < until_s
         return is_in_force and owner.presence.word is not word
 
     def _check_claim(
@@ -93,6 +95,7 @@ class OwnerChecker:
         self._is_late(machine, f"{attempt} stands for nobody", stands)
         runs = used_s is not None and not is_exempt and due_s > 0.0
         runs &= not (is_given or is_ending) and machine.core.node.has_launcher
+        runs &= held.is_ordered or not held.claim.no_suspend  # it is ended once it is ordered
         self._is_late(machine, f"{attempt} was not suspended", runs)
         last_s = min(owner.policy.vacate_s, owner.policy.discard_s)
         stays = used_s is not None and not is_exempt and used_s > last_s

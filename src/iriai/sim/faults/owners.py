@@ -15,6 +15,8 @@ from iriai.sim.world.rng import Rng
 
 OWNER_CHANCE = 0.7
 """Of a machine that runs tasks, in a seed with owners."""
+SKIP_CHANCE = 0.2
+"""Of a job, in a seed with owners."""
 EXEMPT = ((), (), ("ann",))
 SUSPENDS_S = (0.0, 0.0, 0.0, 5.0, inf)
 VACATES_S = (0.0, 10.0, 30.0, inf)
@@ -54,3 +56,11 @@ def visits(rng: Rng, plans: list[MachinePlan], begin_s: float, until_s: float) -
                 Happening(rng.between(begin_s, until_s), kind, plan.name, lasts_s, number=every)
             )
     return happenings
+
+
+def skipping(rng: Rng, happening: Happening) -> Happening:
+    """Return a submission whose tasks may skip the step suspend; what else happens as it is."""
+    submission = happening.submission
+    if submission is None or not rng.chance(SKIP_CHANCE):
+        return happening
+    return replace(happening, submission=replace(submission, no_suspend=True))

@@ -9,6 +9,7 @@ from msgspec.structs import replace as with_fields
 
 from iriai.config.reader import Configuration
 from iriai.config.sections import (
+    Even,
     GangSection,
     JobSection,
     OrderSection,
@@ -29,7 +30,7 @@ from iriai.sim.faults.actions import (
     Happening,
     Submission,
 )
-from iriai.sim.faults.owners import visits, with_owner
+from iriai.sim.faults.owners import skipping, visits, with_owner
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import EVERYBODY, MachinePlan
 from iriai.sim.world.network import NetworkPlan
@@ -41,6 +42,13 @@ BEGIN_S = 10.0
 """The time by which all links are up."""
 FAULTS_UNTIL_S = 200.0
 """The end of all faults; from then on every feasible job must end."""
+ORDERS: tuple[tuple[str, Even], ...] = (
+    ("lottery", "total"),
+    ("lottery", "rate"),
+    ("stride", "total"),
+    ("fifo", "total"),
+)
+"""The name of the order, and what it evens."""
 DRIFT_MAX = 0.004
 """Two clocks differ by less than the hundredth that leases allow for."""
 SHORT_CHANCE = 0.2
@@ -191,9 +199,11 @@ def _gone(shape: Rng, plans: list[MachinePlan]) -> str:
 
 
 def _plans(shape: Rng, is_calm: bool) -> list[MachinePlan]:
+    name, even = shape.pick(ORDERS)
     configuration = Configuration(
         order=OrderSection(
-            name=shape.pick(("lottery", "lottery", "stride", "fifo")),
+            name=name,
+            even=even,
             half_life_s=604_800.0,
             offpeak_factor=1.0,
         ),
@@ -399,6 +409,7 @@ def _with_owners(
         return plans
     plans = [with_owner(rng, plan) for plan in plans]
     happenings += visits(rng, plans, BEGIN_S, FAULTS_UNTIL_S)
+    happenings[:] = [skipping(rng, each) for each in happenings]
     return plans
 
 

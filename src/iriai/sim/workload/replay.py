@@ -76,7 +76,7 @@ class _Replay:
         order = configuration.order
         named = order_named(settings.order, OrderSettings(order.usage_floor_s))
         self._rng = DecisionRng(Random(settings.seed))
-        usage = UsageAccounts(decay_of(order), ChargeRule.of(order))
+        usage = UsageAccounts(decay_of(order), ChargeRule.of(order), order.even)
         state = self._state = BrokerState(
             BrokerSettings(configuration, named, settings.plan_source()), usage
         )

@@ -129,7 +129,7 @@ class SimulatedMachine:
         self.let_in: set[tuple[str, str]] = set()
         """The pairs of home and user that were admitted once."""
         self.owner_word: tuple[Machine, OwnerWord | None, float] | None = None
-        """What its owner said last, to which core, and until when that holds (steady clock)."""
+        """What its owner said last, to which core, and until when that holds (wall clock)."""
         self.taken_s: dict[SuspendReason, float] = {}
         """When the machine last took each reason from what it runs, in world time."""
         self.boots = 1

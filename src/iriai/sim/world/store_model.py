@@ -25,6 +25,7 @@ from iriai.model.records import (
     JobEvent,
     JobFinished,
     LedgerRow,
+    OwnerWordGiven,
     Record,
     Resumed,
     SeatEnded,
@@ -49,6 +50,7 @@ class StoreModel:
         self.ledger: dict[Account, LedgerRow] = {}
         self.incarnation = 0
         self.drained: Drained | None = None
+        self.owner_word: OwnerWordGiven | None = None
         self.settings: dict[tuple[str, str], SectionSet] = {}
         self.unsynced: deque[Sequence[Record]] = deque()
         """Turns that were written and not committed, oldest first."""
@@ -90,6 +92,7 @@ class StoreModel:
             self_.drained,
             dict(self_.ends(jobs)),
             [self_.settings[each] for each in sorted(self_.settings)],
+            self_.owner_word,
         )
 
     def _all(self) -> StoreModel:
@@ -101,7 +104,7 @@ class StoreModel:
         copy.seats = dict(self.seats)
         copy.claims, copy.ledger = dict(self.claims), dict(self.ledger)
         copy.incarnation, copy.drained = self.incarnation, self.drained
-        copy.settings = dict(self.settings)
+        copy.settings, copy.owner_word = dict(self.settings), self.owner_word
         for records in self.unsynced:
             copy._keep(records)
         return copy
@@ -135,6 +138,8 @@ class StoreModel:
                 self.drained = record
             case Resumed():
                 self.drained = None
+            case OwnerWordGiven(word):
+                self.owner_word = None if word is None else record
             case SectionSet(section, name):
                 self.settings[section, name] = record
 

@@ -117,6 +117,12 @@ class JobOptions(OptionGroup, frozen=True):
         help="How long a task may keep running on another machine without contact; after "
         "that it is killed and rerun.",
     )
+    no_suspend: bool = limit(
+        False,
+        "--no-suspend",
+        help="Where its task would be suspended for the owner of a machine, end it with its grace; "
+        "it runs again elsewhere.",
+    )
     group: str | None = priority(
         None,
         metavar="GROUP",
@@ -209,6 +215,7 @@ class JobOptions(OptionGroup, frozen=True):
             process_limit=_optional("--processes", self.processes, 1),
             max_restarts=self._restarts(),
             lease_s=parsed("--lease", self.lease, parse_duration),
+            no_suspend=self.no_suspend,
             group=self.group,
             account=self.account,
             queue=whole("--queue", self.queue, 0),

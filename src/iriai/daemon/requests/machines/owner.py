@@ -7,6 +7,7 @@ from math import inf
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
+from iriai.daemon.server.request_scheduling import Durability
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.users.permissions import Caller
 from iriai.model.admission_rules import ALL
@@ -19,9 +20,10 @@ from iriai.wire.owner import AskOwner, OwnerReport, SayOwner
 class OwnerHandlers:
     """Handlers of requests about the owner of this machine."""
 
-    def __init__(self, settings: DaemonSettings, engine: Engine) -> None:
+    def __init__(self, settings: DaemonSettings, engine: Engine, durability: Durability) -> None:
         self._settings = settings
         self._engine = engine
+        self._durability = durability
 
     @handles(AskOwner)
     async def _shown(self, asked: RequestContext, body: AskOwner) -> OwnerReport:
@@ -34,6 +36,7 @@ class OwnerHandlers:
         node, now = self._engine.machine.node, self._engine.now
         for_s = inf if body.for_s is None else body.for_s
         node.take(OwnerSaid(body.word, for_s, body.vacates), now)
+        await self._durability.stored()
         return self._report()
 
     def _report(self) -> OwnerReport:
