@@ -93,6 +93,8 @@ def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     raise_priority()
     server = Server(settings.daemon_uid)
     state = StateDirectory(settings.state, settings.daemon_uid)
+    if os.geteuid() == 0 and (closed := state.unreachable_part()):
+        log.warning("scripts cannot be run: other users cannot pass %s", closed)
     journal = Journal(state.private_fd)
     choice = choose(f"iriai-{state.name}", settings.isolation)
     recover(journal, boot_id(), choice.parents, state.name)
@@ -114,11 +116,11 @@ def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     return 0
 
 
-def _find_background(choice: CgroupSupport, name: str) -> Background:
+def _lower_tasks(choice: CgroupSupport, name: str) -> Background:
     # Where there is no owner policy nobody pays for this module.
-    from iriai.launcher.containment.cgroups.lowering import find_background
+    from iriai.launcher.containment.cgroups.lowering import lower_tasks
 
-    return find_background(choice, name)
+    return lower_tasks(choice, name)
 
 
 def _assemble(
@@ -131,8 +133,6 @@ def _assemble(
     namespaces: Namespaces,
     follow: Callable[[], None],
 ) -> Launcher:
-    if os.geteuid() == 0 and (closed := state.unreachable_part()):
-        log.warning("scripts cannot be run: other users cannot pass %s", closed)
     helper = find_helper(settings.helper)
     payloads = PayloadFiles(state.run_path, state.run_fd)
     gpus = Gpus(state.path)
@@ -161,7 +161,7 @@ def _assemble(
         processors,
         Switcher(readable, timers, choice.freezing.version if choice.freezing else 0),
         owner,
-        lambda: _find_background(choice, f"iriai-{state.name}"),
+        lambda: _lower_tasks(choice, f"iriai-{state.name}"),
     )
     tasks = Tasks(parts)
     disk = DiskLimits(tasks, timers, server.call_when_readable)

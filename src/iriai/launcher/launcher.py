@@ -254,7 +254,7 @@ class Launcher:
         if self._lowering is None:
             from iriai.launcher.tasks.lowering import TaskLowering
 
-            background, boot = self._parts.find_background(), self._known.boot
+            background, boot = self._parts.lower_tasks(), self._known.boot
             if background.idle and boot is not None:  # so that the next launcher looks there
                 self._note(Boot(boot.boot_id, (*boot.parents, background.idle)))
             self._lowering = TaskLowering(self._parts, self._tasks, background)

@@ -189,7 +189,7 @@ def test_what_was_suspended_saves_itself_outside(lab: Lab):
     lab.link.freeze(task, SuspendReason.OWNER)
     end(lab, task, grace_s=20.0)
     until((lab.folder / "saved").exists, "its work at the end")
-    assert not is_behind(pid)
+    assert comes_out(pid)
     end(lab, task)
 
 

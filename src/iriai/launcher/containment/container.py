@@ -39,7 +39,7 @@ class FreezerFile(NamedTuple):
 
 
 class Background(NamedTuple):
-    """How background tasks are kept behind the owner's programs (docs/spec/016, section 9)."""
+    """How background tasks are kept behind the owner's programs (docs/spec/016, section 3a)."""
 
     joins: tuple[str, ...]
     """Further options of iriai-exec, behind those of groups."""
@@ -174,14 +174,10 @@ class Containments(Protocol):
     """Provides containments."""
 
     def acquire(self, *, is_lowered: bool = False) -> Containment:
-        """Return an empty containment, in the idle class if `lower` has said how.
+        """Return an empty containment, in the idle class if it is known how.
 
         Raises OSError where none can be made.
         """
-        ...
-
-    def lower(self, background: Background) -> None:
-        """Have those that are acquired for background tasks be in the idle class."""
         ...
 
     def release(self, container: Containment) -> None:

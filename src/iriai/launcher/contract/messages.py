@@ -38,11 +38,12 @@ from iriai.model.usage import Usage
 PutPairs = Annotated[tuple[tuple[KeyBytes, KeyBytes], ...], Many]
 """Keys and values of PMI-1, each key once."""
 StreamKind = Literal["in", "out", "err", "tty"]
-LAUNCHER_VERSION = 10
+LAUNCHER_VERSION = 11
 """Raised with every change that an older launcher or daemon would misread. 2: leases. 3: variables
 of ours are no longer taken from the environment. 4: `Defective`. 5: the
 launcher makes the streams of tasks. 6: steps. 7: seats of several ranks. 8: suspension.
-9: time slices. 10: owners."""
+9: time slices. 10: owners.
+11: lowering."""
 FRAME_BYTES_MAX = 256 << 20
 """A Launch with many different scripts and inputs is the largest; no honest frame is longer."""
 EXIT_NOT_FOUND = 127
@@ -266,7 +267,7 @@ class SetStandingOrder(msgspec.Struct, frozen=True, array_like=True, tag=24):
     are_over: bool
     """... and whether what they have frozen may go on, if there were no others."""
     lowers: bool = False
-    """Whether those that give way run in the idle class (section 3)."""
+    """Whether those that give way run in the idle class (section 3a)."""
 
 
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):

@@ -28,7 +28,6 @@ class TaskLowering:
         self._owner = parts.owner
         self._timers = parts.timers
         self._is_planned = False
-        parts.containers.lower(background)
 
     def follow(self) -> None:
         """Do as the standing order says now about what runs."""

@@ -71,8 +71,9 @@ class LauncherParts(NamedTuple):
     processors: Processors
     switcher: Switcher
     owner: OwnerWatch
-    find_background: Callable[[], Background]
-    """Finds how tasks can be kept behind the owner's programs, and makes the groups for it."""
+    lower_tasks: Callable[[], Background]
+    """Finds how background tasks are kept behind the owner's programs, and has those be that start
+    from then on."""
 
 
 class ReadyTask(NamedTuple):

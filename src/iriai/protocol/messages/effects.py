@@ -148,7 +148,7 @@ class WatchOwner(msgspec.Struct, frozen=True):
     are_over: bool
     """... and whether what they have frozen may go on, if there were no others."""
     lowers: bool = False
-    """Whether those that give way run in the idle class (section 3)."""
+    """Whether those that give way run in the idle class (section 3a)."""
 
 
 class ForgetAttempt(msgspec.Struct, frozen=True):

@@ -140,11 +140,11 @@ def _sum(first: float | None, second: float | None) -> float | None:
     return first if first is None or second is None else first + second
 
 
-def make_lowered(pool: Pool, name: str, number: int, background: Background) -> TaskGroup:
+def make_lowered(pool: Pool, background: Background, number: int) -> TaskGroup:
     """Make the group of a background task. Raises OSError if the kernel refuses."""
     usual, idle = background.usual, background.idle
     inside = pool.elsewhere(usual, idle) if idle else pool
-    group = cast("LoweredGroup", inside.make(name, number, LoweredGroup))
+    group = cast("LoweredGroup", inside.make(str(number), number, LoweredGroup))
     disk = (f"g={background.disk}/tasks",) if background.disk else ()
     group.background, group.outside = background, pool.only(usual) if idle else None
     usual_joins = (each.replace(f"g={idle}/", f"g={usual}/") for each in group.own_joins)

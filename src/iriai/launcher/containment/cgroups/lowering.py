@@ -11,12 +11,16 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 from iriai.launcher.containment.cgroups.choose import CgroupSupport, hand_down
 from iriai.launcher.containment.cgroups.controllers import make_afresh, write_file
 from iriai.launcher.containment.cgroups.freezer import move_processes
-from iriai.launcher.containment.cgroups.hierarchy import find_mounts
+from iriai.launcher.containment.cgroups.hierarchy import ControllerMount, find_mounts
+from iriai.launcher.containment.cgroups.lowered_group import make_lowered
+from iriai.launcher.containment.cgroups.pool import Pool
 from iriai.launcher.containment.container import Background
+from iriai.launcher.containment.process_tree import ProcessTrees
 from iriai.launcher.containment.sessions import LOWEST, has_sessions
 
 ENDING = "-idle"
@@ -31,6 +35,19 @@ _TO_SHARE = ("memory", "pids", "cpu")
 GIVES_WAY = "b="
 
 
+def lower_tasks(choice: CgroupSupport, name: str) -> Background:
+    """Have background tasks that start from now on be in the idle class, as far as that works.
+
+    `name` is that of the parent groups.
+    """
+    background, containers = find_background(choice, name), choice.containers
+    if isinstance(containers, Pool):
+        containers.lower(background, partial(make_lowered, containers, background))
+    elif isinstance(containers, ProcessTrees):
+        containers.lower(background)
+    return background
+
+
 def find_background(choice: CgroupSupport, name: str) -> Background:
     """Make the idle parent, called after `name`, and try it; else find what works without it."""
     cpu = choice.places.get("cpu")
@@ -40,7 +57,7 @@ def find_background(choice: CgroupSupport, name: str) -> Background:
         for place in _from_the_top(cpu.directory, cpu.version):
             idle = f"{place}/{name}{ENDING}"
             try:
-                word = _make(idle, cpu.version, shared if cpu.version == 2 else [])
+                word = _make(idle, cpu, shared if cpu.version == 2 else [])
             except OSError as error:
                 notes.append(f"{idle}: {error.strerror or error}")
                 continue
@@ -72,7 +89,7 @@ def _from_the_top(usual: str, version: int) -> Iterator[str]:
         yield place
 
 
-def _make(idle: str, version: int, shared: list[str]) -> str:
+def _make(idle: str, usual: ControllerMount, shared: list[str]) -> str:
     """Make the idle parent, and try it with a process; return by what it is idle.
 
     Raises OSError.
@@ -84,8 +101,8 @@ def _make(idle: str, version: int, shared: list[str]) -> str:
     try:
         for controller in shared:
             write_file(idle, "cgroup.subtree_control", f"+{controller}")
-        word = _be_idle(idle, version)
-        _try(f"{idle}/trial-{os.getpid()}")
+        word = _be_idle(idle, usual.version)
+        _try(idle, usual.directory)
     except OSError:
         with suppress(OSError):
             os.rmdir(idle)
@@ -102,17 +119,23 @@ def _be_idle(idle: str, version: int) -> str:
     return "cpu.idle"
 
 
-def _try(directory: str) -> None:
-    """Have a process in a group. Raises OSError."""
-    make_afresh(directory)
+def _try(*parents: str) -> None:
+    """Move a process into a group below each parent, and end it in the last. Raises OSError.
+
+    In the idle class it would take as long to end as the owner is busy.
+    """
+    groups = [f"{parent}/trial-{os.getpid()}" for parent in parents]
     pid = os.posix_spawnp("sleep", ["sleep", "60"], {})
     try:
-        move_processes([pid], directory)
+        for group in groups:
+            make_afresh(group)
+            move_processes([pid], group)
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        with suppress(OSError):
-            os.rmdir(directory)
+        for group in groups:
+            with suppress(OSError):
+                os.rmdir(group)
 
 
 def _disk_group(name: str, idle: str, version: int) -> tuple[str, str]:

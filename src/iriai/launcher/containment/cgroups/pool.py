@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import cast
 
@@ -254,6 +254,7 @@ class Pool:
         self._made = 0
         self._cards: tuple[Nodes, ...] = ()
         self._background: Background | None = None
+        self._make_lowered: Callable[[int], TaskGroup] | None = None
         """None: no task is in the idle class."""
         self._free_lowered: list[TaskGroup] = []
 
@@ -275,26 +276,21 @@ class Pool:
             self._places["devices"] = place
         self._cards = cards
 
-    def lower(self, background: Background) -> None:
-        """Have those that are acquired for background tasks be in the idle class."""
-        self._background = background
+    def lower(self, background: Background, make: Callable[[int], TaskGroup]) -> None:
+        """Have those that are acquired for background tasks be made by `make`."""
+        self._background, self._make_lowered = background, make
 
     def acquire(self, *, is_lowered: bool = False) -> TaskGroup:
         """Return an empty group, in the idle class if `lower` has said how.
 
         Raises OSError if none can be made.
         """
-        background = self._background if is_lowered else None
-        free = self._free_lowered if background else self._free
+        make = self._make_lowered if is_lowered else None
+        free = self._free if make is None else self._free_lowered
         if free:
             return free.pop()
         self._made += 1
-        name = str(self._made)
-        if background is None:
-            return self.make(name, self._made)
-        from iriai.launcher.containment.cgroups.lowered_group import make_lowered
-
-        return make_lowered(self, name, self._made, background)
+        return self.make(str(self._made), self._made) if make is None else make(self._made)
 
     def release(self, container: Containment) -> None:
         """Take back an empty group."""
