@@ -21,8 +21,9 @@ from iriai.config.values import (
     AttributeName,
     AttributeValue,
     Bytes,
-    Delay,
+    Celsius,
     Expression,
+    ForeignCpus,
     GpuDevices,
     GpuIds,
     HomeName,
@@ -32,8 +33,10 @@ from iriai.config.values import (
     Paths,
     PolicyFile,
     Program,
+    ProgramNames,
     QueueNumber,
     Seconds,
+    Step,
     Users,
     ValueFormat,
     parse_number,
@@ -140,32 +143,61 @@ class MachineSection(msgspec.Struct, frozen=True):
     """`[machine.attributes]`: what else the machine says of itself (`HasMatlab = true`)."""
 
 
+OwnerProfile = Literal["none", "desk", "laptop", "classroom"]
+
+
 class OwnerSection(msgspec.Struct, frozen=True):
     """`[owner]`: how tasks give way while the owner uses this machine (paper 003).
 
-    Delays count from the first sign on. See docs/guide/owners.md.
+    A step is a delay from the first sign on, or a ClassAd expression over the machine and the job
+    (TARGET), looked at each 5 s. See docs/guide/owners.md.
     """
 
-    profile: Literal["none", "desk", "laptop", "classroom"] = "none"
+    profile: OwnerProfile = "none"
     """The steps where the keys below do not say otherwise. `none`: tasks never give way."""
-    suspend_s: Delay | None = field(name="suspend", default=None)
+    suspend: Step | None = None
     """When tasks are frozen. `0s`: at the sign itself; `never`; None: as the profile says."""
-    continue_s: Delay | None = field(name="continue", default=None)
+    resume: Step | None = field(name="continue", default=None)
     """How long after the last sign they go on. Shorter harvests more, and disturbs an owner who
-    thinks. None: as the profile says, or 5 minutes."""
-    vacate_s: Delay | None = field(name="vacate", default=None)
+    thinks. An expression only where `suspend` is one. None: as the profile says, or 5 minutes."""
+    reclaim: Step | None = None
+    """When the memory of what is frozen is written to swap, so that the owner has it. Sooner gives
+    it back sooner, at the cost of a disk that is busy just then. None: as the profile says."""
+    vacate: Step | None = None
     """When what is still frozen is ended, with SIGTERM and its grace, to run elsewhere. Sooner
     gives the memory back; later loses less work. None: as the profile says."""
-    discard_s: Delay | None = field(name="discard", default=None)
+    discard: Step | None = None
     """When it is ended without grace. None: as the profile says."""
     lower: bool = True
     """Whether tasks that give way run in the idle class from their start, so that the owner's
     programs go first. False: they share the machine until they are suspended. Without a profile or
     a step it does nothing."""
+    busy_load: Annotated[float, Meta(ge=0, le=1000)] = 0.5
+    """The load of others from which `CpuBusyTime` counts, in expressions: HTCondor's `HighLoad`.
+    Lower sees more use of the machine by its owner's programs."""
     exempt: Users = ()
     """Users whose tasks go on, such as the owner. Empty: nobody's."""
     users: Users = ()
     """Users who may say `iriai owner here` and `away`, beside root and operators."""
+    programs: ProgramNames = ()
+    """Names of programs, as `ps -o comm` shows them: while one runs that no task has started, the
+    machine is in use. Empty: none."""
+    foreign_cpus_max: ForeignCpus | None = None
+    """The machine is in use while others than our tasks use more processors than this, over ten
+    seconds, and until that has fallen a fifth below. None: their use is no sign; what the owner
+    starts has nearly all it wants beside lowered tasks."""
+    pressure_percent_max: Annotated[Percent, Meta(gt=0)] | None = None
+    """The same while programs of people wait for disks or memory for more of the time than this.
+    It needs control groups of version 2. None: that is no sign."""
+    gpu_processes: bool = False
+    """Whether the machine is in use while others than our tasks compute on one of NVIDIA's GPUs.
+    Looking keeps these awake."""
+    on_battery: bool | None = None
+    """Whether it is in use while it runs on its battery. None: as the profile says, which is yes
+    for `laptop`."""
+    temperature_max_c: Celsius | None = None
+    """Hotter than this, in degrees Celsius, it is in use until it is 5 degrees below. None: heat is
+    no sign."""
 
 
 class GroupSection(msgspec.Struct, frozen=True):
@@ -250,6 +282,11 @@ class OrderSection(msgspec.Struct, frozen=True):
     even: Even = "total"
     """What is evened by rights. `total`: what accounts have used, so whoever used less before comes
     first; `rate`: what their tasks use now, whatever was before (paper 003, section 3.1)."""
+    refund_max_s: Annotated[float, DURATION, Meta(ge=0, le=1e9)] = 360_000.0
+    """At most so much of the charges of one account is returned a day, for tasks that owners of
+    machines ended: they lost what they had computed. 0: nothing is returned. Larger: who runs long
+    tasks on people's machines loses no turn by that; smaller: less is won by friends who always
+    come just before the end. 100 hours of one cpu."""
     half_life_s: Seconds = 604_800.0
     """After this long a charge counts half. Longer: heavy users pay longer; shorter: yesterday is
     forgotten. A week, since people think of turns in weeks."""
