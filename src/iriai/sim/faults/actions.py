@@ -61,6 +61,7 @@ class Submission:
     layout: Layout = Layout.RANKS
     queue: int = 0
     no_suspend: bool = False
+    checkpoint_exit: int | None = None
 
     def spec(self) -> JobSpec:
         """Return the job as its home stores it."""
@@ -76,6 +77,7 @@ class Submission:
             layout=self.layout,
             queue=self.queue,
             no_suspend=self.no_suspend,
+            checkpoint_exit=self.checkpoint_exit,
         )
 
 

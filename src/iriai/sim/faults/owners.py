@@ -98,8 +98,16 @@ def with_conditions(
 
 
 def skipping(rng: Rng, happening: Happening) -> Happening:
-    """Return a submission whose tasks may skip the step suspend; what else happens as it is."""
+    """Return a submission whose tasks may skip the step suspend, or save themselves.
+
+    What else happens is as it was.
+    """
     submission = happening.submission
-    if submission is None or not rng.chance(SKIP_CHANCE):
+    if submission is None:
         return happening
-    return replace(happening, submission=replace(submission, no_suspend=True))
+    if rng.chance(SKIP_CHANCE):
+        submission = replace(submission, no_suspend=True)
+    if rng.chance(SKIP_CHANCE):
+        work = submission.work._replace(saves=1 + rng.below(3))
+        submission = replace(submission, checkpoint_exit=85, work=work)
+    return replace(happening, submission=submission)
