@@ -85,7 +85,9 @@ def test_a_task_stands_under_the_owner_goes_on_and_ends_on_another_machine_once(
         until(place.read_text, "the task to begin")
         own, own_place = judged(front, exempt, "own")
         until(own_place.read_text, "the owner's task to begin")
-        until(lambda: states(desk) == {whose: "runs", people.bob.name: "exempt"}, "nobody to be there")
+        until(
+            lambda: states(desk) == {whose: "runs", people.bob.name: "exempt"}, "nobody to be there"
+        )
         owner = Person(desk)
 
         owner.types()

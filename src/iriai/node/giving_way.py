@@ -19,9 +19,19 @@ from iriai.node.settings import NodeSettings
 from iriai.node.suspended_claims import QueueParts
 from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
-from iriai.protocol.messages.effects import OwnerNoticed, OwnerSaid, Persist, WatchOwner
+from iriai.protocol.messages.effects import (
+    MachineSleeps,
+    MachineWakes,
+    OwnerNoticed,
+    OwnerSaid,
+    Persist,
+    WatchOwner,
+)
 
 VACATED = "the owner of the machine uses it"
+SLEEPS = "the machine is about to sleep or to be shut down"
+SLEEPS_WITHIN_S = 60.0
+"""A machine that has not gone to sleep by then stays awake."""
 SIGN_WORDS = {
     SignKind.START: "nobody knows yet whether its owner uses it",
     SignKind.TERMINAL: "its owner typed at a terminal",
@@ -54,11 +64,17 @@ class GivingWay:
         """Whether the owner wants the machine for itself, whatever the delays are."""
         self.given: OwnerWordGiven | None = None
         """The owner's word as it is stored, which may be over; None: there is none."""
+        self._sleep: MachineSleeps | None = None
+        """None: the machine is not about to sleep."""
+        self._sleep_until_s = inf
+        """When it stays awake after all."""
         self._ordered: WatchOwner | None = None
         """What the launcher was told; None: it may know nothing."""
         self.handlers: dict[type, Callable[[Any, Instant], None]] = {
             OwnerNoticed: self._noticed,
             OwnerSaid: self._said,
+            MachineSleeps: self._falls_asleep,
+            MachineWakes: self._wakes,
         }
 
     # --- what is seen and said -------------------------------------------------------------------
@@ -92,11 +108,21 @@ class GivingWay:
         self.presence.say(given.word, now.steady_s + left_s, now.steady_s)
         self._vacates_now = given.vacates and self.presence.word is OwnerWord.HERE
 
+    def _falls_asleep(self, event: MachineSleeps, now: Instant) -> None:
+        self._sleep, self._sleep_until_s = event, now.steady_s + SLEEPS_WITHIN_S
+
+    def _wakes(self, _event: MachineWakes, now: Instant) -> None:
+        """Begin anew: nobody knows who is there now."""
+        self._sleep, self._sleep_until_s = None, inf
+        self.presence.sign(now.steady_s, now.steady_s)
+
     # --- what follows ----------------------------------------------------------------------------
 
     def settle(self, now: Instant) -> None:
         """Have claims give way, or go on, as it is now; tell the launcher and the broker."""
         self.presence.look(now.steady_s)
+        if now.steady_s >= self._sleep_until_s:
+            self._wakes(MachineWakes(), now)
         step = self._step(now.steady_s)
         background = [held for held in self._claims.by_attempt.values() if self._gives_way(held)]
         attempts = [held.claim.attempt for held in background if not held.claim.no_suspend]
@@ -106,8 +132,8 @@ class GivingWay:
         self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given, seen=seen)
         for held in background:
             if step >= OwnerStep.VACATE or (is_given and held.claim.no_suspend):
-                words = f"{VACATED}: {seen}"
-                self._suspensions.vacate(held, words, is_at_once=step is OwnerStep.DISCARD)
+                words = f"{VACATED}: {seen}" if self._sleep is None else SLEEPS
+                self._suspensions.vacate(held, words, grace_max_s=self._grace_max_s(step))
         if not is_given and self.presence.since_s is None:
             self._vacates_now = False
         self._order(now)
@@ -118,13 +144,25 @@ class GivingWay:
 
     def _step(self, now_s: float) -> OwnerStep:
         used_s = self.presence.used_s(now_s)
-        if used_s is None or not self._is_known:
-            return OwnerStep.NONE
-        step = self.policy.step(used_s)
-        return max(step, OwnerStep.VACATE) if self._vacates_now else step
+        step = OwnerStep.NONE
+        if used_s is not None and self._is_known:
+            step = self.policy.step(used_s)
+            if self._vacates_now:
+                step = max(step, OwnerStep.VACATE)
+        return step if self._sleep is None else max(step, OwnerStep.VACATE)
+
+    def _grace_max_s(self, step: OwnerStep) -> float:
+        if step is OwnerStep.DISCARD:
+            return 0.0
+        return inf if self._sleep is None else self._sleep.within_s
 
     def _gives_way(self, held: HeldClaim) -> bool:
         return not self.policy.exempts(held.claim.user)
+
+    @property
+    def is_left(self) -> bool:
+        """Return whether no background task is there, nor an end of one that is not told yet."""
+        return not any(map(self._gives_way, self._claims.by_attempt.values()))
 
     def _order(self, now: Instant) -> None:
         """Tell the launcher what to do at the next sign, if that has changed."""
@@ -153,7 +191,11 @@ class GivingWay:
     def reason(self) -> Reason | None:
         """Why no background task is started here; None: it is."""
         presence = self.presence
-        if presence.since_s is None or ALL in self.policy.exempt:
+        if ALL in self.policy.exempt:
+            return None
+        if self._sleep is not None:
+            return Reason(Rule.OWNER_ACTIVE, "a machine that stays awake", SLEEPS, self._machine)
+        if presence.since_s is None:
             return None
         if presence.word is OwnerWord.HERE:
             return Reason(
@@ -173,7 +215,8 @@ class GivingWay:
 
     def next_s(self, now_s: float) -> float | None:
         """Return when something changes though nothing is seen; None: never."""
-        at_s, since_s = self.presence.next_s, self.presence.since_s
+        at_s = min(self.presence.next_s, self._sleep_until_s)
+        since_s = self.presence.since_s
         if since_s is not None:
             at_s = min(at_s, since_s + self.policy.next_step_s(max(0.0, now_s - since_s)))
         return None if at_s == inf else at_s

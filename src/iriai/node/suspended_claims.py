@@ -149,9 +149,9 @@ class NodeSuspensions:
                 found.append((held, suspension.changed_s + most_s - suspension.by_user_s))
         return found
 
-    def vacate(self, held: HeldClaim, words: str, *, is_at_once: bool) -> None:
-        """End a claim whose task waits again, with its grace or at once; again: sooner at most."""
-        grace_s, stop = 0.0 if is_at_once else held.claim.grace_s, held.stop
+    def vacate(self, held: HeldClaim, words: str, *, grace_max_s: float) -> None:
+        """End a claim whose task waits again, with its grace; again: sooner at most."""
+        grace_s, stop = min(held.claim.grace_s, grace_max_s), held.stop
         is_ending = stop is not None and (
             stop.cause is not EndCause.EVICTED or stop.grace_s <= grace_s
         )

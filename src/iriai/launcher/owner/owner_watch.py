@@ -32,12 +32,12 @@ def _unheard() -> None:
 class OwnerWatch:
     """The standing order of the node, the signs so far, and how the sensors do."""
 
-    def __init__(self, watch: Watch, timers: Timers, devices: str, sessions: str) -> None:
-        """`devices` is like /dev, `sessions` the path of the socket for session agents.
+    def __init__(self, watch: Watch, timers: Timers, devices: str, state: str) -> None:
+        """`devices` is like /dev, `state` the state directory.
 
         Nothing is watched before the first order.
         """
-        self.process = SensorProcess(watch, timers, devices, sessions, self._hear, self._lost)
+        self.process = SensorProcess(watch, timers, devices, state, self._hear, self._lost)
         self.on_change: Callable[[], None] = _unheard
         """Called when other attempts are to be frozen than before."""
         self._order = StandingOrder()

@@ -40,17 +40,17 @@ class SensorProcess:
         watch: Watch,
         timers: Timers,
         devices: str,
-        sessions: str,
+        state: str,
         hear: Callable[[FromSensors], None],
         lost: Callable[[str], None],
     ) -> None:
-        """`devices` is like /dev, `sessions` the path of the socket for session agents.
+        """`devices` is like /dev, `state` the state directory.
 
         `hear` is called with what the process says, `lost` with why there is none now.
         """
         self._watch = watch
         self._timers = timers
-        self._devices, self._sessions = devices, sessions
+        self._devices, self._state = devices, state
         self._owners: tuple[str, ...] = ()
         self._hear = hear
         self._lost_word = lost
@@ -95,9 +95,10 @@ class SensorProcess:
             from iriai.launcher.owner.sensor import Watched
             from iriai.launcher.owner.sensor_loop import fork_sensors
             from iriai.launcher.owner.session_users import named_users
+            from iriai.model.paths import StatePaths
 
-            users = named_users(self._owners)
-            watched = Watched(self._devices, self._sessions, os.getpid(), users)
+            sessions, users = StatePaths(self._state).sessions_socket, named_users(self._owners)
+            watched = Watched(self._devices, sessions, os.getpid(), users)
             self._pid, own = fork_sensors(watched)
         except (OSError, ImportError) as error:
             log.exception("nobody watches for the owner: that process cannot be started")
