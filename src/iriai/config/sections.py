@@ -21,8 +21,10 @@ from iriai.config.values import (
     AttributeName,
     AttributeValue,
     Bytes,
+    Celsius,
     Delay,
     Expression,
+    ForeignCpus,
     GpuDevices,
     GpuIds,
     HomeName,
@@ -32,6 +34,7 @@ from iriai.config.values import (
     Paths,
     PolicyFile,
     Program,
+    ProgramNames,
     QueueNumber,
     Seconds,
     Users,
@@ -162,6 +165,25 @@ class OwnerSection(msgspec.Struct, frozen=True):
     """Users whose tasks go on, such as the owner. Empty: nobody's."""
     users: Users = ()
     """Users who may say `iriai owner here` and `away`, beside root and operators."""
+    programs: ProgramNames = ()
+    """Names of programs, as `ps -o comm` shows them: while one runs that no task has started, the
+    machine is in use. Empty: none."""
+    foreign_cpus_max: ForeignCpus | None = None
+    """The machine is in use while others than our tasks use more processors than this, over ten
+    seconds, and until that has fallen a fifth below. None: their use is no sign; what the owner
+    starts has nearly all it wants beside lowered tasks."""
+    pressure_percent_max: Annotated[Percent, Meta(gt=0)] | None = None
+    """The same while programs of people wait for disks or memory for more of the time than this.
+    It needs control groups of version 2. None: that is no sign."""
+    gpu_processes: bool = False
+    """Whether the machine is in use while others than our tasks compute on one of NVIDIA's GPUs.
+    Looking keeps these awake."""
+    on_battery: bool | None = None
+    """Whether it is in use while it runs on its battery. None: as the profile says, which is yes
+    for `laptop`."""
+    temperature_max_c: Celsius | None = None
+    """Hotter than this, in degrees Celsius, it is in use until it is 5 degrees below. None: heat is
+    no sign."""
 
 
 class GroupSection(msgspec.Struct, frozen=True):

@@ -130,7 +130,7 @@ def _assemble(
     hooks = Hooks(timers, state.name, follow, unbounded)
     epilogs = Epilogs(hooks, journal.known)
     readable = Watch(server.call_when_readable, server.call_no_more)
-    owner = OwnerWatch(readable, timers, settings.devices, settings.state)
+    owner = OwnerWatch(readable, timers, settings.devices, settings.state, choice.account)
     if isinstance(choice.containers, ProcessTrees):
         choice.containers.exclude_sessions(hooks.running, owner.process)
     processors = Processors()

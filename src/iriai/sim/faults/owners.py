@@ -22,7 +22,10 @@ SUSPENDS_S = (0.0, 0.0, 0.0, 5.0, inf)
 VACATES_S = (0.0, 10.0, 30.0, inf)
 DISCARDS_S = (0.0, 12.0, inf, inf)
 CONTINUES_S = (5.0, 20.0)
-KINDS = ("owner-comes", "owner-comes", "owner-comes", "owner-says", "sensor-fails")
+KINDS = (
+    *("owner-comes", "owner-comes", "owner-comes", "owner-says"),
+    *("sensor-fails", "machine-sleeps"),
+)
 
 
 def with_owner(rng: Rng, plan: MachinePlan) -> MachinePlan:

@@ -130,6 +130,8 @@ class SimulatedMachine:
         """The pairs of home and user that were admitted once."""
         self.owner_word: tuple[Machine, OwnerWord | None, float] | None = None
         """What its owner said last, to which core, and until when that holds (wall clock)."""
+        self.sleep_announced_to: Machine | None = None
+        """The core that was told that the machine is about to sleep; None: it is not."""
         self.taken_s: dict[SuspendReason, float] = {}
         """When the machine last took each reason from what it runs, in world time."""
         self.boots = 1
