@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from iriai.classad.bindings import values_of
 from iriai.classad.constraint import Constraint, condition
@@ -16,7 +16,7 @@ from iriai.model.ad import (
     job_attributes,
     machine_ad,
 )
-from iriai.model.claim import Phase
+from iriai.model.claim import Claim, Phase
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.reason import Reason, Rule
@@ -26,6 +26,16 @@ from iriai.node.cycle import NodeCycle
 from iriai.node.offer_builder import Availability, Load, OfferBuilder
 from iriai.node.settings import NodeSettings
 from iriai.protocol.messages.scheduling import Capability, Run, TurnedAway
+
+if TYPE_CHECKING:
+    from iriai.policy.owner.owner_judge import OwnerJudge
+
+
+def job_of(claim: Claim) -> dict[str, Value]:
+    """Return the attributes of the job of a claim."""
+    return job_attributes(
+        claim.account, claim.resources, claim.limit_s, claim.urgency, exclusive=False
+    )
 
 
 class RequirementsCheck:
@@ -43,6 +53,8 @@ class RequirementsCheck:
         self._machine = machine
         self._load = load
         self._owners = condition(self.ad.requirements)
+        self.judge: OwnerJudge | None = None
+        """What says when tasks give way to the owner; None: no expression does."""
 
     def attributes(self, wall_s: float) -> dict[str, Value]:
         """Return the attributes that the machine reports of itself now."""
@@ -53,7 +65,7 @@ class RequirementsCheck:
 
     def lacks(self, spec: JobSpec, wall_s: float) -> Reason | None:
         """Return the clause that does not hold; None: all do."""
-        if not (spec.requirements or self.ad.requirements):
+        if not (spec.requirements or self.ad.requirements or self.judge):
             return None
         wanted = condition(spec.requirements)
         problem = wanted.problem or self._owners.problem
@@ -70,6 +82,10 @@ class RequirementsCheck:
             spec.urgency,
             exclusive=spec.exclusive,
         )
+        suspends = "" if self.judge is None else self.judge.refusal(job)
+        if suspends:
+            had = "its owner's condition to suspend this task holds, or has no value for it"
+            return Reason(Rule.OWNER_ACTIVE, f"not {suspends}", had, self._machine)
         return self._failing(Rule.REQUIREMENTS, wanted, job, machine) or self._failing(
             Rule.OWNER_POLICY, self._owners, machine, job
         )

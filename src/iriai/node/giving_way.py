@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from iriai.model.ad import Value
 from iriai.model.admission_rules import ALL
+from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.owner import WORD_S_MAX, OwnerWord, SensorStates, Sign, SignKind
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import OwnerWordGiven
 from iriai.model.suspension import SuspendReason
 from iriai.model.units import format_duration
+from iriai.node.admission import RequirementsCheck, job_of
 from iriai.node.metering import HeldClaim
 from iriai.node.offer_builder import Availability
 from iriai.node.settings import NodeSettings
@@ -27,6 +30,9 @@ from iriai.protocol.messages.effects import (
     Persist,
     WatchOwner,
 )
+
+if TYPE_CHECKING:
+    from iriai.policy.owner.owner_judge import Activity, OwnerJudge
 
 VACATED = "the owner of the machine uses it"
 SLEEPS = "the machine is about to sleep or to be shut down"
@@ -45,15 +51,23 @@ SIGN_WORDS = {
     SignKind.TEMPERATURE: "it is hotter than its owner allows",
 }
 """What is told of the last sign."""
+CONDITION_HOLDS = "its owner's condition to suspend tasks holds"
+IDLE_MAX_S = 365 * 86_400.0
+"""`KeyboardIdle` where nobody was ever there, or the owner has said `away`."""
 
 
 class GivingWay:
     """On one machine with an owner policy; others have none of this."""
 
     def __init__(
-        self, steps: OwnerSteps, machine: str, parts: QueueParts, availability: Availability
+        self,
+        steps: OwnerSteps,
+        machine: str,
+        parts: QueueParts,
+        availability: Availability,
+        agreement: RequirementsCheck,
     ) -> None:
-        self.policy, self._machine = steps, machine
+        self.policy, self._machine, self._agreement = steps, machine, agreement
         self._claims, self._suspensions = parts.claims, parts.suspensions
         self._report, self._effects = parts.report, parts.effects
         self._availability = availability
@@ -76,6 +90,12 @@ class GivingWay:
         """When it stays awake after all."""
         self._ordered: WatchOwner | None = None
         """What the launcher was told; None: it may know nothing."""
+        self._reclaimed: dict[AttemptId, None] = {}
+        """The attempts whose memory the launcher is to give back to the owner."""
+        self.judge = _judge_of(steps)
+        """What says when steps are due that are expressions; None: all are delays."""
+        self._judged_signs = -1
+        agreement.judge = self.judge
         self.handlers: dict[type, Callable[[Any, Instant], None]] = {
             OwnerNoticed: self._noticed,
             OwnerSaid: self._said,
@@ -110,6 +130,7 @@ class GivingWay:
         self._hear(given, left_s if left_s == inf else min(left_s, WORD_S_MAX), now)
 
     def _hear(self, given: OwnerWordGiven, left_s: float, now: Instant) -> None:
+        self._judged_signs = -1
         self.given = None if given.word is None else given
         self.presence.say(given.word, now.steady_s + left_s, now.steady_s)
         self._vacates_now = given.vacates and self.presence.word is OwnerWord.HERE
@@ -129,18 +150,17 @@ class GivingWay:
         self.presence.look(now.steady_s)
         if now.steady_s >= self._sleep_until_s:
             self._wakes(MachineWakes(), now)
-        step = self._step(now.steady_s)
         background = [held for held in self._claims.by_attempt.values() if self._gives_way(held)]
-        attempts = [held.claim.attempt for held in background if not held.claim.no_suspend]
-        is_given = step >= OwnerStep.SUSPEND
         reason = self.reason
-        seen = "" if reason is None else reason.had
-        self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given, seen=seen)
-        for held in background:
-            if step >= OwnerStep.VACATE or (is_given and held.claim.no_suspend):
-                words = f"{VACATED}: {seen}" if self._sleep is None else SLEEPS
-                self._suspensions.vacate(held, words, grace_max_s=self._grace_max_s(step))
-        if not is_given and self.presence.since_s is None:
+        if self._sleep is not None:
+            self._give_way(background, OwnerStep.VACATE, SLEEPS, now)
+        elif self.judge is None:
+            seen = "" if reason is None else reason.had
+            self._give_way(background, self._step(now.steady_s), seen, now)
+        elif self._is_known and self._is_look_due(self.judge, now.steady_s):
+            self._look(self.judge, background, now)
+            reason = self.reason
+        if self.presence.since_s is None:
             self._vacates_now = False
         self._order(now)
         if reason != self._availability.owner:
@@ -148,14 +168,72 @@ class GivingWay:
             if reason is None and self.policy.exempt:
                 self._report.rules += 1  # brokers forget whom it turned away
 
+    def _give_way(
+        self, background: Sequence[HeldClaim], step: OwnerStep, seen: str, now: Instant
+    ) -> None:
+        """Have claims give way as far as a step says; with none they go on."""
+        attempts = [held.claim.attempt for held in background if not held.claim.no_suspend]
+        is_given = step >= OwnerStep.SUSPEND
+        self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given, seen=seen)
+        for held in background:
+            attempt = held.claim.attempt
+            # What a task has in the memory of a GPU can be had back in no other way than its end.
+            is_for_good = step is OwnerStep.RECLAIM and bool(held.claim.gpu_ids)
+            if step >= OwnerStep.VACATE or is_for_good or (is_given and held.claim.no_suspend):
+                words = f"{VACATED}: {seen}" if self._sleep is None else SLEEPS
+                self._suspensions.vacate(held, words, grace_max_s=self._grace_max_s(step))
+            elif step is OwnerStep.RECLAIM:
+                self._reclaimed[attempt] = None
+            else:
+                self._reclaimed.pop(attempt, None)
+
+    # --- steps that are expressions --------------------------------------------------------------
+
+    def _is_look_due(self, judge: OwnerJudge, now_s: float) -> bool:
+        """Return whether expressions are to be looked at: in time, and at each sign."""
+        return now_s >= judge.next_s or self.signs != self._judged_signs
+
+    def _look(self, judge: OwnerJudge, background: Sequence[HeldClaim], now: Instant) -> None:
+        """Let expressions say for each claim which step is due."""
+        self._judged_signs = self.signs
+        judge.begin(self._attributes(now), self._availability.load.foreign, now)
+        judge.forget_others(self._claims.by_attempt)
+        reason = self.reason
+        seen = CONDITION_HOLDS if reason is None else reason.had
+        is_here = self.presence.word is OwnerWord.HERE or not self.presence.is_watched
+        for held in background:
+            if held.end is not None:
+                continue
+            claim, ran_s = held.claim, held.ran_so_far_s(now.steady_s)
+            step = judge.step(claim.attempt, _activity(held), job_of(claim), ran_s)
+            if is_here:
+                step = max(step, OwnerStep.VACATE if self._vacates_now else OwnerStep.SUSPEND)
+            self._give_way((held,), step, seen, now)
+
+    def _attributes(self, now: Instant) -> dict[str, Value]:
+        """Return the machine's attributes, with what the sensors have seen."""
+        word, input_s = self.presence.word, -inf
+        for sign in self.last:
+            if sign.kind is SignKind.INPUT:
+                input_s = sign.at_s
+        return self._agreement.attributes(now.wall_s) | {
+            "KeyboardIdle": self._idle_s(self.presence.last_s, word, now.steady_s),
+            "ConsoleIdle": self._idle_s(input_s, word, now.steady_s),
+        }
+
+    def _idle_s(self, last_s: float, word: OwnerWord | None, now_s: float) -> int:
+        if word is OwnerWord.HERE or not self.presence.is_watched:
+            return 0
+        return int(min(IDLE_MAX_S, IDLE_MAX_S if word else now_s - last_s))
+
+    # --- the launcher and the broker -------------------------------------------------------------
+
     def _step(self, now_s: float) -> OwnerStep:
         used_s = self.presence.used_s(now_s)
-        step = OwnerStep.NONE
-        if used_s is not None and self._is_known:
-            step = self.policy.step(used_s)
-            if self._vacates_now:
-                step = max(step, OwnerStep.VACATE)
-        return step if self._sleep is None else max(step, OwnerStep.VACATE)
+        if used_s is None or not self._is_known:
+            return OwnerStep.NONE
+        step = self.policy.step(used_s)
+        return max(step, OwnerStep.VACATE) if self._vacates_now else step
 
     def _grace_max_s(self, step: OwnerStep) -> float:
         if step is OwnerStep.DISCARD:
@@ -182,27 +260,37 @@ class GivingWay:
         are_over = self._is_known and self.presence.since_s is None
         is_away = self.presence.word is OwnerWord.AWAY
         suspends = self.policy.suspends_at_once and not is_away
+        reclaimed = tuple(each for each in self._reclaimed if each in self._claims.by_attempt)
         known = self._ordered
         number = int(now.steady_s * 1000)
         if known is not None:
             number = max(number, known.number + 1)
-            before = (known.suspends, known.exempt, known.are_over)
+            before = (known.suspends, known.exempt, known.are_over, known.reclaimed)
             is_same_sign = not are_over or known.signs == self.signs
-            if before == (suspends, exempt, are_over) and is_same_sign:
+            if before == (suspends, exempt, are_over, reclaimed) and is_same_sign:
                 return
-        conditions = self.policy.conditions
-        self._ordered = WatchOwner(number, suspends, exempt, self.signs, are_over, conditions)
+        self._ordered = WatchOwner(
+            number, suspends, exempt, self.signs, are_over, self.policy.conditions, reclaimed
+        )
         self._effects.append(self._ordered)
 
     @property
     def reason(self) -> Reason | None:
         """Why no background task is started here; None: it is."""
-        presence = self.presence
+        presence, judge = self.presence, self.judge
         if ALL in self.policy.exempt:
             return None
         if self._sleep is not None:
             return Reason(Rule.OWNER_ACTIVE, "a machine that stays awake", SLEEPS, self._machine)
-        if presence.since_s is None:
+        by_expression = "" if judge is None else judge.refusal({})
+        if by_expression:
+            return Reason(Rule.OWNER_ACTIVE, f"not {by_expression}", CONDITION_HOLDS, self._machine)
+        if presence.since_s is None or (
+            judge is not None
+            and judge.resumes_by_expression
+            and presence.is_watched
+            and presence.word is None
+        ):
             return None
         if presence.word is OwnerWord.HERE:
             return Reason(
@@ -226,13 +314,37 @@ class GivingWay:
         since_s = self.presence.since_s
         if since_s is not None:
             at_s = min(at_s, since_s + self.policy.next_step_s(max(0.0, now_s - since_s)))
+        has_reason = bool(self._claims.by_attempt) or self._availability.owner is not None
+        if self.judge is not None and self._is_known and has_reason:
+            at_s = min(at_s, max(now_s, self.judge.next_s))
         return None if at_s == inf else at_s
 
 
 def giving_way(
-    settings: NodeSettings, parts: QueueParts, availability: Availability
+    settings: NodeSettings,
+    parts: QueueParts,
+    availability: Availability,
+    agreement: RequirementsCheck,
 ) -> GivingWay | None:
     """Return that of a node; None: its machine has no owner policy."""
     if settings.owner is None:
         return None
-    return GivingWay(settings.owner, settings.machine, parts, availability)
+    return GivingWay(settings.owner, settings.machine, parts, availability, agreement)
+
+
+def _judge_of(steps: OwnerSteps) -> OwnerJudge | None:
+    if steps.expressions is None:
+        return None
+    from iriai.policy.owner.owner_judge import OwnerJudge
+
+    return OwnerJudge(steps, steps.expressions)
+
+
+def _activity(held: HeldClaim) -> Activity:
+    """Return what a task does, as expressions see it."""
+    from iriai.policy.owner.owner_judge import Activity
+
+    if held.stop is not None:
+        return Activity.VACATING
+    reasons = () if held.suspension is None else held.suspension.reasons
+    return Activity.SUSPENDED if SuspendReason.OWNER in reasons else Activity.BUSY

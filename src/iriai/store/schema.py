@@ -189,7 +189,12 @@ CREATE TABLE owner_word (
 );
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES, _SETTINGS, _OWNER_WORD)
+_REFUNDS = """
+-- What was returned of an account's charges, by days, as JSON.
+ALTER TABLE ledger ADD COLUMN refunds TEXT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES, _SETTINGS, _OWNER_WORD, _REFUNDS)
 """The SQL that makes version n of version n - 1. Append; one that was released never changes."""
 
 

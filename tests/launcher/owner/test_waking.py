@@ -22,7 +22,7 @@ def test_sleep_is_a_sign_and_time_is_none():
 
 def test_this_machine_has_not_slept_meanwhile():
     sensor = WakeSensor()
-    assert slept_s() >= 0.0
+    assert slept_s() > -0.1  # the clocks are not read in one moment
     assert not sensor.take((), 1.0)
 
 

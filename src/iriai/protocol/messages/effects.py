@@ -149,6 +149,8 @@ class WatchOwner(msgspec.Struct, frozen=True):
     """... and whether what they have frozen may go on, if there were no others."""
     conditions: SensorSettings = NO_CONDITIONS
     """Which conditions of the machine are signs."""
+    reclaimed: tuple[AttemptId, ...] = ()
+    """Frozen ones whose memory the owner is to have back."""
 
 
 class ForgetAttempt(msgspec.Struct, frozen=True):
