@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from iriai.classad.bindings import values_of
 from iriai.classad.constraint import Constraint, condition
 from iriai.classad.installation import why_unusable
-from iriai.classad.volatile_attributes import clock_attributes, load_attributes
+from iriai.classad.volatile_attributes import (
+    clock_attributes,
+    load_attributes,
+    state_attributes,
+)
 from iriai.model.ad import (
     Value,
     attributes_of,
@@ -23,7 +27,7 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
 from iriai.node.claims import Claims
 from iriai.node.cycle import NodeCycle
-from iriai.node.offer_builder import Availability, Load, OfferBuilder
+from iriai.node.offer_builder import Availability, OfferBuilder
 from iriai.node.settings import NodeSettings
 from iriai.protocol.messages.scheduling import Capability, Run, TurnedAway
 
@@ -46,12 +50,12 @@ class RequirementsCheck:
     installed there is no owner's requirement, and the broker's decision about a job's is accepted.
     """
 
-    def __init__(self, settings: NodeSettings, load: Load) -> None:
+    def __init__(self, settings: NodeSettings, availability: Availability, claims: Claims) -> None:
         machine, capacity = settings.machine, settings.capacity
         self.ad = settings.ad or machine_ad(capacity_attributes(machine, capacity, settings.speed))
         self._settings = settings
         self._machine = machine
-        self._load = load
+        self._availability, self._claims = availability, claims
         self._owners = condition(self.ad.requirements)
         self.judge: OwnerJudge | None = None
         """What says when tasks give way to the owner; None: no expression does."""
@@ -59,9 +63,15 @@ class RequirementsCheck:
     def attributes(self, wall_s: float) -> dict[str, Value]:
         """Return the attributes that the machine reports of itself now."""
         static = attributes_of(self._settings.ad_now or self.ad)
-        load = self._load
-        measured = load_attributes(load.average, load.foreign, load.keyboard_idle_s)
-        return static | measured | clock_attributes(wall_s, static)
+        load, unavailable = self._availability.load, self._availability.reason()
+        calendar = self._claims.calendar
+        is_claimed = calendar.free.cpus < calendar.capacity.cpus
+        return {
+            **static,
+            **load_attributes(load.average, load.foreign, load.keyboard_idle_s, load.use),
+            **state_attributes(unavailable, load.use, is_claimed=is_claimed),
+            **clock_attributes(wall_s, static),
+        }
 
     def lacks(self, spec: JobSpec, wall_s: float) -> Reason | None:
         """Return the clause that does not hold; None: all do."""

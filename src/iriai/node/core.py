@@ -105,7 +105,7 @@ class Node:
             settings.machine, settings.capacity.cpus, settings.load_max, drained
         )
         self._report = OfferBuilder(settings, incarnation, rng, self._availability.load)
-        self.agreement = RequirementsCheck(settings, self._availability.load)
+        self.agreement = RequirementsCheck(settings, self._availability, self._claims)
         self._admission = Admission(
             settings, self._claims, self._availability, self._report, self.agreement
         )
@@ -548,8 +548,7 @@ class Node:
             self._sample()  # usage so far belongs to the hour that is over
 
     def _load_measured(self, event: LoadMeasured, now: Instant) -> None:
-        load = self._availability.load
-        if load.measured(event.load_average, event.foreign_load, event.keyboard_idle_s):
+        if self._availability.load.measured(event):
             self._report.is_due = True
 
     # --- charges and alarms ----------------------------------------------------------------------

@@ -6,23 +6,35 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from iriai.model.ad import Value
 from iriai.model.admission_rules import ALL
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
-from iriai.model.owner import WORD_S_MAX, OwnerWord, SensorStates, Sign, SignKind
+from iriai.model.owner import (
+    CONSOLE,
+    INPUTS,
+    WORD_S_MAX,
+    OwnersDemand,
+    OwnerWord,
+    SensorStates,
+    Sign,
+    SignKind,
+)
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import OwnerWordGiven
 from iriai.model.suspension import SuspendReason
 from iriai.model.units import format_duration
 from iriai.node.admission import RequirementsCheck, job_of
 from iriai.node.metering import HeldClaim
-from iriai.node.offer_builder import Availability
+from iriai.node.offer_builder import NO_USE, Availability
 from iriai.node.settings import NodeSettings
 from iriai.node.suspended_claims import QueueParts
 from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
 from iriai.protocol.messages.effects import (
+    LoadMeasured,
     MachineSleeps,
     MachineWakes,
     OwnerNoticed,
@@ -98,6 +110,7 @@ class GivingWay:
         agreement.judge = self.judge
         self.handlers: dict[type, Callable[[Any, Instant], None]] = {
             OwnerNoticed: self._noticed,
+            LoadMeasured: self._measured,
             OwnerSaid: self._said,
             MachineSleeps: self._falls_asleep,
             MachineWakes: self._wakes,
@@ -112,6 +125,22 @@ class GivingWay:
             self.presence.sign(max(sign.at_s for sign in event.last), now.steady_s)
         is_watched = any(each.works and not each.kind.is_condition for each in event.sensors)
         self.presence.watched(now.steady_s, is_watched=is_watched)
+
+    def _measured(self, event: LoadMeasured, now: Instant) -> None:
+        """Take the load; for how long nobody was there the sensors know better than it says."""
+        if self.presence.is_watched:
+            event = replace(
+                event,
+                keyboard_idle_s=self._away_s(INPUTS, now.steady_s),
+                console_idle_s=self._away_s(CONSOLE, now.steady_s),
+            )
+        if self._availability.load.measured(event):
+            self._report.is_due = True
+
+    def _away_s(self, kinds: tuple[SignKind, ...], now_s: float) -> float | None:
+        """Return the time since a sign of these kinds; at most since somebody watches."""
+        signs_s = [sign.at_s for sign in self.last if sign.kind in (*kinds, SignKind.START)]
+        return max(0.0, now_s - max(signs_s)) if signs_s else None
 
     def launcher_attached(self) -> None:
         """Note that a launcher came, which may know no order."""
@@ -163,10 +192,30 @@ class GivingWay:
         if self.presence.since_s is None:
             self._vacates_now = False
         self._order(now)
+        self._note_use()
         if reason != self._availability.owner:
             self._availability.owner, self._report.is_due = reason, True
             if reason is None and self.policy.exempt:
                 self._report.rules += 1  # brokers forget whom it turned away
+
+    def _note_use(self) -> None:
+        """Say in the ad what tasks do for the owner, and whether the machine is on its battery."""
+        live = [held for held in self._claims.by_attempt.values() if held.end is None]
+        stand = [
+            held.suspension is not None and SuspendReason.OWNER in held.suspension.reasons
+            for held in live
+        ]
+        demand = None
+        if any(held.stop is not None and is_for for held, is_for in zip(live, stand, strict=True)):
+            demand = OwnersDemand.VACATING
+        elif stand and all(stand):
+            demand = OwnersDemand.SUSPENDED
+        batteries = [each for each in self.sensors if each.kind is SignKind.BATTERY and each.works]
+        on_battery = any(each.holds for each in batteries) if batteries else None
+        load = self._availability.load
+        use = (load.use or NO_USE)._replace(on_battery=on_battery, demand=demand)
+        if use != (load.use or NO_USE):
+            load.use, self._report.is_due = use, True
 
     def _give_way(
         self, background: Sequence[HeldClaim], step: OwnerStep, seen: str, now: Instant
@@ -206,6 +255,8 @@ class GivingWay:
                 continue
             claim, ran_s = held.claim, held.ran_so_far_s(now.steady_s)
             step = judge.step(claim.attempt, _activity(held), job_of(claim), ran_s)
+            if not judge.suspends_by_expression:
+                step = max(step, self._step(now.steady_s))
             if is_here:
                 step = max(step, OwnerStep.VACATE if self._vacates_now else OwnerStep.SUSPEND)
             self._give_way((held,), step, seen, now)
@@ -304,8 +355,13 @@ class GivingWay:
         return Reason(Rule.OWNER_ACTIVE, needed, had, self._machine)
 
     def _seen(self) -> str:
-        """Return what was seen last of the owner."""
-        last = max(self.last, key=lambda sign: sign.at_s, default=None)
+        """Return what was seen last of the owner: conditions only while nothing else was.
+
+        They are told again and again, so the words would change with each key.
+        """
+        since_s = self.presence.last_s - self.policy.continue_s
+        counted = [sign for sign in self.last if sign.at_s >= since_s]
+        last = max(counted, key=_weight, default=None)
         return SIGN_WORDS[SignKind.START if last is None else last.kind]
 
     def next_s(self, now_s: float) -> float | None:
@@ -318,6 +374,11 @@ class GivingWay:
         if self.judge is not None and self._is_known and has_reason:
             at_s = min(at_s, max(now_s, self.judge.next_s))
         return None if at_s == inf else at_s
+
+
+def _weight(sign: Sign) -> tuple[bool, bool, float]:
+    is_start = sign.kind is SignKind.START
+    return not is_start, not sign.kind.is_condition, sign.at_s
 
 
 def giving_way(

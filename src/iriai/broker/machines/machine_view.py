@@ -14,6 +14,7 @@ from iriai.classad.installation import why_unusable
 from iriai.model.ad import MachineAd
 from iriai.model.backoff import Backoff
 from iriai.model.ids import Account, AttemptId, JobId
+from iriai.model.owner import MachineUse
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
@@ -264,6 +265,7 @@ class MachineView:
     load: float = 0.0
     foreign_load: float = 0.0
     keyboard_idle_s: float | None = None
+    use: MachineUse | None = None
     ad: MachineAd = NO_AD
     """Its own description; empty where it reported none."""
     incarnation: int = -1
@@ -402,7 +404,7 @@ class MachineView:
         self.version = idle.version
         self.unavailable = idle.unavailable or self._unreadable
         self.load, self.foreign_load = idle.load, idle.foreign_load
-        self.keyboard_idle_s = idle.keyboard_idle_s
+        self.keyboard_idle_s, self.use = idle.keyboard_idle_s, idle.use
         self.has_clock = idle.has_clock
 
     @property

@@ -505,6 +505,8 @@ class LoadMeasured(msgspec.Struct, frozen=True):
     """The part of it that is not caused by tasks of iriai."""
     keyboard_idle_s: float | None = None
     """Time since a terminal of the machine was used; None if that cannot be measured."""
+    console_idle_s: float | None = None
+    """The same of the terminals of its own keyboard."""
 
 
 LauncherEvent = (
