@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import InitVar, dataclass, field
+from math import inf
 from typing import NamedTuple
 
 import msgspec
@@ -264,6 +265,10 @@ class MachineView:
     load: float = 0.0
     foreign_load: float = 0.0
     keyboard_idle_s: float | None = None
+    expected_idle_s: float | None = None
+    """As it was reported last; None: it has no owner policy."""
+    idle_until_s: float = inf
+    """Until when its owner is expected to stay away, on the steady clock."""
     ad: MachineAd = NO_AD
     """Its own description; empty where it reported none."""
     incarnation: int = -1
@@ -403,6 +408,7 @@ class MachineView:
         self.unavailable = idle.unavailable or self._unreadable
         self.load, self.foreign_load = idle.load, idle.foreign_load
         self.keyboard_idle_s = idle.keyboard_idle_s
+        self.expected_idle_s = idle.expected_idle_s
         self.has_clock = idle.has_clock
 
     @property

@@ -192,6 +192,9 @@ class Idle(msgspec.Struct, frozen=True, omit_defaults=True):
     """The number of the last `Cycle` that was taken in."""
     has_clock: bool = False
     """Whether it knows the broker's clock well enough for time slices."""
+    expected_idle_s: Seconds | None = None
+    """For how long its owner stays away, with an even chance; 0: they are there; None: the machine
+    has no owner policy."""
 
 
 class Counted(msgspec.Struct, frozen=True):
