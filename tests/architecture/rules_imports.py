@@ -62,6 +62,7 @@ TABLE: Mapping[str, frozenset[str]] = {
     "sim": CORES
     | {"machine", "cluster", "jobs", "links", "policy", "protocol", "plugins", "wire", "model"}
     | {"config"},
+    "session": frozenset({"launcher.contract", "system", "model"}),
     "cli": frozenset({"client", "wire", "model", "config"}),
 }
 
@@ -82,6 +83,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.cluster.join": frozenset({"state", "identity"}),
     "iriai.cli.cluster.operator_session": frozenset({"identity"}),
     "iriai.cli.machine.doctor": frozenset({"system.extras"}),
+    "iriai.cli.machine.session_agent": frozenset({"system.atomic_files"}),
     "iriai.cli.simulate.options": frozenset({"plugins"}),
     "iriai.cli.simulate.simulate": frozenset({"sim", "plugins", "system.extras"}),
     "iriai.cli.simulate.faults": frozenset({"sim"}),
@@ -96,6 +98,7 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
     "matplotlib": frozenset({"sim", "cli"}),
     "numpy": frozenset({"classad", "policy", "host"}),  # host: to measure, in another process
     "rich": frozenset({"cli"}),
+    "xcffib": frozenset({"session"}),
     "textual": frozenset({"cli"}),
     "typer": frozenset({"cli"}),
     "uvloop": frozenset({"daemon"}),

@@ -28,6 +28,7 @@ UNIONS = (
     ("iriai.protocol.messages.scheduling", "Message"),
     ("iriai.launcher.contract.messages", "ToLauncher"),
     ("iriai.launcher.contract.messages", "FromLauncher"),
+    ("iriai.launcher.contract.session_messages", "AgentMessage"),
 )
 """What entrances take in, whoever decodes it."""
 OUR_OWN = ("iriai.store.", "iriai.home.", "iriai.sim.", "iriai.launcher.journal.journal")

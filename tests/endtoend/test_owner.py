@@ -95,6 +95,12 @@ def test_a_line_at_a_terminal_suspends_what_runs_and_it_goes_on_later(desk, keyb
     keyboard.type()
     until(lambda: states(desk) == ["suspended"], "the task to give way")
     assert stands(place)
+    with desk.client() as client:
+        [row] = client.jobs()
+        until(lambda: client.why(f"{row.id}.0").state == "suspended", "its home to hear of it")
+    for words in ("show", "why", "story"):
+        said = " ".join(desk.call(words, row.id).stdout.split())
+        assert "the owner of the machine (its owner typed at a terminal)" in said, words
     until(lambda: states(desk) == ["runs"], "nobody to type", wait_s=QUIET_S)
     assert place.read_text() == "begun\n"
 
@@ -144,6 +150,7 @@ def test_a_task_that_skips_suspension_ends_with_its_grace_and_is_the_first_again
         until(lambda: states(desk) == [], "the machine to be empty")
         assert place.read_text() == "begun 1\nsaved\n"
         with desk.client() as client:
+            until(lambda: client.show(f"{job}.0").attempts, "its end to be stored")
             [first] = client.show(f"{job}.0").attempts
         assert (first.cause, "the owner of the machine uses it" in first.message) == (
             "evicted",

@@ -74,6 +74,16 @@ def test_a_machine_gives_reasons_of_its_own():
     assert state(home) is TaskState.RUNNING
 
 
+def test_what_its_machine_saw_of_the_owner_is_kept_until_the_task_goes_on():
+    home = running()
+    told(home, OWNER, seen="its owner typed at a terminal")
+    assert home.home.jobs[1].tasks[0].suspension.text == (
+        "suspended by the owner of the machine (its owner typed at a terminal)"
+    )
+    told(home)
+    assert home.home.jobs[1].tasks[0].suspension.seen == ""
+
+
 def test_the_queue_in_which_a_task_goes_on_is_kept_and_listed():
     home = running(queue=0)
     assert changes(told(home, moved_to=1)) == [ReasonsTold((SeatReasons(0, 1, 0, (), moved_to=1),))]

@@ -24,6 +24,7 @@ from iriai.model.records import (
     Started,
 )
 from iriai.model.state import EndCause
+from iriai.model.suspension import SuspendReason
 from tests.support.told import HOME, spec
 
 OK_3 = Dependency(Condition.OK, HOME, 3)
@@ -143,3 +144,10 @@ def test_a_task_that_goes_on_in_a_lower_queue():
     attempt = Attempted(((0, 1),), HOME)
     moved = ReasonsTold((SeatReasons(0, 1, 0, (), moved_to=1),))
     assert ("moved", "0", "to queue 1") in told(attempt, Started(((0, 1),)), moved)
+
+
+def test_a_task_that_stands_for_an_owner_says_what_was_seen():
+    attempt = Attempted(((0, 1),), HOME)
+    stands = ReasonsTold((SeatReasons(0, 1, 0, (SuspendReason.OWNER,), seen="a key"),))
+    words = "suspended by the owner of the machine (a key)"
+    assert ("frozen", "0", words) in told(attempt, Started(((0, 1),)), stands)

@@ -32,7 +32,7 @@ from iriai.protocol.messages.effects import (
     Wake,
     WatchOwner,
 )
-from iriai.protocol.messages.scheduling import Refusal
+from iriai.protocol.messages.scheduling import Refusal, Suspended
 from tests.node.lone_node import LoneNode
 from tests.support.told import WALL_S, Told, attempt, instant, spec
 
@@ -151,6 +151,17 @@ def test_a_task_stands_at_a_sign_and_goes_on_once_there_was_none_for_long_enough
     assert desk.frozen == {1: True}
     desk.after(1)
     assert (desk.frozen, desk.reasons(1), desk.unavailable()) == ({1: False}, (), None)
+
+
+def test_its_home_hears_what_was_seen_of_the_owner():
+    desk = quiet_desk()
+    told = desk.sign(SignKind.INPUT).home
+    assert [each.seen for each in told if isinstance(each, Suspended)] == [
+        "its owner used an input device"
+    ]
+    desk.sign(SignKind.TERMINAL)
+    told = desk.after(DESK.continue_s).home
+    assert [(each.reasons, each.seen) for each in told if isinstance(each, Suspended)] == [((), "")]
 
 
 def test_a_sign_that_comes_while_the_node_lets_it_go_on_keeps_it_frozen():

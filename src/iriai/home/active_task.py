@@ -10,7 +10,7 @@ from iriai.home.parallel_attempt import ParallelAttempt
 from iriai.model.job import JobSpec
 from iriai.model.records import SeatReasons
 from iriai.model.state import TaskEvent, TaskState, next_state
-from iriai.model.suspension import Reasons, SuspendReason, in_order
+from iriai.model.suspension import Reasons, SuspendReason, in_order, reasons_text
 
 """Change, whether it is wanted, and reasons by first rank, each with whether it waits for cpus."""
 
@@ -22,6 +22,7 @@ class StoredTaskReasons(NamedTuple):
     is_wanted: bool
     seats: dict[int, tuple[Reasons, bool]]
     moved_to: int | None = None
+    seen: str = ""
 
 
 class TaskReasons(msgspec.Struct):
@@ -35,6 +36,8 @@ class TaskReasons(msgspec.Struct):
     """By first rank, what its machine told last: reasons, and whether it waits for its cpus."""
     moved_to: int | None = None
     """The lower queue in which it goes on; None: it is in that of its job."""
+    seen: str = ""
+    """What was seen of the owner for whom a part of it does not run, as was told last."""
 
     @property
     def reasons(self) -> Reasons:
@@ -50,7 +53,13 @@ class TaskReasons(msgspec.Struct):
     @property
     def stored(self) -> StoredTaskReasons:
         """Return it as a snapshot keeps it."""
-        return StoredTaskReasons(self.change, self.is_wanted, dict(self.seats), self.moved_to)
+        seats = dict(self.seats)
+        return StoredTaskReasons(self.change, self.is_wanted, seats, self.moved_to, self.seen)
+
+    @property
+    def text(self) -> str:
+        """Return for people why it does not run; empty: it does."""
+        return reasons_text(self.reasons, is_resuming=self.is_resuming, seen=self.seen)
 
 
 class ActiveTask(msgspec.Struct):
@@ -133,6 +142,7 @@ class ActiveTask(msgspec.Struct):
         if seat.reasons:
             seats[seat.rank] = seat.reasons, seat.is_resuming
         suspension.seats = seats
+        suspension.seen = seat.seen or ("" if not seats else suspension.seen)
         if seat.moved_to is not None:
             suspension.moved_to = seat.moved_to
         self.settle()

@@ -9,7 +9,6 @@ from iriai.home.job import JobState
 from iriai.model.ids import JobId, TaskId
 from iriai.model.job import Dependency, JobSpec
 from iriai.model.reason import Reason, Rule
-from iriai.model.suspension import reasons_text
 from iriai.model.units import format_size
 
 EXPLAINED_MAX = 10
@@ -39,14 +38,13 @@ def suspended(task_id: TaskId, task: ActiveTask, spec: JobSpec) -> Reason | None
     """Return why a task that has started does not run at present; None: it does."""
     if task.suspension is None or not task.suspension.reasons:
         return None
-    reasons, is_resuming = task.suspension.reasons, task.suspension.is_resuming
-    if is_resuming:
+    if task.suspension.is_resuming:
         needed = "its cpus to be free again"
     elif task.suspension.is_wanted:
         needed = f"iriai unsuspend {task_id}"
     else:
         needed = "these reasons to end"
-    had = reasons_text(reasons, is_resuming=is_resuming)
+    had = task.suspension.text
     ranks = 1 if task.parallel is None else sum(place.ranks for place in task.parallel.places)
     kept_bytes = spec.resources.memory_bytes * ranks
     had += f"; it keeps {format_size(kept_bytes)} of memory" if kept_bytes else ""

@@ -68,7 +68,7 @@ class HomeSuspensions:
         has_moved = moved_to is not None and moved_to != task.moved_to
         if has_moved or known != (message.reasons, message.is_resuming):
             told = (message.reasons, message.is_resuming, moved_to if has_moved else None)
-            seat = SeatReasons(index, attempt, rank, *told)
+            seat = SeatReasons(index, attempt, rank, *told, message.seen)
             self._log.apply(job, ReasonsTold((seat,)))
 
 

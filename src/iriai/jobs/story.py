@@ -180,11 +180,11 @@ class StoryBuilder:
                 yield _Row("suspended" if change.is_wanted else "unsuspended", named, by=change.by)
             return
         alike: dict[tuple[str, str], list[int]] = {}
-        for index, _, rank, reasons, is_resuming, moved_to in change.seats:
+        for index, _, rank, reasons, is_resuming, moved_to, seen in change.seats:
             if self._mine((index,)) and moved_to is not None:
                 alike.setdefault(("moved", f"to queue {moved_to}"), []).append(index)
             elif self._mine((index,)):
-                text = reasons_text(reasons, is_resuming=is_resuming)
+                text = reasons_text(reasons, is_resuming=is_resuming, seen=seen)
                 text = f"rank {rank}: {text}".removesuffix(": ") if rank else text
                 alike.setdefault(("frozen" if reasons else "thawed", text), []).append(index)
         for (what, text), indices in alike.items():

@@ -20,7 +20,7 @@ from iriai.model.ranks import ONE, RankShape
 from iriai.model.resources import FIELDS, Resources
 from iriai.model.state import EndCause, TaskState
 from iriai.model.submission import Interaction, Layout
-from iriai.model.suspension import Reasons, reasons_text
+from iriai.model.suspension import Reasons
 from iriai.model.units import format_size
 from iriai.wire.reports import UsageRow
 from iriai.wire.requests import AttemptRow, JobDetail, JobRow, Jobs, Parallel, Why
@@ -138,9 +138,8 @@ def running_row(
     reasons: Reasons = ()
     kept_bytes = 0
     if task.suspension is not None and task.suspension.reasons:
-        reasons, is_resuming = task.suspension.reasons, task.suspension.is_resuming
+        reasons, text = task.suspension.reasons, task.suspension.text
         kept_bytes = spec.resources.memory_bytes * ranks
-        text = reasons_text(reasons, is_resuming=is_resuming)
         message = message or (f"{text}; keeps {format_size(kept_bytes)}" if kept_bytes else text)
     files = output_paths(spec, attempt, spool, 0 if len(places) > 1 else None)
     return AttemptRow(

@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 
 import iriai
@@ -48,6 +49,7 @@ from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
 from iriai.launcher.tasks.suspended_tasks import SuspendedTasks
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.launcher.tasks.turning import TaskTurning
+from iriai.model.paths import StatePaths
 from iriai.model.problem import UsageProblem
 from iriai.system.procfs import boot_id
 from iriai.system.standard_descriptors import keep_standard_descriptors
@@ -105,6 +107,8 @@ def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     scratch.close(REMOVAL_WAIT_S)
     choice.containers.close()
     os.unlink(settings.socket)
+    with suppress(FileNotFoundError):
+        os.unlink(StatePaths(settings.state).sessions_socket)
     log.info("all tasks have ended")
     return 0
 
@@ -130,7 +134,8 @@ def _assemble(
     hooks = Hooks(timers, state.name, follow, unbounded)
     epilogs = Epilogs(hooks, journal.known)
     readable = Watch(server.call_when_readable, server.call_no_more)
-    owner = OwnerWatch(readable, timers, settings.devices)
+    sessions = StatePaths(settings.state).sessions_socket
+    owner = OwnerWatch(readable, timers, settings.devices, sessions)
     if isinstance(choice.containers, ProcessTrees):
         choice.containers.exclude_sessions(hooks.running, owner.process)
     processors = Processors()
@@ -170,6 +175,7 @@ def _assemble(
         admission.users.go_by(machine.rules)
         gpus.use(machine)
         processors.use(machine)
+        owner.process.use(machine.owner_users)
         kept = keep_devices(choice, tuple(card.nodes for card in gpus.cards))
         further = namespaces.enforcement(), parts.switcher.enforcement(), owner.enforcement()
         return (*of_groups, disk_enforcement(scratch), *further, Enforcement("devices", *kept))

@@ -27,6 +27,8 @@ class SignKind(StrEnum):
     """Somebody typed at a terminal, here or over ssh."""
     INPUT = "input"
     """A key, the mouse or another input device was used."""
+    SESSION = "session"
+    """An agent in a graphical session says that somebody uses it."""
 
 
 class OwnerWord(StrEnum):

@@ -60,6 +60,11 @@ class StatePaths(NamedTuple):
         return f"{self.directory}/daemon.sock"
 
     @property
+    def sessions_socket(self) -> str:
+        """Return the path of the socket on which session agents say that somebody is there."""
+        return f"{self.daemon_socket.rpartition('/')[0]}/sessions.sock"
+
+    @property
     def launcher_socket(self) -> str:
         """Return the path of the socket on which the daemon reaches the launcher."""
         return f"{self.directory}/launcher.sock"

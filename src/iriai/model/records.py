@@ -151,6 +151,8 @@ class SeatReasons(NamedTuple):
     """Whether it waits for its cpus, which others have."""
     moved_to: int | None = None
     """The lower queue in which it goes on, after its time of residence; None: it did not move."""
+    seen: str = ""
+    """What was seen of the owner for whom it does not run."""
 
 
 class ReasonsTold(msgspec.Struct, frozen=True, array_like=True, tag=16):

@@ -67,13 +67,16 @@ REASON_WORDS = {
 """By whom a task is suspended, for people."""
 
 
-def reasons_text(reasons: Reasons, *, is_resuming: bool = False) -> str:
-    """Return for people why a task does not run; empty: it does."""
+def reasons_text(reasons: Reasons, *, is_resuming: bool = False, seen: str = "") -> str:
+    """Return for people why a task does not run; empty: it does.
+
+    `seen` is what was seen of the owner of the machine, where that is a reason.
+    """
     if is_resuming:
         reasons = with_reason(reasons, SuspendReason.USER, is_given=False)
-    words = (
-        [f"suspended by {', '.join(REASON_WORDS[reason] for reason in reasons)}"] if reasons else []
-    )
+    by = {**REASON_WORDS, SuspendReason.OWNER: f"{REASON_WORDS[SuspendReason.OWNER]} ({seen})"}
+    by = by if seen else REASON_WORDS
+    words = [f"suspended by {', '.join(by[reason] for reason in reasons)}"] if reasons else []
     return "; ".join([*words, "it waits for its cpus"] if is_resuming else words)
 
 

@@ -26,6 +26,7 @@ SIGN_WORDS = {
     SignKind.START: "nobody knows yet whether its owner uses it",
     SignKind.TERMINAL: "its owner typed at a terminal",
     SignKind.INPUT: "its owner used an input device",
+    SignKind.SESSION: "its owner used a graphical session",
 }
 """What is told of the last sign."""
 
@@ -100,14 +101,16 @@ class GivingWay:
         background = [held for held in self._claims.by_attempt.values() if self._gives_way(held)]
         attempts = [held.claim.attempt for held in background if not held.claim.no_suspend]
         is_given = step >= OwnerStep.SUSPEND
-        self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given)
+        reason = self.reason
+        seen = "" if reason is None else reason.had
+        self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given, seen=seen)
         for held in background:
             if step >= OwnerStep.VACATE or (is_given and held.claim.no_suspend):
-                self._suspensions.vacate(held, VACATED, is_at_once=step is OwnerStep.DISCARD)
+                words = f"{VACATED}: {seen}"
+                self._suspensions.vacate(held, words, is_at_once=step is OwnerStep.DISCARD)
         if not is_given and self.presence.since_s is None:
             self._vacates_now = False
         self._order(now)
-        reason = self.reason
         if reason != self._availability.owner:
             self._availability.owner, self._report.is_due = reason, True
             if reason is None and self.policy.exempt:

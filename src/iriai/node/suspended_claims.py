@@ -62,14 +62,25 @@ class NodeSuspensions:
     # --- who gives and takes reasons -------------------------------------------------------------
 
     def give(
-        self, attempts: Iterable[AttemptId], reason: SuspendReason, now: Instant, *, is_given: bool
+        self,
+        attempts: Iterable[AttemptId],
+        reason: SuspendReason,
+        now: Instant,
+        *,
+        is_given: bool,
+        seen: str = "",
     ) -> None:
-        """Give a reason of the machine's to claims, or take it; it is theirs already: nothing."""
+        """Give a reason of the machine's to claims, or take it; it is theirs already: nothing.
+
+        `seen` is what was seen of the owner, if the reason is that.
+        """
         for attempt in attempts:
             held = self._live(attempt)
             if held is not None and (held.suspension is not None or is_given):
                 suspension = _of(held)
                 reasons = with_reason(suspension.reasons, reason, is_given=is_given)
+                if reason is SuspendReason.OWNER and reasons != suspension.reasons:
+                    suspension.seen = seen if is_given else ""
                 self._set(held, suspension, reasons, now)
 
     def _asked(self, suspend: Suspend, now: Instant) -> None:
@@ -221,6 +232,7 @@ class NodeSuspensions:
             suspension.reasons,
             suspension.is_resuming,
             held.moved_to,
+            suspension.seen,
         )
         self._effects.append(Send(attempt.home, Part.HOME, told))
 

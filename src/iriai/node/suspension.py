@@ -47,6 +47,9 @@ class Suspension(msgspec.Struct):
     """When it was last ordered to be frozen: what it has run since is not known until it is told.
     """
 
+    seen: str = ""
+    """What was seen of the owner for whom it does not run."""
+
     @staticmethod
     def restored(stored: StoredSuspension, now: Instant) -> Suspension:
         """Return it as it was stored, without the reasons of the moment."""

@@ -178,6 +178,7 @@ def _machine(story: Story, ume: Installation) -> None:
     say = story.say
     say(ume, "status")
     say(ume, "doctor")
+    say(ume, "session-agent", code=3)  # there is no display
     say(ume, "nodes")
     say(ume, "pools")
     say(ume, "queues")

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from iriai.launcher.contract.messages import FromLauncher, ToLauncher
+from iriai.launcher.contract.session_messages import AgentMessage
 from iriai.system.frames import FrameReader, frame
 from iriai.wire import greetings, inquiries, links, parts
 from iriai.wire.codec import decode_reply, decode_request, reply_frame, request_frame
@@ -160,6 +161,7 @@ def wire_families() -> Iterator[Family]:
     )
     yield family("to-launcher", by_tag(ToLauncher), _framed, _unframed(reads(ToLauncher)))
     yield family("from-launcher", by_tag(FromLauncher), _framed, _unframed(reads(FromLauncher)))
+    yield family("session-agents", by_tag(AgentMessage))
 
 
 def families() -> list[Family]:

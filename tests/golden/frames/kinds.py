@@ -24,6 +24,7 @@ INSIDE = (
     "iriai.jobs.notices",
     "iriai.launcher.owner.",
     "iriai.launcher.slices.",
+    "iriai.session.",
 )
 """Modules whose structs stay within one process, or go into a report of an experiment."""
 INSIDE_KINDS = (

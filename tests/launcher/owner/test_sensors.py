@@ -16,7 +16,7 @@ from iriai.launcher.owner import own_terminals, sensor_loop, sensor_process
 from iriai.launcher.owner.input_devices import DEVICES_MAX, InputSensor
 from iriai.launcher.owner.own_terminals import OwnTerminals
 from iriai.launcher.owner.owner_watch import OwnerWatch
-from iriai.launcher.owner.sensor import Sensor
+from iriai.launcher.owner.sensor import Sensor, Watched
 from iriai.launcher.owner.sensor_messages import (
     FRAME_BYTES_MAX,
     REPORT_S,
@@ -224,12 +224,16 @@ class Process:
         for module in ("sensor_process", "owner_watch"):
             monkeypatch.setattr(f"iriai.launcher.owner.{module}.steady_s", lambda: self.now_s)
         self.owner = OwnerWatch(
-            Watch(self._handlers.__setitem__, self._handlers.pop), self.timers, "/dev"
+            Watch(self._handlers.__setitem__, self._handlers.pop),
+            self.timers,
+            "/dev",
+            "/run/sessions.sock",
         )
         self.changes = 0
         self.owner.on_change = self._changed
 
-    def _fork(self, devices: str, launcher: int) -> tuple[int, socket.socket]:
+    def _fork(self, watched: Watched) -> tuple[int, socket.socket]:
+        self.watched = watched
         own, its = socket.socketpair()
         self.begun.append(its)
         return 1 << 22, own  # no process has this number
@@ -301,7 +305,7 @@ def test_more_signs_than_one_a_second_are_not_counted(process: Process):
         frame(msgspec.msgpack.encode([1, "input", float("inf")])),
         frame(msgspec.msgpack.encode([1, "input", float("nan")])),
         frame(msgspec.msgpack.encode([1, "input"])),
-        frame(msgspec.msgpack.encode([2, [["input", True, ""]] * 4])),
+        frame(msgspec.msgpack.encode([2, [["input", True, ""]] * (len(SignKind) + 1)])),
         frame(msgspec.msgpack.encode([2, [["input", "yes", ""]]])),
         frame(msgspec.msgpack.encode([3, []])),
     ],
@@ -317,14 +321,24 @@ def test_who_says_what_it_may_not_is_replaced(process: Process, content: bytes):
     process.later(1.0)
     assert len(process.begun) == 2
     process.say(SensorReport((SensorState(INPUT, True),)))
-    assert [each.works for each in process.owner.seen().sensors] == [False, True]
+    assert [each.works for each in process.owner.seen().sensors] == [False, True, False]
 
 
 def test_sensors_that_it_does_not_name_do_not_work(process: Process):
     process.order()
     process.say(SensorReport((SensorState(START, True), SensorState(TERMINAL, True))))
     sensors = {each.kind: each.works for each in process.owner.seen().sensors}
-    assert sensors == {TERMINAL: True, INPUT: False}
+    assert sensors == {TERMINAL: True, INPUT: False, SignKind.SESSION: False}
+
+
+def test_it_is_replaced_when_it_is_to_hear_other_users(process: Process):
+    process.order()
+    process.owner.process.use(())
+    assert len(process.begun) == 1
+    process.owner.process.use(("root", "nobody-of-this-name"))
+    process.later(1.0)
+    assert len(process.begun) == 2
+    assert process.watched.users.names[0] == "root"
 
 
 def test_one_that_is_silent_for_long_is_replaced(process: Process):
@@ -340,8 +354,8 @@ def test_one_that_is_silent_for_long_is_replaced(process: Process):
 def test_one_that_cannot_be_started_is_tried_again_each_second(process: Process, monkeypatch):
     tried = []
 
-    def fail(devices: str, launcher: int) -> tuple[int, socket.socket]:
-        tried.append(devices)
+    def fail(watched: Watched) -> tuple[int, socket.socket]:
+        tried.append(watched)
         raise OSError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(sensor_loop, "fork_sensors", fail)

@@ -251,14 +251,17 @@ def test_it_ends_with_a_launcher_that_is_shut_down(plain_used: UsedLab):
     until(lambda: not is_running(sensors), "its end")
 
 
-def test_it_has_nothing_of_the_launcher_but_one_socket(plain_used: UsedLab):
+def test_it_has_one_socket_of_the_launcher_s_and_one_for_session_agents(plain_used: UsedLab):
     used = plain_used
     used.watch()
     (sensors,) = sensors_of(used.machine)
     names = [os.readlink(f"/proc/{sensors}/fd/{fd}") for fd in os.listdir(f"/proc/{sensors}/fd")]
     kinds = sorted({name.partition(":")[0] for name in names if not name.startswith("/")})
     assert kinds == ["anon_inode", "socket"]
-    assert [name.startswith("socket") for name in names].count(True) == 1
+    sockets = [name[len("socket:[") : -1] for name in names if name.startswith("socket")]
+    rows = [row.split() for row in Path("/proc/net/unix").read_text().splitlines()]
+    places = [row[7:] for row in rows if row[6] in sockets]
+    assert sorted(places) == [[], [f"{used.machine.state}/sessions.sock.new"]]
     files = {name for name in names if name.startswith("/")}
     own = {"/dev/null", str(used.machine.log), str(used.desk.input / "event0")}
     assert files <= own

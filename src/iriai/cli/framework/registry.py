@@ -10,7 +10,10 @@ from iriai.cli.framework.command import MACHINE, Command, CommandGroup, GlobalOp
 FOLDERS = {
     "machine": (
         MACHINE,
-        "up down status nodes pools ads match owner drain resume doctor config backup restore",
+        (
+            "up down status nodes pools ads match owner session-agent drain resume doctor config "
+            "backup restore"
+        ),
     ),
     "queues": (MACHINE, "queues gangs"),
     "settings": (MACHINE, "queue pool gang console"),

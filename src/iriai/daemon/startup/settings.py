@@ -134,7 +134,9 @@ def leave_for_launcher(paths: StatePaths, configuration: Configuration, rules: H
     """
     settings = msgspec.convert(configuration.machine, MachineSettings, from_attributes=True)
     try:
-        write_machine_file(paths.directory, replace(settings, rules=rules))
+        owners = configuration.owner.users
+        settings = replace(settings, rules=rules, owner_users=owners)
+        write_machine_file(paths.directory, settings)
     except OSError as error:
         raise problem_of(error, paths.directory) from None
 

@@ -56,6 +56,8 @@ class MachineSettings(msgspec.Struct, frozen=True):
     """Numbers of the cards to assign, on this machine; empty: the first ones."""
     gpu_devices: tuple[str, ...] = ()
     """Paths of the nodes of each card, separated by spaces; empty: as the drivers list them."""
+    owner_users: tuple[str, ...] = ()
+    """Users who count as the machine's owner, wherever they sit: `[owner] users`."""
     private_tmp: bool = True
     """Whether each task has a /tmp and /dev/shm of its own, where that is possible."""
 

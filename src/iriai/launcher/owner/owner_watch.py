@@ -19,7 +19,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.owner import SensorState, Sign, SignKind, StandingOrder
 from iriai.system.clock import steady_s
 
-SENSORS = SignKind.TERMINAL, SignKind.INPUT
+SENSORS = SignKind.TERMINAL, SignKind.INPUT, SignKind.SESSION
 SOONEST_S = SIGN_PAUSE_S / 2
 """A sign that comes sooner after one of its kind is not counted: honest ones were only delayed."""
 _BEGINS = "it has not begun yet"
@@ -32,9 +32,12 @@ def _unheard() -> None:
 class OwnerWatch:
     """The standing order of the node, the signs so far, and how the sensors do."""
 
-    def __init__(self, watch: Watch, timers: Timers, devices: str) -> None:
-        """`devices` is like /dev. Nothing is watched before the first order."""
-        self.process = SensorProcess(watch, timers, devices, self._hear, self._lost)
+    def __init__(self, watch: Watch, timers: Timers, devices: str, sessions: str) -> None:
+        """`devices` is like /dev, `sessions` the path of the socket for session agents.
+
+        Nothing is watched before the first order.
+        """
+        self.process = SensorProcess(watch, timers, devices, sessions, self._hear, self._lost)
         self.on_change: Callable[[], None] = _unheard
         """Called when other attempts are to be frozen than before."""
         self._order = StandingOrder()

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from iriai.launcher.owner.session_users import NamedUsers
 from iriai.model.owner import SensorState, SignKind
+
+
+class Watched(NamedTuple):
+    """What the process is to watch."""
+
+    devices: str
+    """Like /dev."""
+    sessions: str
+    """The path of the socket for session agents."""
+    launcher: int
+    """The process whose tasks do not count."""
+    users: NamedUsers
+    """Those who may have an agent without having logged in."""
 
 
 class Sensor(Protocol):

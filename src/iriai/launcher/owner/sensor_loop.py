@@ -1,4 +1,4 @@
-"""The process that has the terminals and input devices, and nothing else.
+"""The process that has the terminals, input devices and session agents, and nothing else.
 
 The launcher forks it where there is an owner policy. It waits for nothing but them, tells the kind
 and moment of a sign, and ends with the launcher.
@@ -14,7 +14,7 @@ from contextlib import suppress
 import msgspec
 
 from iriai.launcher.owner.input_devices import InputSensor
-from iriai.launcher.owner.sensor import Sensor
+from iriai.launcher.owner.sensor import Sensor, Watched
 from iriai.launcher.owner.sensor_messages import (
     REPORT_S,
     SIGN_PAUSE_S,
@@ -22,6 +22,8 @@ from iriai.launcher.owner.sensor_messages import (
     Noticed,
     SensorReport,
 )
+from iriai.launcher.owner.session_agents import SessionSensor
+from iriai.launcher.owner.session_users import SessionUsers
 from iriai.launcher.owner.terminals import TerminalSensor
 from iriai.launcher.slices.real_time import bound_real_time, lock_memory, take_real_time
 from iriai.launcher.system.forked_process import fork_process
@@ -104,19 +106,20 @@ class SensorLoop:
         self._launcher.sendall(frame(_encode(message)))
 
 
-def fork_sensors(devices: str, launcher: int) -> tuple[int, socket.socket]:
-    """Start the process; return its number and the launcher's end. Raises OSError.
-
-    `devices` is like /dev, `launcher` the process whose tasks' terminals do not count.
-    """
-    return fork_process(PROCESS_NAME, lambda socket: _serve(socket, devices, launcher))
+def fork_sensors(watched: Watched) -> tuple[int, socket.socket]:
+    """Start the process; return its number and the launcher's end. Raises OSError."""
+    return fork_process(PROCESS_NAME, lambda socket: _serve(socket, watched))
 
 
-def _serve(launcher: socket.socket, devices: str, launcher_pid: int) -> None:
+def _serve(launcher: socket.socket, watched: Watched) -> None:
     bound_real_time()
     take_real_time()
     lock_memory()
     launcher.setblocking(True)
-    sensors = TerminalSensor(devices, launcher_pid), InputSensor(f"{devices}/input")
+    sensors = (
+        TerminalSensor(watched.devices, watched.launcher),
+        InputSensor(f"{watched.devices}/input"),
+        SessionSensor(watched.sessions, SessionUsers(watched.users, watched.launcher)),
+    )
     with suppress(ConnectionError):
         SensorLoop(launcher, sensors).run()

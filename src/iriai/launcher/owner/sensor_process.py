@@ -40,13 +40,18 @@ class SensorProcess:
         watch: Watch,
         timers: Timers,
         devices: str,
+        sessions: str,
         hear: Callable[[FromSensors], None],
         lost: Callable[[str], None],
     ) -> None:
-        """`hear` is called with what the process says, `lost` with why there is none now."""
+        """`devices` is like /dev, `sessions` the path of the socket for session agents.
+
+        `hear` is called with what the process says, `lost` with why there is none now.
+        """
         self._watch = watch
         self._timers = timers
-        self._devices = devices
+        self._devices, self._sessions = devices, sessions
+        self._owners: tuple[str, ...] = ()
         self._hear = hear
         self._lost_word = lost
         self._socket: socket.socket | None = None
@@ -69,6 +74,13 @@ class SensorProcess:
         """The process; 0: there is none."""
         return 0 if self._socket is None else self._pid
 
+    def use(self, owners: tuple[str, ...]) -> None:
+        """Hear the session agents of these users, wherever they sit."""
+        if owners != self._owners:
+            self._owners = owners
+            if self._socket is not None:
+                self._lost("it is to hear other users")
+
     def start(self) -> None:
         """Start the process, unless there is one; not sooner than `PAUSE_S` after the last."""
         if self._socket is not None:
@@ -80,9 +92,13 @@ class SensorProcess:
         self._started_s = now_s
         try:
             # Where there is no owner policy nobody pays for these modules.
+            from iriai.launcher.owner.sensor import Watched
             from iriai.launcher.owner.sensor_loop import fork_sensors
+            from iriai.launcher.owner.session_users import named_users
 
-            self._pid, own = fork_sensors(self._devices, os.getpid())
+            users = named_users(self._owners)
+            watched = Watched(self._devices, self._sessions, os.getpid(), users)
+            self._pid, own = fork_sensors(watched)
         except (OSError, ImportError) as error:
             log.exception("nobody watches for the owner: that process cannot be started")
             self._lost_word(f"the process cannot be started: {error}")

@@ -391,6 +391,8 @@ class Suspended(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it waits for its cpus, which others have."""
     moved_to: QueueIndex | None = None
     """The lower queue in which it goes on, after its time of residence; None: it did not move."""
+    seen: Words = ""
+    """With the reason `owner`: what was seen of the owner, for people."""
 
 
 class ReturnCpus(msgspec.Struct, frozen=True):

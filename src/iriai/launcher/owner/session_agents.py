@@ -1,0 +1,206 @@
+"""The sensor of graphical sessions: agents in them say when somebody uses one.
+
+A session at a screen uses input devices, which the kernel shows; a remote one does not. What an
+agent is cannot be known, only whose it is: so it may say that somebody is there, and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+from collections.abc import Collection
+from contextlib import suppress
+
+import msgspec
+
+from iriai.launcher.contract.session_messages import (
+    PACKET_BYTES_MAX,
+    SESSION_VERSION,
+    DisplayKind,
+    FromAgent,
+    SessionBegins,
+    SessionRefused,
+    SessionUsed,
+)
+from iriai.launcher.owner.session_users import AgentNotHeard, SessionUsers
+from iriai.model.bounds import decoded
+from iriai.model.owner import SensorState, SignKind
+from iriai.system.passwd_cache import peer_of
+
+AGENTS_MAX = 256
+"""Connected at once."""
+OF_USER_MAX = 8
+"""The same, of one user."""
+ACCEPTS_MAX, ACCEPT_REST_S = 8, 0.05
+"""So many connections are taken, then none for so long: whoever connects all the time costs no
+more."""
+PACKETS_MAX = 16
+"""Of one agent, read at once."""
+RETRY_S = 10.0
+"""Until the next trial to listen."""
+NAMED_MAX = 4
+"""Agents that are named to people."""
+_BACKLOG = 64
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class _Agent:
+    """One connection."""
+
+    def __init__(self, connection: socket.socket, uid: int, user: str) -> None:
+        self.connection = connection
+        self.uid = uid
+        self.user = user
+        self.display: DisplayKind | None = None
+        """None: it has not begun yet."""
+
+
+class SessionSensor:
+    """Listens at `path` for the agents of these users."""
+
+    kind = SignKind.SESSION
+
+    def __init__(self, path: str, users: SessionUsers) -> None:
+        self._path = path
+        self._users = users
+        self._listening: socket.socket | None = None
+        self._agents: dict[int, _Agent] = {}
+        """By descriptor."""
+        self._decoder = msgspec.msgpack.Decoder(FromAgent)
+        self._rest_until_s = 0.0
+        self._listen_due_s = 0.0
+        self._problem = ""
+        """Why nobody can connect."""
+        self._last_user = ""
+        """Whose agent spoke last."""
+
+    def descriptors(self, now_s: float) -> list[int]:
+        """Return what to wait for until it is readable, or `due_s` has come."""
+        result = list(self._agents)
+        if self._listening is not None and now_s >= self._rest_until_s:
+            result.append(self._listening.fileno())
+        return result
+
+    def due_s(self) -> float:
+        """Return when `take` is to be called although nothing is readable; infinite: never."""
+        if self._rest_until_s > 0.0:
+            return min(self._listen_due_s, self._rest_until_s)
+        return self._listen_due_s
+
+    def take(self, readable: Collection[int], now_s: float) -> bool:
+        """Take in what has come; return whether there was a sign."""
+        if now_s >= self._rest_until_s:
+            self._rest_until_s = 0.0
+        if now_s >= self._listen_due_s:
+            self._listen(now_s)
+        if self._listening is not None and self._listening.fileno() in readable:
+            self._rest_until_s = now_s + ACCEPT_REST_S
+            self._accept(self._listening)
+        is_used = False
+        for fd, agent in list(self._agents.items()):
+            if fd in readable and self._hear(agent):
+                is_used, self._last_user = True, agent.user
+        return is_used
+
+    def state(self) -> SensorState:
+        """Return how it does: it needs an agent."""
+        if self._problem:
+            return SensorState(self.kind, False, self._problem)
+        begun = [each for each in self._agents.values() if each.display is not None]
+        if not begun:
+            return SensorState(
+                self.kind, False, "no session agent is connected: iriai session-agent"
+            )
+        names = sorted(f"{each.user} ({each.display})" for each in begun)
+        more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+        last = f"; the last sign was of {self._last_user}" if self._last_user else ""
+        words = f"agents of {', '.join(names[:NAMED_MAX])}{more}{last}"
+        return SensorState(self.kind, True, words)
+
+    def _listen(self, now_s: float) -> None:
+        self._listen_due_s = math.inf
+        try:
+            self._listening, self._problem = _listening_at(self._path), ""
+        except OSError as error:
+            self._problem = f"{self._path}: {error.strerror or error}"
+            self._listen_due_s = now_s + RETRY_S
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTS_MAX):
+            try:
+                connection, _ = listening.accept()
+            except OSError:  # there is no other, or no descriptor left
+                return
+            connection.setblocking(False)
+            try:
+                peer = peer_of(connection)
+                user = self._users.name_of(peer)
+                of_user = sum(each.uid == peer.uid for each in self._agents.values())
+                if of_user >= OF_USER_MAX or len(self._agents) >= AGENTS_MAX:
+                    raise AgentNotHeard("there are too many agents already")
+            except AgentNotHeard as refused:
+                _refuse(connection, str(refused))
+            else:
+                self._agents[connection.fileno()] = _Agent(connection, peer.uid, user)
+
+    def _hear(self, agent: _Agent) -> bool:
+        """Read what an agent says; return whether its session is used."""
+        is_used, fd = False, agent.connection.fileno()
+        try:
+            for _ in range(PACKETS_MAX):
+                content = agent.connection.recv(PACKET_BYTES_MAX + 1)
+                if not content:  # it has ended
+                    break
+                is_used = self._take(agent, content) or is_used
+            else:
+                return is_used
+        except BlockingIOError:
+            return is_used
+        except OSError:
+            pass
+        except ValueError as problem:
+            _refuse(agent.connection, f"this is not what an agent may say: {problem}")
+        del self._agents[fd]
+        agent.connection.close()
+        return is_used
+
+    def _take(self, agent: _Agent, content: bytes) -> bool:
+        """Take in one message; return whether the session is used. Raises ValueError."""
+        if len(content) > PACKET_BYTES_MAX:
+            raise ValueError(f"it is longer than {PACKET_BYTES_MAX} bytes")
+        match decoded(self._decoder, content):
+            case SessionBegins(version, display) if agent.display is None:
+                if version != SESSION_VERSION:
+                    raise ValueError(f"version {version}, and {SESSION_VERSION} is spoken here")
+                agent.display = display
+                return False
+            case SessionUsed() if agent.display is not None:
+                return True
+        raise ValueError("it is not its turn")
+
+
+def _listening_at(path: str) -> socket.socket:
+    """Return a socket to which every user can connect. Raises OSError."""
+    result, fresh = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET), f"{path}.new"
+    mask = os.umask(0o111)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(fresh)
+        result.bind(fresh)
+        result.setblocking(False)
+        result.listen(_BACKLOG)
+        os.rename(fresh, path)  # in place of that of the process before
+    except OSError:
+        result.close()
+        raise
+    finally:
+        os.umask(mask)
+    return result
+
+
+def _refuse(connection: socket.socket, reason: str) -> None:
+    """Tell why, if there is room for it, and close the connection."""
+    with suppress(OSError):
+        connection.send(_encode(SessionRefused(reason[:120])))
+    connection.close()
