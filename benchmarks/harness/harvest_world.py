@@ -162,6 +162,11 @@ class HarvestTotals:
         return (self.computed_s - self.lost_s) / self.absent_s
 
     @property
+    def turnaround_h(self) -> float:
+        """Return the mean time from the submission of a job to its end, in hours."""
+        return sum(self.turnarounds_s) / len(self.turnarounds_s) / HOUR_S
+
+    @property
     def lost_percent(self) -> float:
         """Return how much of what was computed was lost."""
         return 100.0 * self.lost_s / self.computed_s if self.computed_s else 0.0

@@ -10,7 +10,7 @@ UTC_OFFSET = "UtcOffset"
 """Seconds that a machine's clocks on the wall are ahead of UTC."""
 CLOCK = frozenset({"currenttime", "clockmin", "clockday"})
 """Attributes that follow from the time, by key."""
-MEASURED = frozenset({"loadavg", "condorloadavg", "keyboardidle", "consoleidle"})
+MEASURED = frozenset({"loadavg", "condorloadavg", "keyboardidle", "consoleidle", "expectedidle"})
 """Attributes that a machine measures again and again."""
 CHANGING = CLOCK | MEASURED
 DAY_S, FIRST_DAY = 86_400, 4
@@ -32,7 +32,10 @@ def clock_attributes(wall_s: float, static: Mapping[str, Value]) -> dict[str, Va
 
 
 def load_attributes(
-    load: float, foreign_load: float, keyboard_idle_s: float | None
+    load: float,
+    foreign_load: float,
+    keyboard_idle_s: float | None,
+    expected_idle_s: float | None = None,
 ) -> dict[str, Value]:
     """What a machine measured last."""
     found: dict[str, Value] = {
@@ -41,4 +44,6 @@ def load_attributes(
     }
     if keyboard_idle_s is not None:
         found["KeyboardIdle"] = int(keyboard_idle_s)
+    if expected_idle_s is not None:
+        found["ExpectedIdle"] = int(expected_idle_s)
     return found

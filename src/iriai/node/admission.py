@@ -48,7 +48,9 @@ class RequirementsCheck:
         """Return the attributes that the machine reports of itself now."""
         static = attributes_of(self._settings.ad_now or self.ad)
         load = self._load
-        measured = load_attributes(load.average, load.foreign, load.keyboard_idle_s)
+        measured = load_attributes(
+            load.average, load.foreign, load.keyboard_idle_s, load.expected_idle_s
+        )
         return static | measured | clock_attributes(wall_s, static)
 
     def lacks(self, spec: JobSpec, wall_s: float) -> Reason | None:

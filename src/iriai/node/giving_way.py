@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iriai.model.admission_rules import ALL
 from iriai.model.instant import Instant
 from iriai.model.owner import WORD_S_MAX, OwnerWord, SensorStates, Sign, SignKind
 from iriai.model.reason import Reason, Rule
-from iriai.model.records import OwnerWordGiven
+from iriai.model.records import AbsencesLearnt, OwnerWordGiven
 from iriai.model.suspension import SuspendReason
 from iriai.model.units import format_duration
 from iriai.node.metering import HeldClaim
@@ -21,6 +21,9 @@ from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
 from iriai.protocol.messages.effects import OwnerNoticed, OwnerSaid, Persist, WatchOwner
 
+if TYPE_CHECKING:
+    from iriai.policy.owner.absence import Absences
+
 VACATED = "the owner of the machine uses it"
 SIGN_WORDS = {
     SignKind.START: "nobody knows yet whether its owner uses it",
@@ -29,6 +32,8 @@ SIGN_WORDS = {
     SignKind.SESSION: "its owner used a graphical session",
 }
 """What is told of the last sign."""
+LEARNT_EVERY_S = 3_600.0
+"""What was learnt is stored so often at most: 5 KiB, of which an hour may be lost."""
 
 
 class GivingWay:
@@ -43,6 +48,11 @@ class GivingWay:
         self._availability = availability
         availability.exempts = steps.exempts if steps.exempt else None
         self.presence = Presence(steps.continue_s)
+        self.absences = _absences()
+        self.learnt = AbsencesLearnt(b"")
+        """As it is stored."""
+        self._learnt_s = -inf
+        """When that was stored last."""
         self.signs = 0
         """How many the launcher has told of."""
         self.last: tuple[Sign, ...] = ()
@@ -87,6 +97,10 @@ class GivingWay:
         left_s = inf if given.until_wall_s is None else given.until_wall_s - now.wall_s
         self._hear(given, left_s if left_s == inf else min(left_s, WORD_S_MAX), now)
 
+    def remember(self, learnt: AbsencesLearnt) -> None:
+        """Go by what an earlier daemon has learnt."""
+        self.absences, self.learnt = _absences(learnt.counts), learnt
+
     def _hear(self, given: OwnerWordGiven, left_s: float, now: Instant) -> None:
         self.given = None if given.word is None else given
         self.presence.say(given.word, now.steady_s + left_s, now.steady_s)
@@ -97,6 +111,7 @@ class GivingWay:
     def settle(self, now: Instant) -> None:
         """Have claims give way, or go on, as it is now; tell the launcher and the broker."""
         self.presence.look(now.steady_s)
+        self._learn(now)
         step = self._step(now.steady_s)
         background = [held for held in self._claims.by_attempt.values() if self._gives_way(held)]
         attempts = [held.claim.attempt for held in background if not held.claim.no_suspend]
@@ -115,6 +130,23 @@ class GivingWay:
             self._availability.owner, self._report.is_due = reason, True
             if reason is None and self.policy.exempt:
                 self._report.rules += 1  # brokers forget whom it turned away
+
+    def _learn(self, now: Instant) -> None:
+        """Learn when the owner is away, and tell for how long they stay so; store it at times."""
+        presence = self.presence
+        is_idle = presence.since_s is None
+        kinds = [sign.kind for sign in self.last if sign.at_s >= presence.last_s]
+        is_seen = presence.is_watched and kinds != [SignKind.START]
+        is_return = presence.word is OwnerWord.HERE or is_seen
+        self.absences.look(now.steady_s, now.wall_s, is_idle=is_idle, is_return=is_return)
+        load = self._availability.load
+        load.expected_idle_s = self.absences.expected_s(now.steady_s, now.wall_s)
+        if now.steady_s >= self._learnt_s + LEARNT_EVERY_S:
+            self._learnt_s = now.steady_s
+            counts = self.absences.stored()
+            if counts != self.learnt.counts:
+                self.learnt = AbsencesLearnt(counts)
+                self._effects.append(Persist(self.learnt, urgent=False))
 
     def _step(self, now_s: float) -> OwnerStep:
         used_s = self.presence.used_s(now_s)
@@ -177,6 +209,12 @@ class GivingWay:
         if since_s is not None:
             at_s = min(at_s, since_s + self.policy.next_step_s(max(0.0, now_s - since_s)))
         return None if at_s == inf else at_s
+
+
+def _absences(kept: bytes = b"") -> Absences:
+    from iriai.policy.owner.absence import Absences
+
+    return Absences(kept)
 
 
 def giving_way(

@@ -97,7 +97,7 @@ def test_every_table_has_a_row():
 
 def test_rows_that_were_written_then_are_loaded_as_what_they_said():
     state = loaded(golden_rows())
-    job, *_, drained, word, section = written = records()
+    job, *_, drained, word, absences, section = written = records()
     (unfinished,) = state.jobs
     assert (unfinished.number, unfinished.spec) == (1, written[1].spec)
     assert job.number not in {each.number for each in state.jobs}, "it has finished"

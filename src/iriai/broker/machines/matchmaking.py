@@ -230,7 +230,7 @@ def ad_of(view: MachineView) -> MachineAd:
 
 def measured(view: MachineView) -> dict[str, Value]:
     """Return what a machine measured last."""
-    return load_attributes(view.load, view.foreign_load, view.keyboard_idle_s)
+    return load_attributes(view.load, view.foreign_load, view.keyboard_idle_s, view.expected_idle_s)
 
 
 def attributes_of_want(want: Want) -> dict[str, Value]:
