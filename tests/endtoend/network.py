@@ -61,6 +61,8 @@ class Networked(Installation):
 
     is_outward_only = False
     """Whether it accepts no connections."""
+    join_options: tuple[str, ...] = ()
+    """Of `iriai join`, beside token and name."""
 
     def __init__(self, person: TestPerson | None, name: str, namespace: str, host: str) -> None:
         super().__init__(person, "--name", name)
@@ -96,7 +98,7 @@ class Networked(Installation):
 
     def join_with(self, token: str) -> None:
         """Become a member, before the daemon is started."""
-        self.as_root("join", "--token", token, "--name", self.name)
+        self.as_root("join", "--token", token, "--name", self.name, *self.join_options)
 
     def status(self) -> StatusReport | None:
         """What its daemon says of itself; None where it does not answer."""

@@ -6,6 +6,7 @@ import getpass
 import json
 import os
 import pty
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pytest
 from iriai.client.client import Client
 from iriai.model.owner import OwnerWord
 from iriai.model.problem import NotAllowed
-from iriai.wire.owner import AskOwner, OwnerReport, SayOwner
+from iriai.wire.owner import AskOwner, OwnerReport, SayOwner, SensorRow
 from tests.endtoend.installation import IS_ROOT, Installation, installed
 from tests.support.waiting import until
 
@@ -27,6 +28,13 @@ continue = "1s"
 vacate = "never"
 """
 HERE, AWAY = OwnerWord.HERE, OwnerWord.AWAY
+GAME = f"game-{os.getpid()}"
+PLAYER = (
+    CONFIGURATION
+    + f"""
+programs = ["{GAME}"]
+"""
+)
 QUIET_S = 120.0
 """Other tests on this host have terminals too, at which they type."""
 
@@ -70,6 +78,11 @@ def says(desk: Installation, word: OwnerWord | None, *, vacates: bool = False) -
 def states(desk: Installation) -> list[str]:
     with desk.client() as client:
         return [row.state for row in client.ask(AskOwner()).tasks]
+
+
+def row(desk: Installation, kind: str) -> SensorRow:
+    with desk.client() as client:
+        return next(each for each in client.ask(AskOwner()).sensors if each.kind == kind)
 
 
 def begun(desk: Installation, name: str = "begun") -> Path:
@@ -170,6 +183,29 @@ def test_a_launcher_suspends_while_its_daemon_is_away(desk, keyboard):
     until(desk.answers, "another daemon")
     until(lambda: not stands(place), "the task to go on", wait_s=QUIET_S)
     assert place.read_text() == "begun\n"
+
+
+def test_a_game_suspends_what_runs_until_it_is_over(person):
+    with installed(person, PLAYER) as desk:
+        game = desk.directory / GAME
+        shutil.copy("/bin/sleep", game)
+        place = begun(desk)
+        until(lambda: states(desk) == ["runs"], "nobody to type", wait_s=QUIET_S)
+        playing = subprocess.Popen([game, "600"])
+        try:
+            until(lambda: states(desk) == ["suspended"], "the task to give way")
+            until(lambda: row(desk, "program").holds, "its state")
+            assert stands(place)
+            time.sleep(3.0)  # longer than the machine is in use after one sign
+            assert states(desk) == ["suspended"]
+            assert f"{GAME} runs" in desk.call("owner").stdout
+            assert "a program runs that its owner named" in desk.call("owner").stdout
+        finally:
+            playing.kill()
+            playing.wait()
+        until(lambda: states(desk) == ["runs"], "nobody to play", wait_s=QUIET_S)
+        assert place.read_text() == "begun\n"
+        assert not row(desk, "program").holds
 
 
 def test_tasks_of_exempt_users_start_and_go_on_while_the_machine_is_in_use(person):

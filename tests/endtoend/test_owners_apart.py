@@ -85,7 +85,9 @@ def test_a_task_stands_under_the_owner_goes_on_and_ends_on_another_machine_once(
         until(place.read_text, "the task to begin")
         own, own_place = judged(front, exempt, "own")
         until(own_place.read_text, "the owner's task to begin")
-        until(lambda: states(desk) == {whose: "runs", people.bob.name: "exempt"}, "nobody to be there")
+        until(
+            lambda: states(desk) == {whose: "runs", people.bob.name: "exempt"}, "nobody to be there"
+        )
         owner = Person(desk)
 
         owner.types()
@@ -117,3 +119,13 @@ def test_a_task_stands_under_the_owner_goes_on_and_ends_on_another_machine_once(
     [(only, _), _] = told(own_place)
     assert told(own_place) == [(only, "begin"), (only, "end")]
     owner.leaves()
+
+
+def test_a_machine_that_joins_with_a_profile_gives_way_by_it(network):
+    network.add("front")
+    desk = network.add("desk")
+    desk.join_options = ("--profile", "desk")
+    network.start()
+    with Client.connect(desk.state, follow=False) as client:
+        steps = dict(client.ask(AskOwner()).steps)
+    assert (steps["suspend"], steps["vacate"]) == (0.0, 600.0)

@@ -50,6 +50,7 @@ from iriai.launcher.spawn.spawn import HELPER
 from iriai.launcher.system.digest import digest_of
 from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
+from iriai.model.owner import NO_CONDITIONS, SensorSettings
 from iriai.model.suspension import SuspendReason, in_order
 from iriai.model.time_slices import SliceTurn
 from iriai.system.clock import steady_s
@@ -234,10 +235,11 @@ class Link:
         signs: int = 0,
         are_over: bool = False,
         number: int = 0,
+        conditions: SensorSettings = NO_CONDITIONS,
     ) -> int:
         """Give a standing order; returns its number, by default one higher than all before."""
         number = number or int(steady_s() * 1e6)
-        self.send(SetStandingOrder(number, suspends, exempt, signs, are_over))
+        self.send(SetStandingOrder(number, suspends, exempt, signs, are_over, conditions))
         return number
 
     def exit_of(self, wanted: AttemptId) -> Exit:

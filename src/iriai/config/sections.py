@@ -21,8 +21,10 @@ from iriai.config.values import (
     AttributeName,
     AttributeValue,
     Bytes,
+    Celsius,
     Delay,
     Expression,
+    ForeignCpus,
     GpuDevices,
     GpuIds,
     HomeName,
@@ -32,6 +34,7 @@ from iriai.config.values import (
     Paths,
     PolicyFile,
     Program,
+    ProgramNames,
     QueueNumber,
     Seconds,
     Users,
@@ -140,13 +143,16 @@ class MachineSection(msgspec.Struct, frozen=True):
     """`[machine.attributes]`: what else the machine says of itself (`HasMatlab = true`)."""
 
 
+OwnerProfile = Literal["none", "desk", "laptop", "classroom"]
+
+
 class OwnerSection(msgspec.Struct, frozen=True):
     """`[owner]`: how tasks give way while the owner uses this machine (paper 003).
 
     Delays count from the first sign on. See docs/guide/owners.md.
     """
 
-    profile: Literal["none", "desk", "laptop", "classroom"] = "none"
+    profile: OwnerProfile = "none"
     """The steps where the keys below do not say otherwise. `none`: tasks never give way."""
     suspend_s: Delay | None = field(name="suspend", default=None)
     """When tasks are frozen. `0s`: at the sign itself; `never`; None: as the profile says."""
@@ -162,6 +168,25 @@ class OwnerSection(msgspec.Struct, frozen=True):
     """Users whose tasks go on, such as the owner. Empty: nobody's."""
     users: Users = ()
     """Users who may say `iriai owner here` and `away`, beside root and operators."""
+    programs: ProgramNames = ()
+    """Names of programs, as `ps -o comm` shows them: while one runs that no task has started, the
+    machine is in use. Empty: none."""
+    foreign_cpus_max: ForeignCpus | None = None
+    """The machine is in use while others than our tasks use more processors than this, over ten
+    seconds, and until that has fallen a fifth below. None: their use is no sign; what the owner
+    starts has nearly all it wants beside lowered tasks."""
+    pressure_percent_max: Annotated[Percent, Meta(gt=0)] | None = None
+    """The same while programs of people wait for disks or memory for more of the time than this.
+    It needs control groups of version 2. None: that is no sign."""
+    gpu_processes: bool = False
+    """Whether the machine is in use while others than our tasks compute on one of NVIDIA's GPUs.
+    Looking keeps these awake."""
+    on_battery: bool | None = None
+    """Whether it is in use while it runs on its battery. None: as the profile says, which is yes
+    for `laptop`."""
+    temperature_max_c: Celsius | None = None
+    """Hotter than this, in degrees Celsius, it is in use until it is 5 degrees below. None: heat is
+    no sign."""
 
 
 class GroupSection(msgspec.Struct, frozen=True):

@@ -16,6 +16,12 @@ from iriai.model.ad import POOL, Value, is_attribute, is_value
 from iriai.model.admission_rules import ALL, OTHERS
 from iriai.model.bounds import QUEUE_MAX
 from iriai.model.ids import HOME_NAME
+from iriai.model.owner import (
+    FOREIGN_CPUS_MAX,
+    PROGRAM_LENGTH_MAX,
+    PROGRAMS_MAX,
+    TEMPERATURE_MAX_C,
+)
 from iriai.model.units import DURATION_MAX_S, SIZE_MAX_BYTES, parse_duration, parse_size
 
 NAME_LENGTH_MAX = 64
@@ -77,6 +83,13 @@ def _is_policy_file(text: str) -> bool:
 
 def _are_users(names: tuple[str, ...]) -> bool:
     return names == (ALL,) or all(is_name(name) and name not in (ALL, NONE) for name in names)
+
+
+def _are_programs(names: tuple[str, ...]) -> bool:
+    return all(
+        0 < len(name.encode()) <= PROGRAM_LENGTH_MAX and name.isprintable() and "/" not in name
+        for name in names
+    )
 
 
 def _are_devices(texts: tuple[str, ...]) -> bool:
@@ -162,6 +175,23 @@ Users = Annotated[
         {ALL: (ALL,), NONE: ()}.get,
         _are_users,
     ),
+]
+ProgramNames = Annotated[
+    tuple[str, ...],
+    ValueFormat(
+        f"at most {PROGRAMS_MAX} names of programs in a list, as in ['zoom', 'steam'], or '{NONE}'",
+        {NONE: ()}.get,
+        _are_programs,
+    ),
+    Meta(max_length=PROGRAMS_MAX),
+]
+ForeignCpus = Annotated[
+    float, ValueFormat("a number of cpus, above 0", parse_number), Meta(gt=0, le=FOREIGN_CPUS_MAX)
+]
+Celsius = Annotated[
+    float,
+    ValueFormat("a number of degrees Celsius, above 0", parse_number),
+    Meta(gt=0, le=TEMPERATURE_MAX_C),
 ]
 Address = Annotated[
     str, ValueFormat("an address such as 'ume.example.org:6174'", check=_is_address)

@@ -135,7 +135,7 @@ def _assemble(
     epilogs = Epilogs(hooks, journal.known)
     readable = Watch(server.call_when_readable, server.call_no_more)
     sessions = StatePaths(settings.state).sessions_socket
-    owner = OwnerWatch(readable, timers, settings.devices, sessions)
+    owner = OwnerWatch(readable, timers, settings.devices, sessions, choice.account)
     if isinstance(choice.containers, ProcessTrees):
         choice.containers.exclude_sessions(hooks.running, owner.process)
     processors = Processors()

@@ -263,6 +263,8 @@ class Launcher:
         frozen = self._frozen(started, ended) if self._suspended.news else ()
         if self._hooks.unfit:
             messages += self._unfit()
+        if self._owner.has_conditions:
+            self._owner.tasks_run(bool(self._tasks))
         if self._owner.has_news:
             messages.append(self._owner.seen())
             messages += map(Enforced, self._owner.news())

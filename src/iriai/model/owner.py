@@ -11,11 +11,17 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
-from iriai.model.bounds import Seconds, Words
+from iriai.model.bounds import Percent, Seconds, Words
 from iriai.model.ids import AttemptId
 
 WORD_S_MIN, WORD_S_MAX = 1.0, 30 * 86_400.0
 """How long the owner's word may hold."""
+PROGRAMS_MAX, PROGRAM_LENGTH_MAX = 64, 255
+"""Programs that may be named, and the length of a name: that of a file's."""
+FOREIGN_CPUS_MAX = 65_536.0
+"""More than any machine has."""
+TEMPERATURE_MAX_C = 150.0
+"""No processor works at more."""
 
 
 class SignKind(StrEnum):
@@ -29,6 +35,35 @@ class SignKind(StrEnum):
     """A key, the mouse or another input device was used."""
     SESSION = "session"
     """An agent in a graphical session says that somebody uses it."""
+    CPU = "cpu"
+    """Others than our tasks use more processor time than they may."""
+    PRESSURE = "pressure"
+    """Programs of the owner wait for memory or disks."""
+    GPU = "gpu"
+    """Others than our tasks compute on a GPU."""
+    PROGRAM = "program"
+    """A program runs that was named."""
+    BATTERY = "battery"
+    """The machine runs on its battery."""
+    TEMPERATURE = "temperature"
+    """The machine is hotter than it may be."""
+
+    @property
+    def is_condition(self) -> bool:
+        """Return whether it is looked for again and again, and lasts.
+
+        Such a sensor says nothing of who else may be there: a machine that has no other counts as
+        in use.
+        """
+        return self in CONDITIONS
+
+
+CONDITIONS = (
+    *(SignKind.CPU, SignKind.PRESSURE, SignKind.GPU, SignKind.PROGRAM),
+    *(SignKind.BATTERY, SignKind.TEMPERATURE),
+)
+INPUTS = SignKind.TERMINAL, SignKind.INPUT, SignKind.SESSION
+"""Signs of hands: what counts for `KeyboardIdle`."""
 
 
 class OwnerWord(StrEnum):
@@ -53,7 +88,52 @@ class SensorState(NamedTuple):
     works: bool
     note: Words = ""
     """What it watches, or why it does not work; for people."""
+    holds: bool = False
+    """Whether a condition holds now."""
 
+    @property
+    def outline(self) -> SensorState:
+        """Return what is told at once: what one that works measures changes all the time."""
+        return self._replace(note="") if self.works else self
+
+
+ProgramName = Annotated[str, Meta(min_length=1, max_length=PROGRAM_LENGTH_MAX)]
+Programs = Annotated[tuple[ProgramName, ...], Meta(max_length=PROGRAMS_MAX)]
+ForeignCpus = Annotated[float, Meta(gt=0, le=FOREIGN_CPUS_MAX)]
+Celsius = Annotated[float, Meta(gt=0, le=TEMPERATURE_MAX_C)]
+REPEAT_S_MIN, REPEAT_S_MAX = 1.0, 10.0
+
+
+class SensorSettings(NamedTuple):
+    """Which conditions of the machine are signs; None and False: not that one."""
+
+    programs: Programs = ()
+    """Names of processes."""
+    foreign_cpus_max: ForeignCpus | None = None
+    """So many processors others than our tasks may use."""
+    pressure_percent_max: Percent | None = None
+    """For so much of the time programs of the owner may wait."""
+    temperature_max_c: Celsius | None = None
+    gpu_processes: bool = False
+    on_battery: bool = False
+    repeat_s: Annotated[float, Meta(ge=REPEAT_S_MIN, le=REPEAT_S_MAX)] = REPEAT_S_MAX
+    """How often a condition that lasts is told."""
+
+    @property
+    def kinds(self) -> tuple[SignKind, ...]:
+        """Return which there are sensors for."""
+        wanted = {
+            SignKind.CPU: self.foreign_cpus_max is not None,
+            SignKind.PRESSURE: self.pressure_percent_max is not None,
+            SignKind.GPU: self.gpu_processes,
+            SignKind.PROGRAM: bool(self.programs),
+            SignKind.BATTERY: self.on_battery,
+            SignKind.TEMPERATURE: self.temperature_max_c is not None,
+        }
+        return tuple(kind for kind, is_wanted in wanted.items() if is_wanted)
+
+
+NO_CONDITIONS = SensorSettings()
 
 Signs = Annotated[tuple[Sign, ...], Meta(max_length=len(SignKind))]
 SensorStates = Annotated[tuple[SensorState, ...], Meta(max_length=len(SignKind))]

@@ -30,6 +30,12 @@ SIGN_WORDS = {
     SignKind.TERMINAL: "its owner typed at a terminal",
     SignKind.INPUT: "its owner used an input device",
     SignKind.SESSION: "its owner used a graphical session",
+    SignKind.CPU: "others than our tasks use its processors",
+    SignKind.PRESSURE: "programs of its owner wait for memory or disks",
+    SignKind.GPU: "others than our tasks use its GPUs",
+    SignKind.PROGRAM: "a program runs that its owner named",
+    SignKind.BATTERY: "it runs on its battery",
+    SignKind.TEMPERATURE: "it is hotter than its owner allows",
 }
 """What is told of the last sign."""
 LEARNT_EVERY_S = 3_600.0
@@ -78,7 +84,7 @@ class GivingWay:
         self._is_known = True
         if event.last:
             self.presence.sign(max(sign.at_s for sign in event.last), now.steady_s)
-        is_watched = any(sensor.works for sensor in event.sensors)
+        is_watched = any(each.works and not each.kind.is_condition for each in event.sensors)
         self.presence.watched(now.steady_s, is_watched=is_watched)
 
     def launcher_attached(self) -> None:
@@ -178,7 +184,8 @@ class GivingWay:
             is_same_sign = not are_over or known.signs == self.signs
             if before == (suspends, exempt, are_over) and is_same_sign:
                 return
-        self._ordered = WatchOwner(number, suspends, exempt, self.signs, are_over)
+        conditions = self.policy.conditions
+        self._ordered = WatchOwner(number, suspends, exempt, self.signs, are_over, conditions)
         self._effects.append(self._ordered)
 
     @property

@@ -45,7 +45,7 @@ def owner_report(node: Node, owner: GivingWay, now: Instant) -> OwnerReport:
         None if left_s == inf else max(0.0, left_s),
         tuple((step, None if at_s == inf else at_s) for step, at_s in delays_s.items()),
         tuple(
-            SensorRow(each.kind, each.works, each.note, seen_s.get(each.kind))
+            SensorRow(each.kind, each.works, each.note, seen_s.get(each.kind), each.holds)
             for each in owner.sensors
         ),
         tuple(_row(each, owner) for each in held if each.is_ordered),

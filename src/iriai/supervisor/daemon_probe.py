@@ -47,6 +47,11 @@ class DaemonProbe(NamedTuple):
     """Why not all of it."""
 
     @property
+    def runs_new_tasks(self) -> bool:
+        """Whether tasks run here from this `up` on."""
+        return self.started and Part.NODE in self.parts
+
+    @property
     def is_complete(self) -> bool:
         """Whether every part of this machine runs."""
         runs_things = Part.NODE in self.parts or Part.HOME in self.parts

@@ -20,6 +20,8 @@ class SensorRow(msgspec.Struct, frozen=True):
     """What it watches, or why it does not work."""
     seen_s: Amount | None = None
     """How long ago the last sign was; None: there was none."""
+    holds: bool = False
+    """Whether a condition holds now."""
 
 
 class BackgroundRow(msgspec.Struct, frozen=True):

@@ -104,7 +104,7 @@ def test_rows_that_were_written_then_are_loaded_as_what_they_said():
     assert state.claims == [each.claim for each in written if isinstance(each, ClaimStored)]
     assert state.ledger == [each for each in written if isinstance(each, LedgerRow)]
     assert (state.incarnation, state.drained, state.settings) == (2, drained, [section])
-    assert state.owner_word == word
+    assert (state.owner_word, state.absences) == (word, absences)
 
 
 def test_no_struct_is_forgotten():

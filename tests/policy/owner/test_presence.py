@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from iriai.config.sections import OwnerSection
 from iriai.machine.owner_section import owner_policy
-from iriai.model.owner import OwnerWord
+from iriai.model.owner import OwnerWord, SensorSettings
 from iriai.policy.owner.owner_steps import PROFILES, OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
 
@@ -105,7 +106,27 @@ def test_steps_only_go_on_and_the_next_is_never_missed(suspend_s, vacate_s, disc
         (OwnerSection("desk"), PROFILES["desk"]),
         (OwnerSection("desk", suspend_s=inf, vacate_s=inf), None),
         (OwnerSection(discard_s=0.0), OwnerSteps(discard_s=0.0)),
-        (OwnerSection("laptop", vacate_s=5.0), OwnerSteps(0.0, 5.0)),
+        (
+            OwnerSection("laptop", vacate_s=5.0),
+            OwnerSteps(0.0, 5.0, conditions=SensorSettings(on_battery=True)),
+        ),
+        (OwnerSection("laptop", vacate_s=5.0, on_battery=False), OwnerSteps(0.0, 5.0)),
+        (
+            OwnerSection("desk", continue_s=8.0, programs=("zoom",), foreign_cpus_max=0.5),
+            replace(
+                PROFILES["desk"],
+                continue_s=8.0,
+                conditions=SensorSettings(("zoom",), foreign_cpus_max=0.5, repeat_s=2.0),
+            ),
+        ),
+        (
+            OwnerSection("desk", continue_s=0.0, gpu_processes=True, temperature_max_c=80.0),
+            replace(
+                PROFILES["desk"],
+                continue_s=0.0,
+                conditions=SensorSettings(gpu_processes=True, temperature_max_c=80.0, repeat_s=1.0),
+            ),
+        ),
     ],
 )
 def test_what_the_file_names_goes_over_the_profile(section, expected):

@@ -33,6 +33,12 @@ def join(
     name: str | None = option(
         None, metavar="NAME", help="Name of the machine. \\[default: the host's]"
     ),
+    profile: str | None = option(
+        None,
+        metavar="PROFILE",
+        help="How tasks give way to the owner of this machine: desk, laptop or classroom; it is "
+        "written into iriai.toml. \\[default: they do not]",
+    ),
 ) -> None:
     """Add this machine to a cluster, with a token that was made on a member of it.
 
@@ -44,12 +50,16 @@ def join(
     from iriai.identity.certificates.machine_identity import Enrolment
     from iriai.identity.enrolment.bootstrap import enter_cluster
     from iriai.state.joining import make_ready, settle
+    from iriai.state.owner_profile import with_profile, write_text
 
     given = parse_token(token, TokenKind.JOIN)
     place = make_ready(options.directory, name)
+    text = None if profile is None else with_profile(place.paths, profile)
     enrolment = Enrolment.resume(place.name, place.key_file)
     joined = ask_to_join(given, address, enrolment.name, enrolment.request())
     paths, owner = settle(place)
+    if text is not None:
+        write_text(paths, text)
     identity = enter_cluster(paths, enrolment, given, joined, owner)
     Path(place.key_file).unlink(missing_ok=True)
     is_up = _load_identity(paths)
@@ -131,4 +141,5 @@ app = Command(
     join,
     ("iriai join ume.lab:6174 --token iriai-join-...", "as 'iriai token' on ume prints it"),
     ("iriai join --token iriai-join-... --name momo", "with another name than the host's"),
+    ("iriai join --token iriai-join-... --profile desk", "tasks give way to whoever uses it"),
 )

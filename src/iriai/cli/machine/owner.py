@@ -23,6 +23,7 @@ TASKS: tuple[Column[BackgroundRow], ...] = (
 SENSORS: tuple[Column[SensorRow], ...] = (
     Column("Sensor", lambda row: row.kind, style="bold"),
     Column("Works", lambda row: "yes" if row.works else "no"),
+    Column("Now", lambda row: "holds" if row.holds else ""),
     Column("Last sign", lambda row: "" if row.seen_s is None else f"{span_text(row.seen_s)} ago"),
     Column("Note", lambda row: row.note, folds=True),
 )

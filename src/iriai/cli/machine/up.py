@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iriai.cli.framework.command import Command, GlobalOptions, option
-from iriai.cli.framework.standard_streams import print_document, remark
+from iriai.cli.framework.standard_streams import print_document, remark, remarks
 from iriai.model.paths import StatePaths, node_directory
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def up(
     The lines of an rc file are settings as in 'iriai console': queue, pool and gang with set and
     unset. They are run at each start by this command, and stop at the first wrong one.
     """
+    from iriai.state.owner_profile import proposals
     from iriai.state.role import RequestedRole, check_name, read_parts
     from iriai.supervisor.up import bring_up, stay_up
 
@@ -67,6 +68,7 @@ def up(
         news = "is up" if probe.started else "was up already"
         print(f"{probe.home} {news}, with its state in {probe.state_directory}", flush=True)
         _remark_rc(probe, rc_file)
+        remarks(proposals(StatePaths(probe.state_directory)) if probe.runs_new_tasks else ())
 
     rc_file = "" if rc is None else str(rc.absolute())
     wanted = RequestedRole(

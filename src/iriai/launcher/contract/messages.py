@@ -27,7 +27,7 @@ from iriai.model.bounds import (
 )
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
-from iriai.model.owner import SensorStates, Signs
+from iriai.model.owner import NO_CONDITIONS, SensorSettings, SensorStates, Signs
 from iriai.model.ranks import SEATS_MAX, RankCount
 from iriai.model.state import EndCause
 from iriai.model.submission import Interaction
@@ -38,11 +38,11 @@ from iriai.model.usage import Usage
 PutPairs = Annotated[tuple[tuple[KeyBytes, KeyBytes], ...], Many]
 """Keys and values of PMI-1, each key once."""
 StreamKind = Literal["in", "out", "err", "tty"]
-LAUNCHER_VERSION = 10
+LAUNCHER_VERSION = 11
 """Raised with every change that an older launcher or daemon would misread. 2: leases. 3: variables
 of ours are no longer taken from the environment. 4: `Defective`. 5: the
 launcher makes the streams of tasks. 6: steps. 7: seats of several ranks. 8: suspension.
-9: time slices. 10: owners."""
+9: time slices. 10: owners. 11: conditions of the machine."""
 FRAME_BYTES_MAX = 256 << 20
 """A Launch with many different scripts and inputs is the largest; no honest frame is longer."""
 EXIT_NOT_FOUND = 127
@@ -263,6 +263,8 @@ class SetStandingOrder(msgspec.Struct, frozen=True, array_like=True, tag=24):
     """How many the node has taken in, ..."""
     are_over: bool
     """... and whether what they have frozen may go on, if there were no others."""
+    conditions: SensorSettings = NO_CONDITIONS
+    """Which conditions of the machine are signs."""
 
 
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):

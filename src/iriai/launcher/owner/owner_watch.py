@@ -16,7 +16,14 @@ from iriai.launcher.owner.sensor_process import SensorProcess
 from iriai.launcher.pmi.pmi_sockets import Watch
 from iriai.launcher.system.timers import Timers
 from iriai.model.ids import AttemptId
-from iriai.model.owner import SensorState, Sign, SignKind, StandingOrder
+from iriai.model.owner import (
+    NO_CONDITIONS,
+    SensorSettings,
+    SensorState,
+    Sign,
+    SignKind,
+    StandingOrder,
+)
 from iriai.system.clock import steady_s
 
 SENSORS = SignKind.TERMINAL, SignKind.INPUT, SignKind.SESSION
@@ -32,22 +39,35 @@ def _unheard() -> None:
 class OwnerWatch:
     """The standing order of the node, the signs so far, and how the sensors do."""
 
-    def __init__(self, watch: Watch, timers: Timers, devices: str, sessions: str) -> None:
+    def __init__(
+        self,
+        watch: Watch,
+        timers: Timers,
+        devices: str,
+        sessions: str,
+        own: tuple[str, int] = ("", 1),
+    ) -> None:
         """`devices` is like /dev, `sessions` the path of the socket for session agents.
 
-        Nothing is watched before the first order.
+        `own` is the control group above all tasks that counts processor time, and its version;
+        empty: there is none. Nothing is watched before the first order.
         """
-        self.process = SensorProcess(watch, timers, devices, sessions, self._hear, self._lost)
+        self.process = SensorProcess(watch, timers, devices, sessions, own, self._hear, self._lost)
         self.on_change: Callable[[], None] = _unheard
         """Called when other attempts are to be frozen than before."""
         self._order = StandingOrder()
         self._last: dict[SignKind, Sign] = {}
         self._heard_s: dict[SignKind, float] = {}
         """When the last sign of each kind came."""
-        self._sensors = _none_works(_BEGINS)
+        self._conditions = NO_CONDITIONS
+        self._kinds: tuple[SignKind, ...] = SENSORS
+        self.has_conditions = False
+        """Whether it is to know whether tasks run."""
+        self._is_busy = False
+        self._sensors = self._none_works(_BEGINS)
         self.has_news = False
         """Whether the daemon is to be told `seen`."""
-        self._told = self.enforcement()
+        self._told = self._outline()
 
     @property
     def has_order(self) -> bool:
@@ -70,7 +90,22 @@ class OwnerWatch:
         self.has_news = True
         if self._order.take(number, exempt, signs, suspends=suspends, are_over=are_over):
             self.on_change()
+            self._watch_conditions(order.conditions)
         self.process.start()
+
+    def _watch_conditions(self, conditions: SensorSettings) -> None:
+        if conditions != self._conditions:
+            self._conditions, self._kinds = conditions, SENSORS + conditions.kinds
+            self.has_conditions = bool(conditions.kinds)
+            known = {each.kind: each for each in self._sensors}
+            self._set(tuple(known.get(each, _broken(each, _BEGINS)) for each in self._kinds))
+            self.process.watch(conditions, is_busy=self._is_busy)
+
+    def tasks_run(self, is_busy: bool) -> None:
+        """Note whether tasks run; sensors of conditions look more often then."""
+        if is_busy is not self._is_busy:
+            self._is_busy = is_busy
+            self.process.watch(self._conditions, is_busy=is_busy)
 
     def seen(self) -> OwnerSeen:
         """Return what the daemon is told."""
@@ -87,9 +122,12 @@ class OwnerWatch:
         return Enforcement(OWNER_SIGNS, by, "; ".join(notes))
 
     def news(self) -> list[Enforcement]:
-        """Return the same if it has changed since the last call."""
-        before, self._told = self._told, self.enforcement()
-        return [] if self._told == before else [self._told]
+        """Return the same if others work than at the last call."""
+        before, self._told = self._told, self._outline()
+        return [] if self._told == before else [self.enforcement()]
+
+    def _outline(self) -> tuple[bool, list[SensorState]]:
+        return self.has_order, [each.outline._replace(holds=False) for each in self._sensors]
 
     # --- the process -----------------------------------------------------------------------------
 
@@ -99,7 +137,7 @@ class OwnerWatch:
                 self._sign(kind, at_s, steady_s())
             case SensorReport(sensors):
                 told = {each.kind: each for each in sensors}
-                self._set(tuple(told.get(kind, _broken(kind, "not there")) for kind in SENSORS))
+                self._set(tuple(told.get(kind, _broken(kind, "not there")) for kind in self._kinds))
 
     def _sign(self, kind: SignKind, at_s: float, now_s: float) -> None:
         if now_s < self._heard_s.get(kind, -inf) + SOONEST_S:
@@ -113,16 +151,15 @@ class OwnerWatch:
             self.on_change()
 
     def _lost(self, why: str) -> None:
-        self._set(_none_works(why))
+        self._set(self._none_works(why))
 
     def _set(self, sensors: tuple[SensorState, ...]) -> None:
         if sensors != self._sensors:
             self._sensors, self.has_news = sensors, True
 
+    def _none_works(self, why: str) -> tuple[SensorState, ...]:
+        return tuple(_broken(kind, why) for kind in self._kinds)
+
 
 def _broken(kind: SignKind, why: str) -> SensorState:
     return SensorState(kind, False, why)
-
-
-def _none_works(why: str) -> tuple[SensorState, ...]:
-    return tuple(_broken(kind, why) for kind in SENSORS)

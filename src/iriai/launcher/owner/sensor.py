@@ -20,6 +20,10 @@ class Watched(NamedTuple):
     """The process whose tasks do not count."""
     users: NamedUsers
     """Those who may have an agent without having logged in."""
+    group: str = ""
+    """The control group above all tasks that counts processor time; empty: there is none."""
+    version: int = 1
+    """Of that control group."""
 
 
 class Sensor(Protocol):

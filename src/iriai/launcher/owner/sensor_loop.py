@@ -1,7 +1,7 @@
-"""The process that has the terminals, input devices and session agents, and nothing else.
+"""The process that has terminals, input devices and session agents, and looks at the machine.
 
-The launcher forks it where there is an owner policy. It waits for nothing but them, tells the kind
-and moment of a sign, and ends with the launcher.
+The launcher forks it where there is an owner policy. It waits for nothing but devices and time,
+tells the kind and moment of a sign, and ends with the launcher.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from contextlib import suppress
 import msgspec
 
 from iriai.launcher.owner.input_devices import InputSensor
+from iriai.launcher.owner.polled.conditions import Conditions, OwnTasks
 from iriai.launcher.owner.sensor import Sensor, Watched
 from iriai.launcher.owner.sensor_messages import (
+    FRAME_BYTES_MAX,
     REPORT_S,
     SIGN_PAUSE_S,
     FromSensors,
     Noticed,
     SensorReport,
+    WatchConditions,
 )
 from iriai.launcher.owner.session_agents import SessionSensor
 from iriai.launcher.owner.session_users import SessionUsers
@@ -28,40 +31,59 @@ from iriai.launcher.owner.terminals import TerminalSensor
 from iriai.launcher.slices.real_time import bound_real_time, lock_memory, take_real_time
 from iriai.launcher.system.forked_process import fork_process
 from iriai.launcher.system.syscalls import BootTimer
+from iriai.model.bounds import decoded
 from iriai.model.owner import SensorStates, SignKind
 from iriai.system.clock import steady_s
-from iriai.system.frames import frame
+from iriai.system.frames import FrameReader, frame
 
 PROCESS_NAME = "iriai-owner"
 CHANGE_PAUSE_S = 1.0
 """Between two reports of changes."""
+RECEIVE_BYTES = 1 << 16
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class SensorLoop:
     """Tells the launcher of signs, until it is gone."""
 
-    def __init__(self, launcher: socket.socket, sensors: Sequence[Sensor]) -> None:
+    def __init__(
+        self, launcher: socket.socket, sensors: Sequence[Sensor], conditions: Conditions
+    ) -> None:
         self._launcher = launcher
-        self._sensors = sensors
-        self._quiet_until_s = dict.fromkeys((each.kind for each in sensors), 0.0)
+        self._devices = sensors
+        self._conditions = conditions
+        self._quiet_until_s = dict.fromkeys(SignKind, 0.0)
         """Until then a sensor is not asked: there was a sign just now."""
         self._timer = BootTimer()
+        self._reader = FrameReader(FRAME_BYTES_MAX)
+        self._decoder = msgspec.msgpack.Decoder(WatchConditions)
         self._told: SensorStates = ()
         self._told_s = -REPORT_S
 
+    @property
+    def _sensors(self) -> tuple[Sensor, ...]:
+        return (*self._devices, *self._conditions.sensors)
+
     def run(self) -> None:
-        """Watch; raises OSError when the launcher is gone."""
-        for each in self._sensors:
+        """Watch; raises OSError and ValueError when the launcher is gone, or speaks otherwise."""
+        for each in self._devices:
             each.take((), steady_s())
         self._report(steady_s())
         self._tell(Noticed(SignKind.START, steady_s()))
         readable: set[int] = set()
-        while self._launcher.fileno() not in readable:  # it says nothing: that is its end
+        while self._launcher.fileno() not in readable or self._hear():
             for each in self._sensors:
                 self._ask(each, readable)
             self._report(steady_s())
             readable = self._wait(steady_s())
+
+    def _hear(self) -> bool:
+        """Take in what the launcher says; return False at its end."""
+        content = self._launcher.recv(RECEIVE_BYTES)
+        for each in self._reader.feed(content):
+            message = decoded(self._decoder, each)
+            self._conditions.go_by(message.settings, is_busy=message.is_busy)
+        return bool(content)
 
     def _wait(self, now_s: float) -> set[int]:
         """Wait until something is readable, or due; return what is readable."""
@@ -76,7 +98,7 @@ class SensorLoop:
                 continue
             for fd in each.descriptors(now_s):
                 poll.register(fd, select.POLLIN)
-        if self._states() != self._told:
+        if self._is_news(self._states()):
             due_s = min(due_s, self._told_s + CHANGE_PAUSE_S)
         self._timer.set(due_s)
         readable = {fd for fd, _ in poll.poll()}
@@ -93,10 +115,14 @@ class SensorLoop:
     def _states(self) -> SensorStates:
         return tuple(each.state() for each in self._sensors)
 
+    def _is_news(self, states: SensorStates) -> bool:
+        """Return whether they are to be told before the next report."""
+        return [each.outline for each in states] != [each.outline for each in self._told]
+
     def _report(self, now_s: float) -> None:
         """Tell how the sensors do, if that is due."""
         states = self._states()
-        pause_s = REPORT_S if states == self._told else CHANGE_PAUSE_S
+        pause_s = CHANGE_PAUSE_S if self._is_news(states) else REPORT_S
         if now_s >= self._told_s + pause_s:
             self._told, self._told_s = states, now_s
             self._tell(SensorReport(states))
@@ -122,4 +148,5 @@ def _serve(launcher: socket.socket, watched: Watched) -> None:
         SessionSensor(watched.sessions, SessionUsers(watched.users, watched.launcher)),
     )
     with suppress(ConnectionError):
-        SensorLoop(launcher, sensors).run()
+        own = OwnTasks(watched.launcher, watched.group, watched.version)
+        SensorLoop(launcher, sensors, Conditions(own)).run()

@@ -1,11 +1,11 @@
-"""What the process with the sensors tells the launcher, over a socket pair; it is told nothing."""
+"""What the process with the sensors and the launcher tell each other, over a socket pair."""
 
 from __future__ import annotations
 
 import msgspec
 
 from iriai.model.bounds import Seconds
-from iriai.model.owner import SensorStates, SignKind
+from iriai.model.owner import SensorSettings, SensorStates, SignKind
 
 
 class Noticed(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -20,6 +20,14 @@ class SensorReport(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """How the sensors do: when they begin, at each change, and each `REPORT_S`."""
 
     sensors: SensorStates
+
+
+class WatchConditions(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """Launcher: which conditions are signs; sent when it begins, and at each change."""
+
+    settings: SensorSettings
+    is_busy: bool
+    """Whether tasks run."""
 
 
 FromSensors = Noticed | SensorReport

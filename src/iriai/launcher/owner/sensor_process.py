@@ -11,13 +11,19 @@ from contextlib import suppress
 
 import msgspec
 
-from iriai.launcher.owner.sensor_messages import FRAME_BYTES_MAX, REPORT_S, FromSensors
+from iriai.launcher.owner.sensor_messages import (
+    FRAME_BYTES_MAX,
+    REPORT_S,
+    FromSensors,
+    WatchConditions,
+)
 from iriai.launcher.pmi.pmi_sockets import Watch
 from iriai.launcher.slices.real_time import take_real_time
 from iriai.launcher.system.timers import Timers
 from iriai.model.bounds import decoded
+from iriai.model.owner import NO_CONDITIONS, SensorSettings
 from iriai.system.clock import steady_s
-from iriai.system.frames import FrameReader
+from iriai.system.frames import FrameReader, frame
 
 log = logging.getLogger(__name__)
 
@@ -41,17 +47,22 @@ class SensorProcess:
         timers: Timers,
         devices: str,
         sessions: str,
+        own: tuple[str, int],
         hear: Callable[[FromSensors], None],
         lost: Callable[[str], None],
     ) -> None:
         """`devices` is like /dev, `sessions` the path of the socket for session agents.
 
+        `own` is the control group above all tasks that counts processor time, and its version.
         `hear` is called with what the process says, `lost` with why there is none now.
         """
         self._watch = watch
         self._timers = timers
         self._devices, self._sessions = devices, sessions
         self._owners: tuple[str, ...] = ()
+        self._own = own
+        self._watched = WatchConditions(NO_CONDITIONS, is_busy=False)
+        """What it was told, or is told when it begins."""
         self._hear = hear
         self._lost_word = lost
         self._socket: socket.socket | None = None
@@ -97,7 +108,7 @@ class SensorProcess:
             from iriai.launcher.owner.session_users import named_users
 
             users = named_users(self._owners)
-            watched = Watched(self._devices, self._sessions, os.getpid(), users)
+            watched = Watched(self._devices, self._sessions, os.getpid(), users, *self._own)
             self._pid, own = fork_sensors(watched)
         except (OSError, ImportError) as error:
             log.exception("nobody watches for the owner: that process cannot be started")
@@ -108,7 +119,22 @@ class SensorProcess:
         take_real_time(self._pid)  # at once: among busy tasks it would begin late
         self._socket, self._reader, self._silent = own, FrameReader(FRAME_BYTES_MAX), 0
         self._watch.begin(own.fileno(), self._receive)
+        self._tell()
         self._await_report(own, now_s)
+
+    def watch(self, settings: SensorSettings, *, is_busy: bool) -> None:
+        """Have it watch these conditions, while tasks run or do not."""
+        wanted = WatchConditions(settings, is_busy)
+        if wanted != self._watched:
+            self._watched = wanted
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell it what to watch; one that does not listen hangs, and is replaced."""
+        if self._socket is not None:
+            content = frame(msgspec.msgpack.encode(self._watched))
+            with suppress(OSError):
+                self._socket.send(content, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
     def _plan(self, due_s: float) -> None:
         if not self._is_planned:

@@ -11,6 +11,7 @@ from enum import IntEnum
 from math import inf
 
 from iriai.model.admission_rules import ALL
+from iriai.model.owner import NO_CONDITIONS, SensorSettings
 
 
 class OwnerStep(IntEnum):
@@ -36,6 +37,8 @@ class OwnerSteps:
     """How long after the last sign the machine is in use."""
     exempt: tuple[str, ...] = ()
     """Users whose tasks never give way; `ALL`: those of all."""
+    conditions: SensorSettings = NO_CONDITIONS
+    """Which conditions of the machine are signs."""
 
     @property
     def has_steps(self) -> bool:
@@ -69,7 +72,12 @@ class OwnerSteps:
 
 PROFILES: Mapping[str, OwnerSteps] = {
     "desk": OwnerSteps(suspend_s=0.0, vacate_s=600.0, continue_s=300.0),
-    "laptop": OwnerSteps(suspend_s=0.0, vacate_s=120.0, continue_s=300.0),
+    "laptop": OwnerSteps(
+        suspend_s=0.0,
+        vacate_s=120.0,
+        continue_s=300.0,
+        conditions=SensorSettings(on_battery=True),
+    ),
     "classroom": OwnerSteps(suspend_s=0.0, vacate_s=0.0, continue_s=900.0),
 }
 """By the name that a machine's file has; `none` is no policy."""

@@ -14,7 +14,7 @@ import msgspec
 
 from iriai.model.ids import AttemptId
 from iriai.model.job import JobSpec
-from iriai.model.owner import OwnerWord, SensorStates, Signs
+from iriai.model.owner import NO_CONDITIONS, OwnerWord, SensorSettings, SensorStates, Signs
 from iriai.model.ranks import SeatPlace
 from iriai.model.reason import Reason
 from iriai.model.records import LedgerRow, Record
@@ -147,6 +147,8 @@ class WatchOwner(msgspec.Struct, frozen=True):
     """How many the node has taken in, ..."""
     are_over: bool
     """... and whether what they have frozen may go on, if there were no others."""
+    conditions: SensorSettings = NO_CONDITIONS
+    """Which conditions of the machine are signs."""
 
 
 class ForgetAttempt(msgspec.Struct, frozen=True):

@@ -45,6 +45,15 @@ class CgroupSupport(NamedTuple):
         places += [self.freezing] if self.freezing is not None else []
         return tuple(dict.fromkeys(place.directory for place in places))
 
+    @property
+    def account(self) -> tuple[str, int]:
+        """Return the group above all tasks that counts processor time, and its version.
+
+        Empty: there is none.
+        """
+        place = self.places.get("cpuacct")
+        return ("", 1) if place is None else (place.directory, place.version)
+
 
 def choose(name: str, isolation: str) -> CgroupSupport:
     """Make parent groups called `name` and try each controller in them.
