@@ -77,7 +77,7 @@ class Story:
 
 @pytest.fixture
 def story(tmp_path: Path, monkeypatch) -> Story:
-    monkeypatch.setattr(load_sensor, "keyboard_idle_s", lambda: None)  # whoever types here
+    monkeypatch.setattr(load_sensor, "idle_s", lambda: (None, None))  # whoever types here
     return Story(tmp_path)
 
 

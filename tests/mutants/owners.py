@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from msgspec.structs import replace
 
 from iriai.model.owner import StandingOrder
@@ -9,7 +11,9 @@ from iriai.model.records import OwnerWordGiven
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
 from iriai.node.giving_way import GivingWay
+from iriai.node.metering import Meter
 from iriai.node.suspended_claims import NodeSuspensions
+from iriai.policy.accounting.refunds import ReturnedCharges
 from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
 from iriai.protocol.messages.effects import FreezeAttempt, TerminateAttempt, WatchOwner
@@ -75,7 +79,31 @@ def _sooner(presence, now_s):
     return not presence.is_watched or now_s < presence.last_s + presence._continue_s / 2
 
 
+def _returned_again(whole, meter, held, event, now):
+    """It does not matter what was returned before."""
+    held.claim = replace(held.claim, refunded_s=0.0)
+    whole(meter, held, event, now)
+
+
+def _returned_at_any_end(whole, meter, held, event, ran_s, now):
+    """What ends by itself in its grace is returned as well."""
+    cause = EndCause.EVICTED if held.claim.is_for_owner else event.cause
+    whole(meter, held, replace(event, cause=cause), ran_s, now)
+
+
 OWNERS: dict[str, Patch] = {
+    "what owners destroy is not returned": instead(Meter, "_return", nothing),
+    "what owners destroy is returned by all daemons that hear of it": around(
+        Meter, "_return", _returned_again
+    ),
+    "what ends by itself before its owner's grace is over is returned": around(
+        Meter, "ended", _returned_at_any_end
+    ),
+    "all that owners destroy on a day is returned": around(
+        ReturnedCharges,
+        "at",
+        lambda whole, every, wall_s, _most_s, decay: whole(every, wall_s, inf, decay),
+    ),
     "the launcher has no standing order": lost_effect(WatchOwner),
     "a launcher lets tasks go on whatever came since": around(
         StandingOrder, "take", _over_in_any_case

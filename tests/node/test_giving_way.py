@@ -50,6 +50,7 @@ class Desk:
         self.launcher = StandingOrder()
         self.sensors = WORKS
         self.last: dict[SignKind, float] = {}
+        self.reclaimed: list[int] = []
         self.orders: dict[int, tuple[SuspendReason, ...]] = {}
         self.obey(self.node.first)
         self.sign(SignKind.START)
@@ -76,7 +77,8 @@ class Desk:
                 case FreezeAttempt(each, number, reasons):
                     self.orders[each.number] = reasons
                     self.tell(AttemptFrozen(each, number, reasons, 0.0, self.node.now_s))
-                case WatchOwner(number, suspends, exempt, signs, are_over):
+                case WatchOwner(number, suspends, exempt, signs, are_over, _, reclaimed):
+                    self.reclaimed = [each.number for each in reclaimed]
                     if self.launcher.take(
                         number, exempt, signs, suspends=suspends, are_over=are_over
                     ):

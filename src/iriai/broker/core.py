@@ -117,7 +117,8 @@ class Broker:
         """
         order = settings.configuration.order
         decay, rule = decay_of(order), ChargeRule.of(order)
-        self.state = BrokerState(settings, UsageAccounts(decay, rule, order.even))
+        usage = UsageAccounts(decay, rule, order.even, order.refund_max_s)
+        self.state = BrokerState(settings, usage)
         self.sessions = Sessions(machine)
         self.federation = federate(machine, self.state, rng)
         prefetcher = Prefetcher(self.state, machine)

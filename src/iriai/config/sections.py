@@ -22,7 +22,6 @@ from iriai.config.values import (
     AttributeValue,
     Bytes,
     Celsius,
-    Delay,
     Expression,
     ForeignCpus,
     GpuDevices,
@@ -37,6 +36,7 @@ from iriai.config.values import (
     ProgramNames,
     QueueNumber,
     Seconds,
+    Step,
     Users,
     ValueFormat,
     parse_number,
@@ -149,21 +149,28 @@ OwnerProfile = Literal["none", "desk", "laptop", "classroom"]
 class OwnerSection(msgspec.Struct, frozen=True):
     """`[owner]`: how tasks give way while the owner uses this machine (paper 003).
 
-    Delays count from the first sign on. See docs/guide/owners.md.
+    A step is a delay from the first sign on, or a ClassAd expression over the machine and the job
+    (TARGET), looked at each 5 s. See docs/guide/owners.md.
     """
 
     profile: OwnerProfile = "none"
     """The steps where the keys below do not say otherwise. `none`: tasks never give way."""
-    suspend_s: Delay | None = field(name="suspend", default=None)
+    suspend: Step | None = None
     """When tasks are frozen. `0s`: at the sign itself; `never`; None: as the profile says."""
-    continue_s: Delay | None = field(name="continue", default=None)
+    resume: Step | None = field(name="continue", default=None)
     """How long after the last sign they go on. Shorter harvests more, and disturbs an owner who
-    thinks. None: as the profile says, or 5 minutes."""
-    vacate_s: Delay | None = field(name="vacate", default=None)
+    thinks. An expression only where `suspend` is one. None: as the profile says, or 5 minutes."""
+    reclaim: Step | None = None
+    """When the memory of what is frozen is written to swap, so that the owner has it. Sooner gives
+    it back sooner, at the cost of a disk that is busy just then. None: as the profile says."""
+    vacate: Step | None = None
     """When what is still frozen is ended, with SIGTERM and its grace, to run elsewhere. Sooner
     gives the memory back; later loses less work. None: as the profile says."""
-    discard_s: Delay | None = field(name="discard", default=None)
+    discard: Step | None = None
     """When it is ended without grace. None: as the profile says."""
+    busy_load: Annotated[float, Meta(ge=0, le=1000)] = 0.5
+    """The load of others from which `CpuBusyTime` counts, in expressions: HTCondor's `HighLoad`.
+    Lower sees more use of the machine by its owner's programs."""
     exempt: Users = ()
     """Users whose tasks go on, such as the owner. Empty: nobody's."""
     users: Users = ()
@@ -271,6 +278,11 @@ class OrderSection(msgspec.Struct, frozen=True):
     even: Even = "total"
     """What is evened by rights. `total`: what accounts have used, so whoever used less before comes
     first; `rate`: what their tasks use now, whatever was before (paper 003, section 3.1)."""
+    refund_max_s: Annotated[float, DURATION, Meta(ge=0, le=1e9)] = 360_000.0
+    """At most so much of the charges of one account is returned a day, for tasks that owners of
+    machines ended: they lost what they had computed. 0: nothing is returned. Larger: who runs long
+    tasks on people's machines loses no turn by that; smaller: less is won by friends who always
+    come just before the end. 100 hours of one cpu."""
     half_life_s: Seconds = 604_800.0
     """After this long a charge counts half. Longer: heavy users pay longer; shorter: yesterday is
     forgotten. A week, since people think of turns in weeks."""

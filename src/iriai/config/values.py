@@ -22,6 +22,7 @@ from iriai.model.owner import (
     PROGRAMS_MAX,
     TEMPERATURE_MAX_C,
 )
+from iriai.model.problem import UsageProblem
 from iriai.model.units import DURATION_MAX_S, SIZE_MAX_BYTES, parse_duration, parse_size
 
 NAME_LENGTH_MAX = 64
@@ -141,6 +142,25 @@ Delay = Annotated[
     ),
 ]
 """Infinite: never."""
+
+
+def parse_step(text: str) -> float | str:
+    """Return the seconds of a delay, or the text of an expression."""
+    try:
+        return parse_delay(text)
+    except UsageProblem:
+        return text
+
+
+Step = Annotated[
+    float | str,
+    ValueFormat(
+        "'never', a delay such as '0s' or '10min', or a ClassAd expression",
+        parse_step,
+        lambda step: step >= 0 if isinstance(step, float) else len(step) <= EXPRESSION_LENGTH_MAX,
+    ),
+]
+"""When one step of giving way is due."""
 Bytes = Annotated[int, SIZE]
 Name = Annotated[
     str,

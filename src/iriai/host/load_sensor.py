@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import exp, isfinite
 from pathlib import Path
 
@@ -26,19 +26,25 @@ from iriai.protocol.messages.effects import (
     LoadMeasured,
 )
 
-TERMINALS = ("/dev/pts/[0-9]*", "/dev/tty[0-9]*", "/dev/console")
+CONSOLES = ("/dev/tty[0-9]*", "/dev/console")
+TERMINALS = ("/dev/pts/[0-9]*",)
 """The kernel records the time of input there, to eight seconds, which is precise enough. In a
 graphical session this covers the terminals in its windows, not the mouse."""
 
 
-def keyboard_idle_s() -> float | None:
-    """Return seconds since the last input on any terminal; None: there is no terminal."""
-    found = list(_used_wall_s())
-    return max(0.0, time.time() - max(found)) if found else None
+def idle_s() -> tuple[float | None, float | None]:
+    """Return seconds since input on any terminal, and on a console; None: there is none."""
+    consoles = [*_used_wall_s(CONSOLES)]
+    terminals = [*consoles, *_used_wall_s(TERMINALS)]
+    return _since_s(terminals), _since_s(consoles)
 
 
-def _used_wall_s() -> Iterator[float]:
-    for pattern in TERMINALS:
+def _since_s(used_wall_s: list[float]) -> float | None:
+    return max(0.0, time.time() - max(used_wall_s)) if used_wall_s else None
+
+
+def _used_wall_s(patterns: Iterable[str]) -> Iterator[float]:
+    for pattern in patterns:
         for path in Path("/").glob(pattern[1:]):
             try:
                 yield path.stat().st_atime
@@ -223,8 +229,8 @@ class LoadSensor:
         if average - own > UNEXPLAINED and self._own.has_tasks:
             own = max(own, self._own.threads_at(steady_s, self._active))
         self.average, self.foreign = average, max(0.0, average - own)
-        self.keyboard_idle_s = keyboard_idle_s()
-        self._tell(LoadMeasured(self.average, self.foreign, self.keyboard_idle_s))
+        self.keyboard_idle_s, console_s = idle_s()
+        self._tell(LoadMeasured(self.average, self.foreign, self.keyboard_idle_s, console_s))
 
     def _cannot(self, problem: str) -> None:
         if problem != self.problem:

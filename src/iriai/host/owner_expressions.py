@@ -1,20 +1,56 @@
-"""Owner's expressions in a machine's configuration: which jobs to accept, which to prefer."""
+"""Owner's expressions in a machine's file: which jobs to accept, and when they give way."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from iriai.classad.expression import parse_expression
+from iriai.classad.syntax_tree import Attribute
 from iriai.config.reader import BadConfiguration, Configuration
 from iriai.model.problem import UsageProblem
 from iriai.system.extras import need_extra
 
+STEPS = {
+    "suspend": "suspend",
+    "resume": "continue",
+    "reclaim": "reclaim",
+    "vacate": "vacate",
+    "discard": "discard",
+}
+"""Fields of `[owner]` that may be expressions, and their keys."""
+
 
 def check_expressions(configuration: Configuration) -> None:
     """Raise `BadConfiguration` if an expression of the file is invalid."""
-    for key in ("requirements", "rank"):
-        text = getattr(configuration.machine, key)
-        if text:
-            need_extra("classads", f"{configuration.where}: machine.{key}")
-            try:
-                parse_expression(text, f"{configuration.where}: machine.{key}")
-            except UsageProblem as problem:
-                raise BadConfiguration(problem.message, problem.hint) from None
+    for key, text in _expressions(configuration):
+        place = f"{configuration.where}: {key}"
+        need_extra("classads", place)
+        try:
+            expression = parse_expression(text, place)
+        except UsageProblem as problem:
+            raise BadConfiguration(problem.message, problem.hint) from None
+        if key.startswith("owner.") and isinstance(expression.node, Attribute):
+            raise BadConfiguration(
+                f"{place}: {text!r} is neither a delay nor a condition",
+                "write 'never', a delay as '10min', or a condition as 'KeyboardIdle < 60'",
+            )
+    owner = configuration.owner
+    if isinstance(owner.resume, str) and not isinstance(owner.suspend, str):
+        raise BadConfiguration(
+            f"{configuration.where}: owner.continue is an expression, and owner.suspend is none",
+            "write both as expressions, or continue as a delay after the last sign",
+        )
+
+
+def _expressions(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    """Return the keys that have expressions, and these."""
+    machine, owner = configuration.machine, configuration.owner
+    yield from (
+        (f"machine.{key}", text)
+        for key, text in (("requirements", machine.requirements), ("rank", machine.rank))
+        if text
+    )
+    for field, key in STEPS.items():
+        step = getattr(owner, field)
+        if isinstance(step, str):
+            yield f"owner.{key}", step

@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from math import inf
 
 from iriai.config.sections import OwnerSection
 from iriai.model.owner import REPEAT_S_MAX, REPEAT_S_MIN, SensorSettings
-from iriai.policy.owner.owner_steps import PROFILES, OwnerSteps
+from iriai.policy.owner.owner_steps import PROFILES, OwnerExpressions, OwnerSteps
+
+STEPS = ("suspend", "resume", "reclaim", "vacate", "discard")
 
 REPEAT_PART = 0.25
 """Of the time after which use is over, a condition that lasts is told again."""
 
 
 def owner_policy(section: OwnerSection) -> OwnerSteps | None:
-    """Return the profile with the steps that the file names over it; None: nothing gives way."""
+    """Return the profile with the steps that the file names over it; None: nothing gives way.
+
+    The expressions were checked when the file was read.
+    """
     policy = PROFILES.get(section.profile, OwnerSteps())
-    steps = {
-        "suspend_s": section.suspend_s,
-        "continue_s": section.continue_s,
-        "vacate_s": section.vacate_s,
-        "discard_s": section.discard_s,
-    }
-    named: dict[str, Any] = {name: value for name, value in steps.items() if value is not None}
-    policy = replace(policy, **named)
+    named = {name: getattr(section, name) for name in STEPS}
+    delays = {_field(name): step for name, step in named.items() if isinstance(step, float)}
+    texts = {name: step for name, step in named.items() if isinstance(step, str)}
+    policy = _with_delays(policy, delays)
+    if texts:
+        policy = replace(policy, expressions=OwnerExpressions(**texts))
+        policy = _with_delays(policy, {_field(name): inf for name in texts if name != "resume"})
     conditions = _conditions(section, policy)
-    policy = replace(policy, exempt=section.exempt, conditions=conditions)
+    policy = replace(
+        policy, exempt=section.exempt, conditions=conditions, busy_load=section.busy_load
+    )
     return policy if policy.has_steps else None
+
+
+def _with_delays(policy: OwnerSteps, delays: dict[str, float]) -> OwnerSteps:
+    return replace(policy, **delays)  # type: ignore[arg-type]  # fields that are delays alone
+
+
+def _field(name: str) -> str:
+    return "continue_s" if name == "resume" else f"{name}_s"
 
 
 def _conditions(section: OwnerSection, policy: OwnerSteps) -> SensorSettings:

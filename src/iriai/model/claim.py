@@ -92,6 +92,10 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """None: it runs all of the time, unless it is suspended."""
     no_suspend: bool = False
     """True if it is vacated where it would be suspended for the owner of the machine."""
+    is_for_owner: bool = False
+    """True if its machine ends it for its owner: what that destroys is returned."""
+    refunded_s: float = 0.0
+    """What was returned of its charge."""
 
     @property
     def kept(self) -> Resources:

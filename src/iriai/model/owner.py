@@ -62,8 +62,9 @@ CONDITIONS = (
     *(SignKind.CPU, SignKind.PRESSURE, SignKind.GPU, SignKind.PROGRAM),
     *(SignKind.BATTERY, SignKind.TEMPERATURE),
 )
+CONSOLE = SignKind.INPUT, SignKind.SESSION
 INPUTS = SignKind.TERMINAL, SignKind.INPUT, SignKind.SESSION
-"""Signs of hands: what counts for `KeyboardIdle`."""
+"""Signs of hands: what counts for `ConsoleIdle`, and for `KeyboardIdle`."""
 
 
 class OwnerWord(StrEnum):
@@ -137,6 +138,25 @@ NO_CONDITIONS = SensorSettings()
 
 Signs = Annotated[tuple[Sign, ...], Meta(max_length=len(SignKind))]
 SensorStates = Annotated[tuple[SensorState, ...], Meta(max_length=len(SignKind))]
+
+
+class OwnersDemand(StrEnum):
+    """What tasks do because of the owner, by HTCondor's words for activities of a machine."""
+
+    SUSPENDED = "Suspended"
+    """All stand."""
+    VACATING = "Vacating"
+    """Some are being ended."""
+
+
+class MachineUse(NamedTuple):
+    """How a machine is used, as it says in its ad beside its load."""
+
+    console_idle_s: Seconds | None = None
+    """Time since its keyboard or mouse was used, or a graphical session; None: it is unknown."""
+    on_battery: bool | None = None
+    """None: nobody looks."""
+    demand: OwnersDemand | None = None
 
 
 class StandingOrder:

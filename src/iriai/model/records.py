@@ -265,6 +265,27 @@ class Bucket(NamedTuple):
     """The part of it that urgency added."""
 
 
+REFUND_DAYS = 64
+"""Days of refunds in a row. More: those of long ago count longer under a half-life of months;
+fewer: rows of a ledger are shorter. After a half-life of a week a 500th is left of the first."""
+DAY_S = 86_400.0
+
+
+class Refund(NamedTuple):
+    """What a machine returned to an account on one day; see `policy.accounting.refunds`."""
+
+    day: Count
+    """Since 1970, of universal time."""
+    charge_s: Amount
+    """The charges that were returned."""
+    counts_s: Amount
+    """As which charge at the end of that day they count: less, since what they return is older."""
+
+
+Refunds = tuple[Refund, ...]
+"""Ascending by day; those of `REFUND_DAYS` at most."""
+
+
 class LedgerRow(msgspec.Struct, frozen=True):
     """Node: the counter of one account; durable before it is published. See policy.fading."""
 
@@ -281,6 +302,8 @@ class LedgerRow(msgspec.Struct, frozen=True):
     """The length of a bucket; 0: usage decays with a half-life, and there are none."""
     buckets: Annotated[tuple[Bucket, ...], Many] = ()
     """Under a window: the charges by time, instead of the counter."""
+    refunds: Annotated[Refunds, Many] = ()
+    """What was returned of the charges, by days."""
 
 
 class NoticeDue(msgspec.Struct, frozen=True):

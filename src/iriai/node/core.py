@@ -105,7 +105,7 @@ class Node:
             settings.machine, settings.capacity.cpus, settings.load_max, drained
         )
         self._report = OfferBuilder(settings, incarnation, rng, self._availability.load)
-        self.agreement = RequirementsCheck(settings, self._availability.load)
+        self.agreement = RequirementsCheck(settings, self._availability, self._claims)
         self._admission = Admission(
             settings, self._claims, self._availability, self._report, self.agreement
         )
@@ -131,7 +131,7 @@ class Node:
         parts = (self._report, self._claims, self._availability, self._meter)
         self._reporting = Reporting(*parts, self.ledger, self.cycle, self._effects)
         self.residence = Residence(queue_parts)
-        self.owner = giving_way(settings, queue_parts, self._availability)
+        self.owner = giving_way(settings, queue_parts, self._availability, self.agreement)
         self.suspended = self._claims.suspended
         self._handlers = self._table()
         self._claims.restore(claims, now)
@@ -495,7 +495,7 @@ class Node:
         if event.elapsed_s > 0.0 and held.started_wall_s is None:  # a short task, told once
             self._note_start(held, event.started_wall_s, now)
         ran_s = held.ran_s(event)
-        self._meter.read(held, ran_s, event.usage.cpu_s, now)
+        self._meter.ended(held, event, ran_s, now)
         # What was lost, or never started, does not show how long the next takes; one seat does.
         if event.cause is not EndCause.LOST and held.is_ordered and not claim.attempt.rank:
             self.ledger.ran(claim.account, ran_s, claim.limit_s)
@@ -548,8 +548,7 @@ class Node:
             self._sample()  # usage so far belongs to the hour that is over
 
     def _load_measured(self, event: LoadMeasured, now: Instant) -> None:
-        load = self._availability.load
-        if load.measured(event.load_average, event.foreign_load, event.keyboard_idle_s):
+        if self._availability.load.measured(event):
             self._report.is_due = True
 
     # --- charges and alarms ----------------------------------------------------------------------

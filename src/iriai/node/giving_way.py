@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from iriai.model.ad import Value
 from iriai.model.admission_rules import ALL
+from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
-from iriai.model.owner import WORD_S_MAX, OwnerWord, SensorStates, Sign, SignKind
+from iriai.model.owner import (
+    CONSOLE,
+    INPUTS,
+    WORD_S_MAX,
+    OwnersDemand,
+    OwnerWord,
+    SensorStates,
+    Sign,
+    SignKind,
+)
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import AbsencesLearnt, OwnerWordGiven
 from iriai.model.suspension import SuspendReason
 from iriai.model.units import format_duration
+from iriai.node.admission import RequirementsCheck, job_of
 from iriai.node.metering import HeldClaim
-from iriai.node.offer_builder import Availability
+from iriai.node.offer_builder import NO_USE, Availability
 from iriai.node.settings import NodeSettings
 from iriai.node.suspended_claims import QueueParts
 from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
-from iriai.protocol.messages.effects import OwnerNoticed, OwnerSaid, Persist, WatchOwner
+from iriai.protocol.messages.effects import (
+    LoadMeasured,
+    OwnerNoticed,
+    OwnerSaid,
+    Persist,
+    WatchOwner,
+)
+
+if TYPE_CHECKING:
+    from iriai.policy.owner.owner_judge import Activity, OwnerJudge
 
 if TYPE_CHECKING:
     from iriai.policy.owner.absence import Absences
@@ -40,15 +63,23 @@ SIGN_WORDS = {
 """What is told of the last sign."""
 LEARNT_EVERY_S = 3_600.0
 """What was learnt is stored so often at most: 5 KiB, of which an hour may be lost."""
+CONDITION_HOLDS = "its owner's condition to suspend tasks holds"
+IDLE_MAX_S = 365 * 86_400.0
+"""`KeyboardIdle` where nobody was ever there, or the owner has said `away`."""
 
 
 class GivingWay:
     """On one machine with an owner policy; others have none of this."""
 
     def __init__(
-        self, steps: OwnerSteps, machine: str, parts: QueueParts, availability: Availability
+        self,
+        steps: OwnerSteps,
+        machine: str,
+        parts: QueueParts,
+        availability: Availability,
+        agreement: RequirementsCheck,
     ) -> None:
-        self.policy, self._machine = steps, machine
+        self.policy, self._machine, self._agreement = steps, machine, agreement
         self._claims, self._suspensions = parts.claims, parts.suspensions
         self._report, self._effects = parts.report, parts.effects
         self._availability = availability
@@ -72,8 +103,15 @@ class GivingWay:
         """The owner's word as it is stored, which may be over; None: there is none."""
         self._ordered: WatchOwner | None = None
         """What the launcher was told; None: it may know nothing."""
+        self._reclaimed: dict[AttemptId, None] = {}
+        """The attempts whose memory the launcher is to give back to the owner."""
+        self.judge = _judge_of(steps)
+        """What says when steps are due that are expressions; None: all are delays."""
+        self._judged_signs = -1
+        agreement.judge = self.judge
         self.handlers: dict[type, Callable[[Any, Instant], None]] = {
             OwnerNoticed: self._noticed,
+            LoadMeasured: self._measured,
             OwnerSaid: self._said,
         }
 
@@ -86,6 +124,22 @@ class GivingWay:
             self.presence.sign(max(sign.at_s for sign in event.last), now.steady_s)
         is_watched = any(each.works and not each.kind.is_condition for each in event.sensors)
         self.presence.watched(now.steady_s, is_watched=is_watched)
+
+    def _measured(self, event: LoadMeasured, now: Instant) -> None:
+        """Take the load; for how long nobody was there the sensors know better than it says."""
+        if self.presence.is_watched:
+            event = replace(
+                event,
+                keyboard_idle_s=self._away_s(INPUTS, now.steady_s),
+                console_idle_s=self._away_s(CONSOLE, now.steady_s),
+            )
+        if self._availability.load.measured(event):
+            self._report.is_due = True
+
+    def _away_s(self, kinds: tuple[SignKind, ...], now_s: float) -> float | None:
+        """Return the time since a sign of these kinds; at most since somebody watches."""
+        signs_s = [sign.at_s for sign in self.last if sign.kind in (*kinds, SignKind.START)]
+        return max(0.0, now_s - max(signs_s)) if signs_s else None
 
     def launcher_attached(self) -> None:
         """Note that a launcher came, which may know no order."""
@@ -108,6 +162,7 @@ class GivingWay:
         self.absences, self.learnt = _absences(learnt.counts), learnt
 
     def _hear(self, given: OwnerWordGiven, left_s: float, now: Instant) -> None:
+        self._judged_signs = -1
         self.given = None if given.word is None else given
         self.presence.say(given.word, now.steady_s + left_s, now.steady_s)
         self._vacates_now = given.vacates and self.presence.word is OwnerWord.HERE
@@ -118,20 +173,18 @@ class GivingWay:
         """Have claims give way, or go on, as it is now; tell the launcher and the broker."""
         self.presence.look(now.steady_s)
         self._learn(now)
-        step = self._step(now.steady_s)
         background = [held for held in self._claims.by_attempt.values() if self._gives_way(held)]
-        attempts = [held.claim.attempt for held in background if not held.claim.no_suspend]
-        is_given = step >= OwnerStep.SUSPEND
         reason = self.reason
-        seen = "" if reason is None else reason.had
-        self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given, seen=seen)
-        for held in background:
-            if step >= OwnerStep.VACATE or (is_given and held.claim.no_suspend):
-                words = f"{VACATED}: {seen}"
-                self._suspensions.vacate(held, words, is_at_once=step is OwnerStep.DISCARD)
-        if not is_given and self.presence.since_s is None:
+        if self.judge is None:
+            seen = "" if reason is None else reason.had
+            self._give_way(background, self._step(now.steady_s), seen, now)
+        elif self._is_known and self._is_look_due(self.judge, now.steady_s):
+            self._look(self.judge, background, now)
+            reason = self.reason
+        if self.presence.since_s is None:
             self._vacates_now = False
         self._order(now)
+        self._note_use()
         if reason != self._availability.owner:
             self._availability.owner, self._report.is_due = reason, True
             if reason is None and self.policy.exempt:
@@ -153,6 +206,85 @@ class GivingWay:
             if counts != self.learnt.counts:
                 self.learnt = AbsencesLearnt(counts)
                 self._effects.append(Persist(self.learnt, urgent=False))
+
+    def _note_use(self) -> None:
+        """Say in the ad what tasks do for the owner, and whether the machine is on its battery."""
+        live = [held for held in self._claims.by_attempt.values() if held.end is None]
+        stand = [
+            held.suspension is not None and SuspendReason.OWNER in held.suspension.reasons
+            for held in live
+        ]
+        demand = None
+        if any(held.stop is not None and is_for for held, is_for in zip(live, stand, strict=True)):
+            demand = OwnersDemand.VACATING
+        elif stand and all(stand):
+            demand = OwnersDemand.SUSPENDED
+        batteries = [each for each in self.sensors if each.kind is SignKind.BATTERY and each.works]
+        on_battery = any(each.holds for each in batteries) if batteries else None
+        load = self._availability.load
+        use = (load.use or NO_USE)._replace(on_battery=on_battery, demand=demand)
+        if use != (load.use or NO_USE):
+            load.use, self._report.is_due = use, True
+
+    def _give_way(
+        self, background: Sequence[HeldClaim], step: OwnerStep, seen: str, now: Instant
+    ) -> None:
+        """Have claims give way as far as a step says; with none they go on."""
+        attempts = [held.claim.attempt for held in background if not held.claim.no_suspend]
+        is_given = step >= OwnerStep.SUSPEND
+        self._suspensions.give(attempts, SuspendReason.OWNER, now, is_given=is_given, seen=seen)
+        for held in background:
+            attempt = held.claim.attempt
+            # What a task has in the memory of a GPU can be had back in no other way than its end.
+            is_for_good = step is OwnerStep.RECLAIM and bool(held.claim.gpu_ids)
+            if step >= OwnerStep.VACATE or is_for_good or (is_given and held.claim.no_suspend):
+                is_at_once = step is OwnerStep.DISCARD
+                self._suspensions.vacate(held, f"{VACATED}: {seen}", is_at_once=is_at_once)
+            elif step is OwnerStep.RECLAIM:
+                self._reclaimed[attempt] = None
+            else:
+                self._reclaimed.pop(attempt, None)
+
+    # --- steps that are expressions --------------------------------------------------------------
+
+    def _is_look_due(self, judge: OwnerJudge, now_s: float) -> bool:
+        """Return whether expressions are to be looked at: in time, and at each sign."""
+        return now_s >= judge.next_s or self.signs != self._judged_signs
+
+    def _look(self, judge: OwnerJudge, background: Sequence[HeldClaim], now: Instant) -> None:
+        """Let expressions say for each claim which step is due."""
+        self._judged_signs = self.signs
+        judge.begin(self._attributes(now), self._availability.load.foreign, now)
+        judge.forget_others(self._claims.by_attempt)
+        reason = self.reason
+        seen = CONDITION_HOLDS if reason is None else reason.had
+        is_here = self.presence.word is OwnerWord.HERE or not self.presence.is_watched
+        for held in background:
+            if held.end is not None:
+                continue
+            claim, ran_s = held.claim, held.ran_so_far_s(now.steady_s)
+            step = judge.step(claim.attempt, _activity(held), job_of(claim), ran_s)
+            if is_here:
+                step = max(step, OwnerStep.VACATE if self._vacates_now else OwnerStep.SUSPEND)
+            self._give_way((held,), step, seen, now)
+
+    def _attributes(self, now: Instant) -> dict[str, Value]:
+        """Return the machine's attributes, with what the sensors have seen."""
+        word, input_s = self.presence.word, -inf
+        for sign in self.last:
+            if sign.kind is SignKind.INPUT:
+                input_s = sign.at_s
+        return self._agreement.attributes(now.wall_s) | {
+            "KeyboardIdle": self._idle_s(self.presence.last_s, word, now.steady_s),
+            "ConsoleIdle": self._idle_s(input_s, word, now.steady_s),
+        }
+
+    def _idle_s(self, last_s: float, word: OwnerWord | None, now_s: float) -> int:
+        if word is OwnerWord.HERE or not self.presence.is_watched:
+            return 0
+        return int(min(IDLE_MAX_S, IDLE_MAX_S if word else now_s - last_s))
+
+    # --- the launcher and the broker -------------------------------------------------------------
 
     def _step(self, now_s: float) -> OwnerStep:
         used_s = self.presence.used_s(now_s)
@@ -176,23 +308,35 @@ class GivingWay:
         are_over = self._is_known and self.presence.since_s is None
         is_away = self.presence.word is OwnerWord.AWAY
         suspends = self.policy.suspends_at_once and not is_away
+        reclaimed = tuple(each for each in self._reclaimed if each in self._claims.by_attempt)
         known = self._ordered
         number = int(now.steady_s * 1000)
         if known is not None:
             number = max(number, known.number + 1)
-            before = (known.suspends, known.exempt, known.are_over)
+            before = (known.suspends, known.exempt, known.are_over, known.reclaimed)
             is_same_sign = not are_over or known.signs == self.signs
-            if before == (suspends, exempt, are_over) and is_same_sign:
+            if before == (suspends, exempt, are_over, reclaimed) and is_same_sign:
                 return
-        conditions = self.policy.conditions
-        self._ordered = WatchOwner(number, suspends, exempt, self.signs, are_over, conditions)
+        self._ordered = WatchOwner(
+            number, suspends, exempt, self.signs, are_over, self.policy.conditions, reclaimed
+        )
         self._effects.append(self._ordered)
 
     @property
     def reason(self) -> Reason | None:
         """Why no background task is started here; None: it is."""
-        presence = self.presence
-        if presence.since_s is None or ALL in self.policy.exempt:
+        presence, judge = self.presence, self.judge
+        if ALL in self.policy.exempt:
+            return None
+        by_expression = "" if judge is None else judge.refusal({})
+        if by_expression:
+            return Reason(Rule.OWNER_ACTIVE, f"not {by_expression}", CONDITION_HOLDS, self._machine)
+        if presence.since_s is None or (
+            judge is not None
+            and judge.resumes_by_expression
+            and presence.is_watched
+            and presence.word is None
+        ):
             return None
         if presence.word is OwnerWord.HERE:
             return Reason(
@@ -206,8 +350,13 @@ class GivingWay:
         return Reason(Rule.OWNER_ACTIVE, needed, had, self._machine)
 
     def _seen(self) -> str:
-        """Return what was seen last of the owner."""
-        last = max(self.last, key=lambda sign: sign.at_s, default=None)
+        """Return what was seen last of the owner: conditions only while nothing else was.
+
+        They are told again and again, so the words would change with each key.
+        """
+        since_s = self.presence.last_s - self.policy.continue_s
+        counted = [sign for sign in self.last if sign.at_s >= since_s]
+        last = max(counted, key=_weight, default=None)
         return SIGN_WORDS[SignKind.START if last is None else last.kind]
 
     def next_s(self, now_s: float) -> float | None:
@@ -215,6 +364,9 @@ class GivingWay:
         at_s, since_s = self.presence.next_s, self.presence.since_s
         if since_s is not None:
             at_s = min(at_s, since_s + self.policy.next_step_s(max(0.0, now_s - since_s)))
+        has_reason = bool(self._claims.by_attempt) or self._availability.owner is not None
+        if self.judge is not None and self._is_known and has_reason:
+            at_s = min(at_s, max(now_s, self.judge.next_s))
         return None if at_s == inf else at_s
 
 
@@ -224,10 +376,36 @@ def _absences(kept: bytes = b"") -> Absences:
     return Absences(kept)
 
 
+def _weight(sign: Sign) -> tuple[bool, bool, float]:
+    is_start = sign.kind is SignKind.START
+    return not is_start, not sign.kind.is_condition, sign.at_s
+
+
 def giving_way(
-    settings: NodeSettings, parts: QueueParts, availability: Availability
+    settings: NodeSettings,
+    parts: QueueParts,
+    availability: Availability,
+    agreement: RequirementsCheck,
 ) -> GivingWay | None:
     """Return that of a node; None: its machine has no owner policy."""
     if settings.owner is None:
         return None
-    return GivingWay(settings.owner, settings.machine, parts, availability)
+    return GivingWay(settings.owner, settings.machine, parts, availability, agreement)
+
+
+def _judge_of(steps: OwnerSteps) -> OwnerJudge | None:
+    if steps.expressions is None:
+        return None
+    from iriai.policy.owner.owner_judge import OwnerJudge
+
+    return OwnerJudge(steps, steps.expressions)
+
+
+def _activity(held: HeldClaim) -> Activity:
+    """Return what a task does, as expressions see it."""
+    from iriai.policy.owner.owner_judge import Activity
+
+    if held.stop is not None:
+        return Activity.VACATING
+    reasons = () if held.suspension is None else held.suspension.reasons
+    return Activity.SUSPENDED if SuspendReason.OWNER in reasons else Activity.BUSY

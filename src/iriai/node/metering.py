@@ -14,7 +14,7 @@ from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.ranks import SeatPlaces
-from iriai.model.records import AttemptResult, LedgerRow
+from iriai.model.records import AttemptResult, LedgerRow, Refunds
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendedClaim, SuspendReason, is_preempted
@@ -49,6 +49,7 @@ class UsageCounters:
         self._fading = fading
         self._counters: dict[Account, Counter] = {}
         self._times: dict[Account, RunTimes] = {}
+        self._refunds: dict[Account, Refunds] = {}
         self._changed: dict[Account, None] = {}
         self._charges: dict[Account, tuple[float, float]] = {}
         """Charges of one moment that are not in the counters yet, and what of them is urgency."""
@@ -57,6 +58,8 @@ class UsageCounters:
         for row in rows:
             self._counters[row.account] = fading.restored(row)
             self._times[row.account] = RunTimes(row.runs, row.run_s)
+            if row.refunds:
+                self._refunds[row.account] = row.refunds
 
     def add(self, account: Account, charge_s: float, wall_s: float, advance_s: float = 0.0) -> None:
         """Count a charge made now, of which urgency is `advance_s`."""
@@ -79,6 +82,15 @@ class UsageCounters:
         self._times[account] = self._times.get(account, NO_RUNS).with_run(elapsed_s, limit_s)
         self._changed[account] = None
 
+    def refund(self, account: Account, charge_s: float, began_wall_s: float, now_s: float) -> None:
+        """Count that charges of work that began then are returned at `now_s`, on the wall clock."""
+        from iriai.policy.accounting.refunds import with_refund
+
+        known = self._refunds.get(account, ())
+        refunds = with_refund(known, charge_s, began_wall_s, now_s, self._fading)
+        self._refunds[account] = refunds
+        self._changed[account] = None
+
     def rows(self) -> tuple[LedgerRow, ...]:
         """Return the rows of all accounts."""
         self._settle()
@@ -95,7 +107,9 @@ class UsageCounters:
 
     def _row(self, account: Account) -> LedgerRow:
         times = self._times.get(account, NO_RUNS)
-        return self._counters[account].row(account, times)
+        row = self._counters[account].row(account, times)
+        refunds = self._refunds.get(account) if self._refunds else None
+        return replace(row, refunds=refunds) if refunds else row
 
 
 SLICE_S = 60.0
@@ -165,6 +179,20 @@ class Meter:
             held.charged_s += more_s
             advance_s = more_s * (1.0 - 1.0 / held.claim.urgency)
             self._ledger.add(held.claim.account, more_s, now.wall_s, advance_s)
+
+    def ended(self, held: HeldClaim, event: AttemptExited, ran_s: float, now: Instant) -> None:
+        """Charge the end of an attempt, and return what it destroyed if the owner is the reason."""
+        self.read(held, ran_s, event.usage.cpu_s, now)
+        if held.claim.is_for_owner and event.cause is EndCause.EVICTED:
+            self._return(held, event, now)
+
+    def _return(self, held: HeldClaim, event: AttemptExited, now: Instant) -> None:
+        """Return the charge of an attempt to its account, once."""
+        claim = held.claim
+        lost_s = held.charged_s - claim.refunded_s
+        if lost_s > 0.0:
+            self._ledger.refund(claim.account, lost_s, event.started_wall_s, now.wall_s)
+            held.claim = replace(claim, refunded_s=held.charged_s)
 
     def _charge_kept(self, held: HeldClaim, by_user_s: float) -> float:
         """Return the charge for what a claim kept while its user had it suspended.

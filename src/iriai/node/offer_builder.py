@@ -7,10 +7,12 @@ from random import Random
 
 from iriai.model.backoff import Backoff
 from iriai.model.ids import AttemptId
+from iriai.model.owner import MachineUse
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import Drained, LedgerRow
 from iriai.model.resources import Resources
 from iriai.node.settings import NodeSettings
+from iriai.protocol.messages.effects import LoadMeasured
 from iriai.protocol.messages.scheduling import (
     Capability,
     Charging,
@@ -29,6 +31,7 @@ IDLE_STEP_PART = 0.25
 """The growth of the machine's idle time, as a part of it, that is reported again ..."""
 IDLE_STEP_MIN_S = 60.0
 """... and at least this; the end of the idle time is reported at once."""
+NO_USE = MachineUse()
 RELIEF = 0.8
 """A machine above its owner's threshold is open again below this part of it, so that a load near
 the threshold does not toggle it."""
@@ -46,16 +49,19 @@ class Load:
         self.keyboard_idle_s: float | None = None
         self.expected_idle_s: float | None = None
         """For how long the owner stays away; None: the machine has no owner policy."""
+        self.use: MachineUse | None = None
+        """None: nobody knows of any."""
         self.is_known = False
         self._told_idle_s = 0.0
         self._told = (0.0, 0.0)
         self._is_above = False
 
-    def measured(
-        self, average: float, foreign: float, keyboard_idle_s: float | None = None
-    ) -> bool:
+    def measured(self, event: LoadMeasured) -> bool:
         """Take a new measurement; return whether it is to be reported."""
-        is_news = self._idled(keyboard_idle_s)
+        average, foreign = event.load_average, event.foreign_load
+        is_news = self._idled(event.keyboard_idle_s)
+        if self.use is not None or event.console_idle_s is not None:
+            self.use = (self.use or NO_USE)._replace(console_idle_s=event.console_idle_s)
         was_known, was_above = self.is_known, self._is_above
         self.average, self.foreign, self.is_known = average, foreign, True
         if self._load_max is not None:
@@ -398,6 +404,7 @@ class OfferBuilder:
             charging if self.is_whole else None,
             settings.ad_now if self.is_whole else None,
             self._load.keyboard_idle_s,
+            self._load.use,
             tuple(self._turned_away),
             self.ahead.outstanding() if self.is_whole else ahead,
             tuple(filter(None, map(running, waits))),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.records import ClaimStored
@@ -150,13 +152,18 @@ class NodeSuspensions:
         return found
 
     def vacate(self, held: HeldClaim, words: str, *, is_at_once: bool) -> None:
-        """End a claim whose task waits again, with its grace or at once; again: sooner at most."""
+        """End a claim for the owner, with its grace or at once; again: sooner at most.
+
+        Its task waits again, and what this destroys is returned: also by a node that was restarted.
+        """
         grace_s, stop = 0.0 if is_at_once else held.claim.grace_s, held.stop
         is_ending = stop is not None and (
             stop.cause is not EndCause.EVICTED or stop.grace_s <= grace_s
         )
         if held.end is None and held.is_ordered and not is_ending:
             self._evict(held, words, grace_s)
+            held.claim = replace(held.claim, is_for_owner=True)
+            self._effects.append(Persist(ClaimStored(held.as_charged())))
 
     def _evict(self, held: HeldClaim, words: str, grace_s: float | None = None) -> None:
         attempt = held.claim.attempt

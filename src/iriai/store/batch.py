@@ -173,10 +173,9 @@ class WriteSet:
             case ClaimsDropped(attempts):
                 self.claims.update(dict.fromkeys(map(str, attempts)))
             case LedgerRow():
-                *counts, buckets = astuple(record)[1:]
-                text = encode_text(buckets).decode() if buckets else None
-                row = (*record.account, *counts, text)
-                self.ledger[record.account] = row
+                *counts, buckets, refunds = astuple(record)[1:]
+                texts = map(_text_or_nothing, (buckets, refunds))
+                self.ledger[record.account] = (*record.account, *counts, *texts)
             case JobAccepted():
                 self._accept(record)
             case JobFinished():
@@ -231,6 +230,10 @@ class WriteSet:
             self.seats += [
                 _row_of(result, (*result.attempt[1:5], ranks)) for result, ranks in change.results
             ]
+
+
+def _text_or_nothing(items: tuple[object, ...]) -> str | None:
+    return encode_text(items).decode() if items else None
 
 
 def _row_of(record: AttemptResult, key: tuple[object, ...]) -> Row:

@@ -19,7 +19,7 @@ import msgspec
 
 from iriai.model.claim import Claim
 from iriai.model.job import JobSpec
-from iriai.model.records import Bucket, Change, HistoryDropped
+from iriai.model.records import Bucket, Change, HistoryDropped, Refund
 
 encode = msgspec.msgpack.Encoder().encode
 """Bytes of a spec, a claim or a change."""
@@ -31,6 +31,7 @@ encode_text = msgspec.json.Encoder().encode
 """JSON, whose text is stored."""
 decode_settings = msgspec.json.Decoder(tuple[tuple[str, ...], ...]).decode
 decode_buckets = msgspec.json.Decoder(tuple[Bucket, ...]).decode
+decode_refunds = msgspec.json.Decoder(tuple[Refund, ...]).decode
 
 LAST_NUMBER = "last_number"
 HISTORY_FROM_MS = "history_from_ms"

@@ -29,6 +29,7 @@ from iriai.store.codec import (
     decode_buckets,
     decode_change,
     decode_claim,
+    decode_refunds,
     decode_settings,
     decode_spec,
 )
@@ -101,8 +102,10 @@ def load(connection: sqlite3.Connection) -> StoredState:
 
 
 def _ledger_row(row: Sequence[Any]) -> LedgerRow:
-    group, user, *counts, buckets = row
+    group, user, *counts, buckets, refunds = row
     counted = LedgerRow(Account(group, user), *counts)
+    if refunds:
+        counted = replace(counted, refunds=decode_refunds(refunds))
     return replace(counted, buckets=decode_buckets(buckets)) if buckets else counted
 
 

@@ -189,6 +189,11 @@ CREATE TABLE owner_word (
 );
 """
 
+_REFUNDS = """
+-- What was returned of an account's charges, by days, as JSON.
+ALTER TABLE ledger ADD COLUMN refunds TEXT;
+"""
+
 _OWNER_ABSENCES = """
 -- One row (`id` 1) once the node has learnt when the machine's owner is away: counts by hour of the
 -- week, packed.
@@ -198,7 +203,10 @@ CREATE TABLE owner_absences (
 );
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES, _SETTINGS, _OWNER_WORD, _OWNER_ABSENCES)
+MIGRATIONS: tuple[str, ...] = (
+    *(_FIRST, _SEATS, _QUEUES, _SETTINGS),
+    *(_OWNER_WORD, _REFUNDS, _OWNER_ABSENCES),
+)
 """The SQL that makes version n of version n - 1. Append; one that was released never changes."""
 
 

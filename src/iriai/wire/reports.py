@@ -46,6 +46,9 @@ class ShareRow(msgspec.Struct, frozen=True):
     """What is left of what was paid for urgency, beyond the ordinary price: a part of `usage_s`."""
     present_rate: Amount = 0.0
     """What its tasks are charged in a second now, where that is evened; else 0."""
+    returned_s: Amount = 0.0
+    """What is left of charges that were returned for what owners of machines destroyed; they are
+    not in `usage_s`."""
 
 
 class ShareTable(ClientAnswer, frozen=True, tag="share-table"):

@@ -1,12 +1,15 @@
 """What a broker counts for an account before its charges have come."""
 
 import pytest
+from msgspec.structs import replace
 
 from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.policy.accounting.decay import ChargeRule, Decay
+from iriai.policy.accounting.refunds import with_refund
+from iriai.policy.accounting.runtime_estimates import RunTimes
 from tests.support.told import attempt
 
 ANN, BEN = Account("lab", "ann"), Account("lab", "ben")
@@ -96,3 +99,42 @@ def test_counters_of_two_groups_may_count_for_one_account():
         row = LedgerRow(Account(group, "ann"), used_s, NOW_S, 8, 80.0)
         told.counted("ume", row, ANN)
     assert told.usage_s(ANN, NOW_S) == pytest.approx(42)
+
+
+def returned(charge_s, used_s=100.0):
+    """A counter of ann's with so much used, and so much of it returned now."""
+    counter = Decay(604_800.0).counter().charged(used_s, 0.0, NOW_S)
+    refunds = with_refund((), charge_s, NOW_S, NOW_S, Decay(604_800.0))
+    return replace(counter.row(ANN, RunTimes(8, 80.0)), refunds=refunds)
+
+
+def test_what_was_returned_does_not_count_and_what_runs_still_does():
+    told = UsageAccounts(Decay(604_800.0), ChargeRule(), refund_max_s=60.0)
+    told.counted("ume", returned(30.0), ANN)
+    assert told.usage_s(ANN, NOW_S) == pytest.approx(70.0)
+    told.began("a", ANN, ONE_CPU, 10.0, 1.0, speed=1.0)
+    assert told.usage_s(ANN, NOW_S) == pytest.approx(80.0)
+    assert told.in_draw_s(ANN, NOW_S) == told.usage_s(ANN, NOW_S)
+
+
+def test_all_machines_together_return_the_bound_of_a_day_at_most():
+    told = UsageAccounts(Decay(604_800.0), ChargeRule(), refund_max_s=60.0)
+    for machine in ("ume", "take", "kiri"):
+        told.counted(machine, returned(30.0), ANN)
+    assert told.returned_s(ANN, NOW_S) == pytest.approx(60.0)
+    told.forget("ume", ANN, ANN)
+    told.forget("take", ANN, ANN)
+    assert told.returned_s(ANN, NOW_S) == pytest.approx(30.0)
+    assert told.usage_s(ANN, NOW_S) == pytest.approx(70.0)
+
+
+def test_nothing_is_returned_where_the_bound_is_0():
+    told = UsageAccounts(Decay(604_800.0), ChargeRule(), refund_max_s=0.0)
+    told.counted("ume", returned(30.0), ANN)
+    assert told.usage_s(ANN, NOW_S) == pytest.approx(100.0)
+
+
+def test_a_machine_that_returns_more_than_was_used_leaves_nothing_and_takes_nothing():
+    told = UsageAccounts(Decay(604_800.0), ChargeRule(), refund_max_s=1000.0)
+    told.counted("ume", returned(500.0), ANN)
+    assert told.usage_s(ANN, NOW_S) == 0.0

@@ -13,7 +13,7 @@ from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import NOTHING, Resources
 from iriai.policy.accounting.decay import ChargeRule, Decay
-from iriai.policy.accounting.evening import evened_s
+from iriai.policy.draw.order import evened_s
 from tests.policy.stories import contender, order
 
 WALL_S = 1_800_000_000.0

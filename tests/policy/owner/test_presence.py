@@ -91,7 +91,7 @@ delays = st.sampled_from([0.0, 1.0, 60.0, 600.0, inf])
 
 @given(delays, delays, delays, st.floats(0.0, 1e6))
 def test_steps_only_go_on_and_the_next_is_never_missed(suspend_s, vacate_s, discard_s, used_s):
-    policy = OwnerSteps(suspend_s, vacate_s, discard_s)
+    policy = OwnerSteps(suspend_s, vacate_s=vacate_s, discard_s=discard_s)
     step, next_s = policy.step(used_s), policy.next_step_s(used_s)
     assert next_s > used_s
     if next_s < inf:
@@ -104,15 +104,15 @@ def test_steps_only_go_on_and_the_next_is_never_missed(suspend_s, vacate_s, disc
     [
         (OwnerSection(), None),
         (OwnerSection("desk"), PROFILES["desk"]),
-        (OwnerSection("desk", suspend_s=inf, vacate_s=inf), None),
-        (OwnerSection(discard_s=0.0), OwnerSteps(discard_s=0.0)),
+        (OwnerSection("desk", suspend=inf, vacate=inf), None),
+        (OwnerSection(discard=0.0), OwnerSteps(discard_s=0.0)),
         (
-            OwnerSection("laptop", vacate_s=5.0),
-            OwnerSteps(0.0, 5.0, conditions=SensorSettings(on_battery=True)),
+            OwnerSection("laptop", vacate=5.0),
+            OwnerSteps(0.0, vacate_s=5.0, conditions=SensorSettings(on_battery=True)),
         ),
-        (OwnerSection("laptop", vacate_s=5.0, on_battery=False), OwnerSteps(0.0, 5.0)),
+        (OwnerSection("laptop", vacate=5.0, on_battery=False), OwnerSteps(0.0, vacate_s=5.0)),
         (
-            OwnerSection("desk", continue_s=8.0, programs=("zoom",), foreign_cpus_max=0.5),
+            OwnerSection("desk", resume=8.0, programs=("zoom",), foreign_cpus_max=0.5),
             replace(
                 PROFILES["desk"],
                 continue_s=8.0,
@@ -120,7 +120,7 @@ def test_steps_only_go_on_and_the_next_is_never_missed(suspend_s, vacate_s, disc
             ),
         ),
         (
-            OwnerSection("desk", continue_s=0.0, gpu_processes=True, temperature_max_c=80.0),
+            OwnerSection("desk", resume=0.0, gpu_processes=True, temperature_max_c=80.0),
             replace(
                 PROFILES["desk"],
                 continue_s=0.0,

@@ -242,7 +242,7 @@ class NodeReports:
         view.rules = idle.rules
         view.ad = idle.ad or NO_AD
         view.load, view.foreign_load = idle.load, idle.foreign_load
-        view.keyboard_idle_s = idle.keyboard_idle_s
+        view.keyboard_idle_s, view.use = idle.keyboard_idle_s, idle.use
         self._state.add_machine(view)
         self._claimed.measured(view)
         return view

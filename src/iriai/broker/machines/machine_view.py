@@ -15,6 +15,7 @@ from iriai.classad.installation import why_unusable
 from iriai.model.ad import MachineAd
 from iriai.model.backoff import Backoff
 from iriai.model.ids import Account, AttemptId, JobId
+from iriai.model.owner import MachineUse
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
@@ -269,6 +270,7 @@ class MachineView:
     """As it was reported last; None: it has no owner policy."""
     idle_until_s: float = inf
     """Until when its owner is expected to stay away, on the steady clock."""
+    use: MachineUse | None = None
     ad: MachineAd = NO_AD
     """Its own description; empty where it reported none."""
     incarnation: int = -1
@@ -407,7 +409,7 @@ class MachineView:
         self.version = idle.version
         self.unavailable = idle.unavailable or self._unreadable
         self.load, self.foreign_load = idle.load, idle.foreign_load
-        self.keyboard_idle_s = idle.keyboard_idle_s
+        self.keyboard_idle_s, self.use = idle.keyboard_idle_s, idle.use
         self.expected_idle_s = idle.expected_idle_s
         self.has_clock = idle.has_clock
 

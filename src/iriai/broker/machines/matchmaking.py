@@ -10,7 +10,7 @@ from iriai.broker.machines.machine_index import MachineIndex
 from iriai.broker.machines.machine_view import MachineView
 from iriai.classad.constraint import condition
 from iriai.classad.installation import why_unusable
-from iriai.classad.volatile_attributes import load_attributes
+from iriai.classad.volatile_attributes import load_attributes, state_attributes
 from iriai.model.ad import MachineAd, Value, capacity_attributes, job_attributes, machine_ad
 from iriai.protocol.messages.scheduling import TurnedAway, Want
 
@@ -230,7 +230,15 @@ def ad_of(view: MachineView) -> MachineAd:
 
 def measured(view: MachineView) -> dict[str, Value]:
     """Return what a machine measured last."""
-    return load_attributes(view.load, view.foreign_load, view.keyboard_idle_s, view.expected_idle_s)
+    calendar = view.calendar
+    return {
+        **load_attributes(
+            *(view.load, view.foreign_load, view.keyboard_idle_s, view.use), view.expected_idle_s
+        ),
+        **state_attributes(
+            view.unavailable, view.use, is_claimed=calendar.free.cpus < calendar.capacity.cpus
+        ),
+    }
 
 
 def attributes_of_want(want: Want) -> dict[str, Value]:

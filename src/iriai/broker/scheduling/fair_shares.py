@@ -38,6 +38,8 @@ class AccountShare(NamedTuple):
     """The part of the usage that was paid for urgency, beyond the ordinary price."""
     present_rate: float = 0.0
     """What its tasks are charged in a second now, where that is evened; else 0."""
+    returned_s: float = 0.0
+    """What is left of charges that were returned, which are not in the usage."""
 
 
 def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
@@ -70,8 +72,9 @@ def account_shares(state: BrokerState, now: Instant) -> list[AccountShare]:
             wanted.get(account),
             in_draw[account] / total_s if total_s else None,
             rates.get(account),
-            state.usage.advance_s(account, now.wall_s),
+            min(usage[account], state.usage.advance_s(account, now.wall_s)),
             state.usage.rate(account),
+            state.usage.returned_s(account, now.wall_s),
         )
         for account in accounts
     ]

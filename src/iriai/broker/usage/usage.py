@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from iriai.config.sections import Even
+from iriai.config.sections import Even, OrderSection
 from iriai.model.ids import Account, AttemptId
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
 from iriai.policy.accounting.decay import ChargeRule, Counter, Decay, UseSum
-from iriai.policy.accounting.evening import evened_s
 from iriai.policy.accounting.runtime_estimates import (
     EARLY_RUNS,
     NO_RUNS,
@@ -24,6 +23,12 @@ from iriai.policy.accounting.runtime_estimates import (
     mean_run_s,
     provisional_charge,
 )
+from iriai.policy.draw.order import evened_s
+
+if TYPE_CHECKING:
+    from iriai.policy.accounting.refunds import ReturnedCharges
+
+_DEFAULTS = OrderSection()
 
 RATES_KEPT = 4096
 """Amounts of resources whose rate of charge is remembered."""
@@ -61,6 +66,8 @@ class _Standing:
     times: dict[_CounterKey, RunTimes] = field(default_factory=dict)
     advances: dict[_CounterKey, Counter] = field(default_factory=dict)
     """Only counters with a part that was paid for urgency."""
+    returned: ReturnedCharges[_CounterKey] | None = None
+    """What was returned of its charges; None: nothing."""
     sums: RunSums = field(default_factory=RunSums)
     mean_s: float = 0.0
     """Mean run time to expect, computed with `mean_of`."""
@@ -75,9 +82,16 @@ class _Standing:
 class UsageAccounts:
     """Usage of every account, from every machine's counters."""
 
-    def __init__(self, fading: Decay, rule: ChargeRule, even: Even = "total") -> None:
-        """`even` is what draws even."""
+    def __init__(
+        self,
+        fading: Decay,
+        rule: ChargeRule,
+        even: Even = "total",
+        refund_max_s: float = _DEFAULTS.refund_max_s,
+    ) -> None:
+        """`even` is what draws even; at most `refund_max_s` are returned to an account a day."""
         self._fading = fading
+        self._refund_max_s = refund_max_s
         self._even: Even = even
         self.evens_rate = even == "rate"
         self.in_draw_s = self._rate_s if self.evens_rate else self.usage_s
@@ -112,12 +126,21 @@ class UsageAccounts:
         standing.settled.merge(counter, row)
         if row.advance or any(bucket.advance_s for bucket in row.buckets):
             standing.advances[counter] = self._fading.restored(row)
+        if row.refunds:
+            self._return(standing, counter, row)
         old = standing.times.get(counter, NO_RUNS)
         if (row.runs, row.run_s) == old:  # most rows only say that time went by
             return
         times = standing.times[counter] = old.merged(RunTimes(row.runs, row.run_s))
         standing.sums = standing.sums.replaced(old, times)
         self._sums = self._sums.replaced(old, times)
+
+    def _return(self, standing: _Standing, counter: _CounterKey, row: LedgerRow) -> None:
+        if standing.returned is None:  # machines without owners need none of this
+            from iriai.policy.accounting.refunds import ReturnedCharges
+
+            standing.returned = ReturnedCharges()
+        standing.returned.merge(counter, row.refunds)
 
     def forget(self, machine: str, counted_for: Account, account: Account) -> None:
         """Drop what a machine counted for `counted_for`, which counts for `account`."""
@@ -126,6 +149,8 @@ class UsageAccounts:
         counter = _CounterKey(machine, counted_for)
         standing.settled.drop(counter)
         standing.advances.pop(counter, None)
+        if standing.returned is not None:
+            standing.returned.drop(counter)
         times = standing.times.pop(counter, NO_RUNS)
         standing.sums = standing.sums.replaced(times, NO_RUNS)
         self._sums = self._sums.replaced(times, NO_RUNS)
@@ -219,11 +244,24 @@ class UsageAccounts:
         return run.account
 
     def usage_s(self, account: Account, wall_s: float) -> float:
-        """Decayed charges of the account on all machines, and its provisional charges."""
+        """Return decayed charges of the account on all machines, and its provisional charges.
+
+        What was returned of the charges is not in them.
+        """
         standing = self._accounts.get(account)
         if standing is None:
             return 0.0
-        return standing.settled.at(wall_s) + standing.provisional_s
+        if standing.returned is None:
+            return standing.settled.at(wall_s) + standing.provisional_s
+        left_s = standing.settled.at(wall_s) - self.returned_s(account, wall_s)
+        return max(0.0, left_s) + standing.provisional_s
+
+    def returned_s(self, account: Account, wall_s: float) -> float:
+        """Return what is left of what was returned of the account's charges, on all machines."""
+        standing = self._accounts.get(account)
+        if standing is None or standing.returned is None:
+            return 0.0
+        return standing.returned.at(wall_s, self._refund_max_s, self._fading)
 
     def _rate_s(self, account: Account, _wall_s: float) -> float:
         return evened_s(self._even, 0.0, max(0.0, self.rate(account)))

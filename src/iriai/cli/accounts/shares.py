@@ -10,11 +10,18 @@ from iriai.cli.framework.table import Column, percent_text, print_table, span_te
 from iriai.wire.reports import ShareRow, Shares, ShareTable
 
 NO_ACCOUNTS = "No account has used anything yet, and none waits."
+
+
+def _returned_text(row: ShareRow) -> str:
+    return span_text(row.returned_s) if row.returned_s >= 1 else ""
+
+
 COLUMNS: tuple[Column[ShareRow], ...] = (
     Column("Account", lambda row: f"{row.group}/{row.user}", style="bold", shrinks=True),
     Column("Right", lambda row: f"{row.right:g}", right=True),
     Column("Used", lambda row: span_text(row.usage_s), right=True),
     Column("Ahead", lambda row: span_text(row.advance_s) if row.advance_s >= 1 else "", right=True),
+    Column("Back", _returned_text, right=True),
     Column("Now", lambda row: f"{row.present_rate:.3g}" if row.present_rate else "", right=True),
     Column("Waiting", lambda row: str(row.waiting_tasks or ""), right=True),
     Column("Running", lambda row: str(row.running_cpus or ""), right=True),
@@ -30,7 +37,8 @@ def shares(options: GlobalOptions) -> None:
     Wanted is the share by rights, among accounts with something to run; Got is the share of recent
     usage, or of present use where that is evened; Next is the chance in the next draw. Used is in
     CPU seconds and decays with time; Ahead is the part of it that was paid for urgency (-p). Now is
-    what is charged in a second at present, where that is evened.
+    what is charged in a second at present, where that is evened. Back is what was returned of the
+    charges of tasks that owners of machines ended, and is not in Used.
     """
     answer = options.ask(Shares())
     if options.as_json:

@@ -265,6 +265,8 @@ class SetStandingOrder(msgspec.Struct, frozen=True, array_like=True, tag=24):
     """... and whether what they have frozen may go on, if there were no others."""
     conditions: SensorSettings = NO_CONDITIONS
     """Which conditions of the machine are signs."""
+    reclaimed: Annotated[tuple[AttemptId, ...], Many] = ()
+    """Frozen ones whose memory the owner is to have back."""
 
 
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):

@@ -21,6 +21,9 @@ NEGLIGIBLE_S = 2.0**-60
 """A decayed counter below it is nothing. Without it, halving would end in denormal doubles, which
 round, and merging would depend on the order of merges."""
 
+HALF_LIVES_MAX = 1000.0
+"""By which a charge is compared with an earlier one: beyond it a double ends."""
+
 _GIBIBYTE = 2.0**30
 _DEFAULTS = OrderSection()
 _NAMED_WEIGHTS = {
@@ -314,6 +317,11 @@ class Decay:
     def epoch(self, wall_s: float) -> int:
         """Return the epoch of a time; counters of one epoch are comparable at any time in it."""
         return math.floor(wall_s / self.half_life_s)
+
+    def as_of(self, charge_s: float, made_wall_s: float, wall_s: float) -> float:
+        """Return as how much a charge of `made_wall_s` counts beside charges of `wall_s`."""
+        half_lives = (made_wall_s - wall_s) / self.half_life_s
+        return charge_s * math.exp2(min(HALF_LIVES_MAX, half_lives))
 
     def counter(self) -> Counter:
         """Return an empty counter."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from iriai.model.ids import Account
-from iriai.model.records import BUCKETS, Bucket, LedgerRow
+from iriai.model.records import BUCKETS, DAY_S, Bucket, LedgerRow
 from iriai.policy.accounting.decay import Counter, Decay, UseSum
 from iriai.policy.accounting.runtime_estimates import RunTimes
 
@@ -212,6 +212,11 @@ class WindowDecay(Decay):
     def epoch(self, _wall_s: float) -> int:
         """There is one."""
         return 0
+
+    def as_of(self, charge_s: float, made_wall_s: float, wall_s: float) -> float:
+        """See `Decay`; as one that is a day older, since what is counted by days ends with them."""
+        number = math.floor((made_wall_s - DAY_S) / self.bucket_s)
+        return charge_s * part_within(number, wall_s / self.bucket_s)
 
     def counter(self) -> Counter:
         """See `Decay`."""

@@ -15,6 +15,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
+from iriai.config.sections import Even
 from iriai.model.ids import Account, TaskId
 
 
@@ -48,6 +49,22 @@ class GroupUsage(NamedTuple):
     """More than 0."""
     usage_s: float
     """Of all members, whether they contend or not, provisional charges included."""
+
+
+PRESENT_S = 3600.0
+"""Present use counts as that of so many seconds, so that it is usage like any other. With the usual
+floor of a minute, an account that uses nothing counts as a sixtieth of one cpu: it precedes any
+that uses something, and the first of several such is a matter of the draw."""
+
+
+def evened_s(even: Even, used_s: float, rate: float) -> float:
+    """Return what an order gets as the usage of an account, in charged seconds.
+
+    The spaces of paper 003 (section 3.1) know what they have done for each account so far, and what
+    they are doing now; so either can be evened. `used_s` is the account's usage, `rate` what its
+    tasks are charged in a second now.
+    """
+    return used_s if even == "total" else rate * PRESENT_S
 
 
 Groups = Mapping[str, GroupUsage]

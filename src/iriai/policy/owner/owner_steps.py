@@ -20,10 +20,24 @@ class OwnerStep(IntEnum):
     NONE = 0
     SUSPEND = 1
     """They are frozen."""
-    VACATE = 2
+    RECLAIM = 2
+    """Their memory is given back to the owner."""
+    VACATE = 3
     """They are ended with their grace, and wait again."""
-    DISCARD = 3
+    DISCARD = 4
     """They are ended at once, and wait again."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerExpressions:
+    """The texts of the steps that are ClassAd expressions; None: a delay, or never."""
+
+    suspend: str | None = None
+    resume: str | None = None
+    """`continue` in the machine's file."""
+    reclaim: str | None = None
+    vacate: str | None = None
+    discard: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +45,7 @@ class OwnerSteps:
     """The steps of a machine, in seconds since its owner began to use it; infinite: never."""
 
     suspend_s: float = inf
+    reclaim_s: float = inf
     vacate_s: float = inf
     discard_s: float = inf
     continue_s: float = 300.0
@@ -39,11 +54,17 @@ class OwnerSteps:
     """Users whose tasks never give way; `ALL`: those of all."""
     conditions: SensorSettings = NO_CONDITIONS
     """Which conditions of the machine are signs."""
+    expressions: OwnerExpressions | None = None
+    """The steps that are expressions; their delays are infinite. None: all are delays."""
+    busy_load: float = 0.5
+    """The load of others from which `CpuBusyTime` counts, for expressions alone."""
 
     @property
     def has_steps(self) -> bool:
         """Return whether tasks ever give way."""
-        return min(self.suspend_s, self.vacate_s, self.discard_s) < inf
+        if self.expressions is not None:
+            return True
+        return min(self.suspend_s, self.reclaim_s, self.vacate_s, self.discard_s) < inf
 
     def exempts(self, user: str) -> bool:
         """Return whether the tasks of a user never give way."""
@@ -58,6 +79,7 @@ class OwnerSteps:
         """Return the step that is due when the machine has been in use for that long."""
         delays = (
             (self.suspend_s, OwnerStep.SUSPEND),
+            (self.reclaim_s, OwnerStep.RECLAIM),
             (self.vacate_s, OwnerStep.VACATE),
             (self.discard_s, OwnerStep.DISCARD),
         )
@@ -66,7 +88,7 @@ class OwnerSteps:
 
     def next_step_s(self, used_s: float) -> float:
         """Return after how long in use the next step is due; infinite: none is."""
-        delays_s = (self.suspend_s, self.vacate_s, self.discard_s)
+        delays_s = (self.suspend_s, self.reclaim_s, self.vacate_s, self.discard_s)
         return min((delay_s for delay_s in delays_s if delay_s > used_s), default=inf)
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
-from iriai.model.records import LedgerRow
+from iriai.model.records import LedgerRow, Refunds
 from iriai.policy.accounting.decay import Counter, Decay
 from iriai.policy.accounting.runtime_estimates import NO_RUNS, RECENT_RUNS, RunSums, RunTimes
 from iriai.protocol.ledger.ledger import (
@@ -38,12 +40,21 @@ def sums_of(rows: Iterable[LedgerRow], fading: Decay) -> list[LedgerRow]:
     """Return one row for each account, with the sum of what all rows count for it."""
     counters: dict[Account, Counter] = {}
     runs: dict[Account, RunSums] = {}
+    returned: dict[Account, Refunds] = {}
     for row in rows:
         counter, known = fading.restored(row), counters.get(row.account)
         counters[row.account] = counter if known is None else known.plus(counter)
+        if row.refunds:
+            from iriai.policy.accounting.refunds import plus
+
+            returned[row.account] = plus(returned.get(row.account, ()), row.refunds)
         times = RunTimes(row.runs, row.run_s)
         runs[row.account] = runs.get(row.account, RunSums()).replaced(NO_RUNS, times)
-    return [counter.row(account, _times_of(runs[account])) for account, counter in counters.items()]
+    sums = []
+    for account, counter in counters.items():
+        row = counter.row(account, _times_of(runs[account]))
+        sums.append(replace(row, refunds=returned.get(account, ())))
+    return sums
 
 
 def _times_of(sums: RunSums) -> RunTimes:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from iriai.model.bounds import Amount, Count, Many, Name, Seconds, decoded
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
-from iriai.model.records import BUCKETS, Bucket, LedgerRow
+from iriai.model.records import BUCKETS, DAY_S, REFUND_DAYS, Bucket, LedgerRow, Refunds
 from iriai.policy.accounting.decay import Counter, Decay
 from iriai.policy.accounting.runtime_estimates import RunTimes
 from iriai.protocol.ledger.use_bounds import RATE_MAX, UseBounds
@@ -28,7 +28,7 @@ CLOCK_OFF_S_MAX = 3600.0
 ACCOUNTS_MAX = 2_000
 """Accounts in one batch, which then has some 150 kB."""
 ROW_BYTES, BUCKET_BYTES = 64, 28
-"""Approximate sizes of a row without buckets, and of a bucket."""
+"""Approximate sizes of a row without buckets, and of a bucket or a day of refunds."""
 ACCOUNTS_KEPT_MAX = 10_000
 """Of one machine, whatever its incarnation: five times what a batch has. Whose counters come after
 that are not counted, since only someone who invents names comes so far."""
@@ -58,6 +58,7 @@ class BatchRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True)
     advance: Amount = 0.0
     bucket_s: Seconds = 0.0
     buckets: Annotated[tuple[Bucket, ...], Many] = ()
+    refunds: Annotated[Refunds, Many] = ()
 
     @staticmethod
     def of(row: LedgerRow) -> BatchRow:
@@ -147,6 +148,23 @@ def malformed_row(row: BatchRow, wall_s: float) -> str:
         return f"{row.account}: usage in the future ({latest_wall_s:.0f})"
     if len(row.buckets) > BUCKETS + 1 or (row.buckets and not row.bucket_s):
         return f"{row.account}: {len(row.buckets)} buckets of {row.bucket_s} s"
+    return malformed_refunds(row, wall_s) if row.refunds else ""
+
+
+def malformed_refunds(row: BatchRow, wall_s: float) -> str:
+    """Return what makes the refunds of a row impossible; else empty.
+
+    Readers bound what they return by day: what a liar can give is no more than that.
+    """
+    if len(row.refunds) > REFUND_DAYS:
+        return f"{row.account}: refunds of {len(row.refunds)} days; the limit is {REFUND_DAYS}"
+    days = [each.day for each in row.refunds]
+    if days != sorted(dict.fromkeys(days)):
+        return f"{row.account}: refunds whose days do not follow each other"
+    if days[-1] * DAY_S > wall_s + CLOCK_OFF_S_MAX:
+        return f"{row.account}: refunds in the future (day {days[-1]})"
+    if not all(0.0 <= each.counts_s <= each.charge_s <= COUNTER_S_MAX for each in row.refunds):
+        return f"{row.account}: refunds that are not from 0 to {COUNTER_S_MAX:g}"
     return ""
 
 
@@ -176,6 +194,7 @@ class MachineCounters:
 
     incarnation: int
     by_account: dict[Account, Counter] = field(default_factory=dict)
+    refunds: dict[Account, Refunds] = field(default_factory=dict)
 
 
 class Ledger:
@@ -267,11 +286,37 @@ class Ledger:
         return before is not None and _is_beyond(before, self.fading.restored(row.row), wall_s)
 
     def _grew(self, known: MachineCounters, row: BatchRow) -> bool:
-        """Merge one account's counter; return whether it changed."""
+        """Merge one account's counter and refunds; return whether either changed."""
         before, counter = known.by_account.get(row.account), self.fading.restored(row.row)
         merged = counter if before is None else before.merged(counter)
         known.by_account[row.account] = merged
-        return merged != before
+        return _refunds_grew(known, row) or merged != before
+
+
+def _with_refunds(row: LedgerRow, own: Refunds, lost: Refunds) -> LedgerRow:
+    if not lost:
+        return msgspec.structs.replace(row, refunds=own) if own else row
+    from iriai.policy.accounting.refunds import plus
+
+    return msgspec.structs.replace(row, refunds=plus(own, lost))
+
+
+def _more_refunds(theirs: Refunds, ours: Refunds) -> Refunds:
+    if not theirs:
+        return ()
+    from iriai.policy.accounting.refunds import beyond
+
+    return beyond(theirs, ours)
+
+
+def _refunds_grew(known: MachineCounters, row: BatchRow) -> bool:
+    if not row.refunds:
+        return False
+    from iriai.policy.accounting.refunds import merged
+
+    before = known.refunds.get(row.account, ())
+    known.refunds[row.account] = merged(before, row.refunds)
+    return known.refunds[row.account] != before
 
 
 def _is_beyond(one: Counter, other: Counter, wall_s: float) -> bool:
@@ -279,16 +324,27 @@ def _is_beyond(one: Counter, other: Counter, wall_s: float) -> bool:
     return one.beyond(other).at(wall_s) > FALL * one.at(wall_s)
 
 
+def _row_bytes(row: LedgerRow) -> int:
+    return ROW_BYTES + BUCKET_BYTES * (len(row.buckets) + len(row.refunds))
+
+
 def within_limits(
     rows: list[LedgerRow], fading: Decay, now: Instant, bytes_max: int = BATCH_BYTES_MAX
 ) -> tuple[BatchRow, ...]:
     """Return all rows, or those of the largest users if they are too many for a batch."""
-    room = bytes_max - sum(ROW_BYTES + BUCKET_BYTES * len(row.buckets) for row in rows)
+    room = bytes_max - sum(map(_row_bytes, rows))
     if len(rows) > ACCOUNTS_MAX or room < 0:
         rows = sorted(rows, key=lambda row: fading.restored(row).at(now.wall_s), reverse=True)
-        longest = max(ROW_BYTES + BUCKET_BYTES * len(row.buckets) for row in rows)
+        longest = max(map(_row_bytes, rows))
         rows = rows[: min(ACCOUNTS_MAX, bytes_max // longest)]
     return tuple(map(BatchRow.of, rows))
+
+
+class _Counts(NamedTuple):
+    """Of one account."""
+
+    counter: Counter
+    refunds: Refunds
 
 
 class OwnCounters:
@@ -304,8 +360,10 @@ class OwnCounters:
         self.incarnation = 0
         self._fading = fading
         self._listens_until_s = now.steady_s + LISTEN_S
-        self._at_start = {row.account: fading.restored(row) for row in rows}
-        self._lost: dict[Account, Counter] = {}
+        self._at_start: dict[Account, _Counts] = {
+            row.account: _Counts(fading.restored(row), row.refunds) for row in rows
+        }
+        self._lost: dict[Account, _Counts] = {}
         """What other machines hold beyond the stored counters of this one."""
 
     def may_publish(self, now: Instant) -> bool:
@@ -319,7 +377,8 @@ class OwnCounters:
             row = own.get(account)
             counter = self._fading.restored(row) if row else self._fading.counter()
             times = RunTimes(row.runs, row.run_s) if row else RunTimes()
-            own[account] = counter.plus(lost).row(account, times)
+            plain = counter.plus(lost.counter).row(account, times)
+            own[account] = _with_refunds(plain, row.refunds if row else (), lost.refunds)
         kept = within_limits(list(own.values()), self._fading, now)
         return LedgerBatch(self.incarnation, now.wall_s, kept, min(rate, RATE_MAX))
 
@@ -331,9 +390,10 @@ class OwnCounters:
         lost = {}
         for row in batch.rows:
             theirs = self._fading.restored(row.row)
-            ours = self._at_start.get(row.account) or self._fading.counter()
-            if _is_beyond(theirs, ours, batch.wall_s):
-                lost[row.account] = theirs.beyond(ours)
+            ours, returned = self._at_start.get(row.account) or (self._fading.counter(), ())
+            more = _more_refunds(row.refunds, returned)
+            if more or _is_beyond(theirs, ours, batch.wall_s):
+                lost[row.account] = _Counts(theirs.beyond(ours), more)
         self.incarnation = max(self.incarnation, batch.incarnation)
         if not lost or lost == self._lost:
             return False

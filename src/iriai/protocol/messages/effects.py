@@ -149,6 +149,8 @@ class WatchOwner(msgspec.Struct, frozen=True):
     """... and whether what they have frozen may go on, if there were no others."""
     conditions: SensorSettings = NO_CONDITIONS
     """Which conditions of the machine are signs."""
+    reclaimed: tuple[AttemptId, ...] = ()
+    """Frozen ones whose memory the owner is to have back."""
 
 
 class ForgetAttempt(msgspec.Struct, frozen=True):
@@ -488,6 +490,8 @@ class LoadMeasured(msgspec.Struct, frozen=True):
     """The part of it that is not caused by tasks of iriai."""
     keyboard_idle_s: float | None = None
     """Time since a terminal of the machine was used; None if that cannot be measured."""
+    console_idle_s: float | None = None
+    """The same of the terminals of its own keyboard."""
 
 
 LauncherEvent = (

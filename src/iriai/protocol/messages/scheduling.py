@@ -30,6 +30,7 @@ from iriai.model.bounds import (
 from iriai.model.claim import HOLD_MAX_S, HOLD_S, Phase
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.job import Grace, JobSpec, Limit
+from iriai.model.owner import MachineUse
 from iriai.model.ranks import ONE, SEATS_MAX, RankCount, RankShape, SeatPlaces
 from iriai.model.reason import Reason
 from iriai.model.records import AttemptResult, LedgerRow
@@ -106,10 +107,7 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Charging(msgspec.Struct, frozen=True):
-    """Broker to node, which reported whole and charges otherwise: what use costs in this cluster.
-
-    The fields mean what they do in `[order]`.
-    """
+    """Broker to a node that reported whole and charges otherwise: prices, as in `[order]`."""
 
     idle_weight: Weight
     gpu_weight: Weight
@@ -175,6 +173,8 @@ class Idle(msgspec.Struct, frozen=True, omit_defaults=True):
     """If `whole`, the ad of the machine with its owner's requirements."""
     keyboard_idle_s: Seconds | None = None
     """Time since a terminal of the machine was used; None if it is not measured."""
+    use: MachineUse | None = None
+    """None: it has no keyboard, and no owner policy."""
     turned_away: Annotated[tuple[TurnedAway, ...], Many] = ()
     """Of `spent`: those refused because the machine does not run tasks of that user and home."""
     ahead: Annotated[tuple[Capability, ...], Many] = ()

@@ -29,6 +29,7 @@ from iriai.protocol.messages.effects import Part
 from iriai.sim.faults.owner_checker import OwnerChecker
 from iriai.sim.faults.pool_checker import PoolChecker
 from iriai.sim.faults.queue_checker import QueueChecker
+from iriai.sim.faults.refund_checker import RefundChecker
 from iriai.sim.faults.seat_checker import SeatChecker, check_sums
 from iriai.sim.faults.suspension_checker import SuspensionChecker
 from iriai.sim.faults.told_jobs import AwaitedJobs, ToldJobs, check_feasible
@@ -69,6 +70,7 @@ class Checker:
         self._seats = SeatChecker(world, 0.0 if is_calm else calm_from_s)
         self._suspensions = SuspensionChecker(world)
         self._owners = OwnerChecker(world)
+        self._refunds = RefundChecker(world)
         self._queues = QueueChecker()
         self._turns = TurnChecker(world, is_calm=is_calm)
         self._pools = PoolChecker()
@@ -93,7 +95,7 @@ class Checker:
         self._awaited = defaultdict[str, AwaitedJobs](AwaitedJobs)
         for machine in world.machines.values():
             machine.launcher.on_start = partial(self._started, machine)
-            machine.launcher.on_end = self._has_ended
+            machine.launcher.on_end = partial(self._has_ended, machine)
         world.watchers.append(self._check)
 
     # --- what really runs ------------------------------------------------------------------------
@@ -148,10 +150,11 @@ class Checker:
         is_away = launcher.is_stopped or not launcher.is_up
         return is_away and launcher.running[attempt].lease_end_s <= self._world.now_s
 
-    def _has_ended(self, process: ProcessModel) -> None:
+    def _has_ended(self, machine: SimulatedMachine, process: ProcessModel) -> None:
         del self._live[process.attempt.task][process.attempt]
         self._ended[process.attempt] = process
         self._suspensions.ended(process)
+        self._refunds.ended(machine, process)
 
     # --- after each turn -------------------------------------------------------------------------
 
@@ -165,10 +168,13 @@ class Checker:
         self._seats.check(machine, turn, self._live)
         self._suspensions.check(machine, now)
         self._owners.check(machine, now)
+        self._refunds.check(machine)
         self._queues.check(machine, now)
         self._turns.check(machine, now)
         self._pools.check(machine)
         leads = Part.BROKER in machine.core.parts
+        if leads and machine.turns % TOLD_TURNS == 0:
+            self._refunds.check_broker(machine, now)
         assert Part.BROKER in parts or not leads, f"{machine.plan.name} has become a broker"
         if Part.NODE in parts:
             self._check_counters(machine)
@@ -297,6 +303,7 @@ class Checker:
                 check_feasible(machine)
             if Part.BROKER in machine.core.parts:
                 self._check_idle(machine)
+                self._refunds.check_end(machine, machine.clock.at(self._world.now_s))
 
     def _check_results(self, machine: SimulatedMachine) -> None:
         """Check (c): the stored results of each job are what happened to it."""
@@ -367,8 +374,9 @@ class Checker:
                 used_s[row.account] = used_s.get(row.account, 0.0) + use_s
         for account, seconds in used_s.items():
             known_s = state.usage.usage_s(account, wall_s)
-            assert known_s >= seconds - USAGE_TOLERANCE_S, (
-                f"the broker knows of {known_s:.3f} s of {account}, the machines of {seconds:.3f} s"
+            left_s = seconds - state.usage.returned_s(account, wall_s)
+            assert known_s >= left_s - USAGE_TOLERANCE_S, (
+                f"the broker knows of {known_s:.3f} s of {account}, the machines of {left_s:.3f} s"
             )
 
 

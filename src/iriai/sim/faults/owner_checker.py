@@ -8,7 +8,9 @@ from iriai.model.instant import Instant
 from iriai.model.suspension import SuspendReason
 from iriai.node.giving_way import GivingWay
 from iriai.node.metering import HeldClaim
+from iriai.policy.owner.owner_judge import POLL_S
 from iriai.protocol.messages.effects import Part
+from iriai.sim.faults.owners import RESUME_IDLE_S, SUSPEND_IDLE_S
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.world import World
 
@@ -90,7 +92,8 @@ class OwnerChecker:
         is_given = SuspendReason.OWNER in reasons
         is_ending = held.stop is not None
         due_s = inf if used_s is None or is_exempt else used_s - owner.policy.suspend_s
-        stands = is_given and not is_ending and (used_s is None or is_exempt)
+        is_free = used_s is None and owner.judge is None
+        stands = is_given and not is_ending and (is_free or is_exempt)
         stands |= is_exempt and machine.launcher.is_kept_by_owner(attempt)
         self._is_late(machine, f"{attempt} stands for nobody", stands)
         runs = used_s is not None and not is_exempt and due_s > 0.0
@@ -101,6 +104,15 @@ class OwnerChecker:
         stays = used_s is not None and not is_exempt and used_s > last_s
         stays &= held.is_ordered and not is_ending and machine.core.node.has_launcher
         self._is_late(machine, f"{attempt} was not vacated", stays)
+        if owner.judge is None or is_exempt or is_ending or owner.presence.word is not None:
+            return
+        idle_s = now.steady_s - owner.presence.last_s
+        is_there = machine.core.node.has_launcher and owner.presence.is_watched
+        runs = is_there and held.is_ordered and not is_given and idle_s < SUSPEND_IDLE_S
+        self._is_late(machine, f"{attempt} was not suspended by an expression", runs)
+        is_alone = owner.judge.busy_s(now.steady_s) == 0.0 and idle_s > RESUME_IDLE_S + 1 + POLL_S
+        stands = is_there and is_given and is_alone
+        self._is_late(machine, f"{attempt} stands though an expression lets it go on", stands)
 
     def _is_late(self, machine: SimulatedMachine, words: str, is_wrong: bool) -> None:
         """Fail if something is wrong for too long."""

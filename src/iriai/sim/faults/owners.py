@@ -22,6 +22,15 @@ SUSPENDS_S = (0.0, 0.0, 0.0, 5.0, inf)
 VACATES_S = (0.0, 10.0, 30.0, inf)
 DISCARDS_S = (0.0, 12.0, inf, inf)
 CONTINUES_S = (5.0, 20.0)
+SUSPEND_IDLE_S, RESUME_IDLE_S = 30, 60
+EXPRESSION_CHANCE = 0.2
+"""Of an owner whose steps are expressions."""
+EXPRESSIONS = OwnerSection(
+    suspend=f"KeyboardIdle < {SUSPEND_IDLE_S} || CpuBusyTime > 20",
+    resume=f"KeyboardIdle > {RESUME_IDLE_S} && OwnerLoad < 0.5",
+    vacate='Activity == "Suspended" && CurrentTime - EnteredCurrentActivity > 90',
+    users=("owner",),
+)
 KINDS = ("owner-comes", "owner-comes", "owner-comes", "owner-says", "sensor-fails")
 
 
@@ -29,15 +38,22 @@ def with_owner(rng: Rng, plan: MachinePlan) -> MachinePlan:
     """Return a machine that may have an owner."""
     if Part.NODE not in plan.parts or not rng.chance(OWNER_CHANCE):
         return plan
+    if rng.chance(EXPRESSION_CHANCE):
+        section = with_fields(EXPRESSIONS, exempt=rng.pick(EXEMPT))
+        return replace(plan, configuration=with_fields(plan.configuration, owner=section))
     section = OwnerSection(
-        suspend_s=rng.pick(SUSPENDS_S),
-        continue_s=rng.pick(CONTINUES_S),
-        vacate_s=rng.pick(VACATES_S),
-        discard_s=rng.pick(DISCARDS_S),
+        suspend=rng.pick(SUSPENDS_S),
+        resume=rng.pick(CONTINUES_S),
+        vacate=rng.pick(VACATES_S),
+        discard=rng.pick(DISCARDS_S),
         exempt=rng.pick(EXEMPT),
         users=("owner",),
     )
     return replace(plan, configuration=with_fields(plan.configuration, owner=section))
+
+
+def _continues_s(section: OwnerSection) -> float:
+    return section.resume if isinstance(section.resume, float) else float(RESUME_IDLE_S)
 
 
 def visits(rng: Rng, plans: list[MachinePlan], begin_s: float, until_s: float) -> list[Happening]:
@@ -47,7 +63,7 @@ def visits(rng: Rng, plans: list[MachinePlan], begin_s: float, until_s: float) -
     """
     happenings = []
     for plan in (plan for plan in plans if plan.configuration.owner.users):
-        left_alone = int(10 * (plan.configuration.owner.continue_s or 0.0))
+        left_alone = int(10 * _continues_s(plan.configuration.owner))
         for _ in range(1 + rng.below(5)):
             lasts_s = rng.pick((0.0, rng.between(0.0, 5.0), rng.between(5.0, 60.0)))
             kind = rng.pick(KINDS)

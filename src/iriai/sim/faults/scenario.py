@@ -59,6 +59,8 @@ SUSPEND_CHANCE = 0.3
 """The chance that in a seed users suspend tasks, and machines freeze what they run."""
 SUSPEND_MAX_S = 60.0
 """How long a user may keep a task suspended."""
+REFUND_MAX_S = 60.0
+"""How much is returned to an account a day: less than many lose."""
 OWNER_CHANCE = 0.25
 """The chance that machines of a seed have owners, for whom tasks give way."""
 QUEUE_CHANCE = 0.3
@@ -204,6 +206,7 @@ def _plans(shape: Rng, is_calm: bool) -> list[MachinePlan]:
         order=OrderSection(
             name=name,
             even=even,
+            refund_max_s=REFUND_MAX_S,
             half_life_s=604_800.0,
             offpeak_factor=1.0,
         ),

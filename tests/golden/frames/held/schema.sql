@@ -1,6 +1,6 @@
 PRAGMA application_id=1769105761;
 PRAGMA auto_vacuum=2;
-PRAGMA user_version=6;
+PRAGMA user_version=7;
 CREATE INDEX attempts_by_end ON attempts (ended_wall_s);
 CREATE INDEX jobs_by_finish ON jobs (finished_wall_s);
 CREATE TABLE attempts ( job INTEGER NOT NULL, task_index INTEGER NOT NULL, attempt INTEGER NOT NULL, machine TEXT NOT NULL, cause TEXT NOT NULL, exit_code INTEGER, signal INTEGER, cpu_s REAL NOT NULL, memory_peak_bytes INTEGER NOT NULL, read_bytes INTEGER NOT NULL, written_bytes INTEGER NOT NULL, started_wall_s REAL NOT NULL, ended_wall_s REAL NOT NULL, elapsed_s REAL NOT NULL, charge_s REAL NOT NULL, message TEXT NOT NULL, factors TEXT, PRIMARY KEY (job, task_index, attempt) ) WITHOUT ROWID;
@@ -8,7 +8,7 @@ CREATE TABLE claims ( attempt TEXT NOT NULL PRIMARY KEY, claim BLOB NOT NULL ) W
 CREATE TABLE drain ( id INTEGER NOT NULL PRIMARY KEY, reason TEXT NOT NULL, by_whom TEXT NOT NULL, since_wall_s REAL NOT NULL );
 CREATE TABLE events ( job INTEGER NOT NULL, sequence INTEGER NOT NULL, wall_s REAL NOT NULL, change BLOB NOT NULL, story TEXT NOT NULL, PRIMARY KEY (job, sequence) ) WITHOUT ROWID;
 CREATE TABLE jobs ( number INTEGER NOT NULL PRIMARY KEY, group_name TEXT NOT NULL, user_name TEXT NOT NULL, owner TEXT NOT NULL, job_name TEXT NOT NULL, spec BLOB NOT NULL, submitted_wall_s REAL NOT NULL, finished_wall_s REAL, cause TEXT, succeeded INTEGER );
-CREATE TABLE ledger ( group_name TEXT NOT NULL, user_name TEXT NOT NULL, counter REAL NOT NULL, epoch_wall_s REAL NOT NULL, runs INTEGER NOT NULL, run_s REAL NOT NULL, advance REAL NOT NULL, bucket_s REAL NOT NULL, buckets TEXT, PRIMARY KEY (group_name, user_name) ) WITHOUT ROWID;
+CREATE TABLE ledger ( group_name TEXT NOT NULL, user_name TEXT NOT NULL, counter REAL NOT NULL, epoch_wall_s REAL NOT NULL, runs INTEGER NOT NULL, run_s REAL NOT NULL, advance REAL NOT NULL, bucket_s REAL NOT NULL, buckets TEXT, refunds TEXT, PRIMARY KEY (group_name, user_name) ) WITHOUT ROWID;
 CREATE TABLE meta ( name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL ) WITHOUT ROWID;
 CREATE TABLE notices ( job INTEGER NOT NULL PRIMARY KEY );
 CREATE TABLE owner_absences ( id INTEGER NOT NULL PRIMARY KEY, counts BLOB NOT NULL );

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from math import inf
+from typing import NoReturn
 
 from iriai.launcher.owner.polled.nvml_process import (
     ASK,
@@ -34,6 +35,7 @@ NAMED_MAX = 4
 """GPUs in a note."""
 WORDS_MAX = 200
 DIGITS_MAX = 10
+ENDED = "the process of NVIDIA's library has ended"
 
 
 class GpuProbe:
@@ -72,7 +74,7 @@ class GpuProbe:
             self._pid, self._socket = fork_process(
                 PROCESS_NAME, lambda socket: serve(socket, self._library)
             )
-        self._receive(self._socket)
+        self._receive(self._socket, now_s)
         if self._asked_s == inf:
             self._ask(self._socket, now_s)
         elif now_s > self._asked_s + ANSWER_S:
@@ -83,18 +85,23 @@ class GpuProbe:
     def _ask(self, asked: socket.socket, now_s: float) -> None:
         try:
             asked.send(ASK)
-        except OSError as error:
-            self._lose(f"the process of NVIDIA's library has ended: {error.strerror}", now_s)
+        except OSError:
+            self._lose(ENDED, now_s)
         self._asked_s = now_s
 
-    def _receive(self, answers: socket.socket) -> None:
+    def _receive(self, answers: socket.socket, now_s: float) -> None:
         """Take in the last whole line that has come."""
-        with suppress(BlockingIOError, ConnectionError):
-            while len(self._content) <= ANSWER_BYTES_MAX:
+        content = b"?"
+        try:
+            while content and len(self._content) <= ANSWER_BYTES_MAX:
                 content = answers.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
-                if not content:
-                    break
                 self._content += content
+        except BlockingIOError:
+            content = b"?"
+        except ConnectionError:
+            content = b""
+        if not content:
+            self._lose(ENDED, now_s)
         lines = self._content.split(b"\n")
         if len(lines) > 1:
             self._answer = lines[-2].decode(errors="replace")
@@ -118,7 +125,7 @@ class GpuProbe:
         words = f"processes of others: {', '.join(named)}" if named else "no process of others"
         self.note = f"{words} ({len(gpus)} GPU{'s' if len(gpus) > 1 else ''})"
 
-    def _lose(self, why: str, now_s: float) -> None:
+    def _lose(self, why: str, now_s: float) -> NoReturn:
         self.close()
         self._why, self._retry_s = why, now_s + RETRY_S
         raise CannotLook(why)
