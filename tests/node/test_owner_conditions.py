@@ -87,6 +87,16 @@ def test_a_delay_beside_an_expression_counts_from_when_the_task_was_suspended():
     assert [number for number, _, _ in watch(desk, 20)] == [1]
 
 
+def test_an_expression_may_say_which_tasks_a_sign_ends():
+    desk = desk_of(profile="desk", vacate="TARGET.RequestCpus >= 2 && KeyboardIdle < 60")
+    desk.run(1, cpus=2)
+    desk.run(2, cpus=1)
+    assert [number for number, _, _ in ends(desk.sign())] == [1]
+    assert desk.frozen[2]
+    watch(desk, 305)
+    assert not desk.frozen[2]
+
+
 @pytest.mark.parametrize("broken", ["KeyboardIdle < TARGET.Patience", '"a" + 1'])
 def test_an_expression_without_a_value_for_a_job_counts_as_in_use_and_is_named(broken):
     desk = desk_of(suspend="KeyboardIdle < 60", vacate=broken)

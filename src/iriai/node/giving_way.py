@@ -264,6 +264,8 @@ class GivingWay:
                 continue
             claim, ran_s = held.claim, held.ran_so_far_s(now.steady_s)
             step = judge.step(claim.attempt, _activity(held), job_of(claim), ran_s)
+            if not judge.suspends_by_expression:
+                step = max(step, self._step(now.steady_s))
             if is_here:
                 step = max(step, OwnerStep.VACATE if self._vacates_now else OwnerStep.SUSPEND)
             self._give_way((held,), step, seen, now)

@@ -33,6 +33,7 @@ def owner_report(node: Node, owner: GivingWay, now: Instant) -> OwnerReport:
     delays_s = {
         "suspend": policy.suspend_s,
         "continue": policy.continue_s,
+        "reclaim": policy.reclaim_s,
         "vacate": policy.vacate_s,
         "discard": policy.discard_s,
     }
@@ -49,6 +50,7 @@ def owner_report(node: Node, owner: GivingWay, now: Instant) -> OwnerReport:
             for each in owner.sensors
         ),
         tuple(_row(each, owner) for each in held if each.is_ordered),
+        () if policy.expressions is None else policy.expressions.texts,
     )
 
 

@@ -41,9 +41,19 @@ def own_trouble(
         "no launcher is connected: nothing can be started" if is_alone else "",
         f"tasks are not started: the launcher cannot: {backed_off}" if backed_off else "",
         load_problem,
+        _owner_trouble(machine),
         "" if failure is None else f"the store cannot be written: {failure}",
     )
     return [each for each in words if each]
+
+
+def _owner_trouble(machine: Machine) -> str:
+    """Return which expressions of the owner had no value for some task; empty: none."""
+    owner = machine.node.owner if Part.NODE in machine.parts else None
+    if owner is None or owner.judge is None or not owner.judge.problems:
+        return ""
+    found = "; ".join(f"{step}: {what}" for step, what in owner.judge.problems.items())
+    return f"[owner] counts as in use for some tasks, since an expression has no value: {found}"
 
 
 def share_table(broker: Broker, order: OrderSection, now: Instant, note: str = "") -> ShareTable:

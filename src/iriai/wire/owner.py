@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from iriai.model.bounds import Amount, Count, Few, Many, Name, SizeBytes, Word, Words
+from iriai.model.bounds import Amount, Count, Expression, Few, Many, Name, SizeBytes, Word, Words
 from iriai.model.owner import WORD_S_MAX, WORD_S_MIN, OwnerWord
 from iriai.wire.exchange import ClientAnswer, ClientRequest, Query
 
@@ -51,6 +51,8 @@ class OwnerReport(ClientAnswer, frozen=True, tag="owner-report"):
     """The steps and when each is due after the first sign; None: never."""
     sensors: Annotated[tuple[SensorRow, ...], Few]
     tasks: Annotated[tuple[BackgroundRow, ...], Many]
+    expressions: Annotated[tuple[tuple[Word, Expression], ...], Few] = ()
+    """The steps that are ClassAd expressions."""
 
 
 class AskOwner(Query[OwnerReport], frozen=True, tag="ask-owner"):

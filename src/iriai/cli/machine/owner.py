@@ -88,12 +88,16 @@ def _headline(report: OwnerReport) -> str:
 
 
 def _steps_text(report: OwnerReport) -> str:
+    conditions = dict(report.expressions)
+    delays = {step: at_s for step, at_s in report.steps if step not in conditions}
+    back = delays.pop("continue", None)
     texts = [
         f"{step} {'never' if at_s is None else 'at once' if at_s == 0 else span_text(at_s)}"
-        for step, at_s in report.steps
-        if step != "continue"
+        for step, at_s in delays.items()
     ]
-    back = next((at_s for step, at_s in report.steps if step == "continue"), None)
+    texts += [f"{step} if {text}" for step, text in conditions.items() if step != "continue"]
+    if "continue" in conditions:
+        texts.append(f"go on if {conditions['continue']}")
     after = "" if back is None else f"; tasks go on {span_text(back)} after the last"
     return f"After a sign: {', '.join(texts)}{after}."
 

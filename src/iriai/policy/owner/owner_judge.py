@@ -6,7 +6,6 @@ docs/spec/016, section 3. The states and their attributes are those of HTCondor'
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from enum import StrEnum
 
 from iriai.classad.expression import Expression, parse_expression
@@ -30,16 +29,22 @@ class Activity(StrEnum):
     """It is being ended."""
 
 
+_NEXT = {
+    OwnerStep.NONE: Activity.BUSY,
+    OwnerStep.SUSPEND: Activity.SUSPENDED,
+    OwnerStep.RECLAIM: Activity.SUSPENDED,
+    OwnerStep.VACATE: Activity.VACATING,
+    OwnerStep.DISCARD: Activity.VACATING,
+}
+"""What a task does once a step was taken."""
+
+
 class OwnerJudge:
     """Says for each background task which step is due. Moments are on the steady clock."""
 
     def __init__(self, steps: OwnerSteps, expressions: OwnerExpressions) -> None:
         self._steps = steps
-        self._expressions = {
-            name: parse_expression(text, name)
-            for name, text in asdict(expressions).items()
-            if text is not None
-        }
+        self._expressions = {name: parse_expression(text, name) for name, text in expressions.texts}
         self._since: dict[AttemptId, tuple[Activity, float]] = {}
         """What each task does, and since when."""
         self._busy_since_s: float | None = None
@@ -54,9 +59,14 @@ class OwnerJudge:
         """Whether all expressions had one for the task that is looked at."""
 
     @property
+    def suspends_by_expression(self) -> bool:
+        """Return whether an expression says when tasks are suspended, and not signs."""
+        return "suspend" in self._expressions
+
+    @property
     def resumes_by_expression(self) -> bool:
         """Return whether an expression says when they go on."""
-        return "resume" in self._expressions
+        return "continue" in self._expressions
 
     def busy_s(self, now_s: float) -> float:
         """Return for how long others have loaded the machine, by the last look."""
@@ -102,6 +112,18 @@ class OwnerJudge:
             known = self._since[attempt] = activity, self._now.steady_s
         lasted_s, self._has_value = self._now.steady_s - known[1], True
         my = self._state_of(activity, lasted_s, ran_s)
+        step = self._due(activity, lasted_s, my, job)
+        if _NEXT[step] is not activity:
+            self._since[attempt] = _NEXT[step], self._now.steady_s
+        return step
+
+    def _due(
+        self,
+        activity: Activity,
+        lasted_s: float,
+        my: Mapping[str, Value],
+        job: Mapping[str, Value],
+    ) -> OwnerStep:
         if activity is Activity.VACATING:
             is_late = self._is_due("discard", my, job)
             return OwnerStep.DISCARD if is_late else OwnerStep.VACATE
@@ -124,7 +146,7 @@ class OwnerJudge:
         """Return whether a task stands from now on; it does where an expression has no value."""
         suspends = self._is_due("suspend", my, job)
         if activity is Activity.SUSPENDED and self.resumes_by_expression:
-            goes_on = self._is_due("resume", my, job)
+            goes_on = self._is_due("continue", my, job)
             return not (goes_on and self._has_value)
         return suspends or not self._has_value
 
@@ -155,11 +177,11 @@ class OwnerJudge:
             "Activity": "Idle" if activity is None else activity.value,
             "EnteredCurrentActivity": int(wall_s - lasted_s),
         }
-        if activity is not None:
-            since_s = lasted_s if activity is Activity.VACATING else ran_s
-            found["JobStart"] = int(wall_s - ran_s)
-            found["EnteredCurrentState"] = int(wall_s - since_s)
-        return found
+        since_s = lasted_s if activity is Activity.VACATING else ran_s
+        return found | {
+            "JobStart": int(wall_s - ran_s),
+            "EnteredCurrentState": int(wall_s - since_s),
+        }
 
     def _is_due(
         self,

@@ -6,7 +6,7 @@ docs/spec/016, section 3; the ways are those of paper 003, section 3.3.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from math import inf
 
@@ -38,6 +38,13 @@ class OwnerExpressions:
     reclaim: str | None = None
     vacate: str | None = None
     discard: str | None = None
+
+    @property
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """The steps that are expressions, by their keys in the machine's file."""
+        steps = asdict(self).items()
+        named = (("continue" if name == "resume" else name, text) for name, text in steps)
+        return tuple((name, text) for name, text in named if text is not None)
 
 
 @dataclass(frozen=True, slots=True)
