@@ -361,7 +361,7 @@ class OwnerWordGiven(msgspec.Struct, frozen=True):
 
 
 class AbsencesLearnt(msgspec.Struct, frozen=True):
-    """Node: what it has learnt of when its machine's owner is away (docs/spec/016, section 5)."""
+    """Node: what it has learnt of when its machine's owner is away (docs/spec/016, 5b)."""
 
     counts: bytes
     """As `policy.owner.absence` packs them; empty: nothing."""

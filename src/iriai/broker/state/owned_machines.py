@@ -1,6 +1,6 @@
 """Which of machines that are alike a task gets, by how long their owners stay away.
 
-docs/spec/016, section 5. A task gets the machine whose owner is away just long enough for it, and
+docs/spec/016, section 5b. A task gets the machine whose owner is away just long enough for it, and
 leaves the others to longer ones; where none is, the one whose owner is away longest.
 """
 

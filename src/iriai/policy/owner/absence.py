@@ -1,4 +1,4 @@
-"""For how long an owner who is away stays away, learnt from when they came back (spec 016, 5).
+"""For how long an owner who is away stays away, learnt from when they came back (spec 016, 5b).
 
 For each hour of the week, and by how long the machine has been idle, it counts the hours that were
 seen idle and how often the owner came back in them. The quotient is a rate of return; where an hour
