@@ -18,7 +18,6 @@ from iriai.launcher.environment.environment import (
 from iriai.launcher.spawn.spawn import Prepared, Spawner
 from iriai.launcher.system.digest import digest_of
 from iriai.launcher.tasks.task import kernel_limits
-from iriai.launcher.tasks.this_machine import as_here
 from iriai.model.ids import HOME_NAME
 from iriai.model.job import JobSpec, limits_problem
 from iriai.model.sizes import (
@@ -137,6 +136,8 @@ class Authorizer:
             return NotStarted(EndCause.FAILED, "the attempt's home has no valid name")
         spec, command = template.spec, _encode(template.spec.command)
         if spec.pipes or b"%{" in command:
+            from iriai.launcher.tasks.this_machine import as_here  # few commands need it
+
             template = as_here(template)
             spec, command = template.spec, _encode(template.spec.command)
         try:
