@@ -265,8 +265,8 @@ class GivingWay:
         """Return the machine's attributes, with what the sensors have seen."""
         word, input_s = self.presence.word, -inf
         for sign in self.last:
-            if sign.kind is SignKind.INPUT:
-                input_s = sign.at_s
+            if sign.kind in CONSOLE:
+                input_s = max(input_s, sign.at_s)
         return self._agreement.attributes(now.wall_s) | {
             "KeyboardIdle": self._idle_s(self.presence.last_s, word, now.steady_s),
             "ConsoleIdle": self._idle_s(input_s, word, now.steady_s),
