@@ -51,6 +51,10 @@ class OwnerModel:
         """Return whether there is a sensor of a condition."""
         return kind in self._conditions.kinds
 
+    def holds(self, kind: SignKind) -> bool:
+        """Return whether a condition holds, by the last look."""
+        return kind in self._held
+
     def sees(self, kind: SignKind, steady_s: float, *, holds: bool) -> bool:
         """Take in what a sensor sees; return whether it gives a sign."""
         if not holds:
@@ -81,7 +85,6 @@ class OwnerModel:
         note = "it was taken away" if sensor_fails else "a keyboard"
         sensor = SensorState(SignKind.INPUT, not sensor_fails, note)
         others = [
-            SensorState(kind, True, "it looks", kind in self._held)
-            for kind in self._conditions.kinds
+            SensorState(kind, True, "it looks", self.holds(kind)) for kind in self._conditions.kinds
         ]
         return OwnerNoticed(self.order.signs, tuple(self._last.values()), (sensor, *others))
