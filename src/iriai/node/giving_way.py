@@ -320,8 +320,9 @@ class GivingWay:
             is_same_sign = not are_over or known.signs == self.signs
             if before == (suspends, exempt, are_over, reclaimed) and is_same_sign:
                 return
+        conditions, lowers = self.policy.conditions, self.policy.lowers
         self._ordered = WatchOwner(
-            number, suspends, exempt, self.signs, are_over, self.policy.conditions, reclaimed
+            number, suspends, exempt, self.signs, are_over, conditions, reclaimed, lowers
         )
         self._effects.append(self._ordered)
 

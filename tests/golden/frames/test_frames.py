@@ -14,7 +14,7 @@ from msgspec import inspect
 
 from iriai.identity.documents import revocation
 from iriai.launcher import connection as partial_launch
-from iriai.launcher.containment.cgroups import pool
+from iriai.launcher.containment.cgroups import lowered_group, pool
 from iriai.launcher.hooks import hooks
 from iriai.launcher.tasks import steps, suspension, task
 from iriai.model.records import ClaimStored, LedgerRow, Record
@@ -124,6 +124,7 @@ def test_no_struct_is_forgotten():
     held |= {partial_launch._Parts, codec._Numbered}  # read the beginnings of others
     held |= {revocation.SignedEjection}  # within one process
     held |= {hooks.Hook, pool.TaskGroup, task.RunningTask, steps.RunningStep}  # within the launcher
+    held |= {lowered_group.LoweredGroup}
     held |= {suspension.TaskSuspension, suspension.TaskTurns}
     # What the command line makes of words is sent to nobody.
     forgotten = {each for each in structs() - held if not each.__module__.startswith("iriai.cli.")}
