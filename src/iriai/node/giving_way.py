@@ -297,8 +297,8 @@ class GivingWay:
         """Return the machine's attributes, with what the sensors have seen."""
         word, input_s = self.presence.word, -inf
         for sign in self.last:
-            if sign.kind is SignKind.INPUT:
-                input_s = sign.at_s
+            if sign.kind in CONSOLE:
+                input_s = max(input_s, sign.at_s)
         return self._agreement.attributes(now.wall_s) | {
             "KeyboardIdle": self._idle_s(self.presence.last_s, word, now.steady_s),
             "ConsoleIdle": self._idle_s(input_s, word, now.steady_s),
@@ -404,7 +404,8 @@ class GivingWay:
         if since_s is not None:
             at_s = min(at_s, since_s + self.policy.next_step_s(max(0.0, now_s - since_s)))
         has_reason = bool(self._claims.by_attempt) or self._availability.owner is not None
-        if self.judge is not None and self._is_known and has_reason:
+        is_judged = self._is_known and self._sleep is None
+        if self.judge is not None and is_judged and has_reason:
             at_s = min(at_s, max(now_s, self.judge.next_s))
         return None if at_s == inf else at_s
 
