@@ -97,14 +97,14 @@ def test_every_table_has_a_row():
 
 def test_rows_that_were_written_then_are_loaded_as_what_they_said():
     state = loaded(golden_rows())
-    job, *_, drained, word, section = written = records()
+    job, *_, drained, word, absences, section = written = records()
     (unfinished,) = state.jobs
     assert (unfinished.number, unfinished.spec) == (1, written[1].spec)
     assert job.number not in {each.number for each in state.jobs}, "it has finished"
     assert state.claims == [each.claim for each in written if isinstance(each, ClaimStored)]
     assert state.ledger == [each for each in written if isinstance(each, LedgerRow)]
     assert (state.incarnation, state.drained, state.settings) == (2, drained, [section])
-    assert state.owner_word == word
+    assert (state.owner_word, state.absences) == (word, absences)
 
 
 def test_no_struct_is_forgotten():
