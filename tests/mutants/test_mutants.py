@@ -72,9 +72,9 @@ FOUND_IN_TURNS = {
 """As `FOUND_WITH`, of those about what gives way and takes turns."""
 FOUND_WITH_OWNERS = {
     "what owners destroy is not returned": 2,
-    "what owners destroy is returned by all daemons that hear of it": 59,
-    "what ends by itself before its owner's grace is over is returned": 79,
-    "all that owners destroy on a day is returned": 51,
+    "all that owners destroy on a day is returned": 19,
+    "what is evicted for another reason is returned": 76,
+    "a broker counts nothing that was returned": 2,
     "a launcher lets tasks go on whatever came since": 44,
     "a launcher freezes nothing at a sign": 4,
     "tasks of exempt users are frozen at a sign": 51,
