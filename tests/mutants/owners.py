@@ -7,7 +7,7 @@ from math import inf
 from msgspec.structs import replace
 
 from iriai.broker.usage.usage import UsageAccounts
-from iriai.model.owner import StandingOrder
+from iriai.model.owner import NO_CONDITIONS, SignKind, StandingOrder
 from iriai.model.records import OwnerWordGiven
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
@@ -54,15 +54,19 @@ def _never_evicted(effect):
     return None if is_eviction else effect
 
 
-def _given_alone(whole, suspensions, attempts, reason, now, *, is_given):
+def _given_alone(whole, suspensions, attempts, reason, now, *, is_given, **more):
     if is_given or reason is not SuspendReason.OWNER:
-        whole(suspensions, attempts, reason, now, is_given=is_given)
+        whole(suspensions, attempts, reason, now, is_given=is_given, **more)
 
 
-def _spared(whole, suspensions, held, words, *, is_at_once):
+def _spared(whole, suspensions, held, words, **more):
     """A task that skips being suspended stays as it is."""
     if not held.claim.no_suspend:
-        whole(suspensions, held, words, is_at_once=is_at_once)
+        whole(suspensions, held, words, **more)
+
+
+def _sleeps_on(giving_way, _event, _now):
+    """It sleeps, and takes no notice."""
 
 
 def _hears_nothing_stored(giving_way, given, now):
@@ -87,7 +91,22 @@ def _returned_for_any_reason(meter, held, event, ran_s, now):
         meter._return(held, event, now)
 
 
+def _unwatched(effect):
+    return replace(effect, conditions=NO_CONDITIONS) if type(effect) is WatchOwner else effect
+
+
+def _seldom(effect):
+    if type(effect) is not WatchOwner:
+        return effect
+    return replace(effect, conditions=effect.conditions._replace(repeat_s=60.0))
+
+
 OWNERS: dict[str, Patch] = {
+    "nobody looks for conditions": effects(_unwatched),
+    "a condition that lasts is told too seldom": effects(_seldom),
+    "a sensor of a condition is taken for one that sees people": instead(
+        SignKind, "is_condition", property(lambda _kind: False)
+    ),
     "what owners destroy is not returned": instead(Meter, "_return", nothing),
     "what is evicted for another reason is returned": instead(
         Meter, "ended", _returned_for_any_reason
@@ -120,6 +139,9 @@ OWNERS: dict[str, Patch] = {
     ),
     "the owner's word is not kept": lost_record(OwnerWordGiven),
     "a sensor that fails is taken for nobody there": instead(Presence, "watched", _unseen),
+    "tasks stay although the machine is about to sleep": instead(
+        GivingWay, "_falls_asleep", _sleeps_on
+    ),
     "the node does not wake when its owner has left": instead(
         GivingWay, "next_s", lambda _giving_way, _now_s: None
     ),

@@ -71,6 +71,8 @@ FOUND_IN_TURNS = {
 }
 """As `FOUND_WITH`, of those about what gives way and takes turns."""
 FOUND_WITH_OWNERS = {
+    "a condition that lasts is told too seldom": 16,
+    "a sensor of a condition is taken for one that sees people": 5,
     "what owners destroy is not returned": 2,
     "all that owners destroy on a day is returned": 19,
     "what is evicted for another reason is returned": 76,

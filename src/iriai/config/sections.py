@@ -32,6 +32,7 @@ from iriai.config.values import (
     Path,
     Paths,
     PolicyFile,
+    PressurePercent,
     Program,
     ProgramNames,
     QueueNumber,
@@ -182,7 +183,7 @@ class OwnerSection(msgspec.Struct, frozen=True):
     """The machine is in use while others than our tasks use more processors than this, over ten
     seconds, and until that has fallen a fifth below. None: their use is no sign; what the owner
     starts has nearly all it wants beside lowered tasks."""
-    pressure_percent_max: Annotated[Percent, Meta(gt=0)] | None = None
+    pressure_percent_max: PressurePercent | None = None
     """The same while programs of people wait for disks or memory for more of the time than this.
     It needs control groups of version 2. None: that is no sign."""
     gpu_processes: bool = False

@@ -12,7 +12,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import pairwise
 
 import iriai
@@ -49,7 +48,6 @@ from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
 from iriai.launcher.tasks.suspended_tasks import SuspendedTasks
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.launcher.tasks.turning import TaskTurning
-from iriai.model.paths import StatePaths
 from iriai.model.problem import UsageProblem
 from iriai.system.procfs import boot_id
 from iriai.system.standard_descriptors import keep_standard_descriptors
@@ -107,8 +105,6 @@ def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     scratch.close(REMOVAL_WAIT_S)
     choice.containers.close()
     os.unlink(settings.socket)
-    with suppress(FileNotFoundError):
-        os.unlink(StatePaths(settings.state).sessions_socket)
     log.info("all tasks have ended")
     return 0
 
@@ -134,8 +130,7 @@ def _assemble(
     hooks = Hooks(timers, state.name, follow, unbounded)
     epilogs = Epilogs(hooks, journal.known)
     readable = Watch(server.call_when_readable, server.call_no_more)
-    sessions = StatePaths(settings.state).sessions_socket
-    owner = OwnerWatch(readable, timers, settings.devices, sessions, choice.account)
+    owner = OwnerWatch(readable, timers, settings.devices, settings.state, choice.account)
     if isinstance(choice.containers, ProcessTrees):
         choice.containers.exclude_sessions(hooks.running, owner.process)
     processors = Processors()

@@ -35,6 +35,8 @@ from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
 from iriai.protocol.messages.effects import (
     LoadMeasured,
+    MachineSleeps,
+    MachineWakes,
     OwnerNoticed,
     OwnerSaid,
     Persist,
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
     from iriai.policy.owner.owner_judge import Activity, OwnerJudge
 
 VACATED = "the owner of the machine uses it"
+SLEEPS = "the machine is about to sleep or to be shut down"
+SLEEPS_WITHIN_S = 60.0
+"""A machine that has not gone to sleep by then stays awake."""
 SIGN_WORDS = {
     SignKind.START: "nobody knows yet whether its owner uses it",
     SignKind.TERMINAL: "its owner typed at a terminal",
@@ -91,6 +96,10 @@ class GivingWay:
         """Whether the owner wants the machine for itself, whatever the delays are."""
         self.given: OwnerWordGiven | None = None
         """The owner's word as it is stored, which may be over; None: there is none."""
+        self._sleep: MachineSleeps | None = None
+        """None: the machine is not about to sleep."""
+        self._sleep_until_s = inf
+        """When it stays awake after all."""
         self._ordered: WatchOwner | None = None
         """What the launcher was told; None: it may know nothing."""
         self._reclaimed: dict[AttemptId, None] = {}
@@ -103,6 +112,8 @@ class GivingWay:
             OwnerNoticed: self._noticed,
             LoadMeasured: self._measured,
             OwnerSaid: self._said,
+            MachineSleeps: self._falls_asleep,
+            MachineWakes: self._wakes,
         }
 
     # --- what is seen and said -------------------------------------------------------------------
@@ -153,14 +164,26 @@ class GivingWay:
         self.presence.say(given.word, now.steady_s + left_s, now.steady_s)
         self._vacates_now = given.vacates and self.presence.word is OwnerWord.HERE
 
+    def _falls_asleep(self, event: MachineSleeps, now: Instant) -> None:
+        self._sleep, self._sleep_until_s = event, now.steady_s + SLEEPS_WITHIN_S
+
+    def _wakes(self, _event: MachineWakes, now: Instant) -> None:
+        """Begin anew: nobody knows who is there now."""
+        self._sleep, self._sleep_until_s = None, inf
+        self.presence.sign(now.steady_s, now.steady_s)
+
     # --- what follows ----------------------------------------------------------------------------
 
     def settle(self, now: Instant) -> None:
         """Have claims give way, or go on, as it is now; tell the launcher and the broker."""
         self.presence.look(now.steady_s)
+        if now.steady_s >= self._sleep_until_s:
+            self._wakes(MachineWakes(), now)
         background = [held for held in self._claims.by_attempt.values() if self._gives_way(held)]
         reason = self.reason
-        if self.judge is None:
+        if self._sleep is not None:
+            self._give_way(background, OwnerStep.VACATE, SLEEPS, now)
+        elif self.judge is None:
             seen = "" if reason is None else reason.had
             self._give_way(background, self._step(now.steady_s), seen, now)
         elif self._is_known and self._is_look_due(self.judge, now.steady_s):
@@ -206,8 +229,8 @@ class GivingWay:
             # What a task has in the memory of a GPU can be had back in no other way than its end.
             is_for_good = step is OwnerStep.RECLAIM and bool(held.claim.gpu_ids)
             if step >= OwnerStep.VACATE or is_for_good or (is_given and held.claim.no_suspend):
-                is_at_once = step is OwnerStep.DISCARD
-                self._suspensions.vacate(held, f"{VACATED}: {seen}", is_at_once=is_at_once)
+                words = f"{VACATED}: {seen}" if self._sleep is None else SLEEPS
+                self._suspensions.vacate(held, words, grace_max_s=self._grace_max_s(step))
             elif step is OwnerStep.RECLAIM:
                 self._reclaimed[attempt] = None
             else:
@@ -263,8 +286,18 @@ class GivingWay:
         step = self.policy.step(used_s)
         return max(step, OwnerStep.VACATE) if self._vacates_now else step
 
+    def _grace_max_s(self, step: OwnerStep) -> float:
+        if step is OwnerStep.DISCARD:
+            return 0.0
+        return inf if self._sleep is None else self._sleep.within_s
+
     def _gives_way(self, held: HeldClaim) -> bool:
         return not self.policy.exempts(held.claim.user)
+
+    @property
+    def is_left(self) -> bool:
+        """Return whether no background task is there, nor an end of one that is not told yet."""
+        return not any(map(self._gives_way, self._claims.by_attempt.values()))
 
     def _order(self, now: Instant) -> None:
         """Tell the launcher what to do at the next sign, if that has changed."""
@@ -298,6 +331,8 @@ class GivingWay:
         presence, judge = self.presence, self.judge
         if ALL in self.policy.exempt:
             return None
+        if self._sleep is not None:
+            return Reason(Rule.OWNER_ACTIVE, "a machine that stays awake", SLEEPS, self._machine)
         by_expression = "" if judge is None else judge.refusal({})
         if by_expression:
             return Reason(Rule.OWNER_ACTIVE, f"not {by_expression}", CONDITION_HOLDS, self._machine)
@@ -331,7 +366,8 @@ class GivingWay:
 
     def next_s(self, now_s: float) -> float | None:
         """Return when something changes though nothing is seen; None: never."""
-        at_s, since_s = self.presence.next_s, self.presence.since_s
+        at_s = min(self.presence.next_s, self._sleep_until_s)
+        since_s = self.presence.since_s
         if since_s is not None:
             at_s = min(at_s, since_s + self.policy.next_step_s(max(0.0, now_s - since_s)))
         has_reason = bool(self._claims.by_attempt) or self._availability.owner is not None

@@ -44,15 +44,15 @@ class OwnerWatch:
         watch: Watch,
         timers: Timers,
         devices: str,
-        sessions: str,
+        state: str,
         own: tuple[str, int] = ("", 1),
     ) -> None:
-        """`devices` is like /dev, `sessions` the path of the socket for session agents.
+        """`devices` is like /dev, `state` the state directory.
 
         `own` is the control group above all tasks that counts processor time, and its version;
         empty: there is none. Nothing is watched before the first order.
         """
-        self.process = SensorProcess(watch, timers, devices, sessions, own, self._hear, self._lost)
+        self.process = SensorProcess(watch, timers, devices, state, own, self._hear, self._lost)
         self.on_change: Callable[[], None] = _unheard
         """Called when other attempts are to be frozen than before."""
         self._order = StandingOrder()
@@ -117,7 +117,8 @@ class OwnerWatch:
         if not self.has_order:
             return Enforcement(OWNER_SIGNS, "not watched", "this machine has no owner policy")
         works = [each.kind.value for each in self._sensors if each.works]
-        notes = [f"{each.kind}: {each.note}" for each in self._sensors]
+        lasting = [each for each in self._sensors if not (each.works and each.kind.is_condition)]
+        notes = [f"{each.kind}: {each.note}" for each in lasting]
         by = f"sensors: {', '.join(works)}" if works else "no sensor works: it counts as in use"
         return Enforcement(OWNER_SIGNS, by, "; ".join(notes))
 

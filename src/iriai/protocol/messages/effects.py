@@ -452,6 +452,21 @@ class OwnerSaid(msgspec.Struct, frozen=True):
     """Whether tasks are to leave at once."""
 
 
+class MachineSleeps(msgspec.Struct, frozen=True):
+    """Node: the machine is about to sleep, or to be shut down."""
+
+    within_s: float
+    """How long that is put off for its tasks."""
+
+
+class MachineWakes(msgspec.Struct, frozen=True):
+    """Node: the machine has slept, or does not sleep after all."""
+
+
+OwnerEvent = OwnerSaid | MachineSleeps | MachineWakes
+"""What the driver of a machine with an owner tells its node, beside the launcher's events."""
+
+
 class StepStarted(msgspec.Struct, frozen=True):
     """Node: the launcher started a job step."""
 

@@ -15,7 +15,7 @@ from iriai.model.claim import Phase
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
-from iriai.model.owner import OwnerWord
+from iriai.model.owner import OwnerWord, SignKind
 from iriai.model.problem import Problem
 from iriai.model.ranks import ONE, RankShape
 from iriai.model.records import Attempted, ClaimStored, Decided, JobEvent, Record, SeatEnded
@@ -24,6 +24,7 @@ from iriai.model.state import TaskState
 from iriai.model.submission import Layout
 from iriai.model.suspension import SuspendReason
 from iriai.protocol.messages.effects import LoadMeasured, OwnerSaid, Part
+from iriai.sim.faults.sleeping import sleeps
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.work import Work, plain_job
 from iriai.sim.world.world import World
@@ -36,6 +37,8 @@ REPORTED_S = 30.0
 """Seconds within which all events of a launcher are reported and durable on any disk."""
 HEARD_S = 0.5
 """Seconds after which a daemon that stands still is told again what it has not heard."""
+LOOK_S = 1.0
+"""Between two looks for a condition."""
 BY = "someone"
 BOUNDED_POOL, HALF_OF_THE_MEMORY = "lab", "512M"
 
@@ -59,6 +62,7 @@ class Submission:
     layout: Layout = Layout.RANKS
     queue: int = 0
     no_suspend: bool = False
+    checkpoint_exit: int | None = None
 
     def spec(self) -> JobSpec:
         """Return the job as its home stores it."""
@@ -74,6 +78,7 @@ class Submission:
             layout=self.layout,
             queue=self.queue,
             no_suspend=self.no_suspend,
+            checkpoint_exit=self.checkpoint_exit,
         )
 
 
@@ -266,10 +271,30 @@ def _sensor_fails(world: World, machine: SimulatedMachine, happening: Happening)
     world.agenda.after(happening.lasts_s, partial(have_sensor, world, machine, works=True))
 
 
+def _condition_holds(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Let a condition hold; its sensor looks once a second, and tells it again and again."""
+    kind = (SignKind.BATTERY, SignKind.PROGRAM)[happening.number % 2]
+    until_s = world.now_s + happening.lasts_s
+    for count in range(1 + int(happening.lasts_s / LOOK_S)):
+        world.agenda.after(count * LOOK_S, partial(_looks, world, machine, kind, until_s))
+    world.agenda.after(happening.lasts_s, partial(_looks, world, machine, kind, until_s))
+
+
+def _looks(world: World, machine: SimulatedMachine, kind: SignKind, until_s: float) -> None:
+    if machine.plan.name not in world.gone:
+        machine.looks_for(kind, world.now_s, holds=world.now_s < until_s)
+        world.touch(machine)
+
+
 def have_sensor(world: World, machine: SimulatedMachine, *, works: bool) -> None:
     """Let what notices the owner of a machine work, or fail."""
     machine.have_sensor(world.now_s, works=works)
     world.touch(machine)
+
+
+def _machine_sleeps(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Let a machine with an owner sleep; its login manager says so before, or it has none."""
+    sleeps(world, machine, happening.lasts_s, is_announced=happening.number % 2 == 0)
 
 
 # --- what breaks ---------------------------------------------------------------------------------
@@ -482,6 +507,8 @@ KINDS: Mapping[str, Action] = {
     "owner-comes": _owner_comes,
     "owner-says": _owner_says,
     "sensor-fails": _sensor_fails,
+    "machine-sleeps": _machine_sleeps,
+    "condition-holds": _condition_holds,
     "daemon-dies": _daemon_dies,
     "dies-writing": _daemon_dies_writing,
     "dies-in-phase": _dies_in_phase,
@@ -502,6 +529,7 @@ KINDS: Mapping[str, Action] = {
 OF_NODES = frozenset(
     {"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing", "prolog-fails"}
     | {"program-missing", "freezes", "owner-comes", "owner-says", "sensor-fails"}
+    | {"condition-holds", "machine-sleeps"}
 )
 """Kinds that only happen where tasks run."""
 

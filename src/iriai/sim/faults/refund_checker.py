@@ -39,7 +39,9 @@ class RefundChecker:
     def ended(self, machine: SimulatedMachine, process: ProcessModel) -> None:
         """Note what a process had done that was evicted."""
         claim = self._claims.get(process.attempt)
-        if claim is not None and process.end[0] is EndCause.EVICTED:
+        cause, exit_code, _ = process.end
+        is_saved = exit_code is not None and exit_code == process.spec.checkpoint_exit
+        if claim is not None and cause is EndCause.EVICTED and not is_saved:
             lasted_s = process.end_s - process.started_s - process.frozen_s(process.end_s)
             part = max(1.0, process.work.cpu_part)
             done_s = (lasted_s + CHARGED_S) * claim.resources.cpus * part * claim.urgency
@@ -80,7 +82,8 @@ class RefundChecker:
             if held.end is None or held.end.result.cause is not EndCause.EVICTED:
                 continue
             result = held.end.result
-            due_s = result.charge_s if claim.is_for_owner else 0.0
+            has_saved = result.exit_code is not None and result.exit_code == claim.checkpoint_exit
+            due_s = result.charge_s if claim.is_for_owner and not has_saved else 0.0
             assert result.returned_s == due_s, f"{claim.attempt}: its home hears of another sum"
             assert claim.refunded_s == due_s, (
                 f"{claim.attempt} lost {due_s:.3f} s, {claim.refunded_s:.3f} s were returned"
