@@ -234,12 +234,16 @@ class Link:
         suspends: bool = True,
         signs: int = 0,
         are_over: bool = False,
+        lowers: bool = False,
         number: int = 0,
         conditions: SensorSettings = NO_CONDITIONS,
     ) -> int:
         """Give a standing order; returns its number, by default one higher than all before."""
         number = number or int(steady_s() * 1e6)
-        self.send(SetStandingOrder(number, suspends, exempt, signs, are_over, conditions))
+        order = SetStandingOrder(
+            number, suspends, exempt, signs, are_over, conditions, lowers=lowers
+        )
+        self.send(order)
         return number
 
     def exit_of(self, wanted: AttemptId) -> Exit:

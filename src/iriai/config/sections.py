@@ -169,6 +169,10 @@ class OwnerSection(msgspec.Struct, frozen=True):
     gives the memory back; later loses less work. None: as the profile says."""
     discard: Step | None = None
     """When it is ended without grace. None: as the profile says."""
+    lower: bool = True
+    """Whether tasks that give way run in the idle class from their start, so that the owner's
+    programs go first. False: they share the machine until they are suspended. Without a profile or
+    a step it does nothing."""
     busy_load: Annotated[float, Meta(ge=0, le=1000)] = 0.5
     """The load of others from which `CpuBusyTime` counts, in expressions: HTCondor's `HighLoad`.
     Lower sees more use of the machine by its owner's programs."""

@@ -16,6 +16,7 @@ from itertools import pairwise
 
 import iriai
 from iriai.launcher.containment.cgroups.choose import CgroupSupport, choose, keep_devices
+from iriai.launcher.containment.container import Background
 from iriai.launcher.containment.namespaces.pool import Namespaces
 from iriai.launcher.containment.process_tree import ProcessTrees
 from iriai.launcher.contract.messages import Enforcement
@@ -90,6 +91,8 @@ def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     raise_priority()
     server = Server(settings.daemon_uid)
     state = StateDirectory(settings.state, settings.daemon_uid)
+    if os.geteuid() == 0 and (closed := state.unreachable_part()):
+        log.warning("scripts cannot be run: other users cannot pass %s", closed)
     journal = Journal(state.private_fd)
     choice = choose(f"iriai-{state.name}", settings.isolation)
     recover(journal, boot_id(), choice.parents, state.name)
@@ -109,6 +112,13 @@ def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     return 0
 
 
+def _lower_tasks(choice: CgroupSupport, name: str) -> Background:
+    # Where there is no owner policy nobody pays for this module.
+    from iriai.launcher.containment.cgroups.lowering import lower_tasks
+
+    return lower_tasks(choice, name)
+
+
 def _assemble(
     settings: LauncherSettings,
     state: StateDirectory,
@@ -119,8 +129,6 @@ def _assemble(
     namespaces: Namespaces,
     follow: Callable[[], None],
 ) -> Launcher:
-    if os.geteuid() == 0 and (closed := state.unreachable_part()):
-        log.warning("scripts cannot be run: other users cannot pass %s", closed)
     helper = find_helper(settings.helper)
     payloads = PayloadFiles(state.run_path, state.run_fd)
     gpus = Gpus(state.path)
@@ -148,6 +156,7 @@ def _assemble(
         processors,
         Switcher(readable, timers, choice.freezing.version if choice.freezing else 0),
         owner,
+        lambda: _lower_tasks(choice, f"iriai-{state.name}"),
     )
     tasks = Tasks(parts)
     disk = DiskLimits(tasks, timers, server.call_when_readable)

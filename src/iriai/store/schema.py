@@ -194,13 +194,25 @@ _REFUNDS = """
 ALTER TABLE ledger ADD COLUMN refunds TEXT;
 """
 
+_OWNER_ABSENCES = """
+-- One row (`id` 1) once the node has learnt when the machine's owner is away: counts by hour of the
+-- week, packed.
+CREATE TABLE owner_absences (
+    id INTEGER NOT NULL PRIMARY KEY,
+    counts BLOB NOT NULL
+);
+"""
+
 _RETURNED = """
 -- What was returned of the charge of an attempt, or of a seat.
 ALTER TABLE attempts ADD COLUMN returned_s REAL NOT NULL DEFAULT 0;
 ALTER TABLE seats ADD COLUMN returned_s REAL NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES, _SETTINGS, _OWNER_WORD, _REFUNDS, _RETURNED)
+MIGRATIONS: tuple[str, ...] = (
+    *(_FIRST, _SEATS, _QUEUES, _SETTINGS),
+    *(_OWNER_WORD, _REFUNDS, _OWNER_ABSENCES, _RETURNED),
+)
 """The SQL that makes version n of version n - 1. Append; one that was released never changes."""
 
 

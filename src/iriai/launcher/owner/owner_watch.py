@@ -56,6 +56,8 @@ class OwnerWatch:
         self.on_change: Callable[[], None] = _unheard
         """Called when other attempts are to be frozen than before."""
         self._order = StandingOrder()
+        self.lowers = False
+        """Whether `puts_behind` is true of any attempt."""
         self._last: dict[SignKind, Sign] = {}
         self._heard_s: dict[SignKind, float] = {}
         """When the last sign of each kind came."""
@@ -79,6 +81,10 @@ class OwnerWatch:
         """Whether a sign keeps attempts frozen now."""
         return self._order.is_given
 
+    def puts_behind(self, attempt: AttemptId) -> bool:
+        """Return whether an attempt belongs into the idle class."""
+        return self._order.puts_behind(attempt)
+
     def keeps(self, attempt: AttemptId) -> bool:
         """Return whether an attempt is to be frozen for the owner."""
         return self._order.keeps(attempt)
@@ -86,9 +92,12 @@ class OwnerWatch:
     def take(self, order: SetStandingOrder) -> None:
         """Go by this order, if it is newer than the last; it is answered in any case."""
         number, exempt, signs = order.number, order.exempt, order.signs
-        suspends, are_over = order.suspends, order.are_over
+        suspends, are_over, lowers = order.suspends, order.are_over, order.lowers
         self.has_news = True
-        if self._order.take(number, exempt, signs, suspends=suspends, are_over=are_over):
+        if self._order.take(
+            number, exempt, signs, suspends=suspends, are_over=are_over, lowers=lowers
+        ):
+            self.lowers = self._order.lowers
             self.on_change()
             self._watch_conditions(order.conditions)
         self.process.start()

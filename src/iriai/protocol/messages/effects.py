@@ -151,6 +151,8 @@ class WatchOwner(msgspec.Struct, frozen=True):
     """Which conditions of the machine are signs."""
     reclaimed: tuple[AttemptId, ...] = ()
     """Frozen ones whose memory the owner is to have back."""
+    lowers: bool = False
+    """Whether those that give way run in the idle class (section 3a)."""
 
 
 class ForgetAttempt(msgspec.Struct, frozen=True):

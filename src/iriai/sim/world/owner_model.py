@@ -44,7 +44,10 @@ class OwnerModel:
     def take(self, order: WatchOwner) -> None:
         """Take in an order, unless it is not newer than the last."""
         number, exempt, signs = order.number, order.exempt, order.signs
-        if self.order.take(number, exempt, signs, suspends=order.suspends, are_over=order.are_over):
+        suspends, are_over, lowers = order.suspends, order.are_over, order.lowers
+        if self.order.take(
+            number, exempt, signs, suspends=suspends, are_over=are_over, lowers=lowers
+        ):
             self._conditions = order.conditions
 
     def watches(self, kind: SignKind) -> bool:
