@@ -83,6 +83,9 @@ def test_what_a_user_keeps_suspended_counts_for_what_it_keeps():
     stands = suspended(running, freed_cpus=2, is_by_user=True)
     broker.tell(broker.idle(2, whole=False, changed=(stands,)))
     assert rates(broker) == {"ann": 4.0}
+    for_owner = suspended(running)
+    broker.tell(broker.idle(0, whole=False, changed=(for_owner,)))
+    assert rates(broker) == {"ann": 0.0}
 
 
 def test_shares_are_those_of_present_use():
@@ -100,10 +103,12 @@ def test_why_says_what_is_evened():
 
 
 def test_the_order_of_what_waits_goes_by_what_starts_would_add():
-    """Ann's jobs want two cpus each: while one of them would start, two of ben's would."""
+    """Ann runs one task already; a start counts as much as that, however short it is to be."""
     broker = LoneBroker(even="rate", order="stride")
-    full = claim(100, "zoe", 4)
-    broker.tell(broker.idle(0, capacity=FOUR, began=(full,)))
-    broker.tell(*(want(n, "ann", cpus=2) for n in (1, 2)), *(want(n, "ben") for n in (3, 4, 5)))
+    claims = (claim(100, "zoe", 3), claim(101, "ann"))
+    broker.tell(broker.idle(0, capacity=FOUR, began=claims))
+    wants = [want(number, "ann", limit_s=1.0) for number in (1, 2)]
+    wants += [want(number, "ben", limit_s=1.0) for number in (3, 4, 5)]
+    broker.tell(*wants)
     entries = in_order(broker.broker.state, Random(1), instant(0.0))
-    assert [each.want.job.number for each in entries] == [1, 3, 4, 2, 5]
+    assert [each.want.job.number for each in entries] == [3, 1, 4, 2, 5]

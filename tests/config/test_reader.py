@@ -195,6 +195,10 @@ def test_rows_hold_every_key():
         ("[order]\nhalf_life_s = 0", "order.half_life_s is 0", "above 0"),
         ("[order]\nburst = 0.5", "order.burst is 0.5", "from 1"),
         ("[order]\nburst = inf", "order.burst is inf", "a number"),
+        ("[order]\neven = 'rates'", "order.even is 'rates'", "'rate'"),
+        ("[order]\neven = 1", "order.even is 1", "'total'"),
+        ("[order]\nrefund_max_s = -1", "order.refund_max_s is -1", "from 0"),
+        ("[order]\nrefund_max_s = 'much'", "order.refund_max_s is 'much'", "1h30m"),
         (
             "[machine.resources]\nlicence = -1",
             "machine.resources.licence is -1",

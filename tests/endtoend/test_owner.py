@@ -258,3 +258,18 @@ def test_a_machine_without_a_policy_says_how_to_get_one(iriai):
     iriai.start()
     refused = iriai.call("owner", "here")
     assert (refused.returncode, '[owner] profile = "desk"' in refused.stderr) == (3, True)
+
+
+def test_what_an_owner_destroys_is_returned_to_its_account(desk):
+    says(desk, AWAY)
+    begun(desk)
+    time.sleep(2.0)
+    says(desk, HERE, vacates=True)
+    until(lambda: states(desk) == [], "the machine to be empty")
+
+    def returned() -> bool:
+        [row] = json.loads(desk.call("shares", "--json").stdout)["rows"]
+        return row["returned_s"] > 1.0 and row["usage_s"] < 0.1
+
+    until(returned, "the charge to be returned")
+    assert "Back" in desk.call("shares").stdout

@@ -170,6 +170,8 @@ REFUSALS = [
     ({"urgency": 0.5}, "bad-urgency", ExitCode.USAGE),
     ({"urgency": float("nan")}, "bad-urgency", ExitCode.USAGE),
     ({"time_limit_s": -1.0}, "bad-limit", ExitCode.USAGE),
+    ({"checkpoint_exit": 0}, "bad-exit-code", ExitCode.USAGE),
+    ({"checkpoint_exit": 256}, "bad-exit-code", ExitCode.USAGE),
     ({"time_limit_s": float("inf")}, "bad-limit", ExitCode.USAGE),
     ({"cpu_limit_s": float("inf")}, "bad-limit", ExitCode.USAGE),
     ({"lease_s": float("nan")}, "bad-limit", ExitCode.USAGE),

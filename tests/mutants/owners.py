@@ -6,7 +6,7 @@ from math import inf
 
 from msgspec.structs import replace
 
-from iriai.model.owner import StandingOrder
+from iriai.model.owner import NO_CONDITIONS, SignKind, StandingOrder
 from iriai.model.records import OwnerWordGiven
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
@@ -91,7 +91,22 @@ def _returned_at_any_end(whole, meter, held, event, ran_s, now):
     whole(meter, held, replace(event, cause=cause), ran_s, now)
 
 
+def _unwatched(effect):
+    return replace(effect, conditions=NO_CONDITIONS) if type(effect) is WatchOwner else effect
+
+
+def _seldom(effect):
+    if type(effect) is not WatchOwner:
+        return effect
+    return replace(effect, conditions=effect.conditions._replace(repeat_s=60.0))
+
+
 OWNERS: dict[str, Patch] = {
+    "nobody looks for conditions": effects(_unwatched),
+    "a condition that lasts is told too seldom": effects(_seldom),
+    "a sensor of a condition is taken for one that sees people": instead(
+        SignKind, "is_condition", property(lambda _kind: False)
+    ),
     "what owners destroy is not returned": instead(Meter, "_return", nothing),
     "what owners destroy is returned by all daemons that hear of it": around(
         Meter, "_return", _returned_again

@@ -71,6 +71,8 @@ FOUND_IN_TURNS = {
 }
 """As `FOUND_WITH`, of those about what gives way and takes turns."""
 FOUND_WITH_OWNERS = {
+    "a condition that lasts is told too seldom": 16,
+    "a sensor of a condition is taken for one that sees people": 5,
     "what owners destroy is not returned": 2,
     "what owners destroy is returned by all daemons that hear of it": 59,
     "what ends by itself before its owner's grace is over is returned": 79,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import inf
 
 import pytest
+from msgspec import structs
 
 from iriai.model.owner import OwnerWord
 from iriai.model.records import ClaimStored, LedgerRow
@@ -58,6 +59,16 @@ def test_what_was_charged_before_in_slices_is_returned_too_and_urgency_with_it()
 def test_what_ends_otherwise_in_its_grace_is_not_returned(cause):
     desk = worked_desk()
     desk.tell(exited(1, cause, ran_s=100.0))
+    assert row(desk).refunds == ()
+
+
+def test_of_a_program_that_has_saved_itself_nothing_is_lost_and_nothing_returned():
+    desk = Desk()
+    desk.after(DESK.continue_s)
+    desk.run(1, checkpoint_exit=85)
+    desk.node.wait(100.0)
+    desk.tell(HERE_NOW)
+    desk.tell(structs.replace(exited(1, EVICTED, ran_s=100.0), exit_code=85))
     assert row(desk).refunds == ()
 
 

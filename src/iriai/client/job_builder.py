@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         bind: Binding | None
         pipes: tuple[tuple[str, ...], ...]
         no_suspend: bool
+        checkpoint_exit: int | None
 
 else:  # the same without the types, which every command would wait for
     DraftFields = dict

@@ -45,3 +45,18 @@ def mount_of(directory: str, table: str | None = None) -> Mount | None:
         if inside and (best is None or len(point) >= len(best.point)):
             best = Mount(point, kinds[0])
     return best
+
+
+def saves_note(directory: str, table: str | None = None) -> str:
+    """Return where a program that saves itself in this directory goes on; empty: wherever it is.
+
+    `directory` and `table` are as of `mount_of`.
+    """
+    mount = mount_of(directory, table)
+    kind = "an unknown file system" if mount is None else mount.kind
+    if kind in NETWORKED or kind.startswith("fuse."):
+        return ""
+    return (
+        f"{directory} is of this machine alone ({kind}): on another one the job begins from its "
+        "start, unless what it has saved is there too"
+    )

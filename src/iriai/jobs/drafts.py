@@ -15,6 +15,7 @@ from iriai.jobs.payloads import PayloadStore
 from iriai.jobs.queue_rules import cpu_limit_in, limit_in
 from iriai.jobs.validation import (
     NAME_LENGTH_MAX,
+    check_exit_code,
     check_limit,
     check_name,
     check_throttle,
@@ -233,13 +234,13 @@ class Drafts:
             queue=want.queue,
             limits=NO_LIMITS if admitted is None else admitted.limits,
             no_suspend=draft.no_suspend,
+            checkpoint_exit=draft.checkpoint_exit,
         )
-        warnings = environment.warnings
         if admitted is not None:  # what the machines have may be other by the next draft
-            return spec, tuple(new), warnings + admitted.warnings
+            return spec, tuple(new), environment.warnings + admitted.warnings
         if size_bytes <= _TEMPLATE_BYTES_MAX and not (draft.script or draft.stdin):
-            self._keep_template(submitter, _Template(draft, want, spec, warnings))
-        return spec, tuple(new), warnings
+            self._keep_template(submitter, _Template(draft, want, spec, environment.warnings))
+        return spec, tuple(new), environment.warnings
 
     def _template(self, body: Submit, submitter: Submitter, want: Want) -> _Template | None:
         """Return the submitter's last draft if its spec is that of this one."""
@@ -293,6 +294,7 @@ class Drafts:
                 f"the script or standard input is larger than {SCRIPT_BYTES_MAX >> 20} MiB",
                 "put it into a file that the job reads",
             )
+        check_exit_code(draft.checkpoint_exit)
         check_throttle(draft.throttle, is_array=draft.array is not None)
         if draft.environment not in self._environments:
             self._environment(draft.environment)

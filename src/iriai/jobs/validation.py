@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from iriai.model.bounds import URGENCY_MAX
-from iriai.model.job import LIMIT_MAX, Dependency, can_be_kept, joined_dependencies
+from iriai.model.job import EXIT_CODE_MAX, LIMIT_MAX, Dependency, can_be_kept, joined_dependencies
 from iriai.model.problem import NotFound, UsageProblem
 from iriai.model.resources import Resources
 
@@ -40,6 +40,16 @@ def check_limit(limit: float | None) -> None:
             "bad-limit",
             f"a limit of {limit} is not above 0 and at most {LIMIT_MAX:g}",
             "leave it out to have none",
+        )
+
+
+def check_exit_code(code: int | None) -> None:
+    """Raise `UsageProblem` if no task can say with it that it has saved itself."""
+    if code is not None and not 1 <= code <= EXIT_CODE_MAX:
+        raise UsageProblem(
+            "bad-exit-code",
+            f"{code} is no exit code of a task that is to be run again",
+            f"--checkpoint-exit takes 1 to {EXIT_CODE_MAX}; programs for HTCondor use 85",
         )
 
 

@@ -201,6 +201,8 @@ def job_detail(
         _parallel(spec),
         tuple(seats),
         spec.cpu_limit_s,
+        spec.no_suspend,
+        spec.checkpoint_exit,
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from iriai.model.bounds import Amount, QueueIndex
 from iriai.model.charge_factors import Factors
 from iriai.model.ids import Account, AttemptId
+from iriai.model.job import ExitCode
 from iriai.model.ranks import RankCount
 from iriai.model.resources import Resources
 from iriai.model.suspension import StoredSuspension
@@ -92,6 +93,8 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """None: it runs all of the time, unless it is suspended."""
     no_suspend: bool = False
     """True if it is vacated where it would be suspended for the owner of the machine."""
+    checkpoint_exit: ExitCode | None = None
+    """The exit code with which the task says that it has saved itself."""
     is_for_owner: bool = False
     """True if its machine ends it for its owner: what that destroys is returned."""
     refunded_s: float = 0.0

@@ -28,6 +28,13 @@ Limit = Annotated[float, msgspec.Meta(gt=0.0, le=LIMIT_MAX)]
 Grace = Annotated[float, msgspec.Meta(ge=0.0, le=LIMIT_MAX)]
 """The same, or 0."""
 
+EXIT_CODE_MAX = 255
+ExitCode = Annotated[int, msgspec.Meta(ge=1, le=EXIT_CODE_MAX)]
+"""Of a program that did not succeed."""
+SAVED_SOONEST_S = 1.0
+"""A task that says sooner that it has saved itself has failed: else one that says so at once runs
+for ever, and what it takes are starts, which cost others more than work."""
+
 INPUT, OUTPUT, ERROR, TERMINAL = "in", "out", "err", "tty"
 """Standard input, output and error; a terminal, which is all three, and whose output is kept as
 `out`."""
@@ -241,6 +248,9 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """What its queue permits on each machine, as it was admitted; `resources` are within that."""
     no_suspend: bool = False
     """True if it is vacated where it would be suspended for the owner of a machine (spec 016)."""
+    checkpoint_exit: ExitCode | None = None
+    """The exit code with which a task says that it has saved itself, and is to be run again; None:
+    it never says so."""
 
     @property
     def streams_each(self) -> bool:
@@ -251,6 +261,19 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     def text_digests(self) -> tuple[str, ...]:
         """Return the digests of its texts that are stored apart, each once."""
         return tuple(filter(None, dict.fromkeys((self.environment, self.script, self.stdin))))
+
+
+def end_by_itself(spec: JobSpec, exit_code: int | None, ran_s: float) -> tuple[EndCause, str]:
+    """Return the cause of the end of a task that nobody ended, and for people what it says.
+
+    `exit_code` is None if a signal ended it; `ran_s` is how long it ran, the time frozen apart.
+    """
+    if exit_code is None or exit_code != spec.checkpoint_exit:
+        return EndCause.FAILED if exit_code != 0 else EndCause.COMPLETED, ""
+    if ran_s >= SAVED_SOONEST_S:
+        return EndCause.EVICTED, f"it has saved itself (exit code {exit_code})"
+    least = f"less than {SAVED_SOONEST_S:g} s after its start"
+    return EndCause.FAILED, f"it says that it has saved itself (exit code {exit_code}) {least}"
 
 
 def task_count(array: tuple[tuple[int, int, int], ...]) -> int:

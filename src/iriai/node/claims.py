@@ -299,6 +299,7 @@ class Claims:
             queue=spec.queue,
             parts=queues.parts_of(spec) if queues.modes else 1,
             no_suspend=spec.no_suspend,
+            checkpoint_exit=spec.checkpoint_exit,
         )
         if run.phase is Phase.STARTED:
             return claim

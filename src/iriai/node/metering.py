@@ -183,7 +183,8 @@ class Meter:
     def ended(self, held: HeldClaim, event: AttemptExited, ran_s: float, now: Instant) -> None:
         """Charge the end of an attempt, and return what it destroyed if the owner is the reason."""
         self.read(held, ran_s, event.usage.cpu_s, now)
-        if held.claim.is_for_owner and event.cause is EndCause.EVICTED:
+        is_saved = event.exit_code is not None and event.exit_code == held.claim.checkpoint_exit
+        if held.claim.is_for_owner and event.cause is EndCause.EVICTED and not is_saved:
             self._return(held, event, now)
 
     def _return(self, held: HeldClaim, event: AttemptExited, now: Instant) -> None:

@@ -109,6 +109,8 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: Whole = 0
     no_suspend: bool = False
     """Each task is vacated where it would be suspended for the owner of a machine."""
+    checkpoint_exit: Whole | None = None
+    """The exit code of a task that has saved itself and is to be run again."""
 
 
 class Welcome(ClientAnswer, frozen=True, tag="welcome"):
@@ -308,6 +310,8 @@ class JobDetail(ClientAnswer, frozen=True, tag="job-detail"):
     that is not over is asked, held, confirmed or started."""
     cpu_limit_s: Seconds | None = None
     """CPU time of a task, of all its ranks divided by their number."""
+    no_suspend: bool = False
+    checkpoint_exit: Count | None = None
 
 
 class Show(JobRequest[JobDetail], frozen=True, tag="show"):

@@ -233,3 +233,10 @@ def test_hundreds_at_once_all_end(lab: Lab):
     for each in wanted:
         assert lab.link.exit_of(each).exit_code == each.index % 7
     assert len(list(lab.folder.iterdir())) == 300
+
+
+def test_a_task_that_says_that_it_has_saved_itself_is_evicted(lab: Lab):
+    spec = lab.spec("sh", "-c", "sleep 1.1; exit 85", checkpoint_exit=85)
+    end = lab.end_of(spec)
+    assert (end.cause, end.exit_code, end.signal) == (EndCause.EVICTED, 85, None)
+    assert end.message == "it has saved itself (exit code 85)"

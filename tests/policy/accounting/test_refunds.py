@@ -74,6 +74,15 @@ def test_what_a_machine_returned_is_forgotten_with_it():
     assert account.at(NOW_S, MOST_S, WEEK) == pytest.approx(7.0)
 
 
+def test_under_a_window_what_is_returned_leaves_it_no_later_than_the_charge():
+    counter = MONTH.counter().charged(80.0, 0.0, NOW_S)
+    refunds = with_refund((), 80.0, NOW_S, NOW_S, MONTH)
+    assert returned(refunds, decay=MONTH, wall_s=NOW_S + 20 * DAY_S) == 80.0
+    for hours in range(35 * 24):
+        wall_s = NOW_S + 3600.0 * hours
+        assert returned(refunds, decay=MONTH, wall_s=wall_s) <= counter.at(wall_s) + 1e-9
+
+
 @given(works, works, works)
 def test_merging_is_idempotent_commutative_and_associative(first, second, third):
     a, b, c = map(refunds_of, (first, second, third))

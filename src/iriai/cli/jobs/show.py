@@ -164,6 +164,7 @@ def _pairs(detail: JobDetail) -> list[tuple[str, str]]:
         ("time limit", "" if detail.time_limit_s is None else span_text(detail.time_limit_s)),
         ("cpu time", "" if detail.cpu_limit_s is None else span_text(detail.cpu_limit_s)),
         ("restarts", restarts and f"at most {restarts}"),
+        ("for owners", _owners_text(detail)),
         ("queue", str(row.queue or "")),
         ("urgency", "" if row.urgency == 1 else f"{row.urgency:g}"),
         ("output", detail.output),
@@ -171,6 +172,17 @@ def _pairs(detail: JobDetail) -> list[tuple[str, str]]:
         ("submitted", clock_text(row.submitted_wall_s)),
         ("finished", clock_text(row.ended_wall_s)),
     ]
+
+
+def _owners_text(detail: JobDetail) -> str:
+    """Return what the job wants of owners of machines."""
+    code = detail.checkpoint_exit
+    return "; ".join(
+        [
+            *(["it is not suspended but ended"] if detail.no_suspend else []),
+            *([f"it saves itself: exit code {code}"] if code is not None else []),
+        ]
+    )
 
 
 def _reasons_text(reasons: Sequence[Why]) -> str:

@@ -117,7 +117,8 @@ class OwnerWatch:
         if not self.has_order:
             return Enforcement(OWNER_SIGNS, "not watched", "this machine has no owner policy")
         works = [each.kind.value for each in self._sensors if each.works]
-        notes = [f"{each.kind}: {each.note}" for each in self._sensors]
+        lasting = [each for each in self._sensors if not (each.works and each.kind.is_condition)]
+        notes = [f"{each.kind}: {each.note}" for each in lasting]
         by = f"sensors: {', '.join(works)}" if works else "no sensor works: it counts as in use"
         return Enforcement(OWNER_SIGNS, by, "; ".join(notes))
 

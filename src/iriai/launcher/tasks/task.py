@@ -20,7 +20,7 @@ from iriai.launcher.spawn.spawn import Payload, Prepared, SpawnError, explain
 from iriai.launcher.tasks.rank_processes import RankProcesses
 from iriai.launcher.tasks.suspension import TaskSuspension
 from iriai.model.ids import AttemptId
-from iriai.model.job import JobSpec
+from iriai.model.job import JobSpec, end_by_itself
 from iriai.model.state import EndCause
 from iriai.model.units import format_duration, format_size
 from iriai.model.usage import Usage
@@ -250,7 +250,7 @@ class RunningTask(msgspec.Struct, eq=False):
         elif cause is None and (limit := self._limit(usage, signal_number)):
             cause, message = limit
         elif cause is None:
-            cause = EndCause.FAILED if self.status else EndCause.COMPLETED
+            cause, message = end_by_itself(self.spec, exit_code, self.unfrozen_s(now_s))
         return Exit(
             self.attempt,
             cause,

@@ -15,7 +15,7 @@ from iriai.model.claim import Phase
 from iriai.model.ids import Account
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
-from iriai.model.owner import OwnerWord
+from iriai.model.owner import OwnerWord, SignKind
 from iriai.model.problem import Problem
 from iriai.model.ranks import ONE, RankShape
 from iriai.model.records import Attempted, ClaimStored, Decided, JobEvent, Record, SeatEnded
@@ -36,6 +36,8 @@ REPORTED_S = 30.0
 """Seconds within which all events of a launcher are reported and durable on any disk."""
 HEARD_S = 0.5
 """Seconds after which a daemon that stands still is told again what it has not heard."""
+LOOK_S = 1.0
+"""Between two looks for a condition."""
 BY = "someone"
 BOUNDED_POOL, HALF_OF_THE_MEMORY = "lab", "512M"
 
@@ -59,6 +61,7 @@ class Submission:
     layout: Layout = Layout.RANKS
     queue: int = 0
     no_suspend: bool = False
+    checkpoint_exit: int | None = None
 
     def spec(self) -> JobSpec:
         """Return the job as its home stores it."""
@@ -74,6 +77,7 @@ class Submission:
             layout=self.layout,
             queue=self.queue,
             no_suspend=self.no_suspend,
+            checkpoint_exit=self.checkpoint_exit,
         )
 
 
@@ -264,6 +268,21 @@ def _said(world: World, machine: SimulatedMachine, event: OwnerSaid) -> None:
 def _sensor_fails(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     have_sensor(world, machine, works=False)
     world.agenda.after(happening.lasts_s, partial(have_sensor, world, machine, works=True))
+
+
+def _condition_holds(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Let a condition hold; its sensor looks once a second, and tells it again and again."""
+    kind = (SignKind.BATTERY, SignKind.PROGRAM)[happening.number % 2]
+    until_s = world.now_s + happening.lasts_s
+    for count in range(1 + int(happening.lasts_s / LOOK_S)):
+        world.agenda.after(count * LOOK_S, partial(_looks, world, machine, kind, until_s))
+    world.agenda.after(happening.lasts_s, partial(_looks, world, machine, kind, until_s))
+
+
+def _looks(world: World, machine: SimulatedMachine, kind: SignKind, until_s: float) -> None:
+    if machine.plan.name not in world.gone:
+        machine.looks_for(kind, world.now_s, holds=world.now_s < until_s)
+        world.touch(machine)
 
 
 def have_sensor(world: World, machine: SimulatedMachine, *, works: bool) -> None:
@@ -482,6 +501,7 @@ KINDS: Mapping[str, Action] = {
     "owner-comes": _owner_comes,
     "owner-says": _owner_says,
     "sensor-fails": _sensor_fails,
+    "condition-holds": _condition_holds,
     "daemon-dies": _daemon_dies,
     "dies-writing": _daemon_dies_writing,
     "dies-in-phase": _dies_in_phase,
@@ -502,6 +522,7 @@ KINDS: Mapping[str, Action] = {
 OF_NODES = frozenset(
     {"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing", "prolog-fails"}
     | {"program-missing", "freezes", "owner-comes", "owner-says", "sensor-fails"}
+    | {"condition-holds"}
 )
 """Kinds that only happen where tasks run."""
 

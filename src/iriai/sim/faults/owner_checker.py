@@ -16,6 +16,8 @@ from iriai.sim.world.world import World
 
 FOLLOWS_S = 3.0
 """Until a daemon that is there has followed what it knows, beside the time of its commits."""
+TOLD_PART = 0.25
+"""Of the time after which use is over, a condition that lasts is told again."""
 
 
 class OwnerChecker:
@@ -35,6 +37,9 @@ class OwnerChecker:
         self._is_late(machine, "in use", self._is_used_for_nothing(machine, owner, now))
         self._is_late(machine, "deaf to its owner", self._is_deaf(machine, owner, now))
         self._is_late(machine, "free, and sees nobody", self._is_blind(machine, owner))
+        unheeded = self._is_unheeded(machine, owner)
+        told_s = owner.policy.continue_s * TOLD_PART
+        self._is_late(machine, "free, and a condition holds", unheeded, also_s=told_s)
         for held in map(machine.core.node.held, machine.core.node.running()):
             self._check_claim(machine, owner, held, now)
 
@@ -70,6 +75,13 @@ class OwnerChecker:
         return (
             is_there and launcher.sensor_fails and presence.word is None
         ) and presence.since_s is None
+
+    def _is_unheeded(self, machine: SimulatedMachine, owner: GivingWay) -> bool:
+        """Return whether a machine counts as left alone, though a condition holds that counts."""
+        launcher, presence = machine.launcher, owner.presence
+        is_there = launcher.is_up and not launcher.is_stopped and machine.core.node.has_launcher
+        holds = bool(machine.conditions)
+        return is_there and holds and presence.word is None and presence.since_s is None
 
     def _is_deaf(self, machine: SimulatedMachine, owner: GivingWay, now: Instant) -> bool:
         """Return whether a daemon does not go by what its owner told it."""
@@ -114,13 +126,15 @@ class OwnerChecker:
         stands = is_there and is_given and is_alone
         self._is_late(machine, f"{attempt} stands though an expression lets it go on", stands)
 
-    def _is_late(self, machine: SimulatedMachine, words: str, is_wrong: bool) -> None:
+    def _is_late(
+        self, machine: SimulatedMachine, words: str, is_wrong: bool, *, also_s: float = 0.0
+    ) -> None:
         """Fail if something is wrong for too long."""
         key = machine.plan.name, words
         if not is_wrong:
             self._wrong_s.pop(key, None)
             return
         since_s = self._wrong_s.setdefault(key, self._world.now_s)
-        most_s = FOLLOWS_S + 2 * machine.plan.sync_s
+        most_s = FOLLOWS_S + 2 * machine.plan.sync_s + also_s
         lasted_s = self._world.now_s - since_s
         assert lasted_s <= most_s, f"{words} on {machine.plan.name} for {lasted_s:.1f} s"

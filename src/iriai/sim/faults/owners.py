@@ -17,6 +17,8 @@ OWNER_CHANCE = 0.7
 """Of a machine that runs tasks, in a seed with owners."""
 SKIP_CHANCE = 0.2
 """Of a job, in a seed with owners."""
+WATCH_CHANCE = 0.5
+"""Of a machine with an owner, that it looks for conditions."""
 EXEMPT = ((), (), ("ann",))
 SUSPENDS_S = (0.0, 0.0, 0.0, 5.0, inf)
 VACATES_S = (0.0, 10.0, 30.0, inf)
@@ -74,9 +76,38 @@ def visits(rng: Rng, plans: list[MachinePlan], begin_s: float, until_s: float) -
     return happenings
 
 
+def with_conditions(
+    rng: Rng, plans: list[MachinePlan], begin_s: float, until_s: float
+) -> tuple[list[MachinePlan], list[Happening]]:
+    """Return the machines, of which some with owners watch for conditions; and when these hold."""
+    machines, happenings = [], []
+    for plan in plans:
+        owner = plan.configuration.owner
+        if not owner.users or not isinstance(owner.resume, float) or not rng.chance(WATCH_CHANCE):
+            machines.append(plan)
+            continue
+        section = with_fields(owner, on_battery=True, programs=("zoom",))
+        changed = with_fields(plan.configuration, owner=section)
+        machines.append(replace(plan, configuration=changed))
+        for _ in range(1 + rng.below(3)):
+            begins_s, lasts_s = rng.between(begin_s, until_s), rng.between(0.0, 60.0)
+            happenings.append(
+                Happening(begins_s, "condition-holds", plan.name, lasts_s, number=rng.below(2))
+            )
+    return machines, happenings
+
+
 def skipping(rng: Rng, happening: Happening) -> Happening:
-    """Return a submission whose tasks may skip the step suspend; what else happens as it is."""
+    """Return a submission whose tasks may skip the step suspend, or save themselves.
+
+    What else happens is as it was.
+    """
     submission = happening.submission
-    if submission is None or not rng.chance(SKIP_CHANCE):
+    if submission is None:
         return happening
-    return replace(happening, submission=replace(submission, no_suspend=True))
+    if rng.chance(SKIP_CHANCE):
+        submission = replace(submission, no_suspend=True)
+    if rng.chance(SKIP_CHANCE):
+        work = submission.work._replace(saves=1 + rng.below(3))
+        submission = replace(submission, checkpoint_exit=85, work=work)
+    return replace(happening, submission=submission)

@@ -39,7 +39,9 @@ class RefundChecker:
     def ended(self, machine: SimulatedMachine, process: ProcessModel) -> None:
         """Note what a process had done that was evicted."""
         claim = self._claims.get(process.attempt)
-        if claim is not None and process.end[0] is EndCause.EVICTED:
+        cause, exit_code, _ = process.end
+        is_saved = exit_code is not None and exit_code == process.spec.checkpoint_exit
+        if claim is not None and cause is EndCause.EVICTED and not is_saved:
             lasted_s = process.end_s - process.started_s - process.frozen_s(process.end_s)
             part = max(1.0, process.work.cpu_part)
             done_s = (lasted_s + CHARGED_S) * claim.resources.cpus * part * claim.urgency

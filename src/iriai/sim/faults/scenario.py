@@ -30,7 +30,7 @@ from iriai.sim.faults.actions import (
     Happening,
     Submission,
 )
-from iriai.sim.faults.owners import skipping, visits, with_owner
+from iriai.sim.faults.owners import skipping, visits, with_conditions, with_owner
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import EVERYBODY, MachinePlan
 from iriai.sim.world.network import NetworkPlan
@@ -81,7 +81,7 @@ PEOPLE = ("cancel", "cancel-running", "hold")
 OF_THEIR_OWN = (
     *("submit", "gone", "forgotten", "prolog-fails", "program-missing"),
     *("dies-in-phase", "suspend", "freezes", "queue-stops", "pool-has-less"),
-    *("owner-comes", "owner-says", "sensor-fails"),
+    *("owner-comes", "owner-says", "sensor-fails", "condition-holds"),
 )
 """Kinds that are drawn apart from the others."""
 FAULTS = tuple(kind for kind in KINDS if kind not in (*OF_THEIR_OWN, *PEOPLE))
@@ -165,7 +165,7 @@ def scenario_of(
             happenings += _whole_clusters(modes, homes, sizes)
             happenings = [_with_memory(modes, each) for each in happenings]
     if not is_calm:
-        plans = _with_owners(Rng(seed, "owners"), plans, happenings)
+        plans = _with_owners(seed, plans, happenings)
     pools = Rng(seed, "pools")
     if pools.chance(POOL_CHANCE):
         plans = [_in_pool(plan, pools.pick((1, 2, 3))) for plan in plans]
@@ -405,14 +405,17 @@ def _suspensions(rng: Rng, homes: list[str], nodes: list[str], *, is_calm: bool)
 
 
 def _with_owners(
-    rng: Rng, plans: list[MachinePlan], happenings: list[Happening]
+    seed: int, plans: list[MachinePlan], happenings: list[Happening]
 ) -> list[MachinePlan]:
     """Return the machines, of which some may have owners; add what these do."""
+    rng = Rng(seed, "owners")
     if not rng.chance(OWNER_CHANCE):
         return plans
     plans = [with_owner(rng, plan) for plan in plans]
     happenings += visits(rng, plans, BEGIN_S, FAULTS_UNTIL_S)
     happenings[:] = [skipping(rng, each) for each in happenings]
+    plans, further = with_conditions(Rng(seed, "conditions"), plans, BEGIN_S, FAULTS_UNTIL_S)
+    happenings += further
     return plans
 
 

@@ -283,6 +283,18 @@ class LauncherModel:
         self._owner.sign(kind, self._clock.at(now_s).steady_s)
         return [self._noticed(), *self._follow_owner(now_s)]
 
+    def looks_for(self, kind: SignKind, now_s: float, *, holds: bool) -> list[LauncherEvent]:
+        """Have a sensor of a condition look; return the events that follow at once."""
+        if not (self.is_up and self._owner.watches(kind)):
+            return []
+        is_told = self._owner.sees(kind, self._clock.at(now_s).steady_s, holds=holds)
+        if is_told and self.is_stopped:
+            self._signs.append((kind, now_s))
+        elif is_told:
+            self._owner.sign(kind, self._clock.at(now_s).steady_s)
+            return [self._noticed(), *self._follow_owner(now_s)]
+        return []
+
     def have_sensor(self, now_s: float, *, works: bool) -> list[LauncherEvent]:
         """Let the only sensor work, or fail; return the events that follow at once."""
         was_failing, self.sensor_fails = self.sensor_fails, not works

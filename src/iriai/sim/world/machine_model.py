@@ -130,6 +130,8 @@ class SimulatedMachine:
         """The pairs of home and user that were admitted once."""
         self.owner_word: tuple[Machine, OwnerWord | None, float] | None = None
         """What its owner said last, to which core, and until when that holds (wall clock)."""
+        self.conditions: dict[SignKind, None] = {}
+        """Those that hold there, of those that it is to watch for."""
         self.taken_s: dict[SuspendReason, float] = {}
         """When the machine last took each reason from what it runs, in world time."""
         self.boots = 1
@@ -242,6 +244,14 @@ class SimulatedMachine:
     def owner_gives_sign(self, now_s: float) -> None:
         """Let the owner of the machine use it for a moment."""
         self._receive(self.launcher.sign(SignKind.INPUT, now_s))
+
+    def looks_for(self, kind: SignKind, now_s: float, *, holds: bool) -> None:
+        """Let a sensor see whether a condition holds."""
+        if holds:
+            self.conditions[kind] = None
+        else:
+            self.conditions.pop(kind, None)
+        self._receive(self.launcher.looks_for(kind, now_s, holds=holds))
 
     def have_sensor(self, now_s: float, *, works: bool) -> None:
         """Let what notices the owner work, or fail."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 from math import inf
 
 from iriai.model.ids import AttemptId
-from iriai.model.owner import OwnerWord, SensorState, Sign, SignKind, StandingOrder
+from iriai.model.owner import (
+    NO_CONDITIONS,
+    OwnerWord,
+    SensorState,
+    Sign,
+    SignKind,
+    StandingOrder,
+)
 from iriai.protocol.messages.effects import OwnerNoticed, WatchOwner
 
 
@@ -15,6 +22,11 @@ class OwnerModel:
     def __init__(self) -> None:
         self.order = StandingOrder()
         self._last: dict[SignKind, Sign] = {}
+        self._conditions = NO_CONDITIONS
+        self._held: dict[SignKind, None] = {}
+        """Conditions that hold."""
+        self._told_s: dict[SignKind, float] = {}
+        """When their last signs were given."""
         self._away_s = -inf
         self.suspended_s = -inf
         """When the last sign was that suspends, on the steady clock; -inf: there was none, or the
@@ -32,7 +44,24 @@ class OwnerModel:
     def take(self, order: WatchOwner) -> None:
         """Take in an order, unless it is not newer than the last."""
         number, exempt, signs = order.number, order.exempt, order.signs
-        self.order.take(number, exempt, signs, suspends=order.suspends, are_over=order.are_over)
+        if self.order.take(number, exempt, signs, suspends=order.suspends, are_over=order.are_over):
+            self._conditions = order.conditions
+
+    def watches(self, kind: SignKind) -> bool:
+        """Return whether there is a sensor of a condition."""
+        return kind in self._conditions.kinds
+
+    def sees(self, kind: SignKind, steady_s: float, *, holds: bool) -> bool:
+        """Take in what a sensor sees; return whether it gives a sign."""
+        if not holds:
+            self._held.pop(kind, None)
+            self._told_s.pop(kind, None)
+            return False
+        self._held[kind] = None
+        if steady_s < self._told_s.get(kind, -inf) + self._conditions.repeat_s:
+            return False
+        self._told_s[kind] = steady_s
+        return True
 
     def sign(self, kind: SignKind, steady_s: float) -> None:
         """Take in a sign."""
@@ -51,4 +80,8 @@ class OwnerModel:
         """Return what the node is told."""
         note = "it was taken away" if sensor_fails else "a keyboard"
         sensor = SensorState(SignKind.INPUT, not sensor_fails, note)
-        return OwnerNoticed(self.order.signs, tuple(self._last.values()), (sensor,))
+        others = [
+            SensorState(kind, True, "it looks", kind in self._held)
+            for kind in self._conditions.kinds
+        ]
+        return OwnerNoticed(self.order.signs, tuple(self._last.values()), (sensor, *others))

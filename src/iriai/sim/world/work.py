@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from iriai.model.ids import Account, AttemptId
-from iriai.model.job import JobSpec
+from iriai.model.job import JobSpec, end_by_itself
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.submission import Layout
@@ -38,6 +38,16 @@ class Work(NamedTuple):
     """How fast its memory grows; beyond what it claimed, if that is any, it is ended."""
     spread: float = 0.0
     """The part of `run_s` by which the longest of several seats takes longer."""
+    saves: int = 0
+    """Its first attempts, so many, end by themselves when it has saved itself, if its job says with
+    which exit code."""
+
+    def saved(self, attempt: AttemptId, spec: JobSpec) -> Work:
+        """Return what an attempt does."""
+        if spec.checkpoint_exit is None or attempt.attempt > self.saves:
+            return self
+        cause, _ = end_by_itself(spec, spec.checkpoint_exit, self.run_s)
+        return self._replace(end=(cause, spec.checkpoint_exit, None))
 
     def usage(self, spec: JobSpec, elapsed_s: float) -> Usage:
         """Return the usage after `elapsed_s`."""
@@ -130,7 +140,7 @@ class ProcessModel:
         self.spec = spec
         self.work = work
         self.started_s = started_s
-        run_s, self._own = work.outcome(spec, speed)
+        run_s, self._own = work.saved(attempt, spec).outcome(spec, speed)
         self.own_end_s = started_s + run_s
         """When it ends if nobody ends it."""
         self.end_s, self.end = self.own_end_s, self._own

@@ -123,6 +123,13 @@ class JobOptions(OptionGroup, frozen=True):
         help="Where its task would be suspended for the owner of a machine, end it with its grace; "
         "it runs again elsewhere.",
     )
+    checkpoint_exit: int | None = limit(
+        None,
+        "--checkpoint-exit",
+        metavar="CODE",
+        help="Exit code with which a task says that it has saved itself: it waits again, first of "
+        "its account. HTCondor's is 85.",
+    )
     group: str | None = priority(
         None,
         metavar="GROUP",
@@ -216,6 +223,7 @@ class JobOptions(OptionGroup, frozen=True):
             max_restarts=self._restarts(),
             lease_s=parsed("--lease", self.lease, parse_duration),
             no_suspend=self.no_suspend,
+            checkpoint_exit=_optional("--checkpoint-exit", self.checkpoint_exit, 1),
             group=self.group,
             account=self.account,
             queue=whole("--queue", self.queue, 0),

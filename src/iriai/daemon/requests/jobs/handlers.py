@@ -216,6 +216,10 @@ class JobHandlers:
         self.held.add(job.number, person.name, spec.account, asked.size_bytes)
         if spec.takes_input:
             self.streams.add(job.number, spec.user, asked.connection)
+        if spec.checkpoint_exit is not None:
+            from iriai.host.mounts import saves_note
+
+            warnings += tuple(filter(None, [saves_note(spec.working_directory)]))
         return job, Submitted(str(job), task_count(spec.array), warnings)
 
     def _cancel(self, number: int, by: str) -> None:
