@@ -236,10 +236,12 @@ class Link:
         are_over: bool = False,
         number: int = 0,
         conditions: SensorSettings = NO_CONDITIONS,
+        reclaimed: tuple[AttemptId, ...] = (),
     ) -> int:
         """Give a standing order; returns its number, by default one higher than all before."""
         number = number or int(steady_s() * 1e6)
-        self.send(SetStandingOrder(number, suspends, exempt, signs, are_over, conditions))
+        order = (number, suspends, exempt, signs, are_over, conditions, reclaimed)
+        self.send(SetStandingOrder(*order))
         return number
 
     def exit_of(self, wanted: AttemptId) -> Exit:

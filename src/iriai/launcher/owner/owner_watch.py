@@ -65,6 +65,8 @@ class OwnerWatch:
         """Whether it is to know whether tasks run."""
         self._is_busy = False
         self._sensors = self._none_works(_BEGINS)
+        self.reclaimed: tuple[AttemptId, ...] = ()
+        """The attempts whose memory the owner is to have back."""
         self.has_news = False
         """Whether the daemon is to be told `seen`."""
         self._told = self._outline()
@@ -89,6 +91,7 @@ class OwnerWatch:
         suspends, are_over = order.suspends, order.are_over
         self.has_news = True
         if self._order.take(number, exempt, signs, suspends=suspends, are_over=are_over):
+            self.reclaimed = order.reclaimed
             self.on_change()
             self._watch_conditions(order.conditions)
         self.process.start()
