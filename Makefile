@@ -86,7 +86,7 @@ bench-environment: $(PROGRAM)
 	@$(FOUND) scripts/set_up.py --extra classads --extra plots --packages benchmarks/debian-packages.txt
 
 test-environment: $(PROGRAM)
-	@$(FOUND) scripts/set_up.py --extra classads --extra plots --extra top --extra session --extra dev --extra docs --packages tests/debian-packages.txt
+	@$(FOUND) scripts/set_up.py --extra classads --extra plots --extra top --extra owner --extra dev --extra docs --packages tests/debian-packages.txt
 
 docs-environment: $(PROGRAM)
 	@$(FOUND) scripts/set_up.py --extra classads --extra plots --extra docs

@@ -9,9 +9,11 @@ state the next full hour as their limit.
 A ladder is what becomes of a task when the owner comes: `discard` ends it at once, `suspend`
 freezes it until the owner has been away for 5 min, `vacate` freezes it and ends it after 10 min
 (profile `desk`). Programs never save themselves, or each 30 min (`saving`), or also when they are
-asked to end (`saving_when_asked`); a rerun goes on from there. `harvested` is the part of the time
-of absent owners that became work which was kept; `lost_percent` the part of the computed work that
-was not. `full`: work is never short; `half`: jobs come that take half of the time.
+asked to end (`saving_when_asked`); a rerun goes on from there. The broker knows `nothing` of when
+owners come back, or what machines have learnt in four weeks before (`expected_idle`, the product's
+`ExpectedIdle`), or the truth (`oracle`). `harvested` is the part of the time of absent owners that
+became work which was kept; `lost_percent` the part of the computed work that was not. `full`: work
+is never short, so there is rarely a choice of desks; `half`: jobs come that take half of the time.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from harness.harvest_world import HarvestCase, HarvestWorld, Saving, idle_part
+from harness.harvest_world import HarvestCase, HarvestWorld, Hint, Saving, idle_part
 from harness.options import read_options
 from harness.report import as_number, finish, machine_facts, measured_apart, median, progress
 
@@ -52,13 +54,26 @@ def measure_one(seed: int, desks: int, days: int) -> dict[str, object]:
     for load, part in LOADS.items():
         for ladder, steps in LADDERS.items():
             for saving in SAVINGS[ladder]:
-                world = HarvestWorld(HarvestCase(steps, saving, part), desks, days, seed)
-                world.run()
-                path, totals = f"{load}.{ladder}.{saving.value}", world.totals
-                figures[f"{path}.harvested"] = totals.harvested
-                figures[f"{path}.lost_percent"] = totals.lost_percent
-                figures["absent_part"] = totals.absent_s / (desks * world.until_s)
+                for hint in Hint:
+                    case = HarvestCase(steps, saving, part, hint)
+                    path = f"{load}.{ladder}.{saving.value}.{hint.value}"
+                    figures |= measure_case(case, path, desks, days, seed)
     return figures
+
+
+def measure_case(
+    case: HarvestCase, path: str, desks: int, days: int, seed: int
+) -> dict[str, object]:
+    """Run one case; return its figures."""
+    world = HarvestWorld(case, desks, days, seed)
+    world.run()
+    totals = world.totals
+    return {
+        f"{path}.harvested": totals.harvested,
+        f"{path}.lost_percent": totals.lost_percent,
+        f"{path}.turnaround_h": totals.turnaround_h,
+        "absent_part": totals.absent_s / (desks * world.until_s),
+    }
 
 
 def tree_of(rounds: list[dict[str, object]]) -> dict[str, object]:

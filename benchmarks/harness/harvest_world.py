@@ -30,6 +30,7 @@ from iriai.plugins.orders import order_named
 from iriai.policy.accounting.decay import ChargeRule
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.draw.order import OrderSettings
+from iriai.policy.owner.absence import Absences
 from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
 from iriai.protocol.messages.scheduling import Want
@@ -40,6 +41,8 @@ HOUR_S, DAY_S = 3_600.0, 86_400.0
 MONDAY_WALL_S = 1_800_230_400.0
 SAVES_S = 1_800.0
 """Between two saves of a program that saves itself."""
+LEARNT_DAYS = 28
+LEARNT_S = LEARNT_DAYS * DAY_S
 HOURS = 1.0, 10.0
 """Of a job, from and to."""
 ABSENT_PART = 0.84
@@ -64,6 +67,15 @@ class Saving(Enum):
     """And when they are asked to end (SIGTERM)."""
 
 
+class Hint(Enum):
+    """What the broker knows of when owners come back."""
+
+    NOTHING = "nothing"
+    EXPECTED = "expected_idle"
+    """What machines learnt in four weeks before (`ExpectedIdle`)."""
+    TRUTH = "oracle"
+
+
 class HarvestCase(NamedTuple):
     """What becomes of tasks when owners come, and how much there is to do."""
 
@@ -71,6 +83,7 @@ class HarvestCase(NamedTuple):
     saving: Saving = Saving.NEVER
     load: float | None = None
     """Of the time of absent owners, how much the jobs take that come; None: always more."""
+    hint: Hint = Hint.NOTHING
 
 
 @dataclass(slots=True)
@@ -123,6 +136,7 @@ class Desk:
     view: MachineView
     visits: list[Span]
     presence: Presence
+    absences: Absences
     run: HarvestRun | None = None
     place: int = 0
     """Of the visit that is, or comes next."""
@@ -146,6 +160,11 @@ class HarvestTotals:
     def harvested(self) -> float:
         """Return which part of the time of absent owners became work that was kept."""
         return (self.computed_s - self.lost_s) / self.absent_s
+
+    @property
+    def turnaround_h(self) -> float:
+        """Return the mean time from the submission of a job to its end, in hours."""
+        return sum(self.turnarounds_s) / len(self.turnarounds_s) / HOUR_S
 
     @property
     def lost_percent(self) -> float:
@@ -179,8 +198,12 @@ class HarvestWorld:
             view = MachineView(f"desk-{number}", Resources(1), mints=False)
             presence = Presence(case.steps.continue_s)
             presence.watched(0.0, is_watched=True)
-            self._desks.append(Desk(view, visits, presence))
+            desk = Desk(view, visits, presence, Absences())
+            if case.hint is Hint.EXPECTED:
+                learn(desk.absences, learnt_from(number, days, seed), case.steps.continue_s)
+            self._desks.append(desk)
             self._state.add_machine(view)
+            self._expect(desk, 0.0)
             self._plan(number, 0.0)
         self._comes_s = inf
         self._plan_arrival(0.0)
@@ -256,7 +279,20 @@ class HarvestWorld:
         unavailable = IN_USE if used_s is not None else None
         if desk.view.unavailable is not unavailable:
             desk.view.unavailable = unavailable
+            self._expect(desk, now_s)
             self._state.availability_changed(desk.view)
+
+    def _expect(self, desk: Desk, now_s: float) -> None:
+        """Tell the broker how long the owner stays away, as a report does."""
+        hint, until_s = self._case.hint, inf
+        if hint is Hint.EXPECTED:
+            wall_s = MONDAY_WALL_S + now_s
+            desk.absences.look(now_s, wall_s, is_idle=desk.presence.since_s is None)
+            until_s = now_s + desk.absences.expected_s(now_s, wall_s)
+        elif hint is Hint.TRUTH and desk.place < len(desk.visits):
+            until_s = desk.visits[desk.place].begin_s
+        if hint is not Hint.NOTHING:
+            self._state.index.expect_owner(desk.view, until_s)
 
     def _freeze(self, desk: Desk, now_s: float, *, is_frozen: bool) -> None:
         run = desk.run
@@ -307,6 +343,7 @@ class HarvestWorld:
         self.totals.finished += 1
         self.totals.turnarounds_s.append(now_s - run.job.come_s)
         self._leave(desk)
+        self._expect(desk, now_s)
 
     def _leave(self, desk: Desk) -> None:
         run, desk.run = desk.run, None
@@ -366,6 +403,35 @@ def idle_part(desks: int, days: int, seed: int) -> float:
 
 
 def owner_visits(number: int, days: int, seed: int) -> list[Span]:
-    """Return when the owner of a desk uses it."""
+    """Return when the owner of a desk uses it, from the first day after the learning on."""
+    return [
+        Span(max(0.0, begin_s - LEARNT_S), end_s - LEARNT_S)
+        for begin_s, end_s in _all_visits(number, days, seed)
+        if end_s > LEARNT_S
+    ]
+
+
+def learnt_from(number: int, days: int, seed: int) -> list[Span]:
+    """Return when the owner used the desk in the four weeks before."""
+    visits = _all_visits(number, days, seed)
+    return [visit for visit in visits if visit.end_s <= LEARNT_S]
+
+
+def _all_visits(number: int, days: int, seed: int) -> list[Span]:
     rng = Rng(seed, f"owner {number}")
-    return visits_of(rng, habits_of(rng), days)
+    return visits_of(rng, habits_of(rng), LEARNT_DAYS + days)
+
+
+def learn(absences: Absences, visits: list[Span], continue_s: float) -> None:
+    """Let a machine learn from visits before moment 0."""
+    begin_s = -LEARNT_S
+    absences.look(begin_s, MONDAY_WALL_S + begin_s, is_idle=True)
+    here_s, left_s = begin_s, begin_s
+    for visit in (*visits, Span(LEARNT_S, LEARNT_S)):
+        here_s = visit.begin_s - LEARNT_S
+        if left_s > begin_s and here_s > left_s + continue_s:
+            idle_s = left_s + continue_s
+            absences.look(idle_s, MONDAY_WALL_S + idle_s, is_idle=True)
+        if here_s < 0.0:
+            absences.look(here_s, MONDAY_WALL_S + here_s, is_idle=False)
+        left_s = visit.end_s - LEARNT_S

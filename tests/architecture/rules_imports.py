@@ -98,6 +98,7 @@ LIBRARIES: Mapping[str, frozenset[str]] = {
     "matplotlib": frozenset({"sim", "cli"}),
     "numpy": frozenset({"classad", "policy", "host"}),  # host: to measure, in another process
     "rich": frozenset({"cli"}),
+    "jeepney": frozenset({"host", "session"}),
     "xcffib": frozenset({"session"}),
     "textual": frozenset({"cli"}),
     "typer": frozenset({"cli"}),

@@ -57,3 +57,13 @@ def test_nothing_is_lost_where_tasks_only_stand(kit):
 
     assert world.totals.evictions == world.totals.lost_s == 0
     assert world.totals.harvested > 0.9
+
+
+def test_who_knows_when_owners_return_loses_less(kit):
+    steps = kit.OwnerSteps(suspend_s=0.0, vacate_s=600.0)
+    lost = {}
+    for hint in kit.Hint:
+        world = kit.HarvestWorld(kit.HarvestCase(steps, load=0.5, hint=hint), 60, DAYS, 1)
+        world.run()
+        lost[hint] = world.totals.lost_percent
+    assert lost[kit.Hint.TRUTH] < lost[kit.Hint.EXPECTED] < lost[kit.Hint.NOTHING]

@@ -26,6 +26,7 @@ class ModelPlace(Place):
         self._clock = Clock(steady_offset_s=500.0)
         self._launcher = LauncherModel(self._clock, self._works)
         self._now_s = 0.0
+        self._plays, self._look_s = False, inf
         self.attach()
 
     def prepare(self, attempt: AttemptId, work: Work) -> tuple[str, ...]:
@@ -38,7 +39,7 @@ class ModelPlace(Place):
 
     def until(self, condition: Callable[[], object], what: str) -> None:
         while not condition():
-            next_s = self._launcher.next_end_s()
+            next_s = min(self._launcher.next_end_s(), self._look_s)
             if next_s == inf and self._is_away:
                 own = [each.own_end_s for each in self._launcher.running.values()]
                 next_s = min((end_s for end_s in own if end_s > self._now_s), default=inf)
@@ -47,7 +48,7 @@ class ModelPlace(Place):
 
     def pass_s(self, seconds: float) -> None:
         until_s = self._now_s + seconds
-        while (next_s := self._launcher.next_end_s()) <= until_s:
+        while (next_s := min(self._launcher.next_end_s(), self._look_s)) <= until_s:
             self._go_to(next_s)
         self._go_to(until_s)
 
@@ -87,6 +88,15 @@ class ModelPlace(Place):
     def use(self) -> None:
         self.heard += self._launcher.sign(SignKind.INPUT, self._now_s)
 
+    def play(self, *, begins: bool) -> None:
+        self._plays = begins
+        self._look()
+
+    def _look(self) -> None:
+        """The sensor looks, and once a second from then on while there is something to see."""
+        self.heard += self._launcher.looks_for(SignKind.PROGRAM, self._now_s, holds=self._plays)
+        self._look_s = self._now_s + 1.0 if self._plays else inf
+
     @property
     def _is_away(self) -> bool:
         return self._launcher.is_stopped or not self._launcher.is_up
@@ -94,3 +104,5 @@ class ModelPlace(Place):
     def _go_to(self, now_s: float) -> None:
         self._now_s = max(self._now_s, now_s)
         self.heard += self._launcher.ends_until(self._now_s)
+        if self._now_s >= self._look_s:
+            self._look()

@@ -6,12 +6,14 @@ Stories are told of a `Place` and do not know whether a real launcher or a model
 from __future__ import annotations
 
 import itertools
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from iriai.model.ids import Account, AttemptId
 from iriai.model.job import JobSpec
+from iriai.model.owner import NO_CONDITIONS
 from iriai.model.state import EndCause
 from iriai.model.time_slices import SliceTurn
 from iriai.protocol.messages.effects import (
@@ -37,6 +39,8 @@ HOME = "ume"
 LONG = Work(600.0)
 STUBBORN = Work(600.0, stubborn=True)
 NO_TIME = Work(0.0)
+GAME = f"iriai-play-{os.getpid()}"
+"""A program that no task runs."""
 _numbers, _cycles, _orders = itertools.count(1), itertools.count(1), itertools.count(1)
 Event = TypeVar("Event")
 
@@ -60,6 +64,8 @@ class Place(ABC):
         self.ordered: list[AttemptId] = []
         self.cycle_number = 0
         """Of the last cycle that was ordered."""
+        self.conditions = NO_CONDITIONS
+        """Which are signs, by the orders from now on."""
         self.watch_number = 0
         """Of the last standing order; 0: the launcher has none."""
 
@@ -124,6 +130,10 @@ class Place(ABC):
     @abstractmethod
     def use(self) -> None:
         """The owner gives a sign."""
+
+    @abstractmethod
+    def play(self, *, begins: bool) -> None:
+        """The owner starts the program `GAME`, or ends it."""
 
     # --- what a daemon asks ----------------------------------------------------------------------
 
@@ -199,7 +209,8 @@ class Place(ABC):
     ) -> None:
         """Give a standing order."""
         self.watch_number = number or next(_orders)
-        self.order(WatchOwner(self.watch_number, suspends, exempt, signs, are_over))
+        more = (signs, are_over, self.conditions)
+        self.order(WatchOwner(self.watch_number, suspends, exempt, *more))
 
     def lease(self, lease_s: float, ago_s: float = 0.0) -> Lease:
         """A lease that began some time ago."""
@@ -261,6 +272,7 @@ class Place(ABC):
     def clean(self) -> None:
         """End and forget all that was ordered, for the next story."""
         self.take_turns({}, rows=0)
+        self.conditions = NO_CONDITIONS
         if self.watch_number:
             self.watch(suspends=False, number=0)
         for attempt in self.ordered:

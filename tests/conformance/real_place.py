@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +22,7 @@ from iriai.model.ids import AttemptId
 from iriai.protocol.messages.effects import Effect, LauncherAttached, LauncherLost
 from iriai.sim.world.work import Work
 from iriai.system.clock import steady_s, wall_s
-from tests.conformance.place import Place
+from tests.conformance.place import GAME, Place
 from tests.launcher.harness import WAIT_S, Machine, is_running
 from tests.launcher.owner.desk import Desk
 
@@ -37,6 +39,7 @@ class RealPlace(Place):
         self._machine = machine
         self.user = machine.user
         self.directory = str(machine.work)
+        self._game: subprocess.Popen[bytes] | None = None
         self._loop = asyncio.new_event_loop()
         self._link: LauncherClient | None = None
         self._prolog = machine.programs / "prolog"
@@ -131,6 +134,7 @@ class RealPlace(Place):
 
     def close(self) -> None:
         """End the launcher and all that it runs."""
+        self.play(begins=False)
         assert self._link is not None
         self._link.close()
         self._loop.run_until_complete(asyncio.sleep(0))
@@ -141,6 +145,16 @@ class RealPlace(Place):
     def use(self) -> None:
         time.sleep(SIGN_PAUSE_S + LOOK_S)  # a second one is not told at once
         self._desk.press()
+
+    def play(self, *, begins: bool) -> None:
+        if begins:
+            program = self._machine.directory / GAME
+            shutil.copy("/bin/sleep", program)
+            self._game = subprocess.Popen([program, "600"])
+        elif self._game is not None:
+            self._game.kill()
+            self._game.wait()
+            self._game = None
 
     @property
     def _pid(self) -> int:

@@ -1,7 +1,7 @@
 """What a node may rely on where an owner is, with a real launcher and with the model."""
 
 from iriai.model.ids import AttemptId
-from iriai.model.owner import SignKind
+from iriai.model.owner import SensorSettings, SensorState, SignKind
 from iriai.model.state import EndCause
 from iriai.model.suspension import NO_REASONS, Reasons, SuspendReason
 from iriai.protocol.messages.effects import (
@@ -12,7 +12,7 @@ from iriai.protocol.messages.effects import (
     OwnerNoticed,
 )
 from iriai.sim.world.work import KILLED, TERMINATED, Work
-from tests.conformance.place import LONG, STUBBORN, Place
+from tests.conformance.place import GAME, LONG, STUBBORN, Place
 
 OWNER, USER = SuspendReason.OWNER, SuspendReason.USER
 NEVER_S = 600.0
@@ -166,6 +166,47 @@ def test_other_reasons_are_added_and_taken_beside_it(place: Place):
     assert frozen(place, attempt)[-1].reasons == (OWNER,)  # the node's own order has it
     place.order(FreezeAttempt(attempt, 4, NO_REASONS))
     await_reasons(place, attempt, NO_REASONS)
+
+
+def test_a_program_of_the_owner_s_is_told_again_and_again_until_it_ends(place: Place):
+    attempt = place.begin()
+    place.conditions = SensorSettings(programs=(GAME,), repeat_s=1.0)
+    place.watch()
+    place.until(lambda: program(place).works, "its sensor")
+    release(place)
+    assert not program(place).holds
+    place.play(begins=True)
+    await_reasons(place, attempt, (OWNER,))
+    place.until(lambda: program(place).holds, "its state")
+    before = place.signs()
+    place.pass_s(5.0)
+    assert 3 <= place.signs() - before <= 6
+    assert {each.kind for each in place.noticed().last} >= {SignKind.PROGRAM}
+    place.play(begins=False)
+    place.until(lambda: not program(place).holds, "its end")
+    before = place.signs()
+    place.pass_s(3.0)
+    assert place.signs() == before
+    release(place)
+    await_reasons(place, attempt, NO_REASONS)
+
+
+def test_a_program_that_nobody_named_is_no_sign(place: Place):
+    place.begin()
+    watched(place)
+    before = place.signs()
+    place.play(begins=True)
+    place.pass_s(2.0)
+    assert place.signs() == before
+    assert [each.kind for each in place.noticed().sensors if each.kind.is_condition] == []
+    place.play(begins=False)
+
+
+def program(place: Place) -> SensorState:
+    """How the sensor of programs does."""
+    noticed = place.noticed()
+    found = [each for each in noticed.sensors if each.kind is SignKind.PROGRAM] if noticed else []
+    return found[0] if found else SensorState(SignKind.PROGRAM, False)
 
 
 def test_where_nothing_is_suspended_a_sign_is_told_alone(place: Place):

@@ -234,6 +234,7 @@ class Link:
         suspends: bool = True,
         signs: int = 0,
         are_over: bool = False,
+        lowers: bool = False,
         number: int = 0,
         conditions: SensorSettings = NO_CONDITIONS,
         reclaimed: tuple[AttemptId, ...] = (),
@@ -241,7 +242,7 @@ class Link:
         """Give a standing order; returns its number, by default one higher than all before."""
         number = number or int(steady_s() * 1e6)
         order = (number, suspends, exempt, signs, are_over, conditions, reclaimed)
-        self.send(SetStandingOrder(*order))
+        self.send(SetStandingOrder(*order, lowers=lowers))
         return number
 
     def exit_of(self, wanted: AttemptId) -> Exit:

@@ -53,15 +53,19 @@ def _never_evicted(effect):
     return None if is_eviction else effect
 
 
-def _given_alone(whole, suspensions, attempts, reason, now, *, is_given):
+def _given_alone(whole, suspensions, attempts, reason, now, *, is_given, **more):
     if is_given or reason is not SuspendReason.OWNER:
-        whole(suspensions, attempts, reason, now, is_given=is_given)
+        whole(suspensions, attempts, reason, now, is_given=is_given, **more)
 
 
-def _spared(whole, suspensions, held, words, *, is_at_once):
+def _spared(whole, suspensions, held, words, **more):
     """A task that skips being suspended stays as it is."""
     if not held.claim.no_suspend:
-        whole(suspensions, held, words, is_at_once=is_at_once)
+        whole(suspensions, held, words, **more)
+
+
+def _sleeps_on(giving_way, _event, _now):
+    """It sleeps, and takes no notice."""
 
 
 def _hears_nothing_stored(giving_way, given, now):
@@ -141,6 +145,9 @@ OWNERS: dict[str, Patch] = {
     ),
     "the owner's word is not kept": lost_record(OwnerWordGiven),
     "a sensor that fails is taken for nobody there": instead(Presence, "watched", _unseen),
+    "tasks stay although the machine is about to sleep": instead(
+        GivingWay, "_falls_asleep", _sleeps_on
+    ),
     "the node does not wake when its owner has left": instead(
         GivingWay, "next_s", lambda _giving_way, _now_s: None
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iriai.model.records import (
+    AbsencesLearnt,
     AttemptResult,
     ClaimsDropped,
     ClaimStored,
@@ -34,6 +35,7 @@ class Remembered:
         self.incarnation = 0
         self.drained = None
         self.owner_word = None
+        self.absences = AbsencesLearnt(b"")
         self.settings = {}
 
     def take(self, record):
@@ -63,10 +65,16 @@ class Remembered:
                 self.drained = record
             case Resumed():
                 self.drained = None
-            case OwnerWordGiven():
-                self.owner_word = record if record.word else None
+            case OwnerWordGiven() | AbsencesLearnt():
+                self._of_owner(record)
             case SectionSet():
                 self.settings[record.section, record.name] = record
+
+    def _of_owner(self, record):
+        if isinstance(record, AbsencesLearnt):
+            self.absences = record
+        else:
+            self.owner_word = record if record.word else None
 
     def state(self):
         """What `load` must give back."""
@@ -83,4 +91,5 @@ class Remembered:
             drained=self.drained,
             settings=[row for _, row in sorted(self.settings.items())],
             owner_word=self.owner_word,
+            absences=self.absences,
         )

@@ -20,6 +20,7 @@ from iriai.model.job import (
 from iriai.model.owner import OwnerWord
 from iriai.model.ranks import SeatPlace
 from iriai.model.records import (
+    AbsencesLearnt,
     Attempted,
     AttemptResult,
     Bucket,
@@ -158,6 +159,7 @@ records = st.one_of(
     st.builds(Incarnated, count),
     st.builds(Drained, text, text, seconds),
     st.builds(Resumed, text),
+    st.builds(AbsencesLearnt, st.binary(max_size=20)),
     st.builds(
         OwnerWordGiven, st.sampled_from([None, *OwnerWord]), st.none() | seconds, st.booleans()
     ),

@@ -8,6 +8,7 @@ from iriai.model.claim import Claim
 from iriai.model.ids import AttemptId
 from iriai.model.owner import OwnerWord
 from iriai.model.records import (
+    AbsencesLearnt,
     ClaimsDropped,
     Drained,
     Incarnated,
@@ -106,6 +107,13 @@ def test_the_last_word_of_the_owner_is_kept_until_it_is_taken_back(store, reopen
     assert reopened().load().owner_word == away
     store.write([here, OwnerWordGiven(None)])
     assert reopened().load().owner_word is None
+
+
+def test_what_was_learnt_last_of_the_owner_is_kept(store, reopened):
+    assert store.load().absences == AbsencesLearnt(b"")
+    store.write([AbsencesLearnt(b"first")])
+    store.write([AbsencesLearnt(b"next"), AbsencesLearnt(b"\x00last")])
+    assert reopened().load().absences == AbsencesLearnt(b"\x00last")
 
 
 def test_of_a_counter_and_the_incarnation_the_last_value_stands(store, reopened):

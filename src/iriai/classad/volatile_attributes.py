@@ -15,7 +15,7 @@ CLOCK = frozenset({"currenttime", "clockmin", "clockday"})
 MEASURED = frozenset(
     [
         *("loadavg", "condorloadavg", "ownerload", "keyboardidle", "consoleidle"),
-        *("onbattery", "state", "activity"),
+        *("onbattery", "state", "activity", "expectedidle"),
     ]
 )
 """Attributes that a machine measures again and again."""
@@ -39,7 +39,11 @@ def clock_attributes(wall_s: float, static: Mapping[str, Value]) -> dict[str, Va
 
 
 def load_attributes(
-    load: float, foreign_load: float, keyboard_idle_s: float | None, use: MachineUse | None = None
+    load: float,
+    foreign_load: float,
+    keyboard_idle_s: float | None,
+    use: MachineUse | None = None,
+    expected_idle_s: float | None = None,
 ) -> dict[str, Value]:
     """What a machine measured last."""
     found: dict[str, Value] = {
@@ -49,6 +53,8 @@ def load_attributes(
     }
     if keyboard_idle_s is not None:
         found["KeyboardIdle"] = int(keyboard_idle_s)
+    if expected_idle_s is not None:
+        found["ExpectedIdle"] = int(expected_idle_s)
     if use is not None and use.console_idle_s is not None:
         found["ConsoleIdle"] = int(use.console_idle_s)
     if use is not None and use.on_battery is not None:

@@ -32,6 +32,7 @@ from iriai.config.values import (
     Path,
     Paths,
     PolicyFile,
+    PressurePercent,
     Program,
     ProgramNames,
     QueueNumber,
@@ -168,6 +169,10 @@ class OwnerSection(msgspec.Struct, frozen=True):
     gives the memory back; later loses less work. None: as the profile says."""
     discard: Step | None = None
     """When it is ended without grace. None: as the profile says."""
+    lower: bool = True
+    """Whether tasks that give way run in the idle class from their start, so that the owner's
+    programs go first. False: they share the machine until they are suspended. Without a profile or
+    a step it does nothing."""
     busy_load: Annotated[float, Meta(ge=0, le=1000)] = 0.5
     """The load of others from which `CpuBusyTime` counts, in expressions: HTCondor's `HighLoad`.
     Lower sees more use of the machine by its owner's programs."""
@@ -182,7 +187,7 @@ class OwnerSection(msgspec.Struct, frozen=True):
     """The machine is in use while others than our tasks use more processors than this, over ten
     seconds, and until that has fallen a fifth below. None: their use is no sign; what the owner
     starts has nearly all it wants beside lowered tasks."""
-    pressure_percent_max: Annotated[Percent, Meta(gt=0)] | None = None
+    pressure_percent_max: PressurePercent | None = None
     """The same while programs of people wait for disks or memory for more of the time than this.
     It needs control groups of version 2. None: that is no sign."""
     gpu_processes: bool = False

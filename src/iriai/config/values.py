@@ -208,6 +208,9 @@ ProgramNames = Annotated[
 ForeignCpus = Annotated[
     float, ValueFormat("a number of cpus, above 0", parse_number), Meta(gt=0, le=FOREIGN_CPUS_MAX)
 ]
+PressurePercent = Annotated[
+    float, ValueFormat("a number of percent, above 0", parse_number), Meta(gt=0, le=100)
+]
 Celsius = Annotated[
     float,
     ValueFormat("a number of degrees Celsius, above 0", parse_number),

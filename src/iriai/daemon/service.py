@@ -69,6 +69,7 @@ from iriai.system.procfs import active_threads_below
 if TYPE_CHECKING:
     from iriai.daemon.cluster.network import ClusterNetwork
     from iriai.daemon.startup.enrolment import EnrolmentRetry
+    from iriai.daemon.tasks.sleep_watch import SleepWatch
 
 log = logging.getLogger(__name__)
 
@@ -148,6 +149,7 @@ class Service:
         users = Permissions(settings.configuration, settings.single_uid)
         self._jobs = self._make_jobs(users)
         self._retention = self._make_retention()
+        self._sleep = self._make_sleep_watch()
         self._cluster = self._make_authority(users)
         handlers = self._handlers(users, now)
         self._clients = Clients(
@@ -249,6 +251,7 @@ class Service:
             self._inquirer,
             self._limited,
             self._rc,
+            self._sleep,
             self._down,
             now,
         )
@@ -280,6 +283,15 @@ class Service:
             self._engine.soon(partial(self._relay.exited, event.attempt))
         elif type(event) is StepExited and event.step.home != self._settings.home:
             self._engine.soon(partial(self._relay.exited, event.step))
+
+    def _make_sleep_watch(self) -> SleepWatch | None:
+        """What a machine with an owner has: its tasks leave before it sleeps."""
+        owner = self._engine.machine.node.owner if self._has_node else None
+        if owner is None:
+            return None
+        from iriai.daemon.tasks.sleep_watch import SleepWatch
+
+        return SleepWatch(self._engine.event, lambda: owner.is_left)
 
     def _make_retention(self) -> Retention | None:
         """Tell users that their jobs have finished, and forget these in the end."""
@@ -316,6 +328,8 @@ class Service:
         self._engine.turn()
         if self._retention is not None:
             self._retention.begin()
+        if self._sleep is not None:
+            self._sleep.begin()
         if self._jobs is not None:
             FreedMemory(self._engine, self._jobs.held).begin()
         if self._settings.role.has_node:
@@ -334,7 +348,7 @@ class Service:
             return await self._over
         finally:
             self._loop.remove_reader(listener.fileno())
-            for each in (self._network, self._enrolment):
+            for each in (self._network, self._enrolment, self._sleep):
                 if each is not None:
                     each.close()
             self._cluster.close()

@@ -167,6 +167,14 @@ def of_owner(root: str = "/") -> Iterator[Finding]:
     yield Finding("owner", NOTE, text, f'set profile = "{profile}" in [owner]')
 
 
+def of_sleep(problem: str) -> Finding:
+    """Return whether tasks leave before the machine sleeps; `problem` says why not."""
+    if not problem:
+        return Finding("sleep", OK, "tasks leave before the machine sleeps or is shut down")
+    text = f"tasks sleep with the machine, and run again elsewhere once leases are over: {problem}"
+    return Finding("sleep", NOTE, text)
+
+
 def _has_battery(root: str) -> bool:
     kinds = Path(root, "sys/class/power_supply").glob("*/type")
     return any(_text_of(path).strip() == "Battery" for path in kinds)

@@ -12,11 +12,11 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import pairwise
 
 import iriai
 from iriai.launcher.containment.cgroups.choose import CgroupSupport, choose, keep_devices
+from iriai.launcher.containment.container import Background
 from iriai.launcher.containment.namespaces.pool import Namespaces
 from iriai.launcher.containment.process_tree import ProcessTrees
 from iriai.launcher.contract.messages import Enforcement
@@ -49,7 +49,6 @@ from iriai.launcher.tasks.start_queue import Epilogs, StartQueue
 from iriai.launcher.tasks.suspended_tasks import SuspendedTasks
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.launcher.tasks.turning import TaskTurning
-from iriai.model.paths import StatePaths
 from iriai.model.problem import UsageProblem
 from iriai.system.procfs import boot_id
 from iriai.system.standard_descriptors import keep_standard_descriptors
@@ -92,6 +91,8 @@ def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     raise_priority()
     server = Server(settings.daemon_uid)
     state = StateDirectory(settings.state, settings.daemon_uid)
+    if os.geteuid() == 0 and (closed := state.unreachable_part()):
+        log.warning("scripts cannot be run: other users cannot pass %s", closed)
     journal = Journal(state.private_fd)
     choice = choose(f"iriai-{state.name}", settings.isolation)
     recover(journal, boot_id(), choice.parents, state.name)
@@ -107,10 +108,15 @@ def _run(settings: LauncherSettings, follow: Callable[[], None]) -> int:
     scratch.close(REMOVAL_WAIT_S)
     choice.containers.close()
     os.unlink(settings.socket)
-    with suppress(FileNotFoundError):
-        os.unlink(StatePaths(settings.state).sessions_socket)
     log.info("all tasks have ended")
     return 0
+
+
+def _lower_tasks(choice: CgroupSupport, name: str) -> Background:
+    # Where there is no owner policy nobody pays for this module.
+    from iriai.launcher.containment.cgroups.lowering import lower_tasks
+
+    return lower_tasks(choice, name)
 
 
 def _assemble(
@@ -123,8 +129,6 @@ def _assemble(
     namespaces: Namespaces,
     follow: Callable[[], None],
 ) -> Launcher:
-    if os.geteuid() == 0 and (closed := state.unreachable_part()):
-        log.warning("scripts cannot be run: other users cannot pass %s", closed)
     helper = find_helper(settings.helper)
     payloads = PayloadFiles(state.run_path, state.run_fd)
     gpus = Gpus(state.path)
@@ -134,8 +138,7 @@ def _assemble(
     hooks = Hooks(timers, state.name, follow, unbounded)
     epilogs = Epilogs(hooks, journal.known)
     readable = Watch(server.call_when_readable, server.call_no_more)
-    sessions = StatePaths(settings.state).sessions_socket
-    owner = OwnerWatch(readable, timers, settings.devices, sessions, choice.account)
+    owner = OwnerWatch(readable, timers, settings.devices, settings.state, choice.account)
     if isinstance(choice.containers, ProcessTrees):
         choice.containers.exclude_sessions(hooks.running, owner.process)
     processors = Processors()
@@ -153,6 +156,7 @@ def _assemble(
         processors,
         Switcher(readable, timers, choice.freezing.version if choice.freezing else 0),
         owner,
+        lambda: _lower_tasks(choice, f"iriai-{state.name}"),
     )
     tasks = Tasks(parts)
     disk = DiskLimits(tasks, timers, server.call_when_readable)

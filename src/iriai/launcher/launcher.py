@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from iriai.launcher.connection import Passed
 from iriai.launcher.contract.machine_config import BadMachineFile
@@ -44,6 +45,7 @@ from iriai.launcher.contract.messages import (
     UnreadTemplate,
 )
 from iriai.launcher.journal.journal import (
+    Boot,
     Dropped,
     EpilogsDone,
     Exits,
@@ -66,6 +68,9 @@ from iriai.model.ids import AttemptId
 from iriai.model.state import START_TOLD_IN_CROWD_S, START_TOLD_WITHIN_S, EndCause
 from iriai.model.usage import Usage
 from iriai.system.clock import steady_s, wall_s
+
+if TYPE_CHECKING:
+    from iriai.launcher.tasks.lowering import TaskLowering
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +127,9 @@ class Launcher:
         self._suspended = suspended
         self._switcher = parts.switcher
         self._owner = parts.owner
+        self._parts = parts
+        self._lowering: TaskLowering | None = None
+        """None: no order has lowered any task."""
         self._intents: list[Intent] = []
         """Not journalled yet; each of them is starting too, unless it was given up since."""
         self._ends: dict[AttemptId, Exit] = {}
@@ -174,6 +182,8 @@ class Launcher:
             enforcement = self._configure()
         except BadMachineFile as bad:
             raise MessageProblem(str(bad)) from bad
+        if self._lowering is not None:
+            enforcement = (*enforcement, self._lowering.enforcement())
         self._epilogs.recover()
         self._admission.forget()
         self._admission.users.require_at_least(message.run_minimum_uid)
@@ -226,7 +236,7 @@ class Launcher:
             case SetCycle():
                 self._suspended.take_cycle(message)
             case SetStandingOrder():
-                self._owner.take(message)
+                self._take_standing(message)
             case EndBarrier(attempt, number, put):
                 self._tasks.pmi.fenced(attempt, number, dict(put))
             case EndInput(attempt):
@@ -235,6 +245,21 @@ class Launcher:
                 self.shut_down()
             case Attach():
                 self._replies += self.attach(message)
+
+    def _take_standing(self, order: SetStandingOrder) -> None:
+        """Go by an order for signs of the owner; tasks enter the idle class, or leave it."""
+        self._owner.take(order)
+        if not order.lowers and self._lowering is None:
+            return
+        if self._lowering is None:
+            from iriai.launcher.tasks.lowering import TaskLowering
+
+            background, boot = self._parts.lower_tasks(), self._known.boot
+            if background.idle and boot is not None:  # so that the next launcher looks there
+                self._note(Boot(boot.boot_id, (*boot.parents, background.idle)))
+            self._lowering = TaskLowering(self._parts, self._tasks, background)
+            self._replies.append(Enforced(self._lowering.enforcement()))
+        self._lowering.follow()
 
     def shut_down(self) -> None:
         """End all tasks; start none from here on."""
@@ -455,7 +480,7 @@ class Launcher:
         end = Exit(attempt, why.cause, why.exit_code, None, Usage(), now_s, now_s, 0.0, why.message)
         self._ends.setdefault(attempt, end)
 
-    def _note(self, record: Dropped | ProcessStarts | EpilogsDone) -> None:
+    def _note(self, record: Boot | Dropped | ProcessStarts | EpilogsDone) -> None:
         """Journal a record that may be lost: after a crash, its question is asked again."""
         try:
             self._journal.append(record, sync=False)

@@ -47,6 +47,8 @@ def check_stored(node: Node | None, home: Home | None, stored: StoredState) -> N
         assert stored.drained == node.drained, f"{name}: stored as drained: {stored.drained}"
         word = stored.owner_word if node.owner is None else node.owner.given
         assert stored.owner_word == word, f"{name}: stored word of its owner {stored.owner_word}"
+        learnt = stored.absences if node.owner is None else node.owner.learnt
+        assert stored.absences == learnt, f"{name}: stored absences of its owner differ"
         claims = {claim.attempt: claim for claim in node.claims()}
         kept = {claim.attempt: claim for claim in stored.claims}
         assert kept == claims, f"{name}: claims {list(claims)}, stored {list(kept)}"

@@ -109,6 +109,8 @@ def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant
     incarnation = stored.incarnation + 1
     kept = (stored.claims, stored.ledger, now, stored.drained)
     node = Node(node_settings, rng, incarnation, *kept)
-    if node.owner is not None and stored.owner_word is not None:
-        node.owner.restore(stored.owner_word, now)
+    if node.owner is not None:
+        node.owner.remember(stored.absences)
+        if stored.owner_word is not None:
+            node.owner.restore(stored.owner_word, now)
     return node

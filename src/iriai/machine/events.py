@@ -8,7 +8,7 @@ from iriai.protocol.messages.effects import (
     LinkDown,
     LinkUp,
     MachineForgotten,
-    OwnerSaid,
+    OwnerEvent,
     PeersChanged,
     UsageForgotten,
     UsageLearned,
@@ -18,7 +18,7 @@ from iriai.protocol.messages.scheduling import Message
 
 MachineEvent = (
     LauncherEvent
-    | OwnerSaid
+    | OwnerEvent
     | Wake
     | Delivered
     | LinkUp

@@ -30,7 +30,11 @@ def owner_policy(section: OwnerSection) -> OwnerSteps | None:
         policy = _with_delays(policy, {_field(name): inf for name in texts if name != "resume"})
     conditions = _conditions(section, policy)
     policy = replace(
-        policy, exempt=section.exempt, conditions=conditions, busy_load=section.busy_load
+        policy,
+        lowers=section.lower,
+        exempt=section.exempt,
+        conditions=conditions,
+        busy_load=section.busy_load,
     )
     return policy if policy.has_steps else None
 

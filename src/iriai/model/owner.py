@@ -171,6 +171,8 @@ class StandingOrder:
         """Whether a sign keeps tasks frozen now."""
         self.suspends = False
         """Whether a sign does, by that order."""
+        self.lowers = False
+        """Whether what gives way runs in the idle class, by that order."""
         self._exempt: Mapping[AttemptId, None] = {}
 
     def take(
@@ -181,6 +183,7 @@ class StandingOrder:
         *,
         suspends: bool,
         are_over: bool,
+        lowers: bool = False,
     ) -> bool:
         """Take in an order; return whether it is newer than the last.
 
@@ -189,7 +192,7 @@ class StandingOrder:
         """
         if number <= self.number:
             return False
-        self.number, self.suspends = number, suspends
+        self.number, self.suspends, self.lowers = number, suspends, lowers
         self._exempt = dict.fromkeys(exempt)
         if not suspends or (are_over and signs == self.signs):
             self.is_given = False
@@ -204,3 +207,7 @@ class StandingOrder:
     def keeps(self, attempt: AttemptId) -> bool:
         """Return whether an attempt is to be frozen for it."""
         return self.is_given and attempt not in self._exempt
+
+    def puts_behind(self, attempt: AttemptId) -> bool:
+        """Return whether an attempt belongs into the idle class."""
+        return self.lowers and attempt not in self._exempt

@@ -360,6 +360,13 @@ class OwnerWordGiven(msgspec.Struct, frozen=True):
     """Whether tasks are to leave at once."""
 
 
+class AbsencesLearnt(msgspec.Struct, frozen=True):
+    """Node: what it has learnt of when its machine's owner is away (docs/spec/016, 5b)."""
+
+    counts: bytes
+    """As `policy.owner.absence` packs them; empty: nothing."""
+
+
 class KeySet(NamedTuple):
     """A key of a section that an operator set."""
 
@@ -397,5 +404,6 @@ Record = (
     | Drained
     | Resumed
     | OwnerWordGiven
+    | AbsencesLearnt
     | SectionSet
 )

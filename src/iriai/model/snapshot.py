@@ -9,6 +9,7 @@ import msgspec
 from iriai.model.claim import Claim
 from iriai.model.job import Dependency, JobSpec
 from iriai.model.records import (
+    AbsencesLearnt,
     Altered,
     Change,
     Drained,
@@ -48,6 +49,8 @@ class StoredState(msgspec.Struct):
     """What operators set while the daemon ran, by section and name."""
     owner_word: OwnerWordGiven | None = None
     """What the machine's owner said last; None: nothing, or it was taken back."""
+    absences: AbsencesLearnt = AbsencesLearnt(b"")
+    """What the node has learnt of when the owner is away."""
 
 
 def waited_for(jobs: list[StoredJob]) -> Iterator[Dependency]:

@@ -68,7 +68,9 @@ class RequirementsCheck:
         is_claimed = calendar.free.cpus < calendar.capacity.cpus
         return {
             **static,
-            **load_attributes(load.average, load.foreign, load.keyboard_idle_s, load.use),
+            **load_attributes(
+                *(load.average, load.foreign, load.keyboard_idle_s, load.use), load.expected_idle_s
+            ),
             **state_attributes(unavailable, load.use, is_claimed=is_claimed),
             **clock_attributes(wall_s, static),
         }

@@ -50,7 +50,7 @@ from iriai.protocol.messages.effects import (
     LinkDown,
     LinkUp,
     LoadMeasured,
-    OwnerSaid,
+    OwnerEvent,
     Part,
     Persist,
     PrologFailed,
@@ -75,7 +75,7 @@ from iriai.protocol.messages.scheduling import (
     ToNode,
 )
 
-NodeEvent = ToNode | LauncherEvent | OwnerSaid | Wake | LinkUp | LinkDown
+NodeEvent = ToNode | LauncherEvent | OwnerEvent | Wake | LinkUp | LinkDown
 
 PROLOG = "prolog"
 """The author of a drain after a prolog failed."""

@@ -23,7 +23,7 @@ from iriai.model.owner import (
     SignKind,
 )
 from iriai.model.reason import Reason, Rule
-from iriai.model.records import OwnerWordGiven
+from iriai.model.records import AbsencesLearnt, OwnerWordGiven
 from iriai.model.suspension import SuspendReason
 from iriai.model.units import format_duration
 from iriai.node.admission import RequirementsCheck, job_of
@@ -35,6 +35,8 @@ from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
 from iriai.protocol.messages.effects import (
     LoadMeasured,
+    MachineSleeps,
+    MachineWakes,
     OwnerNoticed,
     OwnerSaid,
     Persist,
@@ -44,7 +46,13 @@ from iriai.protocol.messages.effects import (
 if TYPE_CHECKING:
     from iriai.policy.owner.owner_judge import Activity, OwnerJudge
 
+if TYPE_CHECKING:
+    from iriai.policy.owner.absence import Absences
+
 VACATED = "the owner of the machine uses it"
+SLEEPS = "the machine is about to sleep or to be shut down"
+SLEEPS_WITHIN_S = 60.0
+"""A machine that has not gone to sleep by then stays awake."""
 SIGN_WORDS = {
     SignKind.START: "nobody knows yet whether its owner uses it",
     SignKind.TERMINAL: "its owner typed at a terminal",
@@ -58,6 +66,8 @@ SIGN_WORDS = {
     SignKind.TEMPERATURE: "it is hotter than its owner allows",
 }
 """What is told of the last sign."""
+LEARNT_EVERY_S = 3_600.0
+"""What was learnt is stored so often at most: 5 KiB, of which an hour may be lost."""
 CONDITION_HOLDS = "its owner's condition to suspend tasks holds"
 IDLE_MAX_S = 365 * 86_400.0
 """`KeyboardIdle` where nobody was ever there, or the owner has said `away`."""
@@ -80,6 +90,11 @@ class GivingWay:
         self._availability = availability
         availability.exempts = steps.exempts if steps.exempt else None
         self.presence = Presence(steps.continue_s)
+        self.absences = _absences()
+        self.learnt = AbsencesLearnt(b"")
+        """As it is stored."""
+        self._learnt_s = -inf
+        """When that was stored last."""
         self.signs = 0
         """How many the launcher has told of."""
         self.last: tuple[Sign, ...] = ()
@@ -91,6 +106,10 @@ class GivingWay:
         """Whether the owner wants the machine for itself, whatever the delays are."""
         self.given: OwnerWordGiven | None = None
         """The owner's word as it is stored, which may be over; None: there is none."""
+        self._sleep: MachineSleeps | None = None
+        """None: the machine is not about to sleep."""
+        self._sleep_until_s = inf
+        """When it stays awake after all."""
         self._ordered: WatchOwner | None = None
         """What the launcher was told; None: it may know nothing."""
         self._reclaimed: dict[AttemptId, None] = {}
@@ -103,6 +122,8 @@ class GivingWay:
             OwnerNoticed: self._noticed,
             LoadMeasured: self._measured,
             OwnerSaid: self._said,
+            MachineSleeps: self._falls_asleep,
+            MachineWakes: self._wakes,
         }
 
     # --- what is seen and said -------------------------------------------------------------------
@@ -147,20 +168,37 @@ class GivingWay:
         left_s = inf if given.until_wall_s is None else given.until_wall_s - now.wall_s
         self._hear(given, left_s if left_s == inf else min(left_s, WORD_S_MAX), now)
 
+    def remember(self, learnt: AbsencesLearnt) -> None:
+        """Go by what an earlier daemon has learnt."""
+        self.absences, self.learnt = _absences(learnt.counts), learnt
+
     def _hear(self, given: OwnerWordGiven, left_s: float, now: Instant) -> None:
         self._judged_signs = -1
         self.given = None if given.word is None else given
         self.presence.say(given.word, now.steady_s + left_s, now.steady_s)
         self._vacates_now = given.vacates and self.presence.word is OwnerWord.HERE
 
+    def _falls_asleep(self, event: MachineSleeps, now: Instant) -> None:
+        self._sleep, self._sleep_until_s = event, now.steady_s + SLEEPS_WITHIN_S
+
+    def _wakes(self, _event: MachineWakes, now: Instant) -> None:
+        """Begin anew: nobody knows who is there now."""
+        self._sleep, self._sleep_until_s = None, inf
+        self.presence.sign(now.steady_s, now.steady_s)
+
     # --- what follows ----------------------------------------------------------------------------
 
     def settle(self, now: Instant) -> None:
         """Have claims give way, or go on, as it is now; tell the launcher and the broker."""
         self.presence.look(now.steady_s)
+        if now.steady_s >= self._sleep_until_s:
+            self._wakes(MachineWakes(), now)
+        self._learn(now)
         background = [held for held in self._claims.by_attempt.values() if self._gives_way(held)]
         reason = self.reason
-        if self.judge is None:
+        if self._sleep is not None:
+            self._give_way(background, OwnerStep.VACATE, SLEEPS, now)
+        elif self.judge is None:
             seen = "" if reason is None else reason.had
             self._give_way(background, self._step(now.steady_s), seen, now)
         elif self._is_known and self._is_look_due(self.judge, now.steady_s):
@@ -174,6 +212,23 @@ class GivingWay:
             self._availability.owner, self._report.is_due = reason, True
             if reason is None and self.policy.exempt:
                 self._report.rules += 1  # brokers forget whom it turned away
+
+    def _learn(self, now: Instant) -> None:
+        """Learn when the owner is away, and tell for how long they stay so; store it at times."""
+        presence = self.presence
+        is_idle = presence.since_s is None
+        kinds = [sign.kind for sign in self.last if sign.at_s >= presence.last_s]
+        is_seen = presence.is_watched and kinds != [SignKind.START]
+        is_return = presence.word is OwnerWord.HERE or is_seen
+        self.absences.look(now.steady_s, now.wall_s, is_idle=is_idle, is_return=is_return)
+        load = self._availability.load
+        load.expected_idle_s = self.absences.expected_s(now.steady_s, now.wall_s)
+        if now.steady_s >= self._learnt_s + LEARNT_EVERY_S:
+            self._learnt_s = now.steady_s
+            counts = self.absences.stored()
+            if counts != self.learnt.counts:
+                self.learnt = AbsencesLearnt(counts)
+                self._effects.append(Persist(self.learnt, urgent=False))
 
     def _note_use(self) -> None:
         """Say in the ad what tasks do for the owner, and whether the machine is on its battery."""
@@ -206,8 +261,8 @@ class GivingWay:
             # What a task has in the memory of a GPU can be had back in no other way than its end.
             is_for_good = step is OwnerStep.RECLAIM and bool(held.claim.gpu_ids)
             if step >= OwnerStep.VACATE or is_for_good or (is_given and held.claim.no_suspend):
-                is_at_once = step is OwnerStep.DISCARD
-                self._suspensions.vacate(held, f"{VACATED}: {seen}", is_at_once=is_at_once)
+                words = f"{VACATED}: {seen}" if self._sleep is None else SLEEPS
+                self._suspensions.vacate(held, words, grace_max_s=self._grace_max_s(step))
             elif step is OwnerStep.RECLAIM:
                 self._reclaimed[attempt] = None
             else:
@@ -242,8 +297,8 @@ class GivingWay:
         """Return the machine's attributes, with what the sensors have seen."""
         word, input_s = self.presence.word, -inf
         for sign in self.last:
-            if sign.kind is SignKind.INPUT:
-                input_s = sign.at_s
+            if sign.kind in CONSOLE:
+                input_s = max(input_s, sign.at_s)
         return self._agreement.attributes(now.wall_s) | {
             "KeyboardIdle": self._idle_s(self.presence.last_s, word, now.steady_s),
             "ConsoleIdle": self._idle_s(input_s, word, now.steady_s),
@@ -263,8 +318,18 @@ class GivingWay:
         step = self.policy.step(used_s)
         return max(step, OwnerStep.VACATE) if self._vacates_now else step
 
+    def _grace_max_s(self, step: OwnerStep) -> float:
+        if step is OwnerStep.DISCARD:
+            return 0.0
+        return inf if self._sleep is None else self._sleep.within_s
+
     def _gives_way(self, held: HeldClaim) -> bool:
         return not self.policy.exempts(held.claim.user)
+
+    @property
+    def is_left(self) -> bool:
+        """Return whether no background task is there, nor an end of one that is not told yet."""
+        return not any(map(self._gives_way, self._claims.by_attempt.values()))
 
     def _order(self, now: Instant) -> None:
         """Tell the launcher what to do at the next sign, if that has changed."""
@@ -287,8 +352,9 @@ class GivingWay:
             is_same_sign = not are_over or known.signs == self.signs
             if before == (suspends, exempt, are_over, reclaimed) and is_same_sign:
                 return
+        conditions, lowers = self.policy.conditions, self.policy.lowers
         self._ordered = WatchOwner(
-            number, suspends, exempt, self.signs, are_over, self.policy.conditions, reclaimed
+            number, suspends, exempt, self.signs, are_over, conditions, reclaimed, lowers
         )
         self._effects.append(self._ordered)
 
@@ -298,6 +364,8 @@ class GivingWay:
         presence, judge = self.presence, self.judge
         if ALL in self.policy.exempt:
             return None
+        if self._sleep is not None:
+            return Reason(Rule.OWNER_ACTIVE, "a machine that stays awake", SLEEPS, self._machine)
         by_expression = "" if judge is None else judge.refusal({})
         if by_expression:
             return Reason(Rule.OWNER_ACTIVE, f"not {by_expression}", CONDITION_HOLDS, self._machine)
@@ -331,13 +399,21 @@ class GivingWay:
 
     def next_s(self, now_s: float) -> float | None:
         """Return when something changes though nothing is seen; None: never."""
-        at_s, since_s = self.presence.next_s, self.presence.since_s
+        at_s = min(self.presence.next_s, self._sleep_until_s)
+        since_s = self.presence.since_s
         if since_s is not None:
             at_s = min(at_s, since_s + self.policy.next_step_s(max(0.0, now_s - since_s)))
         has_reason = bool(self._claims.by_attempt) or self._availability.owner is not None
-        if self.judge is not None and self._is_known and has_reason:
+        is_judged = self._is_known and self._sleep is None
+        if self.judge is not None and is_judged and has_reason:
             at_s = min(at_s, max(now_s, self.judge.next_s))
         return None if at_s == inf else at_s
+
+
+def _absences(kept: bytes = b"") -> Absences:
+    from iriai.policy.owner.absence import Absences
+
+    return Absences(kept)
 
 
 def _weight(sign: Sign) -> tuple[bool, bool, float]:

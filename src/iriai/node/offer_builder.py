@@ -47,6 +47,8 @@ class Load:
         self.average = 0.0
         self.foreign = 0.0
         self.keyboard_idle_s: float | None = None
+        self.expected_idle_s: float | None = None
+        """For how long the owner stays away; None: the machine has no owner policy."""
         self.use: MachineUse | None = None
         """None: nobody knows of any."""
         self.is_known = False
@@ -411,6 +413,7 @@ class OfferBuilder:
             tuple(filter(None, map(running, changed))) if changed else (),
             self.cycle,
             self.has_clock,
+            self._load.expected_idle_s,
         )
         self._began, self._ended, self._spent = [], [], []
         self._lost, self._failed, self._refused, self._waiting = [], [], [], []

@@ -151,12 +151,12 @@ class NodeSuspensions:
                 found.append((held, suspension.changed_s + most_s - suspension.by_user_s))
         return found
 
-    def vacate(self, held: HeldClaim, words: str, *, is_at_once: bool) -> None:
-        """End a claim for the owner, with its grace or at once; again: sooner at most.
+    def vacate(self, held: HeldClaim, words: str, *, grace_max_s: float) -> None:
+        """End a claim for the owner, with its grace or what there is time for; again: sooner.
 
         Its task waits again, and what this destroys is returned: also by a node that was restarted.
         """
-        grace_s, stop = 0.0 if is_at_once else held.claim.grace_s, held.stop
+        grace_s, stop = min(held.claim.grace_s, grace_max_s), held.stop
         is_ending = stop is not None and (
             stop.cause is not EndCause.EVICTED or stop.grace_s <= grace_s
         )

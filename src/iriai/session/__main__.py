@@ -56,7 +56,7 @@ def _x11(environment: Environment) -> ActivitySource:
     try:
         from iriai.session.x11 import X11Source
     except ImportError as error:
-        raise NoSource(f"{error.name} is missing: pip install 'iriai[session]'") from error
+        raise NoSource(f"{error.name} is missing: pip install 'iriai[owner]'") from error
     return X11Source(environment)
 
 

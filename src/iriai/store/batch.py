@@ -11,6 +11,7 @@ from msgspec.structs import astuple
 
 from iriai.model.charge_factors import encode_factors
 from iriai.model.records import (
+    AbsencesLearnt,
     AttemptResult,
     ClaimsDropped,
     ClaimStored,
@@ -119,6 +120,10 @@ _DELETE_NOTICE = "DELETE FROM notices WHERE job = ?"
 _DELETE_DRAIN = "DELETE FROM drain"
 _OWNER_WORD = "INSERT OR REPLACE INTO owner_word VALUES (1, ?, ?, ?)"
 _DELETE_OWNER_WORD = "DELETE FROM owner_word"
+_ABSENCES = "INSERT OR REPLACE INTO owner_absences VALUES (1, ?)"
+
+OfMachine = Drained | Resumed | OwnerWordGiven | AbsencesLearnt
+"""Records of the machine itself, of which the last stands."""
 
 
 class WriteSet:
@@ -145,10 +150,14 @@ class WriteSet:
         """The encoded claims by attempt; None if dropped."""
         self.ledger: dict[tuple[str, str], Row] = {}
         self.meta: dict[str, int] = {}
+        self.says_something = False
+        """Whether there is any of the three that follow."""
         self.drain: Drained | Resumed | None = None
         """The last change of the drain; None if there was none."""
         self.owner_word: OwnerWordGiven | None = None
         """The last word of the machine's owner; None if there was none."""
+        self.absences: AbsencesLearnt | None = None
+        """What the node has learnt of its owner; None if there was nothing new."""
         self.settings: dict[tuple[str, str], Row] = {}
         for record in records:
             self._sort(record)
@@ -179,13 +188,21 @@ class WriteSet:
                 self.notices.update(dict.fromkeys(numbers, False))
             case HistoryDropped():
                 self.history.append(record)
-            case Drained() | Resumed():
-                self.drain = record
-            case OwnerWordGiven():
-                self.owner_word = record
+            case Drained() | Resumed() | OwnerWordGiven() | AbsencesLearnt():
+                self._of_machine(record)
             case SectionSet(section, name, settings, by, wall_s):
                 text = encode_text(settings).decode()
                 self.settings[section, name] = (section, name, text, by, wall_s)
+
+    def _of_machine(self, record: OfMachine) -> None:
+        self.says_something = True
+        match record:
+            case OwnerWordGiven():
+                self.owner_word = record
+            case AbsencesLearnt():
+                self.absences = record
+            case _:
+                self.drain = record
 
     def _finish(self, record: JobFinished) -> None:
         self.finished.append((record.number, record.wall_s, record.cause.value))
@@ -265,12 +282,14 @@ def write_batch(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
         drop_history(cursor, record)
     if batch.settings:
         _SETTINGS.run(cursor, list(batch.settings.values()))
-    if batch.drain is not None or batch.owner_word is not None:
+    if batch.says_something:
         _write_said(cursor, batch)
 
 
 def _write_said(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
-    """Write what operators and the owner have said of the machine."""
+    """Write what operators and the owner have said of the machine, and what it has learnt."""
+    if batch.absences is not None:
+        cursor.execute(_ABSENCES, (batch.absences.counts,))
     drain, given = batch.drain, batch.owner_word
     if isinstance(drain, Drained):
         cursor.execute(_DRAIN, (drain.reason, drain.by, drain.since_wall_s))

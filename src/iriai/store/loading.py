@@ -14,7 +14,15 @@ from msgspec.structs import replace
 from iriai.model.ids import Account
 from iriai.model.job import JobSpec
 from iriai.model.owner import OwnerWord
-from iriai.model.records import Drained, JobEvent, KeySet, LedgerRow, OwnerWordGiven, SectionSet
+from iriai.model.records import (
+    AbsencesLearnt,
+    Drained,
+    JobEvent,
+    KeySet,
+    LedgerRow,
+    OwnerWordGiven,
+    SectionSet,
+)
 from iriai.model.snapshot import StoredJob, StoredState, waited_for
 from iriai.model.state import EndCause
 from iriai.store.codec import (
@@ -89,6 +97,7 @@ def load(connection: sqlite3.Connection) -> StoredState:
             settings=[_section(*row) for row in connection.execute(_SETTINGS)],
             ended=ended_of(connection, jobs),
             owner_word=next((_owner_word(*r) for r in connection.execute(_OWNER_WORD)), None),
+            absences=AbsencesLearnt(next((each for (each,) in connection.execute(_ABSENCES)), b"")),
         )
 
 
@@ -176,4 +185,5 @@ _CLAIMS = "SELECT claim FROM claims ORDER BY attempt"
 _LEDGER = "SELECT * FROM ledger ORDER BY group_name, user_name"
 _SETTINGS = "SELECT section, name, settings, by_whom, wall_s FROM settings ORDER BY section, name"
 _OWNER_WORD = "SELECT word, until_wall_s, vacates FROM owner_word"
+_ABSENCES = "SELECT counts FROM owner_absences"
 _DRAIN = "SELECT reason, by_whom, since_wall_s FROM drain"

@@ -194,7 +194,19 @@ _REFUNDS = """
 ALTER TABLE ledger ADD COLUMN refunds TEXT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SEATS, _QUEUES, _SETTINGS, _OWNER_WORD, _REFUNDS)
+_OWNER_ABSENCES = """
+-- One row (`id` 1) once the node has learnt when the machine's owner is away: counts by hour of the
+-- week, packed.
+CREATE TABLE owner_absences (
+    id INTEGER NOT NULL PRIMARY KEY,
+    counts BLOB NOT NULL
+);
+"""
+
+MIGRATIONS: tuple[str, ...] = (
+    *(_FIRST, _SEATS, _QUEUES, _SETTINGS),
+    *(_OWNER_WORD, _REFUNDS, _OWNER_ABSENCES),
+)
 """The SQL that makes version n of version n - 1. Append; one that was released never changes."""
 
 

@@ -9,7 +9,7 @@ from iriai.model.problem import Refused
 EXTRAS = {
     "classads": ("classad2", "numpy"),
     "plots": ("matplotlib",),
-    "session": ("xcffib",),
+    "owner": ("jeepney", "xcffib"),
     "top": ("textual",),
 }
 """The modules that each extra brings; pyproject.toml names their distributions."""

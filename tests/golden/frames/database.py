@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from iriai.model.records import (
+    AbsencesLearnt,
     AttemptResult,
     ClaimStored,
     Drained,
@@ -42,6 +43,7 @@ WRITTEN = (
     NoticeDue,
     Drained,
     OwnerWordGiven,
+    AbsencesLearnt,
     SectionSet,
 )
 """Records that become rows; the others delete some."""

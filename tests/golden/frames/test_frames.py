@@ -14,7 +14,7 @@ from msgspec import inspect
 
 from iriai.identity.documents import revocation
 from iriai.launcher import connection as partial_launch
-from iriai.launcher.containment.cgroups import pool
+from iriai.launcher.containment.cgroups import lowered_group, pool
 from iriai.launcher.hooks import hooks
 from iriai.launcher.tasks import steps, suspension, task
 from iriai.model.records import ClaimStored, LedgerRow, Record
@@ -97,14 +97,14 @@ def test_every_table_has_a_row():
 
 def test_rows_that_were_written_then_are_loaded_as_what_they_said():
     state = loaded(golden_rows())
-    job, *_, drained, word, section = written = records()
+    job, *_, drained, word, absences, section = written = records()
     (unfinished,) = state.jobs
     assert (unfinished.number, unfinished.spec) == (1, written[1].spec)
     assert job.number not in {each.number for each in state.jobs}, "it has finished"
     assert state.claims == [each.claim for each in written if isinstance(each, ClaimStored)]
     assert state.ledger == [each for each in written if isinstance(each, LedgerRow)]
     assert (state.incarnation, state.drained, state.settings) == (2, drained, [section])
-    assert state.owner_word == word
+    assert (state.owner_word, state.absences) == (word, absences)
 
 
 def test_no_struct_is_forgotten():
@@ -124,6 +124,7 @@ def test_no_struct_is_forgotten():
     held |= {partial_launch._Parts, codec._Numbered}  # read the beginnings of others
     held |= {revocation.SignedEjection}  # within one process
     held |= {hooks.Hook, pool.TaskGroup, task.RunningTask, steps.RunningStep}  # within the launcher
+    held |= {lowered_group.LoweredGroup}
     held |= {suspension.TaskSuspension, suspension.TaskTurns}
     # What the command line makes of words is sent to nobody.
     forgotten = {each for each in structs() - held if not each.__module__.startswith("iriai.cli.")}

@@ -57,7 +57,7 @@ def test_the_memory_of_what_stands_is_given_back_and_the_task_goes_on_with_it(
     used: UsedLab, swap: None
 ):
     task = used.launch(used.python(HOLDS, output=""))
-    until(lambda: (used.folder / "same").exists(), "the task to hold its memory")
+    until((used.folder / "same").exists, "the task to hold its memory")
     used.watch()
     used.use()
     used.told(task, OWNER)
@@ -70,14 +70,14 @@ def test_the_memory_of_what_stands_is_given_back_and_the_task_goes_on_with_it(
     (used.folder / "same").unlink()
     used.release()
     used.told(task)
-    until(lambda: (used.folder / "same").exists(), "the task to go on")
+    until((used.folder / "same").exists, "the task to go on")
     until(lambda: (used.folder / "same").read_text() == "True", "the same memory")
     used.cancel(task)
 
 
 def test_a_task_that_runs_keeps_its_memory_whatever_is_ordered(used: UsedLab, swap: None):
     task = used.launch(used.python(HOLDS, output=""))
-    until(lambda: (used.folder / "same").exists(), "the task to hold its memory")
+    until((used.folder / "same").exists, "the task to hold its memory")
     used.watch()
     used.link.watch_owner(reclaimed=(task, AttemptId("ume", 7, 0, 1)))
     used.machine.wait_until_read(used.link)

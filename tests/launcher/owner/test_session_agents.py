@@ -95,10 +95,7 @@ class Sessions:
         for agent in self.agents:
             agent.socket.close()
         for sensor in self.sensors:
-            for each in sensor._agents.values():
-                each.connection.close()
-            if sensor._listening is not None:
-                sensor._listening.close()
+            sensor.close()
 
     def works(self) -> bool:
         return self.asked.sensor.state().works
@@ -132,10 +129,13 @@ def test_many_signs_at_once_are_one(sessions: Sessions):
 
 
 def test_another_process_takes_the_place_of_the_one_before(sessions: Sessions):
-    sessions.watch()
+    before = sessions.watch().sensor
     asked = sessions.watch()
+    before.close()
     sessions.agent(BEGINS, USED)
     assert asked.signs() == 1
+    asked.sensor.close()
+    assert not sessions.path.exists()
 
 
 def test_a_place_that_is_not_there_yet_is_tried_again(tmp_path: Path):

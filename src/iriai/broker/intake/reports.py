@@ -193,6 +193,8 @@ class NodeReports:
             idle = view.changes_in(idle)
         was_available, had_clock = view.is_available, view.has_clock
         view.advertised(idle)
+        if idle.expected_idle_s is not None:
+            self._state.index.expect_owner(view, now.steady_s + idle.expected_idle_s)
         if view.has_clock is not had_clock:
             self._state.preemptible.clock_changed(view)
         known = (idle.incarnation, idle.version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from heapq import merge
+from math import inf
 
 from iriai.broker.machines.machine_view import MachineView, Rank
 from iriai.broker.machines.pool_rooms import PoolRooms
@@ -114,6 +115,8 @@ class MachineIndex:
         """Machines with room that is new since a pass ended."""
         self.news: dict[str, MachineView] = {}
         """Those of `fresh` whose room is new since the last pass began."""
+        self.owned: dict[str, None] = {}
+        """Machines whose owners are expected back at some time."""
         self.total_cpus = 0
         self._kinds: dict[Resources, list[End]] = {}
         """By capacity; first ends in order."""
@@ -135,6 +138,8 @@ class MachineIndex:
         old = self.views.get(view.name)
         if old is not None:
             self._leave_kind(old)
+            if view.idle_until_s == inf:
+                self.owned.pop(view.name, None)
             if self._rooms is not None:
                 self._rooms.dropped(old)
         capacity = view.calendar.capacity
@@ -144,9 +149,15 @@ class MachineIndex:
         insort(self._kinds.setdefault(capacity, []), (end_s, view.name))
         self.grew(view)
 
+    def expect_owner(self, view: MachineView, idle_until_s: float) -> None:
+        """Note until when the owner of a machine is expected to stay away (steady clock)."""
+        self.owned[view.name] = None
+        view.idle_until_s = idle_until_s
+
     def drop(self, view: MachineView) -> None:
         """Remove a machine."""
         self._leave_kind(view)
+        self.owned.pop(view.name, None)
         del self.views[view.name], self._ends[view.name]
         self.fresh.pop(view.name, None)
         self.news.pop(view.name, None)
@@ -205,6 +216,8 @@ class MachineIndex:
             self._enter_ends(capacity)
         for view in self.views.values():
             view.check()
+            is_owned = view.idle_until_s < inf
+            assert is_owned <= (view.name in self.owned), f"the owner of {view.name}"
             assert (view.name in self.open.ranks) == view.is_open, f"whether {view.name} is open"
             assert self._ends[view.name] == view.calendar.first_end_s, f"first end of {view.name}"
         assert sum(map(len, self._kinds.values())) == len(self.views)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import InitVar, dataclass, field
+from math import inf
 from typing import NamedTuple
 
 import msgspec
@@ -265,6 +266,10 @@ class MachineView:
     load: float = 0.0
     foreign_load: float = 0.0
     keyboard_idle_s: float | None = None
+    expected_idle_s: float | None = None
+    """As it was reported last; None: it has no owner policy."""
+    idle_until_s: float = inf
+    """Until when its owner is expected to stay away, on the steady clock."""
     use: MachineUse | None = None
     ad: MachineAd = NO_AD
     """Its own description; empty where it reported none."""
@@ -405,6 +410,7 @@ class MachineView:
         self.unavailable = idle.unavailable or self._unreadable
         self.load, self.foreign_load = idle.load, idle.foreign_load
         self.keyboard_idle_s, self.use = idle.keyboard_idle_s, idle.use
+        self.expected_idle_s = idle.expected_idle_s
         self.has_clock = idle.has_clock
 
     @property

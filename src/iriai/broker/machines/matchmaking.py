@@ -232,7 +232,9 @@ def measured(view: MachineView) -> dict[str, Value]:
     """Return what a machine measured last."""
     calendar = view.calendar
     return {
-        **load_attributes(view.load, view.foreign_load, view.keyboard_idle_s, view.use),
+        **load_attributes(
+            *(view.load, view.foreign_load, view.keyboard_idle_s, view.use), view.expected_idle_s
+        ),
         **state_attributes(
             view.unavailable, view.use, is_claimed=calendar.free.cpus < calendar.capacity.cpus
         ),

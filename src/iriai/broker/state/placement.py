@@ -7,6 +7,7 @@ resources, and at all machines for new kinds of tasks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from iriai.broker.machines.machine_index import MachineIndex
@@ -34,6 +35,8 @@ FEW_OPEN = 64
 """Open machines, or machines that match, that are examined one by one."""
 FEW_LINES = 6
 """With at most so many, examining each is faster than determining first what may fit."""
+COMPARED_MAX = 256
+"""Machines in their usual order of which the one is chosen whose owner is away just long enough."""
 MASKS_MAX = 64
 """Different free resources in the union of all. With more, the union is computed again only when as
 many are gone; until then, some tasks are examined in vain."""
@@ -306,7 +309,27 @@ class Placement:
 
     def _among_fresh(self, kind: TaskClass) -> MachineView | None:
         able = [view for view in self._index.fresh.values() if self.admits(view, kind)]
-        return _best(able, kind.demand)
+        return self._best(able, kind)
+
+    def _best(self, able: list[MachineView], kind: TaskClass) -> MachineView | None:
+        """Return the machine that job and owner rank highest, then the first in usual order."""
+        if len(able) <= 1:
+            return able[0] if able else None
+        demand = kind.demand
+        if demand is None or not demand.is_ranked:
+            return self._first(able, kind)
+        if not self._index.owned:
+            return min(able, key=lambda view: (demand.order(view.name), view.rank()))
+        highest = min(demand.order(view.name) for view in able)
+        return self._first([view for view in able if demand.order(view.name) == highest], kind)
+
+    def _first(self, able: list[MachineView], kind: TaskClass) -> MachineView | None:
+        """Return the least loaded, and of owners' machines that are alike the one that fits."""
+        if not self._index.owned:
+            return min(able, key=MachineView.rank, default=None)
+        from iriai.broker.state.owned_machines import just_enough
+
+        return just_enough(able, kind.key.stay_s, self._now_s)
 
     def _among_open(self, kind: TaskClass) -> MachineView | None:
         if kind.demand is not None:
@@ -314,13 +337,18 @@ class Placement:
         barring = self._barring(kind) if self._pool_heads else None
         if barring and any(len(free) >= len(self._index.views) for free in barring):
             return None
+        found: list[MachineView] = []
         for view in self._index.open.with_capacity(kind.key.resources):
             self.work += 1
             if barring and any(view.name in free for free in barring):
                 continue
             if self.admits(view, kind):
-                return view
-        return None
+                if not self._index.owned:
+                    return view
+                found.append(view)
+                if len(found) == COMPARED_MAX:
+                    break
+        return self._first(found, kind) if found else None
 
     def _barring(self, kind: TaskClass) -> list[dict[str, Resources]]:
         """Return the machines of each parallel head that such a task delays on all of them."""
@@ -335,15 +363,18 @@ class Placement:
             for names in demand.tiers():
                 able = list(self._able(kind, (views[name] for name in names)))
                 if able:
-                    return min(able, key=MachineView.rank)
+                    return self._first(able, kind)
             return None
         if demand.is_ranked:
             able = list(self._able(kind, self._index.open.with_capacity(kind.key.resources)))
-            return _best(able, demand)
+            return self._best(able, kind)
         if are_many and demand.count() <= FEW_OPEN:
             able = list(self._able(kind, (views[name] for name in demand.names())))
-            return min(able, key=MachineView.rank, default=None)
-        return next(self._able(kind, self._index.open.with_capacity(kind.key.resources)), None)
+            return self._first(able, kind)
+        among = self._able(kind, self._index.open.with_capacity(kind.key.resources))
+        if not self._index.owned:
+            return next(among, None)
+        return self._first(list(islice(among, COMPARED_MAX)), kind)
 
     def _able(self, kind: TaskClass, views: Iterable[MachineView]) -> Iterator[MachineView]:
         for view in views:
@@ -419,12 +450,3 @@ class Placement:
                 beside |= shapes.fitting(room._replace(stay=bin_of(until_s)))
             mask &= beside
         return mask if heads else shapes.fitting(room)
-
-
-def _best(able: list[MachineView], demand: Demand | None) -> MachineView | None:
-    """Return the machine that job and owner rank highest, then the least loaded."""
-    if len(able) <= 1:
-        return able[0] if able else None
-    if demand is None or not demand.is_ranked:
-        return min(able, key=MachineView.rank)
-    return min(able, key=lambda view: (demand.order(view.name), view.rank()))

@@ -38,6 +38,26 @@ class FreezerFile(NamedTuple):
     thawed: KeyBytes
 
 
+class Background(NamedTuple):
+    """How background tasks are kept behind the owner's programs (docs/spec/016, section 3a)."""
+
+    joins: tuple[str, ...]
+    """Further options of iriai-exec, behind those of groups."""
+    by: Words
+    """The mechanism for the processor, in words for `doctor`."""
+    note: Words = ""
+    usual: str = ""
+    """The parent of the groups that divide processor time among other tasks; empty: none."""
+    idle: str = ""
+    """The parent in its place: idle, and beside the owner's groups; empty: there is none."""
+    disk: str = ""
+    """A group that disks serve last; empty: there is none."""
+    disk_usual: str = ""
+    """Where processes are that are not in it."""
+    by_session: bool = False
+    """Whether each session has a nice value: those that tasks begin need one, too."""
+
+
 class Containment:
     """The processes of one task, whatever they do to escape.
 
@@ -50,6 +70,8 @@ class Containment:
     """Options of iriai-exec by which a process gets in, and is frozen with the others."""
     started_ticks = 0
     """Start time of the last main process, where that is needed to find it again; else 0."""
+    is_lowered = False
+    """Whether it is in the idle class."""
 
     @property
     def limits_memory(self) -> bool:
@@ -75,6 +97,11 @@ class Containment:
     def processes(self) -> list[int]:
         """Return the live processes of the task, without zombies."""
         raise NotImplementedError
+
+    def processes_since(self, since_s: float) -> list[int]:
+        """Return the same as seen at `since_s` on the steady clock, or later."""
+        del since_s
+        return self.processes()
 
     def is_empty(self) -> bool:
         """Return whether nothing is left of the task, after the end of its main process."""
@@ -128,6 +155,12 @@ class Containment:
     def forbid_swap(self) -> None:
         """Write no more of it to swap than `reclaim` has."""
 
+    def leave_idle(self, also: Collection[int]) -> None:
+        """Take all of it out of the idle class, until another task has it. Raises OSError.
+
+        `also` are processes of the task that may not have joined yet.
+        """
+
     def cpu_s(self) -> float | None:
         """Return the processor time of the whole task; None where only `wait` tells."""
         return None
@@ -152,8 +185,11 @@ class Containment:
 class Containments(Protocol):
     """Provides containments."""
 
-    def acquire(self) -> Containment:
-        """Return an empty containment. Raises OSError where none can be made."""
+    def acquire(self, *, is_lowered: bool = False) -> Containment:
+        """Return an empty containment, in the idle class if it is known how.
+
+        Raises OSError where none can be made.
+        """
         ...
 
     def release(self, container: Containment) -> None:

@@ -16,7 +16,7 @@ import signal
 from collections.abc import Collection, Container, Iterable
 from typing import cast
 
-from iriai.launcher.containment.container import Containment, Use
+from iriai.launcher.containment.container import Background, Containment, Use
 from iriai.launcher.containment.stopping import HALTS, StoppedProcesses
 from iriai.launcher.environment.environment import MARK
 from iriai.system.clock import steady_s
@@ -67,6 +67,8 @@ class ProcessTree(Containment):
 
     number = -1
     joins: tuple[str, ...] = ()
+    own_joins: tuple[str, ...] = ()
+    """By which it gives way."""
 
     def __init__(self, trees: ProcessTrees) -> None:
         self._trees = trees
@@ -93,6 +95,10 @@ class ProcessTree(Containment):
         """Return the live processes of the task, without zombies."""
         return [process.pid for process in self._trees.processes_of(self, LiveProcesses())]
 
+    def processes_since(self, since_s: float) -> list[int]:
+        """Return the same as seen at `since_s` on the steady clock, or later."""
+        return [process.pid for process in self._all((), since_s)]
+
     def is_empty(self) -> bool:
         """Return whether nothing is left of the task, after the end of its main process."""
         return not self._trees.has_orphans(self)
@@ -116,7 +122,7 @@ class ProcessTree(Containment):
         """Stop what runs; return whether there was nothing that the call before had not met."""
         if self._stopped is None:
             self._stopped = StoppedProcesses()
-        self.joins = (HALTS,)
+        self.joins = (*self.own_joins, HALTS)
         return self._stopped.stop(self._all(also, since_s))
 
     def is_frozen(self, also: Collection[int], since_s: float) -> bool:
@@ -126,9 +132,18 @@ class ProcessTree(Containment):
 
     def thaw(self, also: Collection[int], since_s: float) -> None:
         """Let all of it go on that is there at a moment from `since_s` on."""
-        self.joins = ()
+        self.joins = self.own_joins
         if self._stopped is not None:
             self._stopped.proceed(self._all(also, since_s))
+
+    def leave_idle(self, also: Collection[int]) -> None:
+        """Take all of it out of the idle class."""
+        from iriai.launcher.containment.sessions import leave_idle
+
+        self.is_lowered = False
+        self.joins = tuple(each for each in self.joins if each not in self.own_joins)
+        self.own_joins = ()
+        leave_idle([process.pid for process in self._all(also, steady_s())])
 
     def _all(self, also: Collection[int], since_s: float) -> list[Process]:
         """Return its live processes, a parent before its children, with those of `also`."""
@@ -156,10 +171,19 @@ class ProcessTrees:
         self._others: tuple[Container[int], ...] = ()
         """Sessions of children that are no tasks."""
         self._snapshot: LiveProcesses | None = None
+        self._background: Background | None = None
 
-    def acquire(self) -> ProcessTree:
+    def lower(self, background: Background) -> None:
+        """Have those that are acquired for background tasks be in the idle class."""
+        self._background = background
+
+    def acquire(self, *, is_lowered: bool = False) -> ProcessTree:
         """Return a tree for one task."""
-        return ProcessTree(self)
+        tree = ProcessTree(self)
+        if is_lowered and self._background is not None:
+            tree.is_lowered = True
+            tree.joins = tree.own_joins = self._background.joins
+        return tree
 
     def add(self, tree: ProcessTree, pid: int) -> None:
         """Add a main process of `tree`, which exists now."""

@@ -42,7 +42,8 @@ LAUNCHER_VERSION = 11
 """Raised with every change that an older launcher or daemon would misread. 2: leases. 3: variables
 of ours are no longer taken from the environment. 4: `Defective`. 5: the
 launcher makes the streams of tasks. 6: steps. 7: seats of several ranks. 8: suspension.
-9: time slices. 10: owners. 11: conditions of the machine."""
+9: time slices. 10: owners. 11: conditions of the
+machine, lowering."""
 FRAME_BYTES_MAX = 256 << 20
 """A Launch with many different scripts and inputs is the largest; no honest frame is longer."""
 EXIT_NOT_FOUND = 127
@@ -50,6 +51,8 @@ EXIT_NOT_RUN = 126
 """Exit codes of tasks, as of shells: the command is not there, or it could not be executed."""
 
 
+LOWERING = "lowering"
+"""The row of `Enforcement` about what keeps background tasks behind the owner's programs."""
 OWNER_SIGNS = "owner-signs"
 """The row of `Enforcement` about what notices the owner."""
 
@@ -267,6 +270,8 @@ class SetStandingOrder(msgspec.Struct, frozen=True, array_like=True, tag=24):
     """Which conditions of the machine are signs."""
     reclaimed: Annotated[tuple[AttemptId, ...], Many] = ()
     """Frozen ones whose memory the owner is to have back."""
+    lowers: bool = False
+    """Whether those that give way run in the idle class (section 3a)."""
 
 
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):

@@ -44,18 +44,20 @@ class OwnerWatch:
         watch: Watch,
         timers: Timers,
         devices: str,
-        sessions: str,
+        state: str,
         own: tuple[str, int] = ("", 1),
     ) -> None:
-        """`devices` is like /dev, `sessions` the path of the socket for session agents.
+        """`devices` is like /dev, `state` the state directory.
 
         `own` is the control group above all tasks that counts processor time, and its version;
         empty: there is none. Nothing is watched before the first order.
         """
-        self.process = SensorProcess(watch, timers, devices, sessions, own, self._hear, self._lost)
+        self.process = SensorProcess(watch, timers, devices, state, own, self._hear, self._lost)
         self.on_change: Callable[[], None] = _unheard
         """Called when other attempts are to be frozen than before."""
         self._order = StandingOrder()
+        self.lowers = False
+        """Whether `puts_behind` is true of any attempt."""
         self._last: dict[SignKind, Sign] = {}
         self._heard_s: dict[SignKind, float] = {}
         """When the last sign of each kind came."""
@@ -81,6 +83,10 @@ class OwnerWatch:
         """Whether a sign keeps attempts frozen now."""
         return self._order.is_given
 
+    def puts_behind(self, attempt: AttemptId) -> bool:
+        """Return whether an attempt belongs into the idle class."""
+        return self._order.puts_behind(attempt)
+
     def keeps(self, attempt: AttemptId) -> bool:
         """Return whether an attempt is to be frozen for the owner."""
         return self._order.keeps(attempt)
@@ -88,10 +94,12 @@ class OwnerWatch:
     def take(self, order: SetStandingOrder) -> None:
         """Go by this order, if it is newer than the last; it is answered in any case."""
         number, exempt, signs = order.number, order.exempt, order.signs
-        suspends, are_over = order.suspends, order.are_over
+        suspends, are_over, lowers = order.suspends, order.are_over, order.lowers
         self.has_news = True
-        if self._order.take(number, exempt, signs, suspends=suspends, are_over=are_over):
-            self.reclaimed = order.reclaimed
+        if self._order.take(
+            number, exempt, signs, suspends=suspends, are_over=are_over, lowers=lowers
+        ):
+            self.reclaimed, self.lowers = order.reclaimed, self._order.lowers
             self.on_change()
             self._watch_conditions(order.conditions)
         self.process.start()

@@ -28,6 +28,7 @@ from iriai.launcher.owner.sensor_messages import (
 from iriai.launcher.owner.session_agents import SessionSensor
 from iriai.launcher.owner.session_users import SessionUsers
 from iriai.launcher.owner.terminals import TerminalSensor
+from iriai.launcher.owner.waking import WakeSensor
 from iriai.launcher.slices.real_time import bound_real_time, lock_memory, take_real_time
 from iriai.launcher.system.forked_process import fork_process
 from iriai.launcher.system.syscalls import BootTimer
@@ -142,11 +143,13 @@ def _serve(launcher: socket.socket, watched: Watched) -> None:
     take_real_time()
     lock_memory()
     launcher.setblocking(True)
-    sensors = (
-        TerminalSensor(watched.devices, watched.launcher),
-        InputSensor(f"{watched.devices}/input"),
-        SessionSensor(watched.sessions, SessionUsers(watched.users, watched.launcher)),
-    )
-    with suppress(ConnectionError):
-        own = OwnTasks(watched.launcher, watched.group, watched.version)
-        SensorLoop(launcher, sensors, Conditions(own)).run()
+    terminals = TerminalSensor(watched.devices, watched.launcher)
+    devices = InputSensor(f"{watched.devices}/input")
+    sessions = SessionSensor(watched.sessions, SessionUsers(watched.users, watched.launcher))
+    sensors = (terminals, devices, sessions, WakeSensor())
+    own = OwnTasks(watched.launcher, watched.group, watched.version)
+    try:
+        with suppress(ConnectionError):
+            SensorLoop(launcher, sensors, Conditions(own)).run()
+    finally:
+        sessions.close()

@@ -46,19 +46,19 @@ class SensorProcess:
         watch: Watch,
         timers: Timers,
         devices: str,
-        sessions: str,
+        state: str,
         own: tuple[str, int],
         hear: Callable[[FromSensors], None],
         lost: Callable[[str], None],
     ) -> None:
-        """`devices` is like /dev, `sessions` the path of the socket for session agents.
+        """`devices` is like /dev, `state` the state directory.
 
         `own` is the control group above all tasks that counts processor time, and its version.
         `hear` is called with what the process says, `lost` with why there is none now.
         """
         self._watch = watch
         self._timers = timers
-        self._devices, self._sessions = devices, sessions
+        self._devices, self._state = devices, state
         self._owners: tuple[str, ...] = ()
         self._own = own
         self._watched = WatchConditions(NO_CONDITIONS, is_busy=False)
@@ -106,9 +106,10 @@ class SensorProcess:
             from iriai.launcher.owner.sensor import Watched
             from iriai.launcher.owner.sensor_loop import fork_sensors
             from iriai.launcher.owner.session_users import named_users
+            from iriai.model.paths import StatePaths
 
-            users = named_users(self._owners)
-            watched = Watched(self._devices, self._sessions, os.getpid(), users, *self._own)
+            sessions, users = StatePaths(self._state).sessions_socket, named_users(self._owners)
+            watched = Watched(self._devices, sessions, os.getpid(), users, *self._own)
             self._pid, own = fork_sensors(watched)
         except (OSError, ImportError) as error:
             log.exception("nobody watches for the owner: that process cannot be started")

@@ -65,6 +65,8 @@ class SessionSensor:
         self._path = path
         self._users = users
         self._listening: socket.socket | None = None
+        self._place = 0
+        """The number of its file."""
         self._agents: dict[int, _Agent] = {}
         """By descriptor."""
         self._decoder = msgspec.msgpack.Decoder(FromAgent)
@@ -74,6 +76,16 @@ class SessionSensor:
         """Why nobody can connect."""
         self._last_user = ""
         """Whose agent spoke last."""
+
+    def close(self) -> None:
+        """Leave all agents, and the socket, unless another process has put its own in place."""
+        for agent in self._agents.values():
+            agent.connection.close()
+        if self._listening is not None:
+            self._listening.close()
+            with suppress(OSError):
+                if os.stat(self._path).st_ino == self._place:
+                    os.unlink(self._path)
 
     def descriptors(self, now_s: float) -> list[int]:
         """Return what to wait for until it is readable, or `due_s` has come."""
@@ -122,6 +134,7 @@ class SessionSensor:
         self._listen_due_s = math.inf
         try:
             self._listening, self._problem = _listening_at(self._path), ""
+            self._place = os.stat(self._path).st_ino
         except OSError as error:
             self._problem = f"{self._path}: {error.strerror or error}"
             self._listen_due_s = now_s + RETRY_S

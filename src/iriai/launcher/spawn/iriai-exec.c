@@ -26,6 +26,8 @@
  *   f=FD               a descriptor that the program has
  *   w=                 nothing is executed: this process waits until it is ended
  *   h=                 it stops itself, before it becomes the user, and goes on after SIGCONT
+ *   b=NICE             it gives way: the last to be served by a disk, the first to be ended where
+ *                      memory is short, and with NICE its session has that nice value among sessions
  *
  * As `iriai-exec s=FD` it waits instead: each message on that socket is one task, which it starts as
  * its own sibling, a child of the launcher (see serve).
@@ -56,6 +58,7 @@ enum { KEEP_CAPABILITIES = 8, CAPABILITY_VERSION_3 = 0x20080522, MOUNT_NAMESPACE
 enum { TO_ENTER = 1 << 18 | 1 << 21, NONE = 0 }; /* CAP_SYS_CHROOT, CAP_SYS_ADMIN */
 enum { SET_CONTROLLING_TERMINAL = 0x540E, ORDINARY_SCHEDULING = 0, JOIN_SESSION_KEYRING = 1 };
 enum { FIRST_OTHER = 3, LAST_POSSIBLE = 0x7FFFFFFF, CLOSE_ON_EXEC = 4 };
+enum { OWN_PROCESS = 1, IDLE_CLASS = 3 << 13 }; /* of ioprio_set(2) */
 enum { CHILD_OF_PARENT = 0x8000, REQUEST_BYTES_MAX = 1 << 16 };
 #ifndef __NR_close_range
 #define __NR_close_range 436 /* on every architecture; older headers do not name it */
@@ -165,6 +168,25 @@ static void join(const char *path)
     long fd = check(call(__NR_openat, AT_FDCWD, (long)path, O_WRONLY, 0), STAGE_GROUP);
     check(call(__NR_write, fd, (long)"0", 1), STAGE_GROUP);
     call(__NR_close, fd);
+}
+
+/* Write a text to a file, where that is there and permitted. */
+static void try_to_write(const char *path, const char *text)
+{
+    long fd = call(__NR_openat, AT_FDCWD, (long)path, O_WRONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    call(__NR_write, fd, (long)text, find(text, 0) - text);
+    call(__NR_close, fd);
+}
+
+/* What the kernel refuses here is no reason not to run. */
+static void give_way(const char *nice)
+{
+    call(__NR_ioprio_set, OWN_PROCESS, 0, IDLE_CLASS);
+    try_to_write("/proc/self/oom_score_adj", "1000");
+    if (*nice)
+        try_to_write("/proc/self/autogroup", nice);
 }
 
 static void limit(const char *text)
@@ -319,7 +341,7 @@ static long search(char **arguments, char **environment)
 
 /* The values of the options; repeated ones (g, l) are read in their step. */
 struct settings {
-    const char *user, *directory, *input, *output, *error, *processors;
+    const char *user, *directory, *input, *output, *error, *processors, *background;
     long parent;
     int keep_outputs, terminal, no_new_privileges, namespace, waits, halts, kept;
 };
@@ -353,6 +375,7 @@ static int read_options(int count, char **options, struct settings *settings)
         case 'h': settings->halts = 1; break;
         case 'f': settings->kept = (int)number(&value, 0); break;
         case 'a': settings->processors = value; break;
+        case 'b': settings->background = value; break;
         case 'g': case 'l': break;
         default: fail(STAGE_ARGUMENTS, EINVAL);
         }
@@ -506,6 +529,8 @@ static __attribute__((noreturn)) void become_task(int count, char **options, cha
        groups, or by its mark. */
     if (settings.parent && call(__NR_getppid) != settings.parent)
         fail(STAGE_PARENT, ESRCH);
+    if (settings.background)
+        give_way(settings.background);
     if (settings.halts)
         call(__NR_kill, call(__NR_getpid), SIGNAL_STOP);
     if (settings.terminal)

@@ -28,6 +28,9 @@ KEYCTL = {"x86_64": 250, "i686": 288, "ppc64le": 271, "s390x": 280, "armv7l": 31
 KEYCTL_ELSEWHERE = 219
 """The number of keyctl(2), for which libraries have no name; newer machines have the last."""
 PRIVATE = ("/tmp/", "/dev/shm/")  # noqa: S108 - where mount namespaces have their own
+IOPRIO_SET = {"x86_64": 251, "i686": 289, "ppc64le": 273, "s390x": 282, "armv7l": 314}
+IOPRIO_SET_ELSEWHERE = 30
+OWN_PROCESS, IDLE_CLASS = 1, 3 << 13
 TASK_UMASK = 0o022
 FILE_MODE = 0o666
 EXIT_NOT_RUN = 126
@@ -86,6 +89,8 @@ def become_task(options: list[str]) -> NoReturn:
             write_membership(path)
     if "p" in single and os.getppid() != int(single["p"]):
         raise Failed(PARENT, errno.ESRCH)
+    if "b" in single:
+        give_way(single["b"])
     if "h" in single:
         os.kill(os.getpid(), signal.SIGSTOP)
     if "t" in single:
@@ -124,8 +129,27 @@ def reset_signals() -> None:
 
 def write_membership(path: str) -> None:
     """Join one control group."""
+    write_text(path, "0")
+
+
+def give_way(nice: str) -> None:
+    """Be the last to be served by a disk, and the first to be ended where memory is short.
+
+    With `nice`, the session has that nice value among sessions.
+    """
+    with contextlib.suppress(OSError):
+        number = IOPRIO_SET.get(os.uname().machine, IOPRIO_SET_ELSEWHERE)
+        kernel_call("syscall", number, OWN_PROCESS, 0, IDLE_CLASS)
+    for name, text in (("oom_score_adj", "1000"), ("autogroup", nice)):
+        with contextlib.suppress(OSError):
+            if text:
+                write_text(f"/proc/self/{name}", text)
+
+
+def write_text(path: str, text: str) -> None:
+    """Write to a file that is there."""
     with open(path, "wb", buffering=0) as file:
-        file.write(b"0")
+        file.write(text.encode())
 
 
 def become(single: dict[str, str]) -> None:

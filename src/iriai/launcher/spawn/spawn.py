@@ -278,7 +278,7 @@ class Spawner:
             namespace_fd,
             stdin_fd,
             is_limited,
-            len(joins) > is_halting,
+            bool(joins and joins[0][0] == "g"),
             is_halting,
         )
 

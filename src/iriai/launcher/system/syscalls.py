@@ -41,10 +41,14 @@ class PrivilegedThread:
 
 
 _PR_SET_CHILD_SUBREAPER = 36
+_CLOCK_REALTIME = 0
 _CLOCK_BOOTTIME = 7
 _TFD_NONBLOCK = os.O_NONBLOCK
 _TFD_CLOEXEC = os.O_CLOEXEC
 _TFD_TIMER_ABSTIME = 1
+_TFD_TIMER_CANCEL_ON_SET = 2
+_NEVER_WALL_S = 1 << 33
+"""In the year 2242."""
 _MNT_DETACH = 2
 _UMOUNT_NOFOLLOW = 8
 _CLONE_NEWNS = 0x20000
@@ -181,6 +185,23 @@ class BootTimer:
             os.read(self.fd, 8)
         except BlockingIOError:
             return
+
+
+class ClockSteps:
+    """Is readable when the wall clock was set, which the kernel also does when a machine wakes."""
+
+    def __init__(self) -> None:
+        """Raises OSError."""
+        created = _libc.timerfd_create(_CLOCK_REALTIME, _TFD_NONBLOCK | _TFD_CLOEXEC)
+        self.fd = _check(created, "timerfd_create")
+        flags = _TFD_TIMER_ABSTIME | _TFD_TIMER_CANCEL_ON_SET
+        far = _Timer(_Time(0, 0), _Time(_NEVER_WALL_S, 0))
+        _check(_libc.timerfd_settime(self.fd, flags, ctypes.byref(far), None), "timerfd_settime")
+
+    def acknowledge(self) -> None:
+        """Make `fd` unreadable again."""
+        with suppress(OSError):  # ECANCELED: that is the notice
+            os.read(self.fd, 8)
 
 
 class BlockedSignals:

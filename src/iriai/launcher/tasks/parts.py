@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from iriai.launcher.containment.container import Containments
+from iriai.launcher.containment.container import Background, Containments
 from iriai.launcher.containment.namespaces.pool import Namespaces
 from iriai.launcher.contract.messages import Defective
 from iriai.launcher.directories.scratch import Scratch
@@ -70,6 +71,9 @@ class LauncherParts(NamedTuple):
     processors: Processors
     switcher: Switcher
     owner: OwnerWatch
+    lower_tasks: Callable[[], Background]
+    """Finds how background tasks are kept behind the owner's programs, and has those be that start
+    from then on."""
 
 
 class ReadyTask(NamedTuple):

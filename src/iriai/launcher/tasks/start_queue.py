@@ -294,8 +294,10 @@ class StartQueue:
             raise NotStarted(EndCause.REFUSED, str(taken)) from None
 
     def _acquire(self, order: StartOrder) -> Containment:
+        owner = self._parts.owner
+        is_lowered = owner.lowers and owner.puts_behind(order.attempt)
         try:
-            return self._parts.containers.acquire()
+            return self._parts.containers.acquire(is_lowered=is_lowered)
         except OSError as error:
             self._parts.gpus.release(order.attempt)
             raise NotStarted(EndCause.REFUSED, f"no control group: {error.strerror}") from error
@@ -310,6 +312,8 @@ class StartQueue:
             if order.gpu_ids:
                 limits = limits._replace(gpu_ids=order.gpu_ids)
             container.prepare(limits)
+            if container.is_lowered and not self._parts.owner.puts_behind(order.attempt):
+                container.leave_idle(())
             if self._suspended.waiting or self._suspended.is_owner_here:
                 self._suspended.prepare(order.attempt, container)
             return self._tasks.ready(prepared, order, container)

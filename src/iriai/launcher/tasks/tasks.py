@@ -290,6 +290,8 @@ class Tasks:
         kill_at_s = now_s + max(grace_s, 0.0)
         if task.kill_at_s is not None and task.kill_at_s <= kill_at_s:
             return
+        if task.container.is_lowered:
+            self.leave_idle(task)
         if kill_at_s > now_s and task.kill_at_s is None:
             for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process must get it too
                 _signal_main(task, number)
@@ -322,6 +324,19 @@ class Tasks:
             task.container.thaw((*task.unreaped, *self.steps.pids_of(task.attempt)), now_s)
         except OSError as error:  # it is killed after the grace all the same
             self._parts.defects.record(f"thawing {task.attempt}", error, "kept it frozen")
+
+    def leave_idle(self, task: RunningTask) -> None:
+        """Let a task that is to end, or does not give way, have processor time beside its owner's.
+
+        In the idle class beside a busy owner its end takes a minute.
+        """
+        also = (*task.unreaped, *self.steps.pids_of(task.attempt))
+        try:
+            task.container.leave_idle(also)
+        except Exception as error:  # noqa: BLE001 - it goes on there
+            self._parts.defects.record(
+                f"lifting {task.attempt}", error, "left it in the idle class"
+            )
 
     def leave_turns(self, task: RunningTask, now_s: float) -> None:
         """Take no turns with a task any more; it stays frozen or thawed as it is."""
@@ -420,6 +435,8 @@ class Tasks:
             return
         if task.suspension is not None:
             self.leave_turns(task, now_s)
+        if task.container.is_lowered:
+            self.leave_idle(task)
         _signal_main(task, signal.SIGKILL)
         self.steps.kill(task.attempt)
         task.container.kill()

@@ -57,6 +57,8 @@ class OwnerSteps:
     discard_s: float = inf
     continue_s: float = 300.0
     """How long after the last sign the machine is in use."""
+    lowers: bool = True
+    """Whether background tasks run in the idle class as long as they run."""
     exempt: tuple[str, ...] = ()
     """Users whose tasks never give way; `ALL`: those of all."""
     conditions: SensorSettings = NO_CONDITIONS

@@ -151,6 +151,8 @@ class WatchOwner(msgspec.Struct, frozen=True):
     """Which conditions of the machine are signs."""
     reclaimed: tuple[AttemptId, ...] = ()
     """Frozen ones whose memory the owner is to have back."""
+    lowers: bool = False
+    """Whether those that give way run in the idle class (section 3a)."""
 
 
 class ForgetAttempt(msgspec.Struct, frozen=True):
@@ -450,6 +452,21 @@ class OwnerSaid(msgspec.Struct, frozen=True):
     """How long it holds; infinite: until it is taken back."""
     vacates: bool = False
     """Whether tasks are to leave at once."""
+
+
+class MachineSleeps(msgspec.Struct, frozen=True):
+    """Node: the machine is about to sleep, or to be shut down."""
+
+    within_s: float
+    """How long that is put off for its tasks."""
+
+
+class MachineWakes(msgspec.Struct, frozen=True):
+    """Node: the machine has slept, or does not sleep after all."""
+
+
+OwnerEvent = OwnerSaid | MachineSleeps | MachineWakes
+"""What the driver of a machine with an owner tells its node, beside the launcher's events."""
 
 
 class StepStarted(msgspec.Struct, frozen=True):

@@ -186,12 +186,13 @@ class Idle(msgspec.Struct, frozen=True, omit_defaults=True):
     rules: Count = 0
     """Counts changes of whose tasks the machine runs: it may take now whom it turned away."""
     changed: Annotated[tuple[Running, ...], Many] = ()
-    """Claims that hold something else than before, or end at another time: they were suspended,
-    go on, or wait for that."""
+    """Claims that hold something else, or end at another time: suspended, or about to go on."""
     cycle: Count = 0
     """The number of the last `Cycle` that was taken in."""
     has_clock: bool = False
     """Whether it knows the broker's clock well enough for time slices."""
+    expected_idle_s: Seconds | None = None
+    """For how long its owner stays away, with an even chance; None: it has no owner policy."""
 
 
 class Counted(msgspec.Struct, frozen=True):

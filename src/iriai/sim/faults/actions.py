@@ -24,6 +24,7 @@ from iriai.model.state import TaskState
 from iriai.model.submission import Layout
 from iriai.model.suspension import SuspendReason
 from iriai.protocol.messages.effects import LoadMeasured, OwnerSaid, Part
+from iriai.sim.faults.sleeping import sleeps
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.work import Work, plain_job
 from iriai.sim.world.world import World
@@ -291,6 +292,11 @@ def have_sensor(world: World, machine: SimulatedMachine, *, works: bool) -> None
     world.touch(machine)
 
 
+def _machine_sleeps(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Let a machine with an owner sleep; its login manager says so before, or it has none."""
+    sleeps(world, machine, happening.lasts_s, is_announced=happening.number % 2 == 0)
+
+
 # --- what breaks ---------------------------------------------------------------------------------
 
 
@@ -501,6 +507,7 @@ KINDS: Mapping[str, Action] = {
     "owner-comes": _owner_comes,
     "owner-says": _owner_says,
     "sensor-fails": _sensor_fails,
+    "machine-sleeps": _machine_sleeps,
     "condition-holds": _condition_holds,
     "daemon-dies": _daemon_dies,
     "dies-writing": _daemon_dies_writing,
@@ -522,7 +529,7 @@ KINDS: Mapping[str, Action] = {
 OF_NODES = frozenset(
     {"drain", "owner", "launcher-dies", "launcher-stops", "starts-nothing", "prolog-fails"}
     | {"program-missing", "freezes", "owner-comes", "owner-says", "sensor-fails"}
-    | {"condition-holds"}
+    | {"condition-holds", "machine-sleeps"}
 )
 """Kinds that only happen where tasks run."""
 

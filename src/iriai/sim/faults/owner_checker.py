@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from iriai.model.instant import Instant
+from iriai.model.owner import OwnerWord
 from iriai.model.suspension import SuspendReason
 from iriai.node.giving_way import GivingWay
 from iriai.node.metering import HeldClaim
@@ -46,7 +47,10 @@ class OwnerChecker:
     def _check_reflex(self, machine: SimulatedMachine, owner: GivingWay, now: Instant) -> None:
         """Check (o): after a sign nothing runs that gives way, whatever became of the daemon."""
         launcher, now_s = machine.launcher, self._world.now_s
-        until_s = launcher.owner_seen_s + owner.policy.continue_s
+        seen_s = launcher.owner_seen_s
+        if owner.policy.suspends_at_once and owner.presence.word is not OwnerWord.AWAY:
+            seen_s = max(seen_s, launcher.woke_s)  # after sleep nobody knows who is there
+        until_s = seen_s + owner.policy.continue_s
         if not launcher.is_up or launcher.is_stopped or now.steady_s >= until_s:
             return
         for attempt, process in launcher.running.items():
@@ -112,6 +116,9 @@ class OwnerChecker:
         runs &= not (is_given or is_ending) and machine.core.node.has_launcher
         runs &= held.is_ordered or not held.claim.no_suspend  # it is ended once it is ordered
         self._is_late(machine, f"{attempt} was not suspended", runs)
+        sleeps = machine.sleep_announced_to is machine.core and not is_exempt
+        sleeps &= held.is_ordered and not is_ending and machine.core.node.has_launcher
+        self._is_late(machine, f"{attempt} did not leave before sleep", sleeps)
         last_s = min(owner.policy.vacate_s, owner.policy.discard_s)
         stays = used_s is not None and not is_exempt and used_s > last_s
         stays &= held.is_ordered and not is_ending and machine.core.node.has_launcher

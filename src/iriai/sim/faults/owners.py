@@ -33,7 +33,10 @@ EXPRESSIONS = OwnerSection(
     vacate='Activity == "Suspended" && CurrentTime - EnteredCurrentActivity > 90',
     users=("owner",),
 )
-KINDS = ("owner-comes", "owner-comes", "owner-comes", "owner-says", "sensor-fails")
+KINDS = (
+    *("owner-comes", "owner-comes", "owner-comes", "owner-says"),
+    *("sensor-fails", "machine-sleeps"),
+)
 
 
 def with_owner(rng: Rng, plan: MachinePlan) -> MachinePlan:

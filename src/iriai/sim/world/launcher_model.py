@@ -102,6 +102,11 @@ class LauncherModel:
         self._owner = OwnerModel()
         self._by_owner: dict[AttemptId, None] = {}
         """What the standing order keeps frozen, whatever else does."""
+        self.woke_s = -inf
+        """When the machine last woke, on its steady clock; -inf: it has not slept."""
+        self._is_asleep = False
+        self._asleep: dict[AttemptId, None] = {}
+        """What sleeps with the machine, and nothing else keeps from running."""
         self._signs: list[tuple[SignKind, float]] = []
         """Those that came while it was stopped."""
         self._cycles: Cycles = NO_CYCLES
@@ -287,13 +292,14 @@ class LauncherModel:
         """Have a sensor of a condition look; return the events that follow at once."""
         if not (self.is_up and self._owner.watches(kind)):
             return []
+        held = self._owner.holds(kind)
         is_told = self._owner.sees(kind, self._clock.at(now_s).steady_s, holds=holds)
         if is_told and self.is_stopped:
             self._signs.append((kind, now_s))
         elif is_told:
             self._owner.sign(kind, self._clock.at(now_s).steady_s)
             return [self._noticed(), *self._follow_owner(now_s)]
-        return []
+        return [self._noticed()] if held is not holds and not self.is_stopped else []
 
     def have_sensor(self, now_s: float, *, works: bool) -> list[LauncherEvent]:
         """Let the only sensor work, or fail; return the events that follow at once."""
@@ -419,6 +425,8 @@ class LauncherModel:
         self._cycles, self._cycle_number, self._masks = NO_CYCLES, -1, {}
         self._owner = OwnerModel()
         self._signs.clear()
+        self._asleep.clear()
+        self._is_asleep = False
 
     def power_off(self, now_s: float) -> None:
         """End with the machine and all its processes."""
@@ -435,8 +443,31 @@ class LauncherModel:
         self.is_stopped = True
         self._away_s = now_s
 
+    def sleep(self, now_s: float) -> None:
+        """Sleep with the machine and all tasks; leases go on."""
+        self.stop(now_s)
+        for attempt, process in self.running.items():
+            if process.frozen_since_s is None:
+                process.freeze(now_s)
+                self._asleep[attempt] = None
+        self._is_asleep = True
+
+    def _end_sleep(self, now_s: float) -> None:
+        """Let tasks go on where they were; nobody knows who is at the machine now."""
+        for attempt in self._asleep:
+            process = self.running[attempt]
+            process.thaw(now_s)
+            self._plan(process)
+        self._asleep.clear()
+        self._is_asleep = False
+        self.woke_s = self._clock.at(now_s).steady_s
+        if self._owner.has_order and not self.sensor_fails:
+            self._signs.append((SignKind.START, now_s))
+
     def wake(self, now_s: float) -> list[LauncherEvent]:
-        """Go on: handle leases and ends first, then the orders received meanwhile."""
+        """Go on: handle leases and ends first, then signs and orders received meanwhile."""
+        if self._is_asleep:
+            self._end_sleep(now_s)
         if self.is_stopped:
             self.is_stopped = False
             for process in self.running.values():

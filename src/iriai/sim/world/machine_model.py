@@ -130,6 +130,8 @@ class SimulatedMachine:
         """The pairs of home and user that were admitted once."""
         self.owner_word: tuple[Machine, OwnerWord | None, float] | None = None
         """What its owner said last, to which core, and until when that holds (wall clock)."""
+        self.sleep_announced_to: Machine | None = None
+        """The core that was told that the machine is about to sleep; None: it is not."""
         self.conditions: dict[SignKind, None] = {}
         """Those that hold there, of those that it is to watch for."""
         self.taken_s: dict[SuspendReason, float] = {}

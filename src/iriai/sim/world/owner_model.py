@@ -44,12 +44,19 @@ class OwnerModel:
     def take(self, order: WatchOwner) -> None:
         """Take in an order, unless it is not newer than the last."""
         number, exempt, signs = order.number, order.exempt, order.signs
-        if self.order.take(number, exempt, signs, suspends=order.suspends, are_over=order.are_over):
+        suspends, are_over, lowers = order.suspends, order.are_over, order.lowers
+        if self.order.take(
+            number, exempt, signs, suspends=suspends, are_over=are_over, lowers=lowers
+        ):
             self._conditions = order.conditions
 
     def watches(self, kind: SignKind) -> bool:
         """Return whether there is a sensor of a condition."""
         return kind in self._conditions.kinds
+
+    def holds(self, kind: SignKind) -> bool:
+        """Return whether a condition holds, by the last look."""
+        return kind in self._held
 
     def sees(self, kind: SignKind, steady_s: float, *, holds: bool) -> bool:
         """Take in what a sensor sees; return whether it gives a sign."""
@@ -81,7 +88,6 @@ class OwnerModel:
         note = "it was taken away" if sensor_fails else "a keyboard"
         sensor = SensorState(SignKind.INPUT, not sensor_fails, note)
         others = [
-            SensorState(kind, True, "it looks", kind in self._held)
-            for kind in self._conditions.kinds
+            SensorState(kind, True, "it looks", self.holds(kind)) for kind in self._conditions.kinds
         ]
         return OwnerNoticed(self.order.signs, tuple(self._last.values()), (sensor, *others))

@@ -16,6 +16,7 @@ from iriai.machine.outbox import Outbox
 from iriai.model.claim import Claim
 from iriai.model.ids import Account, AttemptId
 from iriai.model.records import (
+    AbsencesLearnt,
     AttemptResult,
     ClaimsDropped,
     ClaimStored,
@@ -51,6 +52,7 @@ class StoreModel:
         self.incarnation = 0
         self.drained: Drained | None = None
         self.owner_word: OwnerWordGiven | None = None
+        self.absences = AbsencesLearnt(b"")
         self.settings: dict[tuple[str, str], SectionSet] = {}
         self.unsynced: deque[Sequence[Record]] = deque()
         """Turns that were written and not committed, oldest first."""
@@ -93,6 +95,7 @@ class StoreModel:
             dict(self_.ends(jobs)),
             [self_.settings[each] for each in sorted(self_.settings)],
             self_.owner_word,
+            self_.absences,
         )
 
     def _all(self) -> StoreModel:
@@ -105,6 +108,7 @@ class StoreModel:
         copy.claims, copy.ledger = dict(self.claims), dict(self.ledger)
         copy.incarnation, copy.drained = self.incarnation, self.drained
         copy.settings, copy.owner_word = dict(self.settings), self.owner_word
+        copy.absences = self.absences
         for records in self.unsynced:
             copy._keep(records)
         return copy
@@ -140,6 +144,8 @@ class StoreModel:
                 self.drained = None
             case OwnerWordGiven(word):
                 self.owner_word = None if word is None else record
+            case AbsencesLearnt():
+                self.absences = record
             case SectionSet(section, name):
                 self.settings[section, name] = record
 

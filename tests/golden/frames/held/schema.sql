@@ -1,6 +1,6 @@
 PRAGMA application_id=1769105761;
 PRAGMA auto_vacuum=2;
-PRAGMA user_version=6;
+PRAGMA user_version=7;
 CREATE INDEX attempts_by_end ON attempts (ended_wall_s);
 CREATE INDEX jobs_by_finish ON jobs (finished_wall_s);
 CREATE TABLE attempts ( job INTEGER NOT NULL, task_index INTEGER NOT NULL, attempt INTEGER NOT NULL, machine TEXT NOT NULL, cause TEXT NOT NULL, exit_code INTEGER, signal INTEGER, cpu_s REAL NOT NULL, memory_peak_bytes INTEGER NOT NULL, read_bytes INTEGER NOT NULL, written_bytes INTEGER NOT NULL, started_wall_s REAL NOT NULL, ended_wall_s REAL NOT NULL, elapsed_s REAL NOT NULL, charge_s REAL NOT NULL, message TEXT NOT NULL, factors TEXT, PRIMARY KEY (job, task_index, attempt) ) WITHOUT ROWID;
@@ -11,6 +11,7 @@ CREATE TABLE jobs ( number INTEGER NOT NULL PRIMARY KEY, group_name TEXT NOT NUL
 CREATE TABLE ledger ( group_name TEXT NOT NULL, user_name TEXT NOT NULL, counter REAL NOT NULL, epoch_wall_s REAL NOT NULL, runs INTEGER NOT NULL, run_s REAL NOT NULL, advance REAL NOT NULL, bucket_s REAL NOT NULL, buckets TEXT, refunds TEXT, PRIMARY KEY (group_name, user_name) ) WITHOUT ROWID;
 CREATE TABLE meta ( name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL ) WITHOUT ROWID;
 CREATE TABLE notices ( job INTEGER NOT NULL PRIMARY KEY );
+CREATE TABLE owner_absences ( id INTEGER NOT NULL PRIMARY KEY, counts BLOB NOT NULL );
 CREATE TABLE owner_word ( id INTEGER NOT NULL PRIMARY KEY, word TEXT NOT NULL, until_wall_s REAL, vacates INTEGER NOT NULL );
 CREATE TABLE payload_uses ( digest TEXT NOT NULL, job INTEGER NOT NULL, PRIMARY KEY (digest, job) ) WITHOUT ROWID;
 CREATE TABLE payloads ( digest TEXT NOT NULL PRIMARY KEY, content BLOB NOT NULL );

@@ -33,12 +33,14 @@ def findings(
     trouble: Sequence[str],
     rc: RcRun,
     limited: Iterable[LimitedRow] = (),
+    sleep: str | None = None,
 ) -> list[Finding]:
     """Return trouble first, then notes, then what works; each in the order of the checks.
 
     `configuration` is in force, `enforcement` is the launcher's report, `trouble` the daemon's,
     `rc` the rc file of this start, and `limited` the users who were refused or slowed, as far as
-    the caller may see them.
+    the caller may see them. `sleep` says why it is not known before the machine sleeps; empty: it
+    is, None: it need not be.
     """
     is_system = settings.mode is ServiceMode.SYSTEM
     machine, identity, cluster = configuration.machine, configuration.identity, settings.cluster
@@ -59,6 +61,7 @@ def findings(
     if settings.role.has_node:
         found += checks.of_tasks(machine, is_system=is_system)
         found += [] if has_owner else checks.of_owner()
+        found += [] if sleep is None else [checks.of_sleep(sleep)]
     found += [*_programs(settings), *_processes(settings, is_system=is_system)]
     if settings.role.has_node:
         found += checks.of_capacity(settings.facts, settings.capacity, len(machine.gpu_devices))

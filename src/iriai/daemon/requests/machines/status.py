@@ -47,6 +47,7 @@ from iriai.wire.requests import Down
 if TYPE_CHECKING:
     from iriai.daemon.cluster.network import ClusterNetwork
     from iriai.daemon.startup.enrolment import EnrolmentRetry
+    from iriai.daemon.tasks.sleep_watch import SleepWatch
 
 
 class StatusHandlers:
@@ -66,10 +67,11 @@ class StatusHandlers:
         inquirer: BrokerRpc,
         limited: LimitedUsers,
         rc: RcRun,
+        sleep: SleepWatch | None,
         on_down: Callable[[bool], None],
         now: Instant,
     ) -> None:
-        """`on_down` ends the daemon, with True also all tasks.
+        """`on_down` ends the daemon, with True also all tasks; `sleep` is of a machine with owner.
 
         `enrolment` is that of a back end that is not a member of its front end's cluster yet.
         """
@@ -88,6 +90,7 @@ class StatusHandlers:
         )
         self._limited = limited
         self._rc = rc
+        self._sleep = sleep
         self._on_down = on_down
         self._began_steady_s = now.steady_s
 
@@ -168,7 +171,10 @@ class StatusHandlers:
         enforcement = welcome.enforcement if welcome else ()
         limited = self._limited.rows(asked.caller)
         trouble = self._trouble()
-        found = findings(self._settings, self._live.now, enforcement, trouble, self._rc, limited)
+        sleep = None if self._sleep is None else self._sleep.problem
+        found = findings(
+            self._settings, self._live.now, enforcement, trouble, self._rc, limited, sleep
+        )
         return DoctorReport(tuple(found))
 
     @handles(ShowConfiguration)

@@ -157,14 +157,14 @@ def _try(controller: str, place: ControllerMount, name: str) -> ControllerMount:
     with suppress(FileExistsError):
         os.mkdir(parent.directory)
     if place.version == 2 and controller in ("memory", "pids", "cpu"):
-        _hand_down(controller, place.directory)
+        hand_down(controller, place.directory)
         write_file(parent.directory, "cgroup.subtree_control", f"+{controller}")
     trial = Pool({controller: parent})
     trial.make("trial").close()
     return parent
 
 
-def _hand_down(controller: str, directory: str) -> None:
+def hand_down(controller: str, directory: str) -> None:
     """Make a version 2 controller available to the groups below `directory`."""
     try:
         write_file(directory, "cgroup.subtree_control", f"+{controller}")

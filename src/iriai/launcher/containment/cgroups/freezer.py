@@ -79,7 +79,7 @@ class Freezer:
     def let_end(self, pids: Iterable[int]) -> None:
         """Let processes end that were sent SIGKILL, which version 1 holds back while frozen."""
         if self._version == 1 and (self.is_asked or self._is_lent):
-            _move(pids, os.path.dirname(self._directory))
+            move_processes(pids, os.path.dirname(self._directory))
 
     @property
     def holds_back_kills(self) -> bool:
@@ -102,7 +102,7 @@ class Freezer:
         """
         inside = dict.fromkeys(read_pids(self._directory))
         outside = [pid for pid in dict.fromkeys(pids) if pid not in inside]
-        _move(outside, self._directory)
+        move_processes(outside, self._directory)
         fresh = dict.fromkeys(pid for pid in outside if pid not in self._met)
         self._met |= fresh
         return not fresh
@@ -117,7 +117,7 @@ class Freezer:
         write_file(self._directory, name, word)
 
 
-def _move(pids: Iterable[int], directory: str) -> None:
+def move_processes(pids: Iterable[int], directory: str) -> None:
     """Make processes members of a group, with all their threads. Raises OSError."""
     fd = os.open(f"{directory}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
     try:

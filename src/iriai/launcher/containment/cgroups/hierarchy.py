@@ -44,6 +44,12 @@ def find_places(
     return places
 
 
+def find_mounts() -> list[tuple[str, list[str], str, str]]:
+    """Return (type, super options, root, mount point) of each hierarchy of this process."""
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        return list(_mounts(file.read()))
+
+
 def _mounts(mountinfo: str) -> Iterator[tuple[str, list[str], str, str]]:
     """Yield (type, super options, root, mount point) of each control group file system."""
     for line in mountinfo.splitlines():

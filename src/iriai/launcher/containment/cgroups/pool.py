@@ -25,7 +25,13 @@ from iriai.launcher.containment.cgroups.controllers import (
 from iriai.launcher.containment.cgroups.devices import Devices, DevicesV1, DevicesV2, Nodes
 from iriai.launcher.containment.cgroups.freezer import Freezer
 from iriai.launcher.containment.cgroups.hierarchy import ControllerMount
-from iriai.launcher.containment.container import Containment, FreezerFile, Limits, Use
+from iriai.launcher.containment.container import (
+    Background,
+    Containment,
+    FreezerFile,
+    Limits,
+    Use,
+)
 from iriai.launcher.containment.stopping import HALTS, StoppedProcesses
 from iriai.system.clock import steady_s
 from iriai.system.procfs import Process, read_processes, sum_of
@@ -39,8 +45,10 @@ class TaskGroup(Containment, msgspec.Struct):
     number: int
     directories: tuple[str, ...]
     """Of its groups, without repetition; the first one lists the members."""
+    own_joins: tuple[str, ...]
+    """Options of iriai-exec that make it a member, ..."""
     joins: tuple[str, ...]
-    """Options of iriai-exec that make it a member."""
+    """... and those by which it is frozen with the others."""
     cards: tuple[Nodes, ...] = ()
     """All known cards; the group is used as long as they do not change."""
     shares: CpuShares | None = None
@@ -148,8 +156,7 @@ class TaskGroup(Containment, msgspec.Struct):
 
     def _join_by(self, further: str) -> None:
         """Set what new members do last: what is frozen there can be found by the other groups."""
-        own = self.joins[: len(self.directories)]
-        self.joins = (*own, further) if further else own
+        self.joins = (*self.own_joins, further) if further else self.own_joins
 
     def is_frozen(self, also: Collection[int], since_s: float) -> bool:
         """Return whether nothing of it runs at a moment from `since_s` on, after `freeze`."""
@@ -222,7 +229,7 @@ class TaskGroup(Containment, msgspec.Struct):
         self._stopped = None
         if self.freezer is not None:
             self.freezer.thaw()
-        if len(self.joins) > len(self.directories):
+        if self.joins is not self.own_joins:
             self._join_by("")
         if self.account:
             self.account.reset()
@@ -261,6 +268,10 @@ class Pool:
         self._free: list[TaskGroup] = []
         self._made = 0
         self._cards: tuple[Nodes, ...] = ()
+        self._background: Background | None = None
+        self._make_lowered: Callable[[int], TaskGroup] | None = None
+        """None: no task is in the idle class."""
+        self._free_lowered: list[TaskGroup] = []
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -280,12 +291,21 @@ class Pool:
             self._places["devices"] = place
         self._cards = cards
 
-    def acquire(self) -> TaskGroup:
-        """Return an empty group. Raises OSError if none can be made."""
-        if self._free:
-            return self._free.pop()
+    def lower(self, background: Background, make: Callable[[int], TaskGroup]) -> None:
+        """Have those that are acquired for background tasks be made by `make`."""
+        self._background, self._make_lowered = background, make
+
+    def acquire(self, *, is_lowered: bool = False) -> TaskGroup:
+        """Return an empty group, in the idle class if `lower` has said how.
+
+        Raises OSError if none can be made.
+        """
+        make = self._make_lowered if is_lowered else None
+        free = self._free if make is None else self._free_lowered
+        if free:
+            return free.pop()
         self._made += 1
-        return self.make(str(self._made), self._made)
+        return self.make(str(self._made), self._made) if make is None else make(self._made)
 
     def release(self, container: Containment) -> None:
         """Take back an empty group."""
@@ -296,8 +316,9 @@ class Pool:
             log.exception("control group %d could not be reset; it is removed", group.number)
             is_clean = False
         is_of_now = group.cards is self._cards
-        if is_clean and is_of_now and len(self._free) < FREE_MAX:
-            self._free.append(group)
+        free = self._free_lowered if group.is_lowered else self._free
+        if is_clean and is_of_now and len(free) < FREE_MAX:
+            free.append(group)
         else:
             group.close()
 
@@ -305,15 +326,18 @@ class Pool:
         """Remove all groups, and the parents if nothing else is in them."""
         self._drop_free()
         freezing = () if self._freezing is None else (self._freezing.directory,)
-        for parent in dict.fromkeys((*self.parents, *freezing)):
+        background = self._background
+        of_background = () if background is None else (background.idle, background.disk)
+        for parent in dict.fromkeys((*self.parents, *freezing, *of_background)):
             with suppress(OSError):
                 os.rmdir(parent)
 
     def _drop_free(self) -> None:
-        while self._free:
-            self._free.pop().close()
+        for free in (self._free, self._free_lowered):
+            while free:
+                free.pop().close()
 
-    def make(self, name: str, number: int = 0) -> TaskGroup:
+    def make(self, name: str, number: int = 0, kind: type[TaskGroup] = TaskGroup) -> TaskGroup:
         """Make a group with this name. Raises OSError if the kernel refuses."""
         directories = tuple(f"{parent}/{name}" for parent in self.parents)
         for directory in directories:
@@ -323,13 +347,34 @@ class Pool:
         # cgroup.procs does; version 2 has no such file.
         files = {1: "tasks", 2: "cgroup.procs"}
         joins = tuple(f"g={parent}/{name}/{files[version]}" for parent, version in versions.items())
-        slot = TaskGroup(number, directories, joins, self._cards)
+        slot = kind(number, directories, joins, joins, self._cards)
         try:
             self._control(slot, name)
         except OSError:
             slot.close()
             raise
         return slot
+
+    def elsewhere(self, usual: str, place: str) -> Pool:
+        """Return a pool of the groups that `make` makes below `place` instead of `usual`.
+
+        It has nothing to give back.
+        """
+
+        def moved(mount: ControllerMount) -> ControllerMount:
+            return mount._replace(directory=place) if mount.directory == usual else mount
+
+        places = {controller: moved(each) for controller, each in self._places.items()}
+        result = Pool(places, None if self._freezing is None else moved(self._freezing))
+        result._cards = self._cards
+        return result
+
+    def only(self, directory: str) -> Pool:
+        """Return a pool of the groups that `make` makes below this parent alone."""
+        places = {name: each for name, each in self._places.items() if each.directory == directory}
+        result = Pool(places)
+        result._cards = self._cards
+        return result
 
     def _control(self, slot: TaskGroup, name: str) -> None:
         for controller, place in self._places.items():
