@@ -81,7 +81,9 @@ class RefundChecker:
             held = node.held(claim.attempt)
             if held.end is None or held.end.result.cause is not EndCause.EVICTED:
                 continue
-            due_s = held.end.result.charge_s if claim.is_for_owner else 0.0
+            exit_code = held.end.result.exit_code
+            is_saved = exit_code is not None and exit_code == claim.checkpoint_exit
+            due_s = held.end.result.charge_s if claim.is_for_owner and not is_saved else 0.0
             assert claim.refunded_s == due_s, (
                 f"{claim.attempt} lost {due_s:.3f} s, {claim.refunded_s:.3f} s were returned"
             )
