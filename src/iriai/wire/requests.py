@@ -111,6 +111,8 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     """Each task is vacated where it would be suspended for the owner of a machine."""
     checkpoint_exit: Whole | None = None
     """The exit code of a task that has saved itself and is to be run again."""
+    binary: tuple[Name, Name] | None = None
+    """Architecture and system of its program, where that is a binary of the user's."""
 
 
 class Welcome(ClientAnswer, frozen=True, tag="welcome"):
