@@ -153,7 +153,7 @@ class GivingWay:
 
     def launcher_attached(self) -> None:
         """Note that a launcher came, which may know no order."""
-        self._ordered, self._is_known = None, False
+        self._ordered, self._is_known, self._judged_signs = None, False, -1
 
     def _said(self, event: OwnerSaid, now: Instant) -> None:
         until_wall_s = None if event.for_s == inf else now.wall_s + event.for_s
