@@ -154,7 +154,7 @@ class GivingWay:
 
     def launcher_attached(self) -> None:
         """Note that a launcher came, which may know no order."""
-        self._ordered, self._is_known = None, False
+        self._ordered, self._is_known, self._judged_signs = None, False, -1
 
     def _said(self, event: OwnerSaid, now: Instant) -> None:
         until_wall_s = None if event.for_s == inf else now.wall_s + event.for_s
@@ -297,8 +297,8 @@ class GivingWay:
         """Return the machine's attributes, with what the sensors have seen."""
         word, input_s = self.presence.word, -inf
         for sign in self.last:
-            if sign.kind is SignKind.INPUT:
-                input_s = sign.at_s
+            if sign.kind in CONSOLE:
+                input_s = max(input_s, sign.at_s)
         return self._agreement.attributes(now.wall_s) | {
             "KeyboardIdle": self._idle_s(self.presence.last_s, word, now.steady_s),
             "ConsoleIdle": self._idle_s(input_s, word, now.steady_s),
