@@ -16,7 +16,6 @@ from iriai.model.owner import (
     CONSOLE,
     INPUTS,
     WORD_S_MAX,
-    OwnersDemand,
     OwnerWord,
     SensorStates,
     Sign,
@@ -237,15 +236,14 @@ class GivingWay:
             held.suspension is not None and SuspendReason.OWNER in held.suspension.reasons
             for held in live
         ]
-        demand = None
-        if any(held.stop is not None and is_for for held, is_for in zip(live, stand, strict=True)):
-            demand = OwnersDemand.VACATING
-        elif stand and all(stand):
-            demand = OwnersDemand.SUSPENDED
+        pairs = zip(live, stand, strict=True)
+        some_end = any(held.stop is not None and is_for for held, is_for in pairs)
         batteries = [each for each in self.sensors if each.kind is SignKind.BATTERY and each.works]
         on_battery = any(each.holds for each in batteries) if batteries else None
         load = self._availability.load
-        use = (load.use or NO_USE)._replace(on_battery=on_battery, demand=demand)
+        use = (load.use or NO_USE)._replace(
+            on_battery=on_battery, all_stand=bool(stand) and all(stand), some_end=some_end
+        )
         if use != (load.use or NO_USE):
             load.use, self._report.is_due = use, True
 
