@@ -62,7 +62,9 @@ class Compositor:
     def press(self) -> None:
         if self._remote is None:
             self._remote = open_dbus_connection(bus=self.bus.address)
-            (self._session,) = self._call("/org/gnome/Mutter/RemoteDesktop", REMOTE, "CreateSession")
+            (self._session,) = self._call(
+                "/org/gnome/Mutter/RemoteDesktop", REMOTE, "CreateSession"
+            )
             self._call(self._session, f"{REMOTE}.Session", "Start")
         for is_down in (True, False):
             words = ("ub", KEY_A, is_down)
