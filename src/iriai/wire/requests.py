@@ -263,6 +263,8 @@ class AttemptRow(msgspec.Struct, frozen=True):
     """For which it does not run at present; see `model.suspension.SuspendReason`."""
     kept_bytes: SizeBytes = 0
     """The memory that it keeps meanwhile, as far as it asked for any."""
+    returned_s: Amount = 0.0
+    """What of the charge was returned, since the owner of the machine came."""
 
 
 class Parallel(msgspec.Struct, frozen=True):
