@@ -28,7 +28,7 @@ def _any_use(whole, absences, steady_s, wall_s, *, is_idle, is_return=True):
 def _idle_from_now(whole, absences, steady_s, wall_s, **more):
     """Each look is taken for the begin of an idle time."""
     if absences._since_s is not None:
-        absences._since_s = absences._seen_s = steady_s
+        absences._since_s = absences.seen_s = steady_s
     whole(absences, steady_s, wall_s, **more)
 
 
