@@ -36,6 +36,7 @@ LIVE_FIGURES = {
     "live_throughput.py": {"cluster_8_per_s", "alone_per_s", "cluster_8_of_alone"},
     "large_site.py": {"small", "large", "more", "goals", "judged"},
     "gang.py": {"v2", "v1", "none", "daemons_skew_p99_ms", "daemons_idle_part"},
+    "owner.py": {"v2", "v1", "none"},
     "abuse.py": {"honest_p99_ms", "honest_tasks_ratio", "memory_left_mb", "kinds"},
 }
 """Of real daemons in network namespaces, which root alone can make."""

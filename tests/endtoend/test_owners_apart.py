@@ -5,6 +5,7 @@ Each machine has a network namespace and terminals of its own; a file outside ir
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,3 +130,22 @@ def test_a_machine_that_joins_with_a_profile_gives_way_by_it(network):
     with Client.connect(desk.state, follow=False) as client:
         steps = dict(client.ask(AskOwner()).steps)
     assert (steps["suspend"], steps["vacate"]) == (0.0, 600.0)
+
+
+def test_a_binary_runs_only_where_its_machine_is_of_its_kind(network):
+    front = network.add("front", cpus=1)
+    network.add("other", more='[machine.attributes]\nArch = "another"\n')
+    network.start()
+    front.as_root("drain", "--reason", "for later")
+    shutil.copy("/bin/true", front.work / "program")
+    done = front.call("submit", "-o", "/dev/null", "--chdir", str(front.work), "--", "./program")
+    job = done.stdout.strip()
+    assert 'TARGET.Arch == "' in front.call("show", job).stdout, done.stderr
+    any_ = front.call("submit", "-o", "/dev/null", "--chdir", str(front.work), "--", "true")
+    with front.client() as client:
+        assert [each.cause for each in client.wait([any_.stdout.strip()])] == ["completed"]
+        [why] = [each for each in client.why(job).reasons if each.machine == "other"]
+        assert (why.rule, "Arch" in why.needed) == ("requirements", True)
+        front.as_root("resume")
+        assert [each.cause for each in client.wait([job])] == ["completed"]
+        assert {row.machine for row in client.show(job).attempts} == {"front"}

@@ -303,6 +303,24 @@ def test_pools_are_as_configured_unless_the_job_says(payloads):
     assert not drafts.want(draft(across_pools=False), account).across_pools
 
 
+def test_where_tasks_may_run_on_other_hosts_a_binary_requires_its_kind(payloads):
+    binary, account = ("aarch64", "LINUX"), Account("lab", "ann")
+    configuration = parse_configuration("", "iriai.toml")
+    apart = Drafts("ume", configuration, payloads, has_others=True)
+    assert apart.want(draft(binary=binary), account).requirements == (
+        'TARGET.Arch == "aarch64" && TARGET.OpSys == "LINUX"'
+    )
+    assert apart.want(draft(), account).requirements == ""
+    alone = Drafts("ume", configuration, payloads)
+    assert alone.want(draft(binary=binary), account).requirements == ""
+
+
+def test_what_a_client_says_of_a_binary_is_read_as_any_requirement(payloads):
+    apart = Drafts("ume", parse_configuration("", "it"), payloads, has_others=True)
+    with pytest.raises(Problem):
+        apart.want(draft(binary=('x" ) || (', "LINUX")), Account("lab", "ann"))
+
+
 def test_pipes_are_jobs_without_another_command(parallel):
     spec, _ = parallel.spec(draft(command=(), pipes=(("/bin/gen", "1"), ("sort",)), ranks="2"))
     assert (spec.command, spec.name) == ((), "gen")

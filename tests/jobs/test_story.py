@@ -50,7 +50,7 @@ def ended_row(index: int, elapsed_s: float) -> HistoryRow:
     return HistoryRow(
         *(1, index, 1, HOME, EndCause.COMPLETED, 0, None),
         *used,
-        *(12.0, 12.0 + elapsed_s, elapsed_s, 0.0, "", None),
+        *(12.0, 12.0 + elapsed_s, elapsed_s, 0.0, "", None, 0.0),
         *("lab", "ann", "ann", "job", 0.0),
     )
 

@@ -237,13 +237,12 @@ class Link:
         lowers: bool = False,
         number: int = 0,
         conditions: SensorSettings = NO_CONDITIONS,
+        reclaimed: tuple[AttemptId, ...] = (),
     ) -> int:
         """Give a standing order; returns its number, by default one higher than all before."""
         number = number or int(steady_s() * 1e6)
-        order = SetStandingOrder(
-            number, suspends, exempt, signs, are_over, conditions, lowers=lowers
-        )
-        self.send(order)
+        order = (number, suspends, exempt, signs, are_over, conditions, reclaimed)
+        self.send(SetStandingOrder(*order, lowers=lowers))
         return number
 
     def exit_of(self, wanted: AttemptId) -> Exit:

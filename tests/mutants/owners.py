@@ -6,6 +6,7 @@ from math import inf
 
 from msgspec.structs import replace
 
+from iriai.broker.usage.usage import UsageAccounts
 from iriai.model.owner import NO_CONDITIONS, SignKind, StandingOrder
 from iriai.model.records import OwnerWordGiven
 from iriai.model.state import EndCause
@@ -83,16 +84,11 @@ def _sooner(presence, now_s):
     return not presence.is_watched or now_s < presence.last_s + presence._continue_s / 2
 
 
-def _returned_again(whole, meter, held, event, now):
-    """It does not matter what was returned before."""
-    held.claim = replace(held.claim, refunded_s=0.0)
-    whole(meter, held, event, now)
-
-
-def _returned_at_any_end(whole, meter, held, event, ran_s, now):
-    """What ends by itself in its grace is returned as well."""
-    cause = EndCause.EVICTED if held.claim.is_for_owner else event.cause
-    whole(meter, held, replace(event, cause=cause), ran_s, now)
+def _returned_for_any_reason(meter, held, event, ran_s, now):
+    """Whatever is evicted is returned."""
+    meter.read(held, ran_s, event.usage.cpu_s, now)
+    if event.cause is EndCause.EVICTED:
+        meter._return(held, event, now)
 
 
 def _unwatched(effect):
@@ -112,12 +108,10 @@ OWNERS: dict[str, Patch] = {
         SignKind, "is_condition", property(lambda _kind: False)
     ),
     "what owners destroy is not returned": instead(Meter, "_return", nothing),
-    "what owners destroy is returned by all daemons that hear of it": around(
-        Meter, "_return", _returned_again
+    "what is evicted for another reason is returned": instead(
+        Meter, "ended", _returned_for_any_reason
     ),
-    "what ends by itself before its owner's grace is over is returned": around(
-        Meter, "ended", _returned_at_any_end
-    ),
+    "a broker counts nothing that was returned": instead(UsageAccounts, "_return", nothing),
     "all that owners destroy on a day is returned": around(
         ReturnedCharges,
         "at",

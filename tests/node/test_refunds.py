@@ -40,8 +40,9 @@ def worked_desk(**options) -> Desk:
 
 def test_the_charge_of_a_vacated_attempt_is_returned():
     desk = worked_desk()
-    desk.tell(exited(1, EVICTED, ran_s=100.0))
+    [end] = desk.tell(exited(1, EVICTED, ran_s=100.0)).home
     assert returned_s(desk) == 100.0
+    assert (end.result.charge_s, end.result.returned_s) == (100.0, 100.0)
     assert desk.node.node.ledger.rows()[0].counter > 0.0, "the charge itself stays"
 
 

@@ -128,6 +128,7 @@ records = st.one_of(
         seconds,
         text,
         st.just(()) | st.just(((1.0, 2.0), (0.5, 4.0))),
+        seconds,
     ),
     st.builds(
         ClaimStored,
@@ -252,6 +253,7 @@ def history_of(store):
             row.charge_s,
             row.message,
             row.factors,
+            row.returned_s,
         )
         for row in store.history()
     }

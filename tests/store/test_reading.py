@@ -115,12 +115,13 @@ def test_usage_sums_every_attempt_but_counts_each_task_once(store):
     store.write([accepted(1, ANN, NOW - 10), accepted(2, ANN, NOW - 10), accepted(3, BOB)])
     store.write([result(1, 0, 1, EndCause.EVICTED, ended_wall_s=NOW), result(1, 0, 2)])
     store.write([result(2, cause=EndCause.FAILED, charge_s=7.0, started_wall_s=NOW)])
-    store.write([result(3, charge_s=1.0)])
+    store.write([result(3, charge_s=1.0, returned_s=0.5)])
     ann, bob = store.usage()
     assert (ann.group, ann.user, ann.tasks, ann.failed) == ("lab", "ann", 2, 1)
     assert (ann.cpu_s, ann.charge_s, ann.waited_s) == (4.5, 11.0, 9.0)
     assert (ann.job, ann.job_name) == (None, "")
     assert (bob.user, bob.tasks, bob.failed) == ("bob", 1, 0)
+    assert (ann.returned_s, bob.returned_s) == (0.0, 0.5)
 
 
 def test_usage_by_job_names_the_jobs(past):

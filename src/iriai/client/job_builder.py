@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         pipes: tuple[tuple[str, ...], ...]
         no_suspend: bool
         checkpoint_exit: int | None
+        binary: tuple[str, str] | None
 
 else:  # the same without the types, which every command would wait for
     DraftFields = dict

@@ -45,6 +45,7 @@ class SeatEnds(msgspec.Struct, array_like=True):
     elapsed_s: float = 0.0
     """The longest."""
     charge_s: float = 0.0
+    returned_s: float = 0.0
     factors: Factors = ()
     """Of the seat that took longest."""
 
@@ -63,6 +64,7 @@ class SeatEnds(msgspec.Struct, array_like=True):
         self.read_bytes += used.read_bytes
         self.written_bytes += used.written_bytes
         self.charge_s += result.charge_s
+        self.returned_s += result.returned_s
         self.ended_wall_s = max(self.ended_wall_s, result.ended_wall_s)
         if result.elapsed_s > 0.0:
             started = self.started_wall_s or result.started_wall_s
@@ -91,6 +93,7 @@ class SeatEnds(msgspec.Struct, array_like=True):
             self.charge_s,
             self.message,
             self.factors,
+            self.returned_s,
         )
 
 

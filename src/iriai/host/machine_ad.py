@@ -24,13 +24,12 @@ from iriai.model.ad import (
     capacity_attributes,
     machine_ad,
 )
+from iriai.model.architecture import ARCHITECTURES
 from iriai.model.resources import Resources
 from iriai.model.text_digest import digest_of
 
 _RELEASE = Path("/etc/os-release")
 _CPU = Path("/proc/cpuinfo")
-_ARCHITECTURES = {"x86_64": "X86_64", "i686": "INTEL", "ppc64le": "ppc64le"}
-"""HTCondor's names of architectures; others are named as by the kernel."""
 _NAMES = {
     "rhel": "RedHat",
     "centos": "CentOS",
@@ -82,7 +81,7 @@ def pool_name(attributes: Mapping[str, Value]) -> str:
 def system_attributes() -> dict[str, Value]:
     """Return attributes of processor and operating system."""
     found: dict[str, Value] = {
-        "Arch": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "Arch": ARCHITECTURES.get(platform.machine(), platform.machine()),
         "OpSys": platform.system().upper(),
         "UtsnameRelease": platform.release(),
     }

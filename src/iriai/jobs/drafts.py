@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from iriai.classad.installation import canonical
+from iriai.classad.installation import canonical, why_unusable
 from iriai.config.reader import Configuration
 from iriai.jobs.admitted_limits import AdmittedAmounts, admitted, has_limits
 from iriai.jobs.parallel import checked_shape
@@ -23,6 +24,7 @@ from iriai.jobs.validation import (
     checked_resources,
     dependencies_here,
 )
+from iriai.model.architecture import BinaryKind, required_kind
 from iriai.model.batch_variables import dropped_warning, is_reserved
 from iriai.model.bounds import Environment, decoded
 from iriai.model.ids import Account, JobId
@@ -117,8 +119,17 @@ class _Template(NamedTuple):
 class Drafts:
     """Makes specifications of drafts by one machine's configuration."""
 
-    def __init__(self, home: str, configuration: Configuration, payloads: PayloadStore) -> None:
+    def __init__(
+        self,
+        home: str,
+        configuration: Configuration,
+        payloads: PayloadStore,
+        *,
+        has_others: bool = False,
+    ) -> None:
+        """`has_others`: whether tasks may run on other hosts."""
         self._home = home
+        self._has_others = has_others
         self._configuration = configuration
         self._defaults = configuration.jobs
         self._payloads = payloads
@@ -156,12 +167,20 @@ class Drafts:
             0.0,
             1,
             exclusive=draft.exclusive,
-            requirements=canonical(draft.requirements, "--requirements"),
+            requirements=self._required(draft),
             rank=canonical(draft.rank, "--rank"),
             shape=shape,
             across_pools=across_pools and shape != ONE,
             queue=draft.queue,
         )
+
+    def _required(self, draft: JobDraft) -> str:
+        """Return what is required of machines: as was said, and for a binary to run there."""
+        text = canonical(draft.requirements, "--requirements")
+        if draft.binary is None or not self._has_others or why_unusable():
+            return text
+        words = chain(draft.command, *draft.pipes)
+        return canonical(required_kind(text, words, BinaryKind(*draft.binary)), "--requirements")
 
     def has_limits(self, want: Want) -> bool:
         """Return whether the queue of a request permits a part of what pools have."""

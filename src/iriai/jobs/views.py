@@ -164,7 +164,16 @@ def past_attempt_row(
     used = (row.cpu_s, row.memory_peak_bytes, row.read_bytes, row.written_bytes)
     times = (row.started_wall_s, row.ended_wall_s, row.elapsed_s, row.charge_s)
     files = output_paths(spec, attempt, spool)
-    return AttemptRow(str(attempt.task), *how, *used, *times, row.message, *files, row.factors)
+    return AttemptRow(
+        str(attempt.task),
+        *how,
+        *used,
+        *times,
+        row.message,
+        *files,
+        row.factors,
+        returned_s=row.returned_s,
+    )
 
 
 def job_detail(
@@ -260,6 +269,7 @@ def usage_rows(home: str, totals: Iterable[UsageTotal]) -> tuple[UsageRow, ...]:
             row.charge_s,
             row.memory_peak_bytes,
             row.waited_s,
+            row.returned_s,
         )
         for row in totals
     )

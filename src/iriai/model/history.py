@@ -70,6 +70,7 @@ class HistoryRow(NamedTuple):
     charge_s: float
     message: str
     encoded_factors: str | None
+    returned_s: float
     group_name: str
     user_name: str
     owner: str
@@ -104,6 +105,7 @@ class SeatRow(NamedTuple):
     charge_s: float
     message: str
     encoded_factors: str | None
+    returned_s: float
 
     @property
     def factors(self) -> Factors:
@@ -130,3 +132,4 @@ class UsageTotal(NamedTuple):
     """The highest of any attempt."""
     waited_s: float
     """Mean over `tasks`, from submission to the start of the attempt that ended the task."""
+    returned_s: float

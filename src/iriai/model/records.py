@@ -232,6 +232,8 @@ class AttemptResult(msgspec.Struct, frozen=True):
     message: Words = ""
     factors: Factors = ()
     """The factors of the charges of its time; see policy.offpeak."""
+    returned_s: Amount = 0.0
+    """What of the charge its machine returned, since it ended it for its owner."""
 
 
 class ClaimStored(msgspec.Struct, frozen=True):

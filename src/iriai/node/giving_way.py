@@ -16,7 +16,6 @@ from iriai.model.owner import (
     CONSOLE,
     INPUTS,
     WORD_S_MAX,
-    OwnersDemand,
     OwnerWord,
     SensorStates,
     Sign,
@@ -154,7 +153,7 @@ class GivingWay:
 
     def launcher_attached(self) -> None:
         """Note that a launcher came, which may know no order."""
-        self._ordered, self._is_known = None, False
+        self._ordered, self._is_known, self._judged_signs = None, False, -1
 
     def _said(self, event: OwnerSaid, now: Instant) -> None:
         until_wall_s = None if event.for_s == inf else now.wall_s + event.for_s
@@ -237,15 +236,14 @@ class GivingWay:
             held.suspension is not None and SuspendReason.OWNER in held.suspension.reasons
             for held in live
         ]
-        demand = None
-        if any(held.stop is not None and is_for for held, is_for in zip(live, stand, strict=True)):
-            demand = OwnersDemand.VACATING
-        elif stand and all(stand):
-            demand = OwnersDemand.SUSPENDED
+        pairs = zip(live, stand, strict=True)
+        some_end = any(held.stop is not None and is_for for held, is_for in pairs)
         batteries = [each for each in self.sensors if each.kind is SignKind.BATTERY and each.works]
         on_battery = any(each.holds for each in batteries) if batteries else None
         load = self._availability.load
-        use = (load.use or NO_USE)._replace(on_battery=on_battery, demand=demand)
+        use = (load.use or NO_USE)._replace(
+            on_battery=on_battery, all_stand=bool(stand) and all(stand), some_end=some_end
+        )
         if use != (load.use or NO_USE):
             load.use, self._report.is_due = use, True
 
@@ -297,8 +295,8 @@ class GivingWay:
         """Return the machine's attributes, with what the sensors have seen."""
         word, input_s = self.presence.word, -inf
         for sign in self.last:
-            if sign.kind is SignKind.INPUT:
-                input_s = sign.at_s
+            if sign.kind in CONSOLE:
+                input_s = max(input_s, sign.at_s)
         return self._agreement.attributes(now.wall_s) | {
             "KeyboardIdle": self._idle_s(self.presence.last_s, word, now.steady_s),
             "ConsoleIdle": self._idle_s(input_s, word, now.steady_s),
@@ -404,7 +402,8 @@ class GivingWay:
         if since_s is not None:
             at_s = min(at_s, since_s + self.policy.next_step_s(max(0.0, now_s - since_s)))
         has_reason = bool(self._claims.by_attempt) or self._availability.owner is not None
-        if self.judge is not None and self._is_known and has_reason:
+        is_judged = self._is_known and self._sleep is None
+        if self.judge is not None and is_judged and has_reason:
             at_s = min(at_s, max(now_s, self.judge.next_s))
         return None if at_s == inf else at_s
 

@@ -452,6 +452,7 @@ class HeldClaim(msgspec.Struct):
                 self.charged_s,
                 f"{event.message} on {machine}" if event.cause in ON_A_MACHINE else event.message,
                 self.factors,
+                self.claim.refunded_s,
             )
         )
         return self.end

@@ -238,9 +238,9 @@ def _text_or_nothing(items: tuple[object, ...]) -> str | None:
 
 def _row_of(record: AttemptResult, key: tuple[object, ...]) -> Row:
     # The columns stand in the order of the fields.
-    _, machine, cause, exit_code, signal, usage, *ended, factors = astuple(record)
+    _, machine, cause, exit_code, signal, usage, *ended, factors, returned_s = astuple(record)
     how = (machine, cause.value, exit_code, signal)
-    return (*key, *how, *astuple(usage), *ended, encode_factors(factors))
+    return (*key, *how, *astuple(usage), *ended, encode_factors(factors), returned_s)
 
 
 _NO_END = (None, None, None)

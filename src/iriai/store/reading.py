@@ -242,7 +242,8 @@ _SUMS = f"""
 count(*) FILTER (WHERE {_IS_LAST}),
 count(*) FILTER (WHERE cause != '{EndCause.COMPLETED}' AND {_IS_LAST}),
 sum(cpu_s), sum(elapsed_s), sum(charge_s), max(memory_peak_bytes),
-coalesce(avg(started_wall_s - submitted_wall_s) FILTER (WHERE {_IS_LAST}), 0.0)
+coalesce(avg(started_wall_s - submitted_wall_s) FILTER (WHERE {_IS_LAST}), 0.0),
+sum(returned_s)
 """
 """The columns of `UsageTotal` behind its names."""
 _CAUSES = f"""

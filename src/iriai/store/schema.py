@@ -203,9 +203,15 @@ CREATE TABLE owner_absences (
 );
 """
 
+_RETURNED = """
+-- What was returned of the charge of an attempt, or of a seat.
+ALTER TABLE attempts ADD COLUMN returned_s REAL NOT NULL DEFAULT 0;
+ALTER TABLE seats ADD COLUMN returned_s REAL NOT NULL DEFAULT 0;
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _SEATS, _QUEUES, _SETTINGS),
-    *(_OWNER_WORD, _REFUNDS, _OWNER_ABSENCES),
+    *(_OWNER_WORD, _REFUNDS, _OWNER_ABSENCES, _RETURNED),
 )
 """The SQL that makes version n of version n - 1. Append; one that was released never changes."""
 

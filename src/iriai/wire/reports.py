@@ -87,6 +87,8 @@ class UsageRow(msgspec.Struct, frozen=True):
     memory_peak_bytes: SizeBytes
     waited_s: Amount
     """Mean, between submission and the start of an attempt."""
+    returned_s: Amount = 0.0
+    """What of the charge was returned, for tasks that owners of machines ended."""
 
 
 class UsageTable(ClientAnswer, frozen=True, tag="usage-table"):

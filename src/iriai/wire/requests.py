@@ -111,6 +111,8 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     """Each task is vacated where it would be suspended for the owner of a machine."""
     checkpoint_exit: Whole | None = None
     """The exit code of a task that has saved itself and is to be run again."""
+    binary: tuple[Name, Name] | None = None
+    """Architecture and system of its program, where that is a binary of the user's."""
 
 
 class Welcome(ClientAnswer, frozen=True, tag="welcome"):
@@ -261,6 +263,8 @@ class AttemptRow(msgspec.Struct, frozen=True):
     """For which it does not run at present; see `model.suspension.SuspendReason`."""
     kept_bytes: SizeBytes = 0
     """The memory that it keeps meanwhile, as far as it asked for any."""
+    returned_s: Amount = 0.0
+    """What of the charge was returned, since the owner of the machine came."""
 
 
 class Parallel(msgspec.Struct, frozen=True):

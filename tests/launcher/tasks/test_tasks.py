@@ -1,6 +1,7 @@
 """What a task is given and how its end is told, whichever way it is started and kept together."""
 
 import os
+import platform
 import pwd
 import resource
 import signal
@@ -240,3 +241,12 @@ def test_a_task_that_says_that_it_has_saved_itself_is_evicted(lab: Lab):
     end = lab.end_of(spec)
     assert (end.cause, end.exit_code, end.signal) == (EndCause.EVICTED, 85, None)
     assert end.message == "it has saved itself (exit code 85)"
+
+
+def test_a_command_may_name_what_its_machine_is(lab: Lab):
+    arch = {"x86_64": "X86_64"}.get(platform.machine(), platform.machine())
+    program = lab.folder / f"tell.{arch}"
+    program.write_text("#!/bin/sh\necho $1 $2\n")
+    program.chmod(0o755)
+    assert lab.run("./tell.%{Arch}", "%{OpSys}", "%%{Arch}").exit_code == 0
+    assert lab.read() == "LINUX %{Arch}\n"

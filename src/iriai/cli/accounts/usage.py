@@ -23,6 +23,7 @@ _COLUMNS: tuple[Column[UsageRow], ...] = (
     Column("Cpu", lambda row: span_text(row.cpu_s), right=True),
     Column("Took", lambda row: span_text(row.elapsed_s), right=True),
     Column("Charge", lambda row: span_text(row.charge_s), right=True),
+    Column("Back", lambda row: span_text(row.returned_s) if row.returned_s else "", right=True),
     Column("Memory", lambda row: size_text(row.memory_peak_bytes), right=True),
     Column("Waited", lambda row: span_text(row.waited_s), right=True),
 )
@@ -49,7 +50,8 @@ def usage(
     """Show resources used: CPU time, time, charge, peak memory, mean waiting time.
 
     Operators see the usage of everyone, others their own; 'iriai shares' shows how each account
-    stands. The charge counts in the draw; there it decays with time, and here it does not.
+    stands. The charge counts in the draw; there it decays with time, and here it does not. Back is
+    what was returned of it for tasks that owners of machines ended.
     """
     since_wall_s = 0.0 if since is None else parse_since(since, time.time())
     answer = options.ask(AskUsage(since_wall_s, everyone=not mine, by=by))

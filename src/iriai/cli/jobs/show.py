@@ -74,6 +74,7 @@ _COLUMNS: tuple[Column[AttemptRow], ...] = (
     Column("Read", lambda row: size_text(row.read_bytes), right=True, wide=True),
     Column("Written", lambda row: size_text(row.written_bytes), right=True, wide=True),
     Column("Charge", lambda row: span_text(row.charge_s) if _is_over(row) else "", right=True),
+    Column("Back", lambda row: span_text(row.returned_s) if row.returned_s else "", right=True),
 )
 _SEAT_COLUMNS = (*_COLUMNS[:2], Column("Ranks", _ranks_text, right=True), *_COLUMNS[2:])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
 
 from iriai.model.bounds import KeyBytes, Words
@@ -142,6 +142,18 @@ class Containment:
 
     def let_end(self, pids: Collection[int]) -> None:
         """Let processes end that were sent SIGKILL, although the task is frozen."""
+
+    def reclaim(self, is_wanted: Callable[[], bool]) -> None:
+        """Write the memory of the task, which stands, to swap while `is_wanted`.
+
+        It is called in a thread of its own. Raises OSError where the kernel does not allow it.
+        """
+        from iriai.launcher.containment.paging import reclaim_processes
+
+        reclaim_processes(self.processes(), is_wanted)
+
+    def forbid_swap(self) -> None:
+        """Write no more of it to swap than `reclaim` has."""
 
     def leave_idle(self, also: Collection[int]) -> None:
         """Take all of it out of the idle class, until another task has it. Raises OSError.

@@ -67,6 +67,8 @@ class OwnerWatch:
         """Whether it is to know whether tasks run."""
         self._is_busy = False
         self._sensors = self._none_works(_BEGINS)
+        self.reclaimed: tuple[AttemptId, ...] = ()
+        """The attempts whose memory the owner is to have back."""
         self.has_news = False
         """Whether the daemon is to be told `seen`."""
         self._told = self._outline()
@@ -97,7 +99,7 @@ class OwnerWatch:
         if self._order.take(
             number, exempt, signs, suspends=suspends, are_over=are_over, lowers=lowers
         ):
-            self.lowers = self._order.lowers
+            self.reclaimed, self.lowers = order.reclaimed, self._order.lowers
             self.on_change()
             self._watch_conditions(order.conditions)
         self.process.start()

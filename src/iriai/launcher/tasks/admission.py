@@ -134,7 +134,12 @@ class Authorizer:
     def _prepared(self, template: Template, home: str, now_s: float) -> Prepared | NotStarted:
         if not HOME_NAME.fullmatch(home):
             return NotStarted(EndCause.FAILED, "the attempt's home has no valid name")
-        spec = template.spec
+        spec, command = template.spec, _encode(template.spec.command)
+        if spec.pipes or b"%{" in command:
+            from iriai.launcher.tasks.this_machine import as_here  # few commands need it
+
+            template = as_here(template)
+            spec, command = template.spec, _encode(template.spec.command)
         try:
             login = self.users.login(home, spec.user, now_s)
         except UserRefused as refusal:
@@ -149,7 +154,6 @@ class Authorizer:
         except BadEnvironment as bad:
             return NotStarted(EndCause.FAILED, str(bad))
         options = self._spawner.options(spec, login)
-        command = _encode(spec.command)
         digest = digest_of(
             command,
             template.script,

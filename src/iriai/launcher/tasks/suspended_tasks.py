@@ -15,6 +15,7 @@ from iriai.launcher.system.crash_points import crash_point
 from iriai.launcher.tasks.freezing import TaskFreezing
 from iriai.launcher.tasks.limit_monitor import LimitMonitor
 from iriai.launcher.tasks.parts import LauncherParts
+from iriai.launcher.tasks.reclaim import MemoryReclaim
 from iriai.launcher.tasks.suspension import TaskSuspension
 from iriai.launcher.tasks.task import RunningTask
 from iriai.launcher.tasks.tasks import Tasks
@@ -47,6 +48,7 @@ class SuspendedTasks:
         self._freezing = freezing
         self._turns = turns
         self._owner = parts.owner
+        self._memory = MemoryReclaim()
         self.is_owner_here = False
         """Whether what starts is frozen for the owner, unless it is exempt: `prepare` and `started`
         are called then, and while there are any in `waiting`."""
@@ -88,6 +90,18 @@ class SuspendedTasks:
                 frozen.append(task)
         if frozen:
             self._freeze(frozen)
+        for attempt in self._owner.reclaimed:
+            stands = self._tasks.get(attempt)
+            if stands is not None and not stands.is_ending:
+                self._give_back(stands)
+
+    def _give_back(self, task: RunningTask) -> None:
+        """Have the owner get the memory of a task that stands, once for each time that it does."""
+        suspension = task.suspension
+        if suspension is None or suspension.reclaim is not None:
+            return
+        if suspension.is_frozen and suspension.is_complete:
+            suspension.reclaim = self._memory.start(task.attempt, task.container)
 
     def take_cycle(self, order: SetCycle) -> None:
         """Have those that are named take turns; those that have no process yet once they start."""

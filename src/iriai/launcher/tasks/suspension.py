@@ -7,6 +7,7 @@ import math
 import msgspec
 
 from iriai.launcher.contract.messages import FreezeOrder, FreezeState
+from iriai.launcher.tasks.reclaim import Reclaim
 from iriai.model.ids import AttemptId
 from iriai.model.suspension import NO_REASONS, Reasons, SuspendReason, with_reason
 from iriai.model.time_slices import Cycles
@@ -62,6 +63,8 @@ class TaskSuspension(msgspec.Struct, eq=False):
     """Whether the timer of its wall limit ran out while it was frozen."""
     samples_stand: bool = False
     """Whether a sample of its use was due while it was frozen."""
+    reclaim: Reclaim | None = None
+    """What gives its memory back; None: it was not asked to."""
     _before_s: float = 0.0
     """How long it was frozen before `since_s`."""
     turns: TaskTurns | None = None
@@ -118,6 +121,9 @@ class TaskSuspension(msgspec.Struct, eq=False):
         self._before_s = self.frozen_s(now_s)
         self.changed_s, self.since_s = now_s, None
         self.is_complete = self.is_told = True
+        if self.reclaim is not None:
+            self.reclaim.stop()
+            self.reclaim = None
         if self.turns is not None:
             self.turns.since_s = now_s
 

@@ -81,7 +81,10 @@ class RefundChecker:
             held = node.held(claim.attempt)
             if held.end is None or held.end.result.cause is not EndCause.EVICTED:
                 continue
-            due_s = held.end.result.charge_s if claim.is_for_owner else 0.0
+            result = held.end.result
+            has_saved = result.exit_code is not None and result.exit_code == claim.checkpoint_exit
+            due_s = result.charge_s if claim.is_for_owner and not has_saved else 0.0
+            assert result.returned_s == due_s, f"{claim.attempt}: its home hears of another sum"
             assert claim.refunded_s == due_s, (
                 f"{claim.attempt} lost {due_s:.3f} s, {claim.refunded_s:.3f} s were returned"
             )

@@ -122,7 +122,7 @@ def _how(result: AttemptResult) -> tuple[object, ...]:
     """Return how an attempt or seat ended, as the store has it."""
     ended = (result.machine, result.cause, result.exit_code, result.signal)
     times = (result.started_wall_s, result.ended_wall_s, result.elapsed_s, result.charge_s)
-    told = (result.message, encode_factors(result.factors))
+    told = (result.message, encode_factors(result.factors), result.returned_s)
     return (*ended, *astuple(result.usage), *times, *told)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iriai.launcher.owner.polled.own_processes import is_foreign
+from iriai.launcher.owner.polled.own_processes import DEPTH_MAX, is_foreign
 from iriai.launcher.owner.polled.programs import WHOLE_EACH, ProgramProbe
 from tests.launcher.owner.polled.trees import LAUNCHER, Tree, Watched
 
@@ -136,3 +136,12 @@ def test_a_circle_of_parents_ends(proc: Tree):
     proc.process(900, 901)
     proc.process(901, 900)
     assert not is_foreign(900, LAUNCHER, str(proc))
+
+
+def test_a_tree_of_processes_without_end_is_looked_at_so_far_and_no_further(proc: Tree):
+    parent = 700
+    for pid in range(10_000, 10_000 + DEPTH_MAX + 5):
+        proc.process(pid, parent)
+        parent = pid
+    assert is_foreign(10_000 + DEPTH_MAX - 3, LAUNCHER, str(proc))
+    assert not is_foreign(parent, LAUNCHER, str(proc))

@@ -6,9 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec.structs import replace
+
 from iriai.cli.framework.command import OptionGroup, option, options_under
 from iriai.cli.jobs.options.script import check_command, check_directory
+from iriai.client.binary_file import binary_at
 from iriai.client.job_builder import DraftFields, draft
+from iriai.model.architecture import differs_by_machine
 from iriai.model.problem import UsageProblem
 from iriai.model.resources import CPUS, GPUS, MEMORY, NAMED_KINDS
 from iriai.model.submission import NotifyOn, check_notify
@@ -196,12 +200,15 @@ class JobOptions(OptionGroup, frozen=True):
         environment = job_environment(self.env or (), inherit=not self.no_env)
         fields = self._fields() | more
         made = draft(command, cwd=self.chdir, env=environment, **fields)
+        commands = made.pipes or (() if made.script else (command,))
         if not self.no_check:
             check_directory(made.working_directory)
-            commands = made.pipes or (() if made.script else (command,))
             for words in commands:
-                check_command(words[0] if words else "", environment, made.working_directory)
-        return made
+                if not (words and differs_by_machine(words[:1])):
+                    check_command(words[0] if words else "", environment, made.working_directory)
+        found = (binary_at(words[0], made.working_directory) for words in commands if words)
+        binary = next(filter(None, found), None)
+        return made if binary is None else replace(made, binary=binary)
 
     def _fields(self) -> DraftFields:
         if self.rank.strip().isdecimal():

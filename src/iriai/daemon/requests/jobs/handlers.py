@@ -88,7 +88,9 @@ class JobHandlers:
         self._live = live
         self._engine = engine
         self._users = users
-        self._drafts = Drafts(settings.home, live.now, payloads)
+        self._drafts = Drafts(
+            settings.home, live.now, payloads, has_others=settings.cluster is not None
+        )
         live.watchers.append(self._drafts.configured)
         self._fits = fits
         self._history = past

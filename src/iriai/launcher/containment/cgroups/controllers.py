@@ -144,6 +144,13 @@ class Memory:
     def _write_limit(self, limit_bytes: int) -> None:
         raise NotImplementedError
 
+    def allow_swap(self) -> str:
+        """Let the group swap within its limit; return the file by which it does; empty: none."""
+        return ""
+
+    def forbid_swap(self) -> None:
+        """Let it swap no more than it has."""
+
     def peak_bytes(self) -> int:
         """Return the most that was in use at once since the last `reset`."""
         peak_bytes = read_number(self._peak_fd)
@@ -213,12 +220,34 @@ class MemoryV2(Memory):
 
     def __init__(self, directory: str) -> None:
         write_file(directory, "memory.oom.group", "1")
+        self._swaps = False
         super().__init__(directory, "memory.peak", "memory.events")
 
     def _write_limit(self, limit_bytes: int) -> None:
         write_file(self._directory, "memory.max", str(limit_bytes or "max"))
+        self._write_swap("0" if limit_bytes else "max")
+
+    def allow_swap(self) -> str:
+        """Lift the limit of 0 on swap; from Linux 5.19 on the group can be told to use it."""
+        self._swaps = True
+        self._write_swap("max")
+        path = f"{self._directory}/memory.reclaim"
+        return path if os.path.exists(path) else ""
+
+    def forbid_swap(self) -> None:
+        """Set that limit again; what is in swap stays there until it is used."""
+        self._swaps = False
+        self._write_swap("0" if self._limit_bytes else "max")
+
+    def reset(self) -> bool:
+        """Count from now on; the next task swaps no more than others."""
+        if self._swaps:
+            self.forbid_swap()
+        return super().reset()
+
+    def _write_swap(self, limit: str) -> None:
         if os.path.exists(f"{self._directory}/memory.swap.max"):
-            write_file(self._directory, "memory.swap.max", "0" if limit_bytes else "max")
+            write_file(self._directory, "memory.swap.max", limit)
 
 
 class Pids:

@@ -187,6 +187,21 @@ class TaskGroup(Containment, msgspec.Struct):
     def _all(self, also: Collection[int]) -> list[Process]:
         return list(read_processes(dict.fromkeys((*also, *self.processes()))))
 
+    def reclaim(self, is_wanted: Callable[[], bool]) -> None:
+        """Write the memory of the task to swap, by its group where that can do it."""
+        path = self.memory.allow_swap() if self.memory else ""
+        if path:
+            from iriai.launcher.containment.paging import reclaim_group
+
+            reclaim_group(path, is_wanted)
+        else:
+            super().reclaim(is_wanted)
+
+    def forbid_swap(self) -> None:
+        """Write no more of it to swap than `reclaim` has."""
+        if self.memory:
+            self.memory.forbid_swap()
+
     def cpu_s(self) -> float | None:
         """Return the processor time of the whole task; None where only `wait` tells."""
         return self.account.cpu_s() if self.account else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from iriai.launcher.owner.polled.reading import read_text
 
-DEPTH_MAX = 1 << 15
-"""Of a tree of processes; by default a machine has no more."""
+DEPTH_MAX = 1024
+"""Of a tree of processes: what lies deeper is not looked at, as keys are not to wait for it."""
 
 
 def parent_of(pid: int, proc: str) -> int | None:

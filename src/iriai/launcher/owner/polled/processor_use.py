@@ -80,6 +80,7 @@ class TreeUse:
                 text = read_text(f"{place}/stat")
                 ticks += sum(map(int, text[text.rindex(")") + 2 :].split()[11:15]))
                 for thread in os.listdir(f"{place}/task"):
+                    yield
                     children = read_text(f"{place}/task/{thread}/children", STAT_BYTES_MAX)
                     below += map(int, children.split())
             except (OSError, ValueError):  # it has ended
