@@ -1,4 +1,4 @@
-"""Small mistakes about when owners are away; found where machines have some, or have them by day."""
+"""Small mistakes about when owners are away; found in worlds of minutes, or of a day."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ PROFILES = (
     OwnerSection(),
 )
 """Of a desk each."""
-ALWAYS = OrderSection(offpeak_factor=1.0)
-"""Nights cost as much as days, so that what is charged is known."""
+ALWAYS = OrderSection(offpeak_factor=1.0, half_life_s=1e9)
+"""Nights cost as much as days, and a day weighs as much as another: what is charged is known."""
 SIGN_EACH = 1_200
 """Tenths of a second between two signs of an owner who is there."""
 JOBS, JOB_H = 8, (0.5, 5.0)
