@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import suppress
+
 from iriai.launcher.containment.container import Background
 from iriai.launcher.containment.sessions import LOWEST, set_nice
 from iriai.launcher.contract.messages import LOWERING, Enforcement
+from iriai.launcher.owner.lowering_probe import ANSWER_BYTES, fork_probe, kept_of
 from iriai.launcher.tasks.parts import LauncherParts
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.system.clock import steady_s
@@ -28,6 +32,13 @@ class TaskLowering:
         self._owner = parts.owner
         self._timers = parts.timers
         self._is_planned = False
+        self._watch = parts.watch
+        self._probe: socket.socket | None = None
+        """Of the process that measures; None: there is none."""
+        self._kept = ""
+        """What was measured, in words."""
+        self.has_news = True
+        """Whether the daemon is to be told `enforcement`."""
 
     def follow(self) -> None:
         """Do as the standing order says now about what runs."""
@@ -40,7 +51,41 @@ class TaskLowering:
 
     def enforcement(self) -> Enforcement:
         """Return how tasks are kept behind the owner's programs, for `doctor`."""
-        return Enforcement(LOWERING, self.background.by, self.background.note)
+        self.has_news = False
+        notes = self._kept, self.background.note
+        return Enforcement(LOWERING, self.background.by, "; ".join(filter(None, notes)))
+
+    # --- what the owner keeps --------------------------------------------------------------------
+
+    def measure(self) -> None:
+        """Have it measured what a busy owner keeps; `has_news` once it is."""
+        if self._probe is not None:
+            self.has_news = True
+            return
+        try:
+            _, self._probe = fork_probe(self.background)
+        except OSError as error:
+            self._measured(f"not measured: {error.strerror}")
+            return
+        self._watch.begin(self._probe.fileno(), self._receive)
+
+    def _receive(self) -> None:
+        if self._probe is None:
+            return
+        answer = b""
+        with suppress(OSError):
+            answer = self._probe.recv(ANSWER_BYTES)
+        self._watch.end(self._probe.fileno())
+        self._probe.close()
+        self._probe = None
+        kept = kept_of(answer)
+        words = "not measured" if kept is None else f"a busy owner keeps {kept:.1f} %"
+        self._measured(words)
+
+    def _measured(self, words: str) -> None:
+        self._kept, self.has_news = words, True
+
+    # --- sessions --------------------------------------------------------------------------------
 
     def _plan(self, due_s: float) -> None:
         self._is_planned = self._owner.lowers
