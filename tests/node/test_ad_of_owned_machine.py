@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from iriai.classad.volatile_attributes import load_attributes, state_attributes
-from iriai.model.owner import MachineUse, OwnersDemand, OwnerWord, SensorState, SignKind
+from iriai.model.owner import MachineUse, OwnerWord, SensorState, SignKind
 from iriai.model.reason import Reason, Rule
 from iriai.model.state import EndCause
 from iriai.protocol.messages.effects import LoadMeasured, OwnerSaid
@@ -84,7 +84,7 @@ def test_states_of_a_desk_over_a_day():
     told.append(ad(desk))
     desk.sign()
     told.append(ad(desk))
-    assert desk.node.idle.use.demand is OwnersDemand.SUSPENDED
+    assert desk.node.idle.use.all_stand
     desk.after(40.0)
     desk.sign()
     desk.after(20.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from iriai.model.ad import Value
-from iriai.model.owner import MachineUse, OwnersDemand
+from iriai.model.owner import MachineUse
 from iriai.model.reason import Reason, Rule
 
 UTC_OFFSET = "UtcOffset"
@@ -69,11 +69,11 @@ def state_attributes(
 
     `unavailable` is why nothing can be started there.
     """
-    demand = None if use is None else use.demand
     if unavailable is not None and unavailable.rule is Rule.DRAINED:
         return {"State": "Drained", "Activity": "Retiring" if is_claimed else "Idle"}
-    if is_claimed and demand is OwnersDemand.VACATING:
-        return {"State": "Preempting", "Activity": demand.value}
-    if is_claimed:
-        return {"State": "Claimed", "Activity": "Busy" if demand is None else demand.value}
-    return {"State": "Unclaimed" if unavailable is None else "Owner", "Activity": "Idle"}
+    if not is_claimed:
+        return {"State": "Unclaimed" if unavailable is None else "Owner", "Activity": "Idle"}
+    if use is not None and use.some_end:
+        return {"State": "Preempting", "Activity": "Vacating"}
+    stands = use is not None and use.all_stand
+    return {"State": "Claimed", "Activity": "Suspended" if stands else "Busy"}

@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
-from iriai.model.bounds import Percent, Seconds, Words
+from iriai.model.bounds import Few, Name, Percent, Seconds, Weight, Words
 from iriai.model.ids import AttemptId
 
 WORD_S_MIN, WORD_S_MAX = 1.0, 30 * 86_400.0
@@ -98,26 +98,22 @@ class SensorState(NamedTuple):
         return self._replace(note="") if self.works else self
 
 
-ProgramName = Annotated[str, Meta(min_length=1, max_length=PROGRAM_LENGTH_MAX)]
-Programs = Annotated[tuple[ProgramName, ...], Meta(max_length=PROGRAMS_MAX)]
-ForeignCpus = Annotated[float, Meta(gt=0, le=FOREIGN_CPUS_MAX)]
-Celsius = Annotated[float, Meta(gt=0, le=TEMPERATURE_MAX_C)]
 REPEAT_S_MIN, REPEAT_S_MAX = 1.0, 10.0
 
 
 class SensorSettings(NamedTuple):
     """Which conditions of the machine are signs; None and False: not that one."""
 
-    programs: Programs = ()
+    programs: Annotated[tuple[Name, ...], Few] = ()
     """Names of processes."""
-    foreign_cpus_max: ForeignCpus | None = None
+    foreign_cpus_max: Weight | None = None
     """So many processors others than our tasks may use."""
     pressure_percent_max: Percent | None = None
     """For so much of the time programs of the owner may wait."""
-    temperature_max_c: Celsius | None = None
+    temperature_max_c: Weight | None = None
     gpu_processes: bool = False
     on_battery: bool = False
-    repeat_s: Annotated[float, Meta(ge=REPEAT_S_MIN, le=REPEAT_S_MAX)] = REPEAT_S_MAX
+    repeat_s: Seconds = REPEAT_S_MAX
     """How often a condition that lasts is told."""
 
     @property
@@ -140,15 +136,6 @@ Signs = Annotated[tuple[Sign, ...], Meta(max_length=len(SignKind))]
 SensorStates = Annotated[tuple[SensorState, ...], Meta(max_length=len(SignKind))]
 
 
-class OwnersDemand(StrEnum):
-    """What tasks do because of the owner, by HTCondor's words for activities of a machine."""
-
-    SUSPENDED = "Suspended"
-    """All stand."""
-    VACATING = "Vacating"
-    """Some are being ended."""
-
-
 class MachineUse(NamedTuple):
     """How a machine is used, as it says in its ad beside its load."""
 
@@ -156,7 +143,10 @@ class MachineUse(NamedTuple):
     """Time since its keyboard or mouse was used, or a graphical session; None: it is unknown."""
     on_battery: bool | None = None
     """None: nobody looks."""
-    demand: OwnersDemand | None = None
+    all_stand: bool = False
+    """Whether all tasks stand for the owner."""
+    some_end: bool = False
+    """Whether some are being ended for the owner."""
 
 
 class StandingOrder:

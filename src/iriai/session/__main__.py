@@ -44,20 +44,34 @@ def main(directories: list[str], environment: Environment = os.environ) -> int:
 def find_source(environment: Environment) -> ActivitySource:
     """Return the first way in which this session can be watched. Raises `NoSource`."""
     reasons = []
-    for make in (_x11,):
+    # Beside Wayland an X server sees its own clients' part alone.
+    is_wayland = bool(environment.get("WAYLAND_DISPLAY"))
+    for make in (_wayland, _mutter) if is_wayland else (_x11, _mutter):
         try:
             return make(environment)
         except NoSource as problem:
             reasons.append(str(problem))
+        except ImportError as error:
+            reasons.append(f"{error.name} is missing: pip install 'iriai[owner]'")
     raise NoSource("; ".join(reasons))
 
 
 def _x11(environment: Environment) -> ActivitySource:
-    try:
-        from iriai.session.x11 import X11Source
-    except ImportError as error:
-        raise NoSource(f"{error.name} is missing: pip install 'iriai[owner]'") from error
+    from iriai.session.x11 import X11Source
+
     return X11Source(environment)
+
+
+def _mutter(environment: Environment) -> ActivitySource:
+    from iriai.session.mutter import MutterSource
+
+    return MutterSource(environment)
+
+
+def _wayland(environment: Environment) -> ActivitySource:
+    from iriai.session.wayland import WaylandSource
+
+    return WaylandSource(environment)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from iriai.model.bounds import decoded
 from iriai.model.owner import (
     CONDITIONS,
     NO_CONDITIONS,
-    PROGRAMS_MAX,
     SensorSettings,
     SignKind,
 )
@@ -33,18 +32,16 @@ def conditions() -> Conditions:
 @pytest.mark.parametrize(
     "settings",
     [
-        ALL._replace(programs=("x",) * (PROGRAMS_MAX + 1)),
-        ALL._replace(programs=("",)),
-        ALL._replace(programs=("x" * 256,)),
-        ALL._replace(foreign_cpus_max=0.0),
+        ALL._replace(programs=("x",) * 1025),
+        ALL._replace(programs=("x" * 1025,)),
         ALL._replace(foreign_cpus_max=-1.0),
         ALL._replace(foreign_cpus_max=float("nan")),
         ALL._replace(foreign_cpus_max=float("inf")),
         ALL._replace(pressure_percent_max=100.1),
-        ALL._replace(temperature_max_c=151.0),
+        ALL._replace(temperature_max_c=-151.0),
         ALL._replace(temperature_max_c=float("nan")),
-        ALL._replace(repeat_s=0.5),
-        ALL._replace(repeat_s=11.0),
+        ALL._replace(repeat_s=-0.5),
+        ALL._replace(repeat_s=float("inf")),
         ALL._replace(on_battery=None),  # type: ignore[arg-type]
         (("zoom",), None, None, None, "yes"),
         "zoom",
@@ -77,6 +74,13 @@ def test_what_stays_the_same_is_not_made_anew():
     assert watched.sensors is sensors
     watched.go_by(wanted._replace(programs=("steam",)), is_busy=True)
     assert watched.sensors is not sensors
+
+
+@pytest.mark.parametrize(("wanted_s", "repeat_s"), [(0.0, 1.0), (2.5, 2.5), (1e9, 10.0)])
+def test_a_condition_is_told_neither_all_the_time_nor_never(wanted_s: float, repeat_s: float):
+    watched = conditions()
+    watched.go_by(SensorSettings(on_battery=True, repeat_s=wanted_s), is_busy=True)
+    assert watched.sensors[0]._pace.repeat_s == repeat_s
 
 
 def test_signs_of_hands_are_no_conditions():

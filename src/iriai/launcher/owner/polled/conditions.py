@@ -11,7 +11,7 @@ from iriai.launcher.owner.polled.pressure import PressureProbe
 from iriai.launcher.owner.polled.processor_use import GroupUse, OwnUse, ProcessorProbe, TreeUse
 from iriai.launcher.owner.polled.programs import ProgramProbe
 from iriai.launcher.owner.polled.temperature import TemperatureProbe
-from iriai.model.owner import NO_CONDITIONS, SensorSettings
+from iriai.model.owner import NO_CONDITIONS, REPEAT_S_MAX, REPEAT_S_MIN, SensorSettings
 
 
 class OwnTasks(NamedTuple):
@@ -40,7 +40,8 @@ class Conditions:
 
     def go_by(self, settings: SensorSettings, *, is_busy: bool) -> None:
         """Watch what is wanted; conditions of other settings are forgotten."""
-        self._pace.is_busy, self._pace.repeat_s = is_busy, settings.repeat_s
+        self._pace.is_busy = is_busy
+        self._pace.repeat_s = min(max(settings.repeat_s, REPEAT_S_MIN), REPEAT_S_MAX)
         if settings != self._settings:
             for each in self.sensors:
                 each.close()
