@@ -11,6 +11,7 @@ from iriai.launcher.contract.messages import LOWERING, Enforcement
 from iriai.launcher.owner.lowering_probe import ANSWER_BYTES, fork_probe, kept_of
 from iriai.launcher.tasks.parts import LauncherParts
 from iriai.launcher.tasks.tasks import Tasks
+from iriai.model.ids import AttemptId
 from iriai.system.clock import steady_s
 
 LOOK_S = 1.0
@@ -32,6 +33,8 @@ class TaskLowering:
         self._owner = parts.owner
         self._timers = parts.timers
         self._is_planned = False
+        self._left: dict[AttemptId, None] = {}
+        """Those that run and do not give way any more."""
         self._watch = parts.watch
         self._probe: socket.socket | None = None
         """Of the process that measures; None: there is none."""
@@ -46,6 +49,8 @@ class TaskLowering:
         for task in self._tasks:
             if task.container.is_lowered and not self._owner.puts_behind(task.attempt):
                 self._tasks.leave_idle(task)
+                if self.background.by_session:
+                    self._left[task.attempt] = None
         if self.background.by_session and not self._is_planned:
             self._plan(now_s + LOOK_S)
 
@@ -95,9 +100,10 @@ class TaskLowering:
     def _look(self, now_s: float) -> None:
         """Have all sessions of background tasks be behind others, but for those that end."""
         is_done = True
+        self._left = {each: None for each in self._left if self._tasks.get(each) is not None}
         for task in self._tasks:
             is_lowered = task.container.is_lowered
-            if is_lowered or task.is_ending:
+            if is_lowered or task.is_ending or task.attempt in self._left:
                 nice = LOWEST if is_lowered else 0
                 for pid in task.container.processes_since(now_s):
                     is_done = set_nice(pid, nice) and is_done
