@@ -307,3 +307,5 @@ def test_what_an_owner_destroys_is_returned_to_its_account(desk):
 
     until(returned, "the charge to be returned")
     assert "Back" in desk.call("shares").stdout
+    [used] = json.loads(desk.call("usage", "--json").stdout)["rows"]
+    assert used["returned_s"] == used["charge_s"] > 1.0
