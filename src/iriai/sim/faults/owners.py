@@ -20,6 +20,8 @@ SKIP_CHANCE = 0.2
 WATCH_CHANCE = 0.5
 """Of a machine with an owner, that it looks for conditions."""
 EXEMPT = ((), (), ("ann",))
+DIES_AFTER, DIES_FOR_S = 0.3, 0.5
+"""When a daemon dies that was told a word, as a part of how long that holds, and for how long."""
 SUSPENDS_S = (0.0, 0.0, 0.0, 5.0, inf)
 VACATES_S = (0.0, 10.0, 30.0, inf)
 DISCARDS_S = (0.0, 12.0, inf, inf)
@@ -64,7 +66,8 @@ def _continues_s(section: OwnerSection) -> float:
 def visits(rng: Rng, plans: list[MachinePlan], begin_s: float, until_s: float) -> list[Happening]:
     """Return what the owners of these machines do between two moments.
 
-    Some signs come just when tasks are about to go on again.
+    Some signs come just when tasks are about to go on again. Where they say a word their daemon
+    dies while that holds, and comes back.
     """
     happenings = []
     for plan in (plan for plan in plans if plan.configuration.owner.users):
@@ -73,9 +76,12 @@ def visits(rng: Rng, plans: list[MachinePlan], begin_s: float, until_s: float) -
             lasts_s = rng.pick((0.0, rng.between(0.0, 5.0), rng.between(5.0, 60.0)))
             kind = rng.pick(KINDS)
             every = rng.pick((1 + rng.below(60), left_alone + rng.below(5)))
-            happenings.append(
-                Happening(rng.between(begin_s, until_s), kind, plan.name, lasts_s, number=every)
-            )
+            at_s = rng.between(begin_s, until_s)
+            happenings.append(Happening(at_s, kind, plan.name, lasts_s, number=every))
+            if kind == "owner-says":
+                happenings.append(
+                    Happening(at_s + lasts_s * DIES_AFTER, "daemon-dies", plan.name, DIES_FOR_S)
+                )
     return happenings
 
 
