@@ -115,7 +115,8 @@ class GivingWay:
         """The attempts whose memory the launcher is to give back to the owner."""
         self.judge = _judge_of(steps)
         """What says when steps are due that are expressions; None: all are delays."""
-        self._judged_signs = -1
+        self._looked_at: tuple[int, float] | None = None
+        """The signs, and the last of them, at the last look at expressions."""
         agreement.judge = self.judge
         self.handlers: dict[type, Callable[[Any, Instant], None]] = {
             OwnerNoticed: self._noticed,
@@ -153,7 +154,7 @@ class GivingWay:
 
     def launcher_attached(self) -> None:
         """Note that a launcher came, which may know no order."""
-        self._ordered, self._is_known, self._judged_signs = None, False, -1
+        self._ordered, self._is_known, self._looked_at = None, False, None
 
     def _said(self, event: OwnerSaid, now: Instant) -> None:
         until_wall_s = None if event.for_s == inf else now.wall_s + event.for_s
@@ -172,7 +173,7 @@ class GivingWay:
         self.absences, self.learnt = _absences(learnt.counts), learnt
 
     def _hear(self, given: OwnerWordGiven, left_s: float, now: Instant) -> None:
-        self._judged_signs = -1
+        self._looked_at = None
         self.given = None if given.word is None else given
         self.presence.say(given.word, now.steady_s + left_s, now.steady_s)
         self._vacates_now = given.vacates and self.presence.word is OwnerWord.HERE
@@ -270,11 +271,11 @@ class GivingWay:
 
     def _is_look_due(self, judge: OwnerJudge, now_s: float) -> bool:
         """Return whether expressions are to be looked at: in time, and at each sign."""
-        return now_s >= judge.next_s or self.signs != self._judged_signs
+        return now_s >= judge.next_s or (self.signs, self.presence.last_s) != self._looked_at
 
     def _look(self, judge: OwnerJudge, background: Sequence[HeldClaim], now: Instant) -> None:
         """Let expressions say for each claim which step is due."""
-        self._judged_signs = self.signs
+        self._looked_at = self.signs, self.presence.last_s
         judge.begin(self._attributes(now), self._availability.load.foreign, now)
         judge.forget_others(self._claims.by_attempt)
         reason = self.reason

@@ -57,6 +57,9 @@ def test_a_condition_gives_a_sign_when_it_begins_and_while_it_lasts(lamp: Lamp):
     assert watched.signs(20.0) == 0
     lamp.is_lit = True
     assert watched.signs(1.0) == 1
+    for is_lit in (False, True):  # it ends and begins again before it would be told again
+        lamp.is_lit = is_lit
+        assert watched.signs(1.0) == is_lit
 
 
 def test_on_an_idle_machine_it_is_repeated_as_often_as_use_needs_it(lamp: Lamp):
