@@ -18,7 +18,9 @@ from iriai.client.client import Client
 from iriai.model.owner import OwnerWord
 from iriai.model.problem import NotAllowed
 from iriai.wire.owner import AskOwner, OwnerReport, SayOwner, SensorRow
+from iriai.wire.reports import Doctor
 from tests.endtoend.installation import IS_ROOT, Installation, installed
+from tests.launcher.owner.test_lowering import is_behind
 from tests.support.waiting import until
 
 CONFIGURATION = """
@@ -26,7 +28,10 @@ CONFIGURATION = """
 profile = "desk"
 continue = "1s"
 vacate = "never"
+lower = false
 """
+"""In the idle class tasks would do little beside the other tests on this host."""
+LOWERED = CONFIGURATION.replace("lower = false", "")
 HERE, AWAY = OwnerWord.HERE, OwnerWord.AWAY
 GAME = f"game-{os.getpid()}"
 PLAYER = (
@@ -234,12 +239,33 @@ def test_the_owner_s_word_outlives_the_daemon(desk, keyboard):
         assert client.ask(AskOwner()).word == ""
 
 
+def test_tasks_are_behind_their_owner_until_they_are_to_end(person):
+    with installed(person, LOWERED) as desk:
+        says(desk, AWAY)
+        place = desk.work / "place"
+        script = f"trap '' TERM; echo $$ > {place}.new; mv {place}.new {place}; exec sleep 600"
+        with desk.client() as client:
+            client.submit(desk.draft("sh", "-c", script, output=os.devnull))
+        until(place.exists, "the task to begin", wait_s=QUIET_S)
+        pid = int(place.read_text())
+        until(lambda: is_behind(pid), "it to be in the idle class")
+        with Client.connect(desk.state) as client:  # as who administers the machine
+            client.ask(Doctor(measures_owner=True))
+            until(lambda: "a busy owner keeps " in str(client.ask(Doctor())), "a measurement")
+        with desk.client() as client:
+            [row] = client.jobs()
+        desk.call("cancel", row.id)
+        until(lambda: not is_behind(pid), "it to leave the idle class")
+
+
 def test_others_may_look_and_not_speak(desk, person):
     with desk.client() as client:
         assert client.ask(AskOwner()).word == ""
         if IS_ROOT:
             with pytest.raises(NotAllowed, match="may not speak for the owner"):
                 client.ask(SayOwner(HERE))
+            with pytest.raises(NotAllowed, match="may not speak for the owner"):
+                client.ask(Doctor(measures_owner=True))
         else:
             assert client.ask(SayOwner(HERE)).word == "here"
 

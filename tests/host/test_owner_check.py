@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.host.checks import of_owner
+from iriai.host.checks import of_disks, of_owner
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,21 @@ def test_a_profile_is_proposed_where_a_person_may_sit(tmp_path, path, content, e
     place.parent.mkdir(parents=True)
     place.write_bytes(content.encode(errors="surrogateescape"))
     assert [finding.hint for finding in of_owner(str(tmp_path))] == expected
+
+
+@pytest.mark.parametrize(
+    ("disk", "content", "is_told"),
+    [
+        ("vda", "[none] mq-deadline kyber bfq\n", True),
+        ("nvme0n1", "none\n", True),
+        ("sda", "none mq-deadline [bfq]\n", False),
+        ("sda", "[mq-deadline] none\n", False),
+        ("loop0", "[none] mq-deadline\n", False),
+        ("sda", "\udcff", False),
+    ],
+)
+def test_disks_that_know_no_classes_are_told(tmp_path, disk, content, is_told):
+    place = tmp_path / "sys/block" / disk / "queue/scheduler"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(content.encode(errors="surrogateescape"))
+    assert [disk in each.message for each in of_disks(str(tmp_path))] == [True] * is_told

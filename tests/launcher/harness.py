@@ -24,6 +24,8 @@ from iriai.launcher.contract.messages import (
     Attach,
     Attached,
     Discard,
+    Enforced,
+    Enforcement,
     Exit,
     Exited,
     Freeze,
@@ -117,6 +119,8 @@ class Link:
         """Of all attempts, in the order in which they were told."""
         self.seen: list[OwnerSeen] = []
         """Of the owner, in the order in which it was told."""
+        self.enforced: list[Enforcement] = []
+        """Rows of how limits are enforced that were told since."""
         self.told: list[str] = []
         """The kinds of messages, in order."""
         self.welcome: Attached | None = None
@@ -176,6 +180,8 @@ class Link:
                 self.barriers.append(message)
             case Frozen():
                 self.frozen += message.states
+            case Enforced(row):
+                self.enforced.append(row)
             case OwnerSeen():
                 self.seen.append(message)
             case Sampled():

@@ -40,6 +40,10 @@ _STARTERS = (
     "opt/*/libexec/*/bin/starter-suid",
 )
 """By which Apptainer and Singularity become root where they were installed so."""
+DEAF_SCHEDULERS = "none", "kyber"
+"""Of disks: they know neither weights of groups nor the idle class."""
+NO_DISKS = "loop", "ram", "zram", "nbd", "dm-", "md"
+"""How the names of block devices begin that are no disks, or lie on others."""
 
 
 def of_tasks(machine: MachineSection, *, is_system: bool) -> Iterator[Finding]:
@@ -165,6 +169,20 @@ def of_owner(root: str = "/") -> Iterator[Finding]:
         return
     text = f"tasks do not give way to whoever uses this machine, and {what}"
     yield Finding("owner", NOTE, text, f'set profile = "{profile}" in [owner]')
+
+
+def of_disks(root: str = "/") -> Iterator[Finding]:
+    """Yield the disks that serve background tasks as they do the owner's programs."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(Path(root, "sys/block").glob("*/queue/scheduler")):
+        disk, text = path.parts[-3], _text_of(path)
+        scheduler = text.partition("[")[2].partition("]")[0] or text.strip()
+        if not disk.startswith(NO_DISKS) and scheduler in DEAF_SCHEDULERS:
+            found.setdefault(scheduler, []).append(disk)
+    for scheduler, disks in found.items():
+        names = ", ".join(disks)
+        text = f"{names}: scheduler {scheduler} serves tasks as it does the owner's programs"
+        yield Finding("disks", NOTE, text, "choose bfq in /sys/block/DISK/queue/scheduler")
 
 
 def of_sleep(problem: str) -> Finding:

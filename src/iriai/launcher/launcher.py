@@ -15,6 +15,7 @@ from iriai.launcher.connection import Passed
 from iriai.launcher.contract.machine_config import BadMachineFile
 from iriai.launcher.contract.messages import (
     LAUNCHER_VERSION,
+    LOWERING,
     Alive,
     Attach,
     Attached,
@@ -31,6 +32,7 @@ from iriai.launcher.contract.messages import (
     Frozen,
     HookFailed,
     Launch,
+    MeasureLowering,
     Prolong,
     SampleAll,
     Sampled,
@@ -235,8 +237,8 @@ class Launcher:
                 self._suspended.take(orders, self._starting.__contains__)
             case SetCycle():
                 self._suspended.take_cycle(message)
-            case SetStandingOrder():
-                self._take_standing(message)
+            case SetStandingOrder() | MeasureLowering():
+                self._serve_owner(message)
             case EndBarrier(attempt, number, put):
                 self._tasks.pmi.fenced(attempt, number, dict(put))
             case EndInput(attempt):
@@ -246,8 +248,15 @@ class Launcher:
             case Attach():
                 self._replies += self.attach(message)
 
-    def _take_standing(self, order: SetStandingOrder) -> None:
+    def _serve_owner(self, order: SetStandingOrder | MeasureLowering) -> None:
         """Go by an order for signs of the owner; tasks enter the idle class, or leave it."""
+        if isinstance(order, MeasureLowering):
+            if self._lowering is None:
+                row = Enforcement(LOWERING, "not lowered", "no order has asked for it")
+                self._replies.append(Enforced(row))
+            else:
+                self._lowering.measure()
+            return
         self._owner.take(order)
         if not order.lowers and self._lowering is None:
             return
@@ -258,7 +267,6 @@ class Launcher:
             if background.idle and boot is not None:  # so that the next launcher looks there
                 self._note(Boot(boot.boot_id, (*boot.parents, background.idle)))
             self._lowering = TaskLowering(self._parts, self._tasks, background)
-            self._replies.append(Enforced(self._lowering.enforcement()))
         self._lowering.follow()
 
     def shut_down(self) -> None:
@@ -290,6 +298,8 @@ class Launcher:
             messages += self._unfit()
         if self._owner.has_conditions:
             self._owner.tasks_run(bool(self._tasks))
+        if self._lowering is not None and self._lowering.has_news:
+            messages.append(Enforced(self._lowering.enforcement()))
         if self._owner.has_news:
             messages.append(self._owner.seen())
             messages += map(Enforced, self._owner.news())

@@ -259,6 +259,10 @@ class DoctorReport(ClientAnswer, frozen=True, tag="doctor-report"):
 class Doctor(Query[DoctorReport], frozen=True, tag="doctor"):
     """The mechanism of each limit, and what is missing."""
 
+    measures_owner: bool = False
+    """Whether it is measured from now on what an owner keeps of the processors beside tasks; later
+    answers have it."""
+
 
 class Setting(msgspec.Struct, frozen=True):
     """One value; `source` is `default`, `measured`, or the file."""

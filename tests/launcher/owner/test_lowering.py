@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -12,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from iriai.launcher.contract.messages import StartStep, Terminate
+from iriai.launcher.contract.messages import MeasureLowering, StartStep, Terminate
+from iriai.launcher.owner.lowering_probe import PROCESS_NAME, kept_of
 from iriai.model.ids import AttemptId
 from iriai.model.state import EndCause
 from iriai.model.submission import Interaction
 from iriai.model.suspension import SuspendReason
+from iriai.system.procfs import all_processes
 from tests.launcher.harness import Lab, Machine, is_running, launch, until
 
 STUBBORN = "trap '' TERM; for each in $*; do sleep 600 & done; : > began; exec sleep 600"
@@ -304,3 +307,58 @@ def test_how_it_is_done_is_told(lab: Lab):
         assert row.by == "cgroup v1 cpu.idle"
     else:
         assert row.by.startswith(("cgroup v", "nice value of sessions"))
+
+
+# --- what the owner keeps ------------------------------------------------------------------------
+
+
+def row_of(lab: Lab, word: str) -> str:
+    """The row of lowering, once it has this word."""
+
+    def rows() -> list[str]:
+        told = [each for each in lab.link.enforced if each.limit == "lowering"]
+        return [text for each in told if word in (text := f"{each.by}: {each.note}")]
+
+    lab.link.until(rows, "the row")
+    return rows()[-1]
+
+
+def test_what_a_busy_owner_keeps_is_measured_when_asked(lab: Lab):
+    lower(lab)
+    lab.machine.wait_until_read(lab.link)
+    lab.link.send(MeasureLowering())
+    kept = re.search(r"a busy owner keeps ([\d.]+) %", row_of(lab, "owner keeps"))
+    assert kept is not None
+    assert float(kept[1]) > 100 * KEPT_MIN
+    assert not [each for each in all_processes() if each.is_live and _is_probe(each.pid)]
+
+
+def _is_probe(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text() == f"{PROCESS_NAME}\n"
+    return False
+
+
+def test_many_questions_are_one_measurement(lab: Lab):
+    lower(lab)
+    lab.machine.wait_until_read(lab.link)
+    for _ in range(50):
+        lab.link.send(MeasureLowering())
+    lab.machine.wait_until_read(lab.link)
+    assert len([each for each in all_processes() if _is_probe(each.pid)]) <= PROCESSES
+    until(lambda: not any(_is_probe(each.pid) for each in all_processes()), "the end of it")
+
+
+PROCESSES = 1 + 3 * len(os.sched_getaffinity(0))
+"""Of one measurement."""
+
+
+def test_nothing_is_measured_where_nothing_is_lowered(new_freezing_machine: Machine):
+    lab = Lab(new_freezing_machine.start())
+    lab.link.send(MeasureLowering())
+    assert row_of(lab, "no order").startswith("not lowered")
+
+
+@pytest.mark.parametrize("answer", [b"", b"-1", b"1001", b"\xff", b"9.5", b"x" * 8])
+def test_a_wrong_answer_is_no_measurement(answer: bytes):
+    assert kept_of(answer) is None

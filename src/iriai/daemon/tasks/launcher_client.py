@@ -376,10 +376,8 @@ class LauncherClient:
     def _enforced(self, row: Enforcement) -> None:
         """Take in how a limit is enforced now."""
         if self.welcome is not None:
-            rows = self.welcome.enforcement
-            self.welcome = msgspec.structs.replace(
-                self.welcome, enforcement=tuple(row if row.limit == r.limit else r for r in rows)
-            )
+            rows = {each.limit: each for each in self.welcome.enforcement} | {row.limit: row}
+            self.welcome = msgspec.structs.replace(self.welcome, enforcement=tuple(rows.values()))
 
     def _unfit(self, message: HookFailed) -> None:
         """Report that the machine is not fit for tasks, by its own prolog or epilog."""

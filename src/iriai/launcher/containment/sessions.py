@@ -8,7 +8,6 @@ begins as a further session has no nice value, and whoever owns a process may ch
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -18,6 +17,7 @@ _ENABLED = "/proc/sys/kernel/sched_autogroup_enabled"
 _IOPRIO_SET = {"x86_64": 251, "i686": 289, "ppc64le": 273, "s390x": 282, "armv7l": 314}
 _IOPRIO_SET_ELSEWHERE = 30
 """The number of ioprio_set(2), for which libraries have no name; newer machines have the last."""
+_TEXT_BYTES = 64
 _ONE_THREAD, _BY_NICE_VALUE = 1, 0
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -36,17 +36,19 @@ def set_nice(pid: int, nice: int) -> bool:
 
     The kernel lets ordinary users do that ten times a second, all of them together.
     """
-    path = f"/proc/{pid}/autogroup"
-    with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-        try:
-            with open(path, "r+b", buffering=0) as file:
-                if int(file.read(64).rpartition(b"nice ")[2] or nice) != nice:
-                    file.write(str(nice).encode())
-        except OSError as error:
-            if error.errno == errno.EAGAIN:
-                return False
-            if error.errno not in (errno.EINVAL, errno.EIO):
-                raise
+    try:
+        fd = os.open(f"/proc/{pid}/autogroup", os.O_RDWR | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended
+        return True
+    try:
+        if int(os.read(fd, _TEXT_BYTES).rpartition(b"nice ")[2] or nice) != nice:
+            os.write(fd, str(nice).encode())
+    except BlockingIOError:
+        return False
+    except OSError:  # it has no session of its own for the scheduler
+        return True
+    finally:
+        os.close(fd)
     return True
 
 

@@ -274,6 +274,14 @@ class SetStandingOrder(msgspec.Struct, frozen=True, array_like=True, tag=24):
     """Whether those that give way run in the idle class (section 3a)."""
 
 
+class MeasureLowering(msgspec.Struct, frozen=True, array_like=True, tag=26):
+    """Daemon: measure what the owner keeps of the processors beside lowered tasks.
+
+    Answered with the row `LOWERING` in `Enforced`, after a second or two; at once where no order
+    has lowered any task, or a measurement is under way.
+    """
+
+
 class Enforcement(msgspec.Struct, frozen=True, array_like=True):
     """The mechanism of one limit on this machine, for `doctor`."""
 
@@ -456,6 +464,7 @@ ToLauncher = (
     | Freeze
     | SetCycle
     | SetStandingOrder
+    | MeasureLowering
 )
 FromLauncher = (
     Attached

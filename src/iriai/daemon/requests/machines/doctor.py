@@ -14,7 +14,7 @@ from iriai.daemon.tasks.notifications import find_sendmail
 from iriai.host import checks
 from iriai.host.checks import NOTE, OK, TROUBLE
 from iriai.launcher.contract.machine_config import EPILOG, PROLOG
-from iriai.launcher.contract.messages import OWNER_SIGNS, Enforcement
+from iriai.launcher.contract.messages import LOWERING, OWNER_SIGNS, Enforcement
 from iriai.launcher.hooks.trusted_program import NotTrusted, check_program
 from iriai.machine.owner_section import owner_policy
 from iriai.wire.reports import Finding, LimitedRow
@@ -47,7 +47,7 @@ def findings(
     found = [Finding("daemon", TROUBLE, text) for text in trouble]
     has_owner = owner_policy(configuration.owner) is not None
     for row in enforcement:
-        if row.limit == OWNER_SIGNS and not has_owner:
+        if row.limit in (OWNER_SIGNS, LOWERING) and not has_owner:
             continue  # nobody needs them
         if row.by.startswith(_EXACT):
             words = f"{row.by}: {row.note}" if row.note else row.by
@@ -60,7 +60,7 @@ def findings(
         found.append(Finding("limits", NOTE, f"{text} by {who.limit}", hint))
     if settings.role.has_node:
         found += checks.of_tasks(machine, is_system=is_system)
-        found += [] if has_owner else checks.of_owner()
+        found += checks.of_disks() if has_owner else checks.of_owner()
         found += [] if sleep is None else [checks.of_sleep(sleep)]
     found += [*_programs(settings), *_processes(settings, is_system=is_system)]
     if settings.role.has_node:

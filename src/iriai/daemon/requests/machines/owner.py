@@ -32,7 +32,7 @@ class OwnerHandlers:
     @handles(SayOwner)
     async def _said(self, asked: RequestContext, body: SayOwner) -> OwnerReport:
         self._report()  # or it is refused
-        self._check(asked.caller)
+        check_owner(self._settings, asked.caller)
         node, now = self._engine.machine.node, self._engine.now
         for_s = inf if body.for_s is None else body.for_s
         node.take(OwnerSaid(body.word, for_s, body.vacates), now)
@@ -45,13 +45,14 @@ class OwnerHandlers:
         owner = owner_of(node, self._settings.home)
         return owner_report(machine.node, owner, now)
 
-    def _check(self, caller: Caller) -> None:
-        """Raise `NotAllowed` if they are neither the owner nor an operator."""
-        users, person = self._settings.configuration.owner.users, caller.person
-        is_owner = person.name in users or ALL in users or person.uid == self._settings.owner_uid
-        if not (caller.operator or is_owner):
-            raise NotAllowed(
-                "not-the-owner",
-                f"{person.name} may not speak for the owner of this machine",
-                "its owner may: [owner] users in its iriai.toml; so may operators",
-            )
+
+def check_owner(settings: DaemonSettings, caller: Caller) -> None:
+    """Raise `NotAllowed` if they are neither the owner nor an operator."""
+    users, person = settings.configuration.owner.users, caller.person
+    is_owner = person.name in users or ALL in users or person.uid == settings.owner_uid
+    if not (caller.operator or is_owner):
+        raise NotAllowed(
+            "not-the-owner",
+            f"{person.name} may not speak for the owner of this machine",
+            "its owner may: [owner] users in its iriai.toml; so may operators",
+        )

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from iriai import __version__
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.routes import LauncherOrder
 from iriai.daemon.requests.machines.doctor import findings
+from iriai.daemon.requests.machines.owner import check_owner
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
 from iriai.daemon.startup.live_configuration import LiveConfiguration
@@ -19,6 +21,7 @@ from iriai.daemon.tasks.launcher_client import LauncherClient
 from iriai.host.hardware import load_average
 from iriai.host.load_sensor import LoadSensor
 from iriai.jobs.views import usage_rows
+from iriai.launcher.contract.messages import MeasureLowering
 from iriai.model.history import Selection
 from iriai.model.instant import Instant
 from iriai.model.problem import UsageProblem
@@ -167,6 +170,9 @@ class StatusHandlers:
 
     @handles(Doctor)
     async def _doctor(self, asked: RequestContext, body: Doctor) -> DoctorReport:
+        if body.measures_owner:
+            check_owner(self._settings, asked.caller)
+            self._engine.routes.tell(LauncherOrder(MeasureLowering()))
         welcome = self._launcher.welcome
         enforcement = welcome.enforcement if welcome else ()
         limited = self._limited.rows(asked.caller)
