@@ -11,6 +11,7 @@ from iriai.node.giving_way import GivingWay
 from iriai.node.metering import HeldClaim
 from iriai.policy.owner.owner_judge import POLL_S
 from iriai.protocol.messages.effects import Part
+from iriai.sim.faults.absence_checker import AbsenceChecker
 from iriai.sim.faults.owners import RESUME_IDLE_S, SUSPEND_IDLE_S
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.world import World
@@ -26,6 +27,7 @@ class OwnerChecker:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._absences = AbsenceChecker(world)
         self._wrong_s: dict[tuple[str, str], float] = {}
         """By machine and what is wrong there, since when."""
 
@@ -35,6 +37,7 @@ class OwnerChecker:
             return
         owner = machine.core.node.owner
         self._check_reflex(machine, owner, now)
+        self._absences.check(machine, owner, now)
         self._is_late(machine, "in use", self._is_used_for_nothing(machine, owner, now))
         self._is_late(machine, "deaf to its owner", self._is_deaf(machine, owner, now))
         self._is_late(machine, "free, and sees nobody", self._is_blind(machine, owner))
