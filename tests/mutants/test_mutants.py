@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from iriai.sim.faults import scenario
+from iriai.sim.faults.owner_days import fails_by_day
 from iriai.sim.faults.scenario import Scenario, scenario_of
 from iriai.sim.faults.search import fails
 from tests.mutants.cluster import CLUSTER
@@ -16,6 +17,7 @@ from tests.mutants.links import LINKS
 from tests.mutants.lying import LYING
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.output import OUTPUT
+from tests.mutants.owner_absences import ABSENCES, ABSENCES_BY_DAY
 from tests.mutants.owners import OWNERS
 from tests.mutants.parallel import PARALLEL
 from tests.mutants.parted import PARTED
@@ -86,6 +88,10 @@ FOUND_WITH_OWNERS = {
     "nothing is vacated": 10,
 }
 """As `FOUND_WITH`, of those about owners."""
+FOUND_OF_ABSENCES: dict[str, int] = {}
+"""As `FOUND_WITH`, of those about when owners are away."""
+FOUND_BY_DAY: dict[str, int] = {}
+"""The same, where owners come by day and hour."""
 FOUND_WITH = {
     "JobAccepted is not waited for": 64,
     "Refusal is never sent": 68,
@@ -163,6 +169,19 @@ def test_a_mutant_is_found_where_machines_have_owners(name, monkeypatch):
     monkeypatch.setattr(scenario, "OWNER_CHANCE", 1.0)
     OWNERS[name](monkeypatch)
     check_found(fails_in(scenario_of), FOUND_WITH_OWNERS.get(name, 1))
+
+
+@pytest.mark.parametrize("name", ABSENCES)
+def test_a_mutant_is_found_where_machines_learn_of_their_owners(name, monkeypatch):
+    monkeypatch.setattr(scenario, "OWNER_CHANCE", 1.0)
+    ABSENCES[name](monkeypatch)
+    check_found(fails_in(scenario_of), FOUND_OF_ABSENCES.get(name, 2))
+
+
+@pytest.mark.parametrize("name", ABSENCES_BY_DAY)
+def test_a_mutant_is_found_where_owners_come_by_day_and_hour(name, monkeypatch):
+    ABSENCES_BY_DAY[name](monkeypatch)
+    check_found(fails_by_day, FOUND_BY_DAY.get(name, 1))
 
 
 @pytest.mark.parametrize("name", POOLS)

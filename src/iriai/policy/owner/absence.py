@@ -43,7 +43,7 @@ class Absences:
         self._hours, self._returns = counts[:COUNTS], counts[COUNTS:]
         self._since_s: float | None = None
         """Since when the machine is idle (steady clock); None: it is in use, or not known."""
-        self._seen_s = 0.0
+        self.seen_s = 0.0
         """Until when it was looked at, on the steady clock ..."""
         self._seen_wall_s = 0.0
         """... and on the wall."""
@@ -73,14 +73,14 @@ class Absences:
             self._since_s = steady_s
         if self._told is not None and (is_idle is not (since_s is not None)):
             self._told = None
-        self._seen_s, self._seen_wall_s = steady_s, wall_s
+        self.seen_s, self._seen_wall_s = steady_s, wall_s
 
     def _pass(self, since_s: float, steady_s: float) -> None:
         """Count the idle time since it was last looked at."""
-        passed_s = min(steady_s - self._seen_s, HORIZON_S)
+        passed_s = min(steady_s - self.seen_s, HORIZON_S)
         if passed_s <= 0.0:
             return
-        idle_s = max(0.0, self._seen_s - since_s)
+        idle_s = max(0.0, self.seen_s - since_s)
         wall_s = self._seen_wall_s
         self._fade(wall_s)
         while passed_s > 0.0:
@@ -108,7 +108,8 @@ class Absences:
             return
         if wall_s - before_s < DAY_HOURS * HOUR_S:
             return
-        part = 0.5 ** ((wall_s - before_s) / HALF_LIFE_S)
+        # A clock that was set must not wipe out what was learnt.
+        part = 0.5 ** (min(wall_s - before_s, WEEK_S) / HALF_LIFE_S)
         self._faded_wall_s = wall_s
         self._hours = [each * part for each in self._hours]
         self._returns = [each * part for each in self._returns]
