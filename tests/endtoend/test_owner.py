@@ -107,6 +107,14 @@ def stands(place: Path) -> bool:
     return now.read_text() == before
 
 
+def goes_on(desk: Installation, place: Path, state: str) -> None:
+    """Its task is in no other state, and does something, however late in the idle class."""
+    for _ in range(5):
+        assert states(desk) == [state]
+        time.sleep(0.1)
+    until(lambda: not stands(place), "the task to do something")
+
+
 def test_a_line_at_a_terminal_suspends_what_runs_and_it_goes_on_later(desk, keyboard):
     place = begun(desk)
     until(lambda: states(desk) == ["runs"], "nobody to type", wait_s=QUIET_S)
@@ -127,7 +135,7 @@ def test_the_owner_s_word_comes_before_what_is_seen(desk, keyboard):
     says(desk, AWAY)
     place = begun(desk)
     keyboard.type()
-    assert not stands(place)
+    goes_on(desk, place, "runs")
     assert says(desk, HERE).why == "its owner said: here"
     until(lambda: stands(place), "the task to give way")
     with desk.client() as client:
@@ -218,7 +226,7 @@ def test_tasks_of_exempt_users_start_and_go_on_while_the_machine_is_in_use(perso
     with installed(person, f'{CONFIGURATION}exempt = ["{name}"]\n') as desk:
         says(desk, HERE, vacates=True)
         place = begun(desk)
-        assert not stands(place)
+        goes_on(desk, place, "exempt")
         assert states(desk) == ["exempt"]
 
 
@@ -229,7 +237,7 @@ def test_the_owner_s_word_outlives_the_daemon(desk, keyboard):
     until(desk.answers, "another daemon")
     until(lambda: states(desk) == ["runs"], "it to know the task")
     keyboard.type()
-    assert not stands(place)
+    goes_on(desk, place, "runs")
     with desk.client() as client:
         assert client.ask(AskOwner()).word == "away"
     assert says(desk, None).word == ""
@@ -274,7 +282,7 @@ def test_the_command_shows_what_a_person_can_read(desk):
     says(desk, AWAY)
     shown = desk.call("owner").stdout
     assert "is not in use, its owner said away" in shown
-    assert "After a sign: suspend at once, vacate never, discard never; tasks go on 1.0s" in shown
+    assert "After a sign: suspend at once, reclaim never, vacate never, discard never;" in shown
     assert json.loads(desk.call("owner", "--json").stdout)["word"] == "away"
     wrong = desk.call("owner", "gone")
     assert (wrong.returncode, "say here, away or auto" in wrong.stderr) == (2, True)
@@ -299,3 +307,5 @@ def test_what_an_owner_destroys_is_returned_to_its_account(desk):
 
     until(returned, "the charge to be returned")
     assert "Back" in desk.call("shares").stdout
+    [used] = json.loads(desk.call("usage", "--json").stdout)["rows"]
+    assert used["returned_s"] == used["charge_s"] > 1.0

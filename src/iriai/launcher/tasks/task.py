@@ -249,8 +249,10 @@ class RunningTask(msgspec.Struct, eq=False):
             exit_code, message = self._explained(self.failure)
         elif cause is None and (limit := self._limit(usage, signal_number)):
             cause, message = limit
-        elif cause is None:
+        elif cause is None and self.spec.checkpoint_exit is not None:
             cause, message = end_by_itself(self.spec, exit_code, self.unfrozen_s(now_s))
+        elif cause is None:
+            cause = EndCause.FAILED if self.status else EndCause.COMPLETED
         return Exit(
             self.attempt,
             cause,
