@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
+import pytest
+
+from iriai.config.sections import OwnerSection
+from iriai.machine.owner_section import owner_policy
 from iriai.model.admission_rules import ALL
 from iriai.model.owner import (
     WORD_S_MAX,
@@ -77,10 +81,10 @@ class Desk:
                 case FreezeAttempt(each, number, reasons):
                     self.orders[each.number] = reasons
                     self.tell(AttemptFrozen(each, number, reasons, 0.0, self.node.now_s))
-                case WatchOwner(number, suspends, exempt, signs, are_over, _, reclaimed):
+                case WatchOwner(number, suspends, exempt, signs, are_over, _, reclaimed, lowers):
                     self.reclaimed = [each.number for each in reclaimed]
                     if self.launcher.take(
-                        number, exempt, signs, suspends=suspends, are_over=are_over
+                        number, exempt, signs, suspends=suspends, are_over=are_over, lowers=lowers
                     ):
                         self.tell(self.noticed())
 
@@ -368,3 +372,13 @@ def test_a_machine_without_a_policy_has_none_of_this():
     node = LoneNode(4)
     assert node.node.owner is None
     assert not [each for each in node.first.others if isinstance(each, WatchOwner)]
+
+
+@pytest.mark.parametrize("lowers", [True, False])
+def test_background_tasks_are_lowered_unless_the_owner_does_not_want_it(lowers):
+    desk = Desk(owner_policy(OwnerSection(profile="desk", lower=lowers, exempt=("kai",))))
+    desk.after(DESK.continue_s)
+    desk.run(1, user="kai")
+    desk.run(2)
+    assert not desk.launcher.puts_behind(attempt(1))
+    assert desk.launcher.puts_behind(attempt(2)) == lowers

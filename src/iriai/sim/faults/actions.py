@@ -259,7 +259,8 @@ def _owner_says(world: World, machine: SimulatedMachine, happening: Happening) -
 
 
 def _said(world: World, machine: SimulatedMachine, event: OwnerSaid) -> None:
-    if machine.is_up and machine.core.node.owner is not None:
+    is_awake = machine.is_up and not machine.launcher.is_asleep
+    if is_awake and machine.core.node.owner is not None:
         machine.launcher.owner_said(event.word, event.for_s, world.now_s)
         until_s = machine.clock.at(world.now_s).wall_s + event.for_s
         machine.owner_word = (machine.core, event.word, until_s)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import inf
 
 from iriai.model.instant import Instant
-from iriai.model.owner import OwnerWord
 from iriai.model.suspension import SuspendReason
 from iriai.node.giving_way import GivingWay
 from iriai.node.metering import HeldClaim
@@ -51,7 +50,7 @@ class OwnerChecker:
         """Check (o): after a sign nothing runs that gives way, whatever became of the daemon."""
         launcher, now_s = machine.launcher, self._world.now_s
         seen_s = launcher.owner_seen_s
-        if owner.policy.suspends_at_once and owner.presence.word is not OwnerWord.AWAY:
+        if owner.policy.suspends_at_once:
             seen_s = max(seen_s, launcher.woke_s)  # after sleep nobody knows who is there
         until_s = seen_s + owner.policy.continue_s
         if not launcher.is_up or launcher.is_stopped or now.steady_s >= until_s:
@@ -111,7 +110,8 @@ class OwnerChecker:
         is_given = SuspendReason.OWNER in reasons
         is_ending = held.stop is not None
         due_s = inf if used_s is None or is_exempt else used_s - owner.policy.suspend_s
-        is_free = used_s is None and owner.judge is None
+        is_awake = machine.sleep_announced_to is not machine.core
+        is_free = used_s is None and owner.judge is None and is_awake
         stands = is_given and not is_ending and (is_free or is_exempt)
         stands |= is_exempt and machine.launcher.is_kept_by_owner(attempt)
         self._is_late(machine, f"{attempt} stands for nobody", stands)

@@ -81,7 +81,7 @@ PEOPLE = ("cancel", "cancel-running", "hold")
 OF_THEIR_OWN = (
     *("submit", "gone", "forgotten", "prolog-fails", "program-missing"),
     *("dies-in-phase", "suspend", "freezes", "queue-stops", "pool-has-less"),
-    *("owner-comes", "owner-says", "sensor-fails", "condition-holds"),
+    *("owner-comes", "owner-says", "sensor-fails", "condition-holds", "machine-sleeps"),
 )
 """Kinds that are drawn apart from the others."""
 FAULTS = tuple(kind for kind in KINDS if kind not in (*OF_THEIR_OWN, *PEOPLE))

@@ -102,11 +102,8 @@ class LauncherModel:
         self._owner = OwnerModel()
         self._by_owner: dict[AttemptId, None] = {}
         """What the standing order keeps frozen, whatever else does."""
-        self.woke_s = -inf
-        """When the machine last woke, on its steady clock; -inf: it has not slept."""
-        self._is_asleep = False
-        self._asleep: dict[AttemptId, None] = {}
-        """What sleeps with the machine, and nothing else keeps from running."""
+        self.is_asleep = False
+        """True while the machine sleeps, with all that is on it."""
         self._signs: list[tuple[SignKind, float]] = []
         """Those that came while it was stopped."""
         self._cycles: Cycles = NO_CYCLES
@@ -269,6 +266,11 @@ class LauncherModel:
         """When the last sign was that suspends, on its steady clock; -inf: there was none."""
         return self._owner.suspended_s
 
+    @property
+    def woke_s(self) -> float:
+        """When the machine last woke, on its steady clock, and nobody has said since: away."""
+        return self._owner.woke_s
+
     def owner_said(self, word: OwnerWord | None, for_s: float, now_s: float) -> None:
         """Note what the owner tells the daemon, for `owner_seen_s`."""
         steady_s = self._clock.at(now_s).steady_s
@@ -425,8 +427,7 @@ class LauncherModel:
         self._cycles, self._cycle_number, self._masks = NO_CYCLES, -1, {}
         self._owner = OwnerModel()
         self._signs.clear()
-        self._asleep.clear()
-        self._is_asleep = False
+        self.is_asleep = False
 
     def power_off(self, now_s: float) -> None:
         """End with the machine and all its processes."""
@@ -446,27 +447,21 @@ class LauncherModel:
     def sleep(self, now_s: float) -> None:
         """Sleep with the machine and all tasks; leases go on."""
         self.stop(now_s)
-        for attempt, process in self.running.items():
-            if process.frozen_since_s is None:
-                process.freeze(now_s)
-                self._asleep[attempt] = None
-        self._is_asleep = True
+        self.is_asleep = True
 
     def _end_sleep(self, now_s: float) -> None:
         """Let tasks go on where they were; nobody knows who is at the machine now."""
-        for attempt in self._asleep:
-            process = self.running[attempt]
-            process.thaw(now_s)
+        for process in self.running.values():
+            process.did_nothing(now_s - self._away_s)
             self._plan(process)
-        self._asleep.clear()
-        self._is_asleep = False
-        self.woke_s = self._clock.at(now_s).steady_s
+        self.is_asleep = False
+        self._owner.woke(self._clock.at(now_s).steady_s)
         if self._owner.has_order and not self.sensor_fails:
             self._signs.append((SignKind.START, now_s))
 
     def wake(self, now_s: float) -> list[LauncherEvent]:
         """Go on: handle leases and ends first, then signs and orders received meanwhile."""
-        if self._is_asleep:
+        if self.is_asleep:
             self._end_sleep(now_s)
         if self.is_stopped:
             self.is_stopped = False

@@ -32,6 +32,9 @@ class OwnerModel:
         """When the last sign was that suspends, on the steady clock; -inf: there was none, or the
         owner has said since that they are away."""
 
+        self.woke_s = -inf
+        """When the machine last woke, likewise."""
+
     @property
     def has_order(self) -> bool:
         """Return whether there was a standing order: only then somebody watches."""
@@ -81,7 +84,12 @@ class OwnerModel:
         """Note the owner's word: while it is `away` signs do not count, nor do those before."""
         self._away_s = until_s if word is OwnerWord.AWAY else min(self._away_s, steady_s)
         if word is OwnerWord.AWAY:
-            self.suspended_s = -inf
+            self.suspended_s = self.woke_s = -inf
+
+    def woke(self, steady_s: float) -> None:
+        """Note that the machine has slept until now: nobody knows who is there."""
+        if self.order.suspends and steady_s > self._away_s:
+            self.woke_s = steady_s
 
     def noticed(self, *, sensor_fails: bool) -> OwnerNoticed:
         """Return what the node is told."""

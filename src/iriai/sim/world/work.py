@@ -264,6 +264,12 @@ class ProcessModel:
             return self._turns.after_s(self.own_end_s)
         return self.end_s if self._in_turn_s(self._stop_s) <= since_s else self.own_end_s
 
+    def did_nothing(self, lasted_s: float) -> None:
+        """Account for a machine that slept for so long; its limits of time went on."""
+        if self.frozen_since_s is None:
+            self.own_end_s += lasted_s
+            self._foresee()
+
     def slept(self, since_s: float, now_s: float) -> None:
         """Account for a launcher that was stopped from `since_s` until now."""
         if self._in_turn_s(self._stop_s) <= since_s or self.frozen_since_s is not None:
