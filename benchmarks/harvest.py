@@ -41,11 +41,13 @@ SAVINGS = {
     "vacate": tuple(Saving),
 }
 """Where they make a difference."""
+HINTS = {"discard": tuple(Hint), "suspend": (Hint.NOTHING,), "vacate": tuple(Hint)}
+"""The same."""
 LOADS = {"full": None, "half": 0.5}
 DESKS, QUICK_DESKS = 300, 20
 DAYS, QUICK_DAYS = 7, 2
 RUN_S_MAX = 1_800.0
-WORKERS = 2
+WORKERS = 5
 
 
 def measure_one(seed: int, desks: int, days: int) -> dict[str, object]:
@@ -54,7 +56,7 @@ def measure_one(seed: int, desks: int, days: int) -> dict[str, object]:
     for load, part in LOADS.items():
         for ladder, steps in LADDERS.items():
             for saving in SAVINGS[ladder]:
-                for hint in Hint:
+                for hint in HINTS[ladder]:
                     case = HarvestCase(steps, saving, part, hint)
                     path = f"{load}.{ladder}.{saving.value}.{hint.value}"
                     figures |= measure_case(case, path, desks, days, seed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from heapq import heappop, heappush
 from math import inf
 from random import Random
@@ -198,9 +199,10 @@ class HarvestWorld:
             view = MachineView(f"desk-{number}", Resources(1), mints=False)
             presence = Presence(case.steps.continue_s)
             presence.watched(0.0, is_watched=True)
-            desk = Desk(view, visits, presence, Absences())
+            learnt = b""
             if case.hint is Hint.EXPECTED:
-                learn(desk.absences, learnt_from(number, days, seed), case.steps.continue_s)
+                learnt = learnt_by(number, days, seed, case.steps.continue_s)
+            desk = Desk(view, visits, presence, Absences(learnt))
             self._desks.append(desk)
             self._state.add_machine(view)
             self._expect(desk, 0.0)
@@ -417,13 +419,16 @@ def learnt_from(number: int, days: int, seed: int) -> list[Span]:
     return [visit for visit in visits if visit.end_s <= LEARNT_S]
 
 
+@cache
 def _all_visits(number: int, days: int, seed: int) -> list[Span]:
     rng = Rng(seed, f"owner {number}")
     return visits_of(rng, habits_of(rng), LEARNT_DAYS + days)
 
 
-def learn(absences: Absences, visits: list[Span], continue_s: float) -> None:
-    """Let a machine learn from visits before moment 0."""
+@cache
+def learnt_by(number: int, days: int, seed: int, continue_s: float) -> bytes:
+    """Return what a machine has learnt of the visits before moment 0."""
+    absences, visits = Absences(), learnt_from(number, days, seed)
     begin_s = -LEARNT_S
     absences.look(begin_s, MONDAY_WALL_S + begin_s, is_idle=True)
     here_s, left_s = begin_s, begin_s
@@ -435,3 +440,4 @@ def learn(absences: Absences, visits: list[Span], continue_s: float) -> None:
         if here_s < 0.0:
             absences.look(here_s, MONDAY_WALL_S + here_s, is_idle=False)
         left_s = visit.end_s - LEARNT_S
+    return absences.stored()

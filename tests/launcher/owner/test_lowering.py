@@ -330,7 +330,16 @@ def test_what_a_busy_owner_keeps_is_measured_when_asked(lab: Lab):
     kept = re.search(r"a busy owner keeps ([\d.]+) %", row_of(lab, "owner keeps"))
     assert kept is not None
     assert float(kept[1]) > 100 * KEPT_MIN
-    assert not [each for each in all_processes() if each.is_live and _is_probe(each.pid)]
+    assert probes_of(lab.machine) == []
+
+
+def probes_of(machine: Machine) -> list[int]:
+    """The processes that measure for this launcher."""
+    found = {each.pid: each.parent for each in all_processes() if each.is_live}
+    assert machine.process is not None
+    own = machine.process.pid
+    below = [pid for pid, parent in found.items() if own in (parent, found.get(parent))]
+    return [pid for pid in below if _is_probe(pid)]
 
 
 def _is_probe(pid: int) -> bool:
@@ -345,8 +354,8 @@ def test_many_questions_are_one_measurement(lab: Lab):
     for _ in range(50):
         lab.link.send(MeasureLowering())
     lab.machine.wait_until_read(lab.link)
-    assert len([each for each in all_processes() if _is_probe(each.pid)]) <= PROCESSES
-    until(lambda: not any(_is_probe(each.pid) for each in all_processes()), "the end of it")
+    assert len(probes_of(lab.machine)) <= PROCESSES
+    until(lambda: not probes_of(lab.machine), "the end of it")
 
 
 PROCESSES = 1 + 3 * len(os.sched_getaffinity(0))

@@ -135,3 +135,13 @@ def test_what_the_file_names_goes_over_the_profile(section, expected):
 
 def test_vacating_at_once_is_no_less_than_suspending():
     assert PROFILES["classroom"].step(0.0) is OwnerStep.VACATE
+
+
+@given(st.floats(0.0, 1e8), st.floats(0.0, 1e5), st.floats(0.1, 1e5))
+def test_a_step_is_due_at_the_moment_that_was_told_for_it(since_s, suspend_s, later_s):
+    steps = OwnerSteps(suspend_s=suspend_s, vacate_s=suspend_s + later_s)
+    first_s = since_s + steps.next_step_s(0.0) if suspend_s > 1e-6 else since_s
+    assert steps.step(first_s - since_s) is OwnerStep.SUSPEND
+    next_s = since_s + steps.next_step_s(first_s - since_s)
+    assert next_s > first_s
+    assert steps.step(next_s - since_s) is OwnerStep.VACATE

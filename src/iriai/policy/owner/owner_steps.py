@@ -13,6 +13,9 @@ from math import inf
 from iriai.model.admission_rules import ALL
 from iriai.model.owner import NO_CONDITIONS, SensorSettings
 
+ROUNDING_S = 1e-6
+"""What differences of moments are wrong by: a step is due at the moment that was told for it."""
+
 
 class OwnerStep(IntEnum):
     """How far background tasks give way; each includes those before."""
@@ -92,13 +95,13 @@ class OwnerSteps:
             (self.vacate_s, OwnerStep.VACATE),
             (self.discard_s, OwnerStep.DISCARD),
         )
-        due = [step for delay_s, step in delays if delay_s <= used_s]
+        due = [step for delay_s, step in delays if delay_s <= used_s + ROUNDING_S]
         return max(due, default=OwnerStep.NONE)
 
     def next_step_s(self, used_s: float) -> float:
         """Return after how long in use the next step is due; infinite: none is."""
         delays_s = (self.suspend_s, self.reclaim_s, self.vacate_s, self.discard_s)
-        return min((delay_s for delay_s in delays_s if delay_s > used_s), default=inf)
+        return min((delay_s for delay_s in delays_s if delay_s > used_s + ROUNDING_S), default=inf)
 
 
 PROFILES: Mapping[str, OwnerSteps] = {
