@@ -294,7 +294,8 @@ class NodeReports:
             if running.is_preempted and not stands and task is not None and has_last:
                 preemptible.was_not_taken(running.attempt)
             if stands and has_last and not running.is_preempted and _was_told(view, running):
-                preemptible.does_not_stand(running.attempt)
+                takes_turns = running.takes_turns
+                preemptible.does_not_stand(running.attempt, running.row, takes_turns=takes_turns)
                 continue
             if running.is_preempted is not stands or (idle.whole and task is not None):
                 view.told_turns = None

@@ -139,7 +139,8 @@ class PreemptibleClaims:
     def _regard(self, task: PreemptibleTask) -> None:
         """Note whether a task takes turns now; one that does not any more stands first."""
         was_in_rows = task.is_gang and task.standing is Standing.RUNS and self._shares_rows(task)
-        task.is_gang = self.modes.get(task.queue) == "gang" and _takes_turns(task)
+        if not any(seat.is_ending for seat in task.seats.values()):
+            task.is_gang = self.modes.get(task.queue) == "gang" and _takes_turns(task)
         self.rows.touch(task)
         if was_in_rows and not task.is_gang:
             self._preempt(task)
@@ -317,12 +318,18 @@ class PreemptibleClaims:
         for task in self.by_machine.get(machine, {}).values():
             task.not_before_s = -inf
 
-    def does_not_stand(self, key: ClaimKey) -> None:
-        """Note that a machine does not freeze a claim that is to stand: it ends soon."""
+    def does_not_stand(self, key: ClaimKey, row: int, *, takes_turns: bool) -> None:
+        """Note that a machine does not freeze a claim that is to stand: it ends soon.
+
+        What takes turns there keeps its own, which is of `row`, whatever its queue is now.
+        """
         task = self.by_key[key]
         seat = task.seats[key]
         if not seat.is_ending:
             seat.is_ending = self.has_news = True
+            task.is_gang = takes_turns
+            if takes_turns:
+                task.row = row
             self.rows.touch(task)
 
     def relieve(self, view: MachineView) -> None:

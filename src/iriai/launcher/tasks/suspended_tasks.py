@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from iriai.launcher.containment.container import Containment
 from iriai.launcher.contract.messages import FreezeOrder, FreezeState, SetCycle
@@ -15,13 +16,15 @@ from iriai.launcher.system.crash_points import crash_point
 from iriai.launcher.tasks.freezing import TaskFreezing
 from iriai.launcher.tasks.limit_monitor import LimitMonitor
 from iriai.launcher.tasks.parts import LauncherParts
-from iriai.launcher.tasks.reclaim import MemoryReclaim
 from iriai.launcher.tasks.suspension import TaskSuspension
 from iriai.launcher.tasks.task import RunningTask
 from iriai.launcher.tasks.tasks import Tasks
 from iriai.launcher.tasks.turning import TaskTurning
 from iriai.model.ids import AttemptId
 from iriai.system.clock import steady_s
+
+if TYPE_CHECKING:
+    from iriai.launcher.tasks.reclaim import MemoryReclaim
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.1
 """Between two looks whether it is frozen; each pause is twice the one before."""
@@ -48,7 +51,8 @@ class SuspendedTasks:
         self._freezing = freezing
         self._turns = turns
         self._owner = parts.owner
-        self._memory = MemoryReclaim()
+        self._memory: MemoryReclaim | None = None
+        """None: no owner wanted any back."""
         self.is_owner_here = False
         """Whether what starts is frozen for the owner, unless it is exempt: `prepare` and `started`
         are called then, and while there are any in `waiting`."""
@@ -101,6 +105,10 @@ class SuspendedTasks:
         if suspension is None or suspension.reclaim is not None:
             return
         if suspension.is_frozen and suspension.is_complete:
+            if self._memory is None:
+                from iriai.launcher.tasks.reclaim import MemoryReclaim
+
+                self._memory = MemoryReclaim()
             suspension.reclaim = self._memory.start(task.attempt, task.container)
 
     def take_cycle(self, order: SetCycle) -> None:

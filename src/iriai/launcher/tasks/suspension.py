@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from iriai.launcher.contract.messages import FreezeOrder, FreezeState
-from iriai.launcher.tasks.reclaim import Reclaim
 from iriai.model.ids import AttemptId
 from iriai.model.suspension import NO_REASONS, Reasons, SuspendReason, with_reason
 from iriai.model.time_slices import Cycles
+
+if TYPE_CHECKING:
+    from iriai.launcher.tasks.reclaim import Reclaim
 
 
 class TaskTurns(msgspec.Struct, eq=False):
