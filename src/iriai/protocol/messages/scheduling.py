@@ -79,9 +79,8 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     is_preempted: bool = False
     """Whether it is frozen for its queue, and its cpus are free for others."""
     row: RowIndex = 0
-    """Its own row of time slices, as the broker told it."""
     takes_turns: bool = False
-    """Whether it runs in part of the time, or would if nothing suspended it."""
+    """Whether it runs in that row of time slices alone, or would if nothing suspended it."""
 
     @property
     def kept(self) -> Resources:
