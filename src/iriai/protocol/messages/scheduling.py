@@ -80,14 +80,12 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it is frozen for its queue, and its cpus are free for others."""
     row: RowIndex = 0
     takes_turns: bool = False
-    """Whether it runs in that row of time slices alone, or would if nothing suspended it."""
+    """Whether it has no more than that row of time slices."""
 
     @property
     def kept(self) -> Resources:
         """What it holds: not the cpus that are free for others while it is suspended."""
-        if self.is_preempted:
-            return self.resources.with_cpus(0)
-        return self.when_it_runs
+        return self.resources.with_cpus(0) if self.is_preempted else self.when_it_runs
 
     @property
     def stays_s(self) -> float | None:
