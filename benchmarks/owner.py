@@ -9,8 +9,9 @@ take (these wakes, a compiler, a start with much memory, cold reads, fsync), the
 `noise_percent`: the same of `again`. `freeze_p50_ms`, `freeze_p99_ms`: from a key to the last
 instruction of 200 busy lowered tasks, while two processes write and sync and nobody reads what the
 launcher tells. `emptied_s`: from the order to end lowered tasks of 200 MB each, beside a busy
-owner, to the end of the last. `freed_1gb_s`: not measured yet. Needs root and a C compiler; where
-the kernel's version 2 has no controller of processors, that is named.
+owner, to the end of the last. `freed_1gb_s`: from the order to give the memory back
+until a task of 1 GiB that stands has less than a tenth of it, with swap on a file. Needs root and a
+C compiler; where the kernel's version 2 has no controller of processors, that is named.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import importlib
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -39,6 +41,8 @@ FREEZE_TASKS, QUICK_FREEZE_TASKS = 200, 8
 SIGNS, QUICK_SIGNS = 12, 2
 SIGN_REST_S = 1.2
 """Between two keys: the second of two within a second is told later."""
+FREED_BYTES, QUICK_FREED_BYTES = 1 << 30, 64 << 20
+LEFT_PART = 0.1
 HELD_BYTES, QUICK_HELD_BYTES = 200 << 20, 20 << 20
 NO_CONTROLLER = "the kernel's version 2 has no controller of processors here: sessions are lowered"
 BUSY = r"""
@@ -145,6 +149,21 @@ class Bench:
             self._lab.link.exit_of(each)
         return time.monotonic() - began_s
 
+    def free(self, held_bytes: int) -> float:
+        """Give the memory of the one task back; return the seconds until it has little left."""
+        link, [task] = self._lab.link, self.tasks
+        self.freeze()
+        time.sleep(SETTLE_S)
+        pages = Path(f"/proc/{link.pid_of(task)}/statm")
+        size = os.sysconf("SC_PAGE_SIZE")
+        began_s = time.monotonic()
+        link.watch_owner(suspends=False, reclaimed=(task,))
+        while int(pages.read_text().split()[1]) * size > held_bytes * LEFT_PART:
+            if time.monotonic() > began_s + WAIT_S:
+                raise RuntimeError("the memory stays with its task")
+            time.sleep(0.01)
+        return time.monotonic() - began_s
+
     def sign(self, times: Times) -> float:
         """Press a key; return the milliseconds until the last instruction of any task."""
         time.sleep(SIGN_REST_S)
@@ -239,6 +258,34 @@ def measure_end(kind: str, program: Path, options: Options, figures: Figures) ->
             figures.add("emptied_s", bench.end())
 
 
+@contextmanager
+def swap_file(size_bytes: int) -> Iterator[None]:
+    """Swap, on a machine that may have none."""
+    descriptor, name = tempfile.mkstemp(dir="/var/tmp", prefix="iriai-swap-")
+    try:
+        os.posix_fallocate(descriptor, 0, size_bytes)
+        os.close(descriptor)
+        subprocess.run(["mkswap", name], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["swapon", name], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run(["swapoff", name], check=True)
+    finally:
+        Path(name).unlink()
+
+
+def measure_freed(kind: str, program: Path, options: Options, figures: Figures) -> None:
+    """Measure how soon the memory of a task that stands is free."""
+    held_bytes = options.tasks(FREED_BYTES, QUICK_FREED_BYTES)
+    with swap_file(2 * held_bytes), launched(kind) as bench:
+        bench.order(lowers=False)
+        words = (str(shutil.copy(program, bench.folder)), str(held_bytes))
+        bench.begin(1, *words, wait=lambda number: (bench.folder / f"{number}.began").exists())
+        figures.add("freed_1gb_s", bench.free(held_bytes) * (FREED_BYTES / held_bytes))
+        bench.end()
+
+
 def has_controller(kind: str) -> bool:
     """Return whether groups of this version divide processor time."""
     path = Path("/sys/fs/cgroup/cgroup.controllers")
@@ -266,13 +313,14 @@ def main() -> None:
                     measure_ways(kind, working, probes, ways[kind])
                 measure_freezes(kind, noting, options, giving[kind])
                 measure_end(kind, working, options, giving[kind])
+                measure_freed(kind, working, options, giving[kind])
                 progress(f"run {run + 1}, {kind}: {giving[kind].answer()}")
     answers: dict[str, object] = {}
     for kind in KINDS:
         rows: dict[str, object] = {way: each.answer() for way, each in ways[kind].items()}
         if not has_controller(kind):
             rows = {"not_measured": NO_CONTROLLER}
-        answers[kind] = {**rows, **giving[kind].answer(), "freed_1gb_s": None}
+        answers[kind] = {**rows, **giving[kind].answer()}
     finish({"benchmark": "owner", **answers, "machine": facts})
 
 
