@@ -117,6 +117,8 @@ class GivingWay:
         """What says when steps are due that are expressions; None: all are delays."""
         self._looked_at: tuple[int, float] | None = None
         """The signs, and the last of them, at the last look at expressions."""
+        self._judged: dict[AttemptId, tuple[OwnerStep, str]] = {}
+        """What expressions said of each claim at that look, and what was seen."""
         agreement.judge = self.judge
         self.handlers: dict[type, Callable[[Any, Instant], None]] = {
             OwnerNoticed: self._noticed,
@@ -201,9 +203,13 @@ class GivingWay:
         elif self.judge is None:
             seen = "" if reason is None else reason.had
             self._give_way(background, self._step(now.steady_s), seen, now)
-        elif self._is_known and self._is_look_due(self.judge, now.steady_s):
-            self._look(self.judge, background, now)
-            reason = self.reason
+        elif self._is_known:
+            if self._is_look_due(self.judge, now.steady_s):
+                self._look(self.judge, background, now)
+                reason = self.reason
+            for held in background:
+                if held.claim.attempt in self._judged:
+                    self._give_way((held,), *self._judged[held.claim.attempt], now)
         if self.presence.since_s is None:
             self._vacates_now = False
         self._order(now)
@@ -278,6 +284,7 @@ class GivingWay:
         self._looked_at = self.signs, self.presence.last_s
         judge.begin(self._attributes(now), self._availability.load.foreign, now)
         judge.forget_others(self._claims.by_attempt)
+        self._judged.clear()
         reason = self.reason
         seen = CONDITION_HOLDS if reason is None else reason.had
         is_here = self.presence.word is OwnerWord.HERE or not self.presence.is_watched
@@ -290,7 +297,7 @@ class GivingWay:
                 step = max(step, self._step(now.steady_s))
             if is_here:
                 step = max(step, OwnerStep.VACATE if self._vacates_now else OwnerStep.SUSPEND)
-            self._give_way((held,), step, seen, now)
+            self._judged[claim.attempt] = step, seen
 
     def _attributes(self, now: Instant) -> dict[str, Value]:
         """Return the machine's attributes, with what the sensors have seen."""

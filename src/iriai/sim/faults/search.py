@@ -29,7 +29,7 @@ def failure_of(play: Callable[[], None]) -> str | None:
     return None
 
 
-PATIENCE_S = 1_000.0
+PATIENCE_S = 2_000.0
 """More than all work of the longest story takes on the smallest machine, leases included."""
 TURNS_MAX = 4_000
 """More turns of all machines than any story has."""
