@@ -54,7 +54,7 @@ def test_only_what_the_kernel_does_not_limit_is_polled():
     assert is_polled(large, tree)
     assert is_polled(spec(process_limit=5), tree)
     assert not is_polled(spec(), tree)
-    group = TaskGroup(1, (), (), memory=cast("Memory", object()))
+    group = TaskGroup(1, (), (), (), memory=cast("Memory", object()))
     assert not is_polled(large, group)
     assert is_polled(spec(process_limit=5), group)
 
