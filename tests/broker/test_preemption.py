@@ -521,3 +521,17 @@ def test_a_machine_that_refuses_before_it_has_heard_of_turns_is_not_blamed():
         assert view.matched, "it is matched, and the other stands"
         story.broker.turn(story.idle(node, 1, spent=tuple(view.matched), cycle=0))
     assert view.back_off.until_s is None
+
+
+def test_what_is_being_ended_keeps_its_turn_though_its_queue_takes_none_any_more():
+    story = TurningMachines(modes={1: "gang", 2: "exclusive"})
+    story.submit(1, 1)
+    story.submit(2, 1)
+    [node] = story.nodes.values()
+    first, other = (replace(each, takes_turns=True) for each in node.running.values())
+    dropped, other = replace(first, queue=2), replace(other, row=1)
+    node.is_deaf = True
+    for each in (dropped, dropped, other):
+        node.cycle = story.cycles[-1][1].number  # it has heard who is to stand, and is ending both
+        story.tell(story.idle(node, changed=(each,)))
+    story.state.check()
