@@ -535,3 +535,14 @@ def test_what_is_being_ended_keeps_its_turn_though_its_queue_takes_none_any_more
         node.cycle = story.cycles[-1][1].number  # it has heard who is to stand, and is ending both
         story.tell(story.idle(node, changed=(each,)))
     story.state.check()
+
+
+def test_a_new_broker_has_those_stand_whose_queue_takes_no_turns_any_more():
+    story = TurningMachines(modes={1: "gang"})
+    [node] = story.nodes.values()
+    for number in (1, 2):
+        claim = running_of(want(number, cpus=CPUS))
+        node.running[claim.attempt] = replace(claim, queue=2, takes_turns=True, row=number - 1)
+    node.is_deaf = True
+    story.tell(story.idle(node, whole=True))
+    story.state.check()

@@ -180,6 +180,11 @@ class GivingWay:
         self.presence.say(given.word, now.steady_s + left_s, now.steady_s)
         self._vacates_now = given.vacates and self.presence.word is OwnerWord.HERE
 
+    @property
+    def is_about_to_sleep(self) -> bool:
+        """Return whether its machine is, so that all leave it."""
+        return self._sleep is not None
+
     def _falls_asleep(self, event: MachineSleeps, now: Instant) -> None:
         self._sleep, self._sleep_until_s = event, now.steady_s + SLEEPS_WITHIN_S
 

@@ -112,7 +112,8 @@ class PreemptibleClaims:
             seat.is_ending &= not running.is_preempted
             self.rows.touch(task)
             return
-        gives_way = running.queue in self.modes and not has_all(view, running.resources)
+        takes_part = running.queue in self.modes or running.takes_turns
+        gives_way = takes_part and not has_all(view, running.resources)
         if running.attempt not in view.calendar or not (gives_way or running.is_preempted):
             return
         first = running.attempt.seat(0)
@@ -129,6 +130,8 @@ class PreemptibleClaims:
         self._put(task, running.attempt, view, running.when_it_runs)
         self._tell(task)  # what its other seats were told
         self._regard(task)
+        if running.takes_turns and not task.is_gang and task.standing is Standing.RUNS:
+            self._preempt(task)  # it came from a queue that does, as an earlier broker knew
 
     def _moved(self, task: PreemptibleTask, queue: int) -> None:
         """Let a task go on in another queue, where its time of residence sent it."""

@@ -128,6 +128,8 @@ class OwnerChecker:
         self._is_late(machine, f"{attempt} was not vacated", stays)
         if owner.judge is None or is_exempt or is_ending or owner.presence.word is not None:
             return
+        if owner.is_about_to_sleep:
+            return  # all stand, until they have left
         idle_s = now.steady_s - owner.presence.last_s
         is_there = machine.core.node.has_launcher and owner.presence.is_watched
         runs = is_there and held.is_ordered and not is_given and idle_s < SUSPEND_IDLE_S
