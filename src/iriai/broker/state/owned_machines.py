@@ -26,11 +26,11 @@ def just_enough(
     """
     if len(able) <= 1:
         return able[0] if able else None
-    ranks = sorted((view.rank(), view.idle_until_s - now_s) for view in able)
+    ranks = sorted((view.rank(), view.idle_until_s) for view in able)
     most = ranks[0][0].load + LOAD_ALIKE
-    alike = [(rank, max(0.0, idle_s)) for rank, idle_s in ranks if rank.load <= most]
-    least_s = inf if stay_s is None else stay_s
-    enough = [idle_s for _, idle_s in alike if idle_s >= least_s]
-    wanted_s = min(enough) if enough else max(idle_s for _, idle_s in alike)
-    name = next(rank.name for rank, idle_s in alike if idle_s == wanted_s)
+    alike = [(rank, max(now_s, until_s)) for rank, until_s in ranks if rank.load <= most]
+    end_s = now_s + (inf if stay_s is None else stay_s)
+    enough = [until_s for _, until_s in alike if until_s >= end_s]
+    wanted_s = min(enough) if enough else max(until_s for _, until_s in alike)
+    name = next(rank.name for rank, until_s in alike if until_s == wanted_s)
     return next(view for view in able if view.name == name)
