@@ -46,7 +46,9 @@ class WaylandSource:
             self._notifications = self._watch(self._globals())
         except (OSError, SessionOver) as error:
             self._socket.close()
-            raise NoSource(f"the compositor at {path}: {error}") from error
+            is_closed = isinstance(error, BrokenPipeError | ConnectionResetError)
+            why = "it has closed the connection" if is_closed else error
+            raise NoSource(f"the compositor at {path}: {why}") from error
         self._socket.setblocking(False)
         self._used = dict.fromkeys(self._notifications)
         """By seat, until it is idle."""
