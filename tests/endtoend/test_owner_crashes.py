@@ -96,12 +96,15 @@ class UsedDesk:
             self.owner.types()
             time.sleep(TYPES_EACH_S)
 
-    def types_until(self, state: list[str]) -> None:
-        def is_so() -> bool:
+    def has_all_stand(self) -> bool:
+        """Type until all tasks stand; False: one is gone by then, and comes back later alone."""
+        until(self.all_run, "the tasks to run", wait_s=WAIT_S)
+        end_s = time.monotonic() + VACATE_S / 2
+        while time.monotonic() < end_s:
             self.owner.types()
-            return self.states() == state and self.stands()
-
-        until(is_so, f"tasks that are {state}", wait_s=WAIT_S)
+            if self.states() == ["suspended"] * TASKS and self.stands():
+                return True
+        return False
 
     def step(self, step: str) -> None:
         """Bring the tasks to a step, and hurt somebody there."""
@@ -109,7 +112,7 @@ class UsedDesk:
         if step == "runs":
             self.hurt()
             return
-        self.types_until(["suspended"] * TASKS)
+        until(self.has_all_stand, "all tasks to stand", wait_s=WAIT_S)
         begun_s = time.monotonic()
         if step == "goes on":
             time.sleep(self._random.uniform(0.8, 1.2) * CONTINUE_S)
