@@ -43,10 +43,8 @@ from iriai.protocol.messages.effects import (
 )
 
 if TYPE_CHECKING:
-    from iriai.policy.owner.owner_judge import Activity, OwnerJudge
-
-if TYPE_CHECKING:
     from iriai.policy.owner.absence import Absences
+    from iriai.policy.owner.owner_judge import Activity, OwnerJudge
 
 VACATED = "the owner of the machine uses it"
 SLEEPS = "the machine is about to sleep or to be shut down"
@@ -354,7 +352,9 @@ class GivingWay:
         are_over = self._is_known and self.presence.since_s is None
         is_away = self.presence.word is OwnerWord.AWAY
         suspends = self.policy.suspends_at_once and not is_away
-        reclaimed = tuple(each for each in self._reclaimed if each in self._claims.by_attempt)
+        for attempt in [each for each in self._reclaimed if each not in self._claims.by_attempt]:
+            del self._reclaimed[attempt]
+        reclaimed = tuple(self._reclaimed)
         known = self._ordered
         number = int(now.steady_s * 1000)
         if known is not None:
@@ -377,7 +377,7 @@ class GivingWay:
             return None
         if self._sleep is not None:
             return Reason(Rule.OWNER_ACTIVE, "a machine that stays awake", SLEEPS, self._machine)
-        by_expression = "" if judge is None else judge.refusal({})
+        by_expression = "" if judge is None else judge.refuses_all
         if by_expression:
             return Reason(Rule.OWNER_ACTIVE, f"not {by_expression}", CONDITION_HOLDS, self._machine)
         if presence.since_s is None or (

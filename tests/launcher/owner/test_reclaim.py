@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from iriai.launcher.containment.cgroups.controllers import MemoryV2
-from iriai.launcher.containment.paging import reclaim_group
+from iriai.launcher.containment.paging import GroupMemory, ProcessMemory
 from iriai.model.ids import AttemptId
 from iriai.system.procfs import sum_of
 from tests.launcher.harness import until
@@ -94,9 +94,18 @@ def test_a_version_2_group_gets_the_right_to_swap_and_loses_it(tmp_path: Path):
     memory.set_limit(MIB)
     assert (tmp_path / "memory.swap.max").read_text() == "0"
     asked = iter([True, False])
-    reclaim_group(memory.allow_swap(), lambda: next(asked))
+    GroupMemory(memory.allow_swap()).write_out(lambda: next(asked))
     assert (tmp_path / "memory.swap.max").read_text().startswith("max")
     assert (tmp_path / "memory.reclaim").read_text() == str(64 * MIB)
     memory.reset()
     assert (tmp_path / "memory.swap.max").read_text().startswith("0")
     memory.close()
+
+
+def test_a_process_that_has_ended_is_left_out_and_no_other_is_taken_for_it():
+    with subprocess.Popen(["sleep", "60"]) as process:
+        memory = ProcessMemory([process.pid, 2**22 + 1])
+        process.kill()
+    held = len(os.listdir("/proc/self/fd"))
+    memory.write_out(lambda: True)
+    assert len(os.listdir("/proc/self/fd")) == held - 1

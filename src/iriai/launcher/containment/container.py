@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import NamedTuple, Protocol
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from iriai.model.bounds import KeyBytes, Words
+
+if TYPE_CHECKING:
+    from iriai.launcher.containment.paging import PagedMemory
 
 
 class Limits(NamedTuple):
@@ -143,17 +146,14 @@ class Containment:
     def let_end(self, pids: Collection[int]) -> None:
         """Let processes end that were sent SIGKILL, although the task is frozen."""
 
-    def reclaim(self, is_wanted: Callable[[], bool]) -> None:
-        """Write the memory of the task, which stands, to swap while `is_wanted`.
+    def paged_memory(self) -> PagedMemory:
+        """Return the memory of the task, which stands, to be written to swap."""
+        from iriai.launcher.containment.paging import ProcessMemory
 
-        It is called in a thread of its own. Raises OSError where the kernel does not allow it.
-        """
-        from iriai.launcher.containment.paging import reclaim_processes
-
-        reclaim_processes(self.processes(), is_wanted)
+        return ProcessMemory(self.processes())
 
     def forbid_swap(self) -> None:
-        """Write no more of it to swap than `reclaim` has."""
+        """Write no more of it to swap than there is."""
 
     def leave_idle(self, also: Collection[int]) -> None:
         """Take all of it out of the idle class, until another task has it. Raises OSError.

@@ -21,6 +21,7 @@ class Reclaim:
     def __init__(self, attempt: AttemptId, container: Containment) -> None:
         self._attempt = attempt
         self._container = container
+        self._memory = container.paged_memory()
         self._is_wanted = True
 
     def stop(self) -> None:
@@ -31,9 +32,11 @@ class Reclaim:
     def go_on(self) -> None:
         """Write its memory to swap, as far as there is some and the kernel allows it."""
         try:
-            self._container.reclaim(lambda: self._is_wanted)
+            self._memory.write_out(lambda: self._is_wanted)
         except OSError as error:
             log.warning("the memory of %s stays with it: %s", self._attempt, error)
+        except Exception:
+            log.exception("the memory of %s stays with it", self._attempt)
 
 
 class MemoryReclaim:

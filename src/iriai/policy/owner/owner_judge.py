@@ -53,6 +53,8 @@ class OwnerJudge:
         self._now = Instant(0.0, 0.0)
         self.next_s = 0.0
         """When the next look is due."""
+        self.refuses_all = ""
+        """The expression that keeps each job from starting, by the last look; empty: none does."""
         self.problems: dict[str, str] = {}
         """The steps that had no value for some job at the last look, and what they came to."""
         self._has_value = True
@@ -94,6 +96,7 @@ class OwnerJudge:
         }
         self._now, self.next_s = now, now.steady_s + POLL_S
         self.problems.clear()
+        self.refuses_all = self.refusal({})
 
     def forget_others(self, known: Mapping[AttemptId, object]) -> None:
         """Forget the tasks that are not among these."""
@@ -153,7 +156,7 @@ class OwnerJudge:
     def refusal(self, job: Mapping[str, Value]) -> str:
         """Return which expression keeps a job that is not here yet from starting; empty: none.
 
-        Without a job (`{}`): what keeps each from starting.
+        Of no job (`{}`) it is what keeps each from starting.
         """
         suspend = self._expressions.get("suspend")
         if suspend is None:

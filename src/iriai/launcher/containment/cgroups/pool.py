@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -35,6 +35,9 @@ from iriai.launcher.containment.container import (
 from iriai.launcher.containment.stopping import HALTS, StoppedProcesses
 from iriai.system.clock import steady_s
 from iriai.system.procfs import Process, read_processes, sum_of
+
+if TYPE_CHECKING:
+    from iriai.launcher.containment.paging import PagedMemory
 
 log = logging.getLogger(__name__)
 
@@ -187,18 +190,15 @@ class TaskGroup(Containment, msgspec.Struct):
     def _all(self, also: Collection[int]) -> list[Process]:
         return list(read_processes(dict.fromkeys((*also, *self.processes()))))
 
-    def reclaim(self, is_wanted: Callable[[], bool]) -> None:
-        """Write the memory of the task to swap, by its group where that can do it."""
-        path = self.memory.allow_swap() if self.memory else ""
-        if path:
-            from iriai.launcher.containment.paging import reclaim_group
+    def paged_memory(self) -> PagedMemory:
+        """Return the memory of the task: of its group where that can be told, else of each."""
+        from iriai.launcher.containment.paging import GroupMemory
 
-            reclaim_group(path, is_wanted)
-        else:
-            super().reclaim(is_wanted)
+        path = self.memory.allow_swap() if self.memory else ""
+        return GroupMemory(path) if path else super().paged_memory()
 
     def forbid_swap(self) -> None:
-        """Write no more of it to swap than `reclaim` has."""
+        """Write no more of it to swap than there is."""
         if self.memory:
             self.memory.forbid_swap()
 
