@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iriai.model.ad import ARCHITECTURES
 from iriai.model.architecture import (
-    ARCHITECTURES,
     HEAD_BYTES,
     BinaryKind,
     binary_of,

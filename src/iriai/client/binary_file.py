@@ -10,8 +10,8 @@ from iriai.model.architecture import HEAD_BYTES, OF_MACHINES, BinaryKind, binary
 def binary_at(word: str, directory: str) -> BinaryKind | None:
     """Return for which machines the program is that `word` names; None: any may have it.
 
-    A name without a slash, and a path where each machine has programs of its own, are no file of
-    the user's. What cannot be read is told by the task.
+    A path where each machine has programs of its own is no file of the user's, nor is a name
+    without a slash. What cannot be read is told by the task.
     """
     if "/" not in word:
         return None

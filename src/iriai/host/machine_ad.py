@@ -14,6 +14,7 @@ from iriai.config.sections import MachineSection
 from iriai.host.hardware import MachineFacts
 from iriai.host.speed_benchmark import read_speed
 from iriai.model.ad import (
+    ARCHITECTURES,
     KIND,
     MIB,
     POOL,
@@ -24,7 +25,6 @@ from iriai.model.ad import (
     capacity_attributes,
     machine_ad,
 )
-from iriai.model.architecture import ARCHITECTURES
 from iriai.model.resources import Resources
 from iriai.model.text_digest import digest_of
 

@@ -24,7 +24,6 @@ from iriai.jobs.validation import (
     checked_resources,
     dependencies_here,
 )
-from iriai.model.architecture import BinaryKind, required_kind
 from iriai.model.batch_variables import dropped_warning, is_reserved
 from iriai.model.bounds import Environment, decoded
 from iriai.model.ids import Account, JobId
@@ -179,6 +178,8 @@ class Drafts:
         text = canonical(draft.requirements, "--requirements")
         if draft.binary is None or not self._has_others or why_unusable():
             return text
+        from iriai.model.architecture import BinaryKind, required_kind
+
         words = chain(draft.command, *draft.pipes)
         return canonical(required_kind(text, words, BinaryKind(*draft.binary)), "--requirements")
 

@@ -29,6 +29,8 @@ ARCHITECTURE, SYSTEM, PROCESSOR, PROCESSORS = KIND = (
     "DetectedCpus",
 )
 """The attributes in which machines are alike that name no pool."""
+ARCHITECTURES = {"x86_64": "X86_64", "i686": "INTEL", "ppc64le": "ppc64le"}
+"""HTCondor's names by the kernel's; others are named as by the kernel."""
 VANILLA_UNIVERSE = 5
 """HTCondor's number for ordinary jobs, the only kind here."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")

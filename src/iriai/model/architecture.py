@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-ARCHITECTURES = {"x86_64": "X86_64", "i686": "INTEL", "ppc64le": "ppc64le"}
-"""HTCondor's names by the kernel's; others are named as by the kernel."""
 HEAD_BYTES = 20
 """Of a file: what tells for which machines it is."""
 OF_MACHINES = ("/bin/", "/sbin/", "/usr/", "/lib/", "/opt/", "/nix/", "/snap/")

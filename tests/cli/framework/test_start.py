@@ -35,8 +35,8 @@ NEVER = {
 """What no frequent command loads: each costs a part of what Python's own start does."""
 LINES = {
     "--version": (("--version",), 11),
-    "run": (("run", "--", "true"), 43),
-    "submit": (("submit", "--", "true"), 36),
+    "run": (("run", "--", "true"), 41),
+    "submit": (("submit", "--", "true"), 34),
     "jobs": (("jobs",), 31),
     "show": (("show", "ume-1"), 35),
 }

@@ -7,7 +7,8 @@ import platform
 from msgspec.structs import replace
 
 from iriai.launcher.contract.messages import Template
-from iriai.model.architecture import ARCHITECTURES, on_machine
+from iriai.model.ad import ARCHITECTURES
+from iriai.model.architecture import on_machine
 
 
 def as_here(template: Template) -> Template:

@@ -10,9 +10,7 @@ from msgspec.structs import replace
 
 from iriai.cli.framework.command import OptionGroup, option, options_under
 from iriai.cli.jobs.options.script import check_command, check_directory
-from iriai.client.binary_file import binary_at
 from iriai.client.job_builder import DraftFields, draft
-from iriai.model.architecture import differs_by_machine
 from iriai.model.problem import UsageProblem
 from iriai.model.resources import CPUS, GPUS, MEMORY, NAMED_KINDS
 from iriai.model.submission import NotifyOn, check_notify
@@ -21,6 +19,8 @@ from iriai.wire.requests import JobDraft
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from iriai.model.architecture import BinaryKind
 
 
 def job_environment(settings: Iterable[str], *, inherit: bool) -> dict[str, str]:
@@ -204,9 +204,9 @@ class JobOptions(OptionGroup, frozen=True):
         if not self.no_check:
             check_directory(made.working_directory)
             for words in commands:
-                if not (words and differs_by_machine(words[:1])):
+                if not _is_by_machine(words):
                     check_command(words[0] if words else "", environment, made.working_directory)
-        found = (binary_at(words[0], made.working_directory) for words in commands if words)
+        found = (_binary(words, made.working_directory) for words in commands)
         binary = next(filter(None, found), None)
         return made if binary is None else replace(made, binary=binary)
 
@@ -301,3 +301,21 @@ def named_resource(text: str) -> tuple[str, int]:
             "write NAME=N, as licence=1",
         )
     return name, int(amount)
+
+
+def _is_by_machine(words: Sequence[str]) -> bool:
+    """Return whether the program has another name on other machines."""
+    if not (words and "%" in words[0]):
+        return False
+    from iriai.model.architecture import differs_by_machine
+
+    return differs_by_machine(words[:1])
+
+
+def _binary(words: Sequence[str], directory: str) -> BinaryKind | None:
+    """Return for which machines the program is, where it is a file of the user's."""
+    if not (words and "/" in words[0]):
+        return None
+    from iriai.client.binary_file import binary_at
+
+    return binary_at(words[0], directory)
