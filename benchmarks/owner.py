@@ -20,7 +20,6 @@ import importlib
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,6 +32,7 @@ from harness.freezers import KINDS, compile_program
 from harness.options import Options, read_options
 from harness.owner_probes import OwnerProbes, busy_owner
 from harness.report import Figures, finish, machine_facts, percentile, progress, ratio
+from harness.swap_file import swap_file
 from harness.task_user import task_user
 from suspend import MISSED_S, NOTE, SETTLE_S, Times, disk_load
 
@@ -256,23 +256,6 @@ def measure_end(kind: str, program: Path, options: Options, figures: Figures) ->
         with busy_owner():
             time.sleep(0.5)
             figures.add("emptied_s", bench.end())
-
-
-@contextmanager
-def swap_file(size_bytes: int) -> Iterator[None]:
-    """Swap, on a machine that may have none."""
-    descriptor, name = tempfile.mkstemp(dir="/var/tmp", prefix="iriai-swap-")
-    try:
-        os.posix_fallocate(descriptor, 0, size_bytes)
-        os.close(descriptor)
-        subprocess.run(["mkswap", name], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(["swapon", name], check=True)
-        try:
-            yield
-        finally:
-            subprocess.run(["swapoff", name], check=True)
-    finally:
-        Path(name).unlink()
 
 
 def measure_freed(kind: str, program: Path, options: Options, figures: Figures) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from harness.swap_file import swap_file
 
 from iriai.launcher.containment.cgroups.controllers import MemoryV2
 from iriai.launcher.containment.paging import GroupMemory, ProcessMemory
@@ -35,17 +35,8 @@ pytestmark = [pytest.mark.root, pytest.mark.long]
 
 @pytest.fixture
 def swap() -> Iterator[None]:
-    """Swap, on a machine that may have none."""
-    descriptor, path = tempfile.mkstemp(dir="/var/tmp", prefix="iriai-swap-")
-    os.posix_fallocate(descriptor, 0, 2 * HELD)
-    os.close(descriptor)
-    subprocess.run(["mkswap", path], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["swapon", path], check=True)
-    try:
+    with swap_file(2 * HELD):
         yield
-    finally:
-        subprocess.run(["swapoff", path], check=True)
-        Path(path).unlink()
 
 
 def held_bytes(used: UsedLab, attempt: AttemptId) -> int:
