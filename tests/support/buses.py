@@ -72,6 +72,11 @@ class Bus:
         values = {"InhibitDelayMaxUSec": ("t", microseconds)}
         self.call(MOCK, "AddProperties", "sa{sv}", MANAGER, values)
 
+    def lose(self) -> None:
+        """End the bus under all who are connected."""
+        self._daemon.kill()
+        self._daemon.wait()
+
     def close(self) -> None:
         if self._manager is not None:
             self.stop_manager()

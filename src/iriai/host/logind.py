@@ -18,6 +18,8 @@ from jeepney.wrappers import DBusErrorResponse, Properties
 SERVICE = "org.freedesktop.login1"
 MANAGER = DBusAddress("/org/freedesktop/login1", SERVICE, f"{SERVICE}.Manager")
 SIGNALS = ("PrepareForSleep", "PrepareForShutdown")
+OTHER_OWNER = "NameOwnerChanged"
+"""The signal of the bus that the name of a service is another process's."""
 CALL_MAX_S = 10.0
 """How long an answer may take."""
 DELAY_S = 5.0
@@ -48,11 +50,15 @@ class Logind:
                     type="signal", sender=SERVICE, interface=MANAGER.interface, member=signal
                 )
                 self._answer(message_bus.AddMatch(rule))
+            rule = MatchRule(type="signal", sender=message_bus.bus_name, member=OTHER_OWNER)
+            rule.add_arg_condition(0, SERVICE)
+            self._answer(message_bus.AddMatch(rule))
             self.delay_max_s = self._delay_max_s()
             """How long it waits for us at most."""
             words = ("sleep:shutdown", "iriai", why, "delay")
             (descriptor,) = self._answer(new_method_call(MANAGER, "Inhibit", "ssss", words))
             self._lock = int(descriptor.to_raw_fd())
+            (self._owner,) = self._answer(message_bus.GetNameOwner(SERVICE))
         except LogindProblem:
             self.close()
             raise
@@ -62,9 +68,10 @@ class Logind:
         return int(self._bus.sock.fileno())
 
     def signals(self) -> list[bool]:
-        """Return what was signalled: True, it goes to sleep or down; False, it is back.
+        """Return what the manager signalled: True, it goes to sleep or down; False, it is back.
 
-        Raises `LogindProblem` if the connection is lost.
+        Anybody on the bus may send signals to this connection: they do not count. Raises
+        `LogindProblem` if the connection is lost, or the manager with its lock.
         """
         found: list[bool] = []
         while True:
@@ -75,8 +82,12 @@ class Logind:
             except Exception as error:
                 raise LogindProblem(f"the system bus: {error}") from error
             fields = message.header.fields
-            is_signal = message.header.message_type is MessageType.signal
-            if is_signal and fields.get(HeaderFields.member) in SIGNALS:
+            if message.header.message_type is not MessageType.signal:
+                continue
+            sender, member = fields.get(HeaderFields.sender), fields.get(HeaderFields.member)
+            if sender == message_bus.bus_name and member == OTHER_OWNER:
+                raise LogindProblem("the login manager has ended, or was started again")
+            if sender == self._owner and member in SIGNALS:
                 found += [each for each in message.body if isinstance(each, bool)]
 
     def release(self) -> None:

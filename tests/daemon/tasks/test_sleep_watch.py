@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
+from jeepney import DBusAddress, HeaderFields, new_signal
+from jeepney.io.blocking import open_dbus_connection
 
 from iriai.daemon.tasks import sleep_watch
 from iriai.daemon.tasks.sleep_watch import MARGIN, SleepWatch
 from iriai.host.logind import DELAY_RANGE_S, DELAY_S
 from iriai.protocol.messages.effects import MachineSleeps, MachineWakes, OwnerEvent
-from tests.support.buses import Bus
+from tests.support.buses import LOGIN1, MANAGER, Bus
 
 LOCK = ("sleep:shutdown", "iriai", "delay")
 WAIT_S = 30.0
@@ -99,6 +101,41 @@ def test_a_manager_that_says_something_else_changes_nothing(bus: Bus):
     on_desk(story)
 
 
+def test_a_signal_of_somebody_else_puts_no_machine_to_sleep(bus: Bus):
+    async def story(desk: Desk) -> None:
+        await desk.until(lambda: not desk.watch.problem)
+        logind = desk.watch._logind
+        assert logind is not None
+        emitter = DBusAddress("/org/freedesktop/login1", interface=MANAGER)
+        with open_dbus_connection(bus=bus.address) as stranger:
+            for interface, member, signature, body in (
+                (MANAGER, "PrepareForSleep", "b", (True,)),
+                ("org.freedesktop.DBus", "NameOwnerChanged", "sss", (LOGIN1, ":1.0", "")),
+            ):
+                forged = new_signal(emitter.with_interface(interface), member, signature, body)
+                forged.header.fields[HeaderFields.destination] = logind._bus.unique_name
+                stranger.send(forged)
+        bus.goes_to_sleep(goes=False)
+        await desk.until(lambda: desk.told)
+        assert desk.told == [MachineWakes()]
+
+    on_desk(story)
+
+
+def test_a_manager_that_is_started_again_is_asked_for_a_new_lock(bus: Bus, monkeypatch):
+    monkeypatch.setattr(sleep_watch, "RETRY_S", 0.1)
+
+    async def story(desk: Desk) -> None:
+        await desk.until(lambda: not desk.watch.problem)
+        bus.stop_manager()
+        await desk.until(lambda: "login manager" in desk.watch.problem)
+        bus.start_manager()
+        await desk.until(lambda: not desk.watch.problem)
+        assert bus.locks() == [LOCK]
+
+    on_desk(story)
+
+
 def test_without_a_manager_it_says_so_and_tries_again(bus: Bus, monkeypatch):
     monkeypatch.setattr(sleep_watch, "RETRY_S", 0.1)
     bus.stop_manager()
@@ -111,17 +148,13 @@ def test_without_a_manager_it_says_so_and_tries_again(bus: Bus, monkeypatch):
     on_desk(story)
 
 
-def test_a_bus_that_is_lost_may_have_lost_the_waking_too(monkeypatch):
-    bus = Bus()
-    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", bus.address)
-    bus.start_manager()
-
+def test_a_bus_that_is_lost_may_have_lost_the_waking_too(bus: Bus):
     async def story(desk: Desk) -> None:
         await desk.until(lambda: not desk.watch.problem)
         desk.is_left = False
         bus.goes_to_sleep()
         await desk.until(lambda: desk.told)
-        bus.close()
+        bus.lose()
         await desk.until(lambda: desk.told[1:] == [MachineWakes()])
         await desk.until(lambda: "bus" in desk.watch.problem)
 
