@@ -206,14 +206,14 @@ ProgramNames = Annotated[
     Meta(max_length=PROGRAMS_MAX),
 ]
 ForeignCpus = Annotated[
-    float, ValueFormat("a number of cpus, above 0", parse_number), Meta(gt=0, le=FOREIGN_CPUS_MAX)
+    float, ValueFormat("a number of cpus", parse_number), Meta(gt=0, le=FOREIGN_CPUS_MAX)
 ]
 PressurePercent = Annotated[
-    float, ValueFormat("a number of percent, above 0", parse_number), Meta(gt=0, le=100)
+    float, ValueFormat("a number of percent", parse_number), Meta(gt=0, le=100)
 ]
 Celsius = Annotated[
     float,
-    ValueFormat("a number of degrees Celsius, above 0", parse_number),
+    ValueFormat("a number of degrees Celsius", parse_number),
     Meta(gt=0, le=TEMPERATURE_MAX_C),
 ]
 Address = Annotated[
