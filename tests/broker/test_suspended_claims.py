@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from iriai.model.resources import Resources
 from iriai.model.suspension import SuspendedClaim
-from iriai.protocol.messages.scheduling import ReturnCpus, Running, Vacate
+from iriai.protocol.messages.scheduling import Running
+from iriai.protocol.messages.suspension import ReturnCpus, Vacate
 from tests.broker.lone_broker import LoneBroker, as_running, matched, matches, promises, want
 from tests.support.told import Told, attempt, job
 

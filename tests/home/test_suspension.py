@@ -11,7 +11,8 @@ from iriai.model.records import ReasonsTold, SeatReasons, UserSuspended
 from iriai.model.state import EndCause, TaskState
 from iriai.model.suspension import SuspendReason
 from iriai.protocol.messages.effects import LinkUp
-from iriai.protocol.messages.scheduling import Begun, Run, Suspend, Suspended
+from iriai.protocol.messages.scheduling import Begun, Run
+from iriai.protocol.messages.suspension import Suspend, Suspended
 from tests.home.lone_home import LoneHome, changes, end, match
 from tests.support.told import HOME, WALL_S, Told, attempt, spec
 

@@ -36,7 +36,8 @@ from iriai.protocol.messages.effects import (
     Wake,
     WatchOwner,
 )
-from iriai.protocol.messages.scheduling import Refusal, Suspended
+from iriai.protocol.messages.scheduling import Refusal
+from iriai.protocol.messages.suspension import Suspended
 from tests.node.lone_node import LoneNode
 from tests.support.told import WALL_S, Told, attempt, instant, spec
 

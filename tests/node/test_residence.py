@@ -19,7 +19,8 @@ from iriai.protocol.messages.effects import (
     Wake,
     WakeAt,
 )
-from iriai.protocol.messages.scheduling import ClaimTurn, Cycle, Suspended
+from iriai.protocol.messages.scheduling import ClaimTurn, Cycle
+from iriai.protocol.messages.suspension import Suspended
 from tests.node.lone_node import LoneNode
 from tests.support.told import WALL_S, attempt, only, spec
 

@@ -23,15 +23,8 @@ from iriai.protocol.messages.effects import (
     TerminateAttempt,
     Wake,
 )
-from iriai.protocol.messages.scheduling import (
-    Begun,
-    End,
-    ReturnCpus,
-    Run,
-    Suspend,
-    Suspended,
-    Vacate,
-)
+from iriai.protocol.messages.scheduling import Begun, End, Run
+from iriai.protocol.messages.suspension import ReturnCpus, Suspend, Suspended, Vacate
 from tests.node.lone_node import LoneNode, exited
 from tests.support.told import WALL_S, Told, attempt, only, spec
 

@@ -32,9 +32,9 @@ from iriai.protocol.messages.scheduling import (
     Refusal,
     Renew,
     SeatOffers,
-    Suspended,
 )
 from iriai.protocol.messages.steps import StepBegun, StepEnded
+from iriai.protocol.messages.suspension import Suspended
 from iriai.protocol.misbehaviour import Incidents
 
 HOLD_PART = 0.9

@@ -45,10 +45,10 @@ from iriai.protocol.messages.scheduling import (
     Promise,
     Refusal,
     Renew,
-    Suspended,
     ToHome,
 )
 from iriai.protocol.messages.steps import StepBegun, StepEnded
+from iriai.protocol.messages.suspension import Suspended
 
 HomeEvent = ToHome | LinkUp | LinkDown | Wake
 

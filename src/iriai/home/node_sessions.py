@@ -19,9 +19,9 @@ from iriai.protocol.messages.scheduling import (
     Run,
     SeatOffers,
     Stop,
-    Suspend,
     ToNode,
 )
+from iriai.protocol.messages.suspension import Suspend
 
 
 class NodeSessions:

@@ -12,7 +12,7 @@ from iriai.model.ids import AttemptId, JobId, TaskId
 from iriai.model.problem import Refused
 from iriai.model.records import ReasonsTold, SeatReasons, UserSuspended
 from iriai.model.state import TaskState
-from iriai.protocol.messages.scheduling import Suspended
+from iriai.protocol.messages.suspension import Suspended
 
 
 class HomeSuspensions:

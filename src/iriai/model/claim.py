@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Annotated
 
 import msgspec
 
 from iriai.model.bounds import Amount, QueueIndex
 from iriai.model.charge_factors import Factors
-from iriai.model.ids import Account, AttemptId
+from iriai.model.ids import Account, AttemptId, ReservationId
 from iriai.model.job import ExitCode
 from iriai.model.ranks import RankCount
 from iriai.model.resources import Resources
@@ -19,6 +20,7 @@ HOLD_S = 10.0
 """How long a machine holds a claim that its home has not confirmed, unless the home asks for
 another time."""
 HOLD_MAX_S = 600.0
+HoldTime = Annotated[float, msgspec.Meta(gt=0.0, le=HOLD_MAX_S)]
 
 
 class Phase(IntEnum):
@@ -99,6 +101,10 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """True if its machine ends it for its owner: what that destroys is returned."""
     refunded_s: float = 0.0
     """What was returned of its charge."""
+    gone_by_wall_s: float | None = None
+    """By when it has to be gone, evicted for a booking that starts then; None: it need not."""
+    reservation: ReservationId | None = None
+    """In whose booking it runs; None: in none."""
 
     @property
     def kept(self) -> Resources:

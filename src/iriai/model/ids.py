@@ -132,3 +132,29 @@ def parse_id(text: str) -> JobId | TaskId:
     if match["index"] is None:
         return JobId(home, number)
     return TaskId(home, number, int(match["index"]))
+
+
+_RESERVATION = re.compile(r"(?P<home>[a-z][a-z0-9-]{0,30})-r(?P<number>\d{1,15})", re.ASCII)
+
+
+class ReservationId(NamedTuple):
+    """A reservation: its home's name and the number the home gave it; `ume-r7`.
+
+    The last part does not begin with a digit, so it is never the id of a job.
+    """
+
+    home: Name
+    number: Count
+
+    def __str__(self) -> str:
+        return f"{self.home}-r{self.number}"
+
+
+def parse_reservation_id(text: str) -> ReservationId:
+    """Return the reservation that `text` names; raise `UsageProblem` if it names none."""
+    match = _RESERVATION.fullmatch(text)
+    if not match:
+        raise UsageProblem(
+            "bad-id", f"'{text}' is not the id of a reservation", "ids look like ume-r7"
+        )
+    return ReservationId(match["home"], int(match["number"]))

@@ -11,7 +11,7 @@ import msgspec
 
 from iriai.model.batch_variables import BatchVariables
 from iriai.model.bounds import Count, Many, Name, QueueIndex, Real, Text, Urgency, Word
-from iriai.model.ids import Account, AttemptId, JobId, TaskId, parse_id
+from iriai.model.ids import Account, AttemptId, JobId, ReservationId, TaskId, parse_id
 from iriai.model.pool_room import NO_LIMITS, MachineLimits
 from iriai.model.problem import UsageProblem
 from iriai.model.ranks import ONE, STAGES_MAX, RankShape
@@ -251,6 +251,18 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     checkpoint_exit: ExitCode | None = None
     """The exit code with which a task says that it has saved itself, and is to be run again; None:
     it never says so."""
+    reservation: ReservationId | None = None
+    """The reservation in which its tasks run; None: in none."""
+    or_queue: bool = False
+    """True if what waits at the end of the reservation waits on, as tasks of none."""
+    evictable: bool | None = None
+    """Whether a task may start that would have to leave for a booking; None: if it has no time
+    limit."""
+
+    @property
+    def is_evictable(self) -> bool:
+        """Whether a task of it may start that has to leave for a booking (docs/spec/017)."""
+        return self.time_limit_s is None if self.evictable is None else self.evictable
 
     @property
     def streams_each(self) -> bool:

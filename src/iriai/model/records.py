@@ -14,11 +14,12 @@ from iriai.model.alteration import Alteration
 from iriai.model.bounds import Amount, Code, Count, Many, Name, Seconds, Span, Words
 from iriai.model.charge_factors import Factors
 from iriai.model.claim import Claim
-from iriai.model.ids import Account, AttemptId
+from iriai.model.ids import Account, AttemptId, ReservationId
 from iriai.model.job import Dependency, JobSpec
 from iriai.model.owner import OwnerWord
 from iriai.model.ranks import RankCount, SeatPlace
 from iriai.model.reason import Reason
+from iriai.model.reservation import Booking, Reservation
 from iriai.model.state import EndCause
 from iriai.model.suspension import Reasons
 from iriai.model.usage import Usage
@@ -391,6 +392,33 @@ class SectionSet(msgspec.Struct, frozen=True):
     wall_s: float
 
 
+class ReservationStored(msgspec.Struct, frozen=True):
+    """Home: a reservation, whole; it replaces the earlier one of its number."""
+
+    reservation: Reservation
+
+
+class ReservationsDropped(msgspec.Struct, frozen=True):
+    """Home: these reservations have been over for long, and are forgotten."""
+
+    numbers: tuple[int, ...]
+
+
+class BookingStored(msgspec.Struct, frozen=True):
+    """Node: a booking; it replaces the earlier one of its reservation.
+
+    Durable before it is told.
+    """
+
+    booking: Booking
+
+
+class BookingsDropped(msgspec.Struct, frozen=True):
+    """Node: nothing is kept of these reservations any more."""
+
+    reservations: tuple[ReservationId, ...]
+
+
 Record = (
     JobAccepted
     | JobEvent
@@ -408,4 +436,8 @@ Record = (
     | OwnerWordGiven
     | AbsencesLearnt
     | SectionSet
+    | ReservationStored
+    | ReservationsDropped
+    | BookingStored
+    | BookingsDropped
 )

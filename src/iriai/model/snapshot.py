@@ -19,6 +19,7 @@ from iriai.model.records import (
     SectionSet,
     Snapshot,
 )
+from iriai.model.reservation import Booking, Reservation
 from iriai.model.state import EndCause
 
 
@@ -51,6 +52,12 @@ class StoredState(msgspec.Struct):
     """What the machine's owner said last; None: nothing, or it was taken back."""
     absences: AbsencesLearnt = AbsencesLearnt(b"")
     """What the node has learnt of when the owner is away."""
+    reservations: Sequence[Reservation] = ()
+    """The home's, by number; those that were over for long are forgotten."""
+    next_reservation: int = 1
+    """The number of the home's next reservation: larger than any ever used."""
+    bookings: Sequence[Booking] = ()
+    """What the node keeps of reservations."""
 
 
 def waited_for(jobs: list[StoredJob]) -> Iterator[Dependency]:

@@ -32,7 +32,8 @@ from iriai.protocol.messages.effects import (
     Send,
     TerminateAttempt,
 )
-from iriai.protocol.messages.scheduling import ReturnCpus, Stop, Suspend, Suspended, Vacate
+from iriai.protocol.messages.scheduling import Stop
+from iriai.protocol.messages.suspension import ReturnCpus, Suspend, Suspended, Vacate
 
 _USER = SuspendReason.USER
 CLOCK_SLACK_S = 1.0

@@ -8,10 +8,20 @@ import msgspec
 
 from iriai.model.bounds import Word, decoded
 from iriai.model.job import limits_problem
-from iriai.protocol.messages import elections, fences, gossip, rpc, scheduling, steps, streams
+from iriai.protocol.messages import (
+    elections,
+    fences,
+    gossip,
+    reservations,
+    rpc,
+    scheduling,
+    steps,
+    streams,
+    suspension,
+)
 from iriai.protocol.messages.scheduling import Message
 
-PARTS_VERSION = 11
+PARTS_VERSION = 12
 """Raised with every change of the messages that an older machine would misread. Both ends of a link
 must have the same."""
 
@@ -19,10 +29,10 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
     "node": {
         "Run": scheduling.Run,
         "Stop": scheduling.Stop,
-        "Suspend": scheduling.Suspend,
-        "ReturnCpus": scheduling.ReturnCpus,
+        "Suspend": suspension.Suspend,
+        "ReturnCpus": suspension.ReturnCpus,
         "Cycle": scheduling.Cycle,
-        "Vacate": scheduling.Vacate,
+        "Vacate": suspension.Vacate,
         "Acknowledge": scheduling.Acknowledge,
         "Renewed": scheduling.Renewed,
         "Quiet": scheduling.Quiet,
@@ -30,6 +40,8 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Step": steps.Step,
         "StopStep": steps.StopStep,
         "ForgetStep": steps.ForgetStep,
+        "Book": reservations.Book,
+        "Unbook": reservations.Unbook,
     },
     "home": {
         "Match": scheduling.Match,
@@ -38,11 +50,14 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Accepted": scheduling.Accepted,
         "Refusal": scheduling.Refusal,
         "Begun": scheduling.Begun,
-        "Suspended": scheduling.Suspended,
+        "Suspended": suspension.Suspended,
         "End": scheduling.End,
         "Renew": scheduling.Renew,
         "StepBegun": steps.StepBegun,
         "StepEnded": steps.StepEnded,
+        "NodesOffered": reservations.NodesOffered,
+        "Booked": reservations.Booked,
+        "NotBooked": reservations.NotBooked,
     },
     "broker": {
         "Idle": scheduling.Idle,
@@ -55,6 +70,7 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Summary": scheduling.Summary,
         "Forward": scheduling.Forward,
         "Returned": scheduling.Returned,
+        "SeekNodes": reservations.SeekNodes,
     },
     "membership": {
         "Probe": gossip.Probe,

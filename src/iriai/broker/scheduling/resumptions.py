@@ -18,7 +18,7 @@ from iriai.broker.state.suspended_claims import KnownSuspension
 from iriai.model.resources import Resources
 from iriai.policy.placement.policy_api import PlannedStart
 from iriai.protocol.messages.effects import Part, Send
-from iriai.protocol.messages.scheduling import ReturnCpus, Vacate
+from iriai.protocol.messages.suspension import ReturnCpus, Vacate
 
 PROMISE_SLACK_S = 1.0
 """Two moments so near each other are one."""

@@ -33,6 +33,7 @@ from iriai.protocol.messages.effects import (
     LauncherEvent,
     Part,
     PeerNoticed,
+    ReservationAnswered,
     Send,
     StepChanged,
     Wake,
@@ -130,7 +131,7 @@ class LauncherOrders(Protocol):
         ...
 
 
-ROUTED = frozenset({JobCompleted, PeerNoticed, StepChanged, WhyAnswered})
+ROUTED = frozenset({JobCompleted, PeerNoticed, ReservationAnswered, StepChanged, WhyAnswered})
 """Effects that others of this daemon take."""
 
 

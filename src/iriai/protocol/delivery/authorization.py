@@ -10,6 +10,14 @@ from iriai.protocol.messages import elections
 from iriai.protocol.messages import scheduling as said
 from iriai.protocol.messages.fences import Fence, Fenced
 from iriai.protocol.messages.gossip import ProbeAnswer, ProbeMissed
+from iriai.protocol.messages.reservations import (
+    Book,
+    Booked,
+    NodesOffered,
+    NotBooked,
+    SeekNodes,
+    Unbook,
+)
 from iriai.protocol.messages.rpc import Inform
 from iriai.protocol.messages.steps import (
     ForgetStep,
@@ -20,20 +28,21 @@ from iriai.protocol.messages.steps import (
     StopStep,
 )
 from iriai.protocol.messages.streams import AskOutput, Input, InputTaken, Output
+from iriai.protocol.messages.suspension import ReturnCpus, Suspend, Suspended, Vacate
 
 _ANSWERS = (ProbeAnswer, ProbeMissed, elections.BrokerIs, elections.Heard, Inform, StepAnswer)
 # Tuples: a union would be made anew for each message.
 _TO_TASKS = (AskOutput, Input, Fenced)
 """Also to job steps."""
-_TO_SEATS = (said.Run, said.Stop, said.Suspend, said.Acknowledge)
+_TO_SEATS = (said.Run, said.Stop, Suspend, said.Acknowledge)
 _TO_STEPS = (Step, StopStep, ForgetStep)
-_CLAIMS = (said.Accepted, said.Begun, said.Suspended)
+_CLAIMS = (said.Accepted, said.Begun, Suspended)
 _OF_STEPS = (StepBegun, StepEnded)
 _STREAMS = (Output, InputTaken, Fence)
 _REPORTS = (said.Renew, said.Idle, said.Counted, said.Wants)
 _REQUESTS = (said.Want, said.Withdraw, said.Decline, said.Explain)
 _PROSPECTS = (said.Promise, said.Explained)
-BROKER_ONLY = (said.Charging, said.Quiet, said.ReturnCpus, said.Cycle, said.Vacate)
+BROKER_ONLY = (said.Charging, said.Quiet, ReturnCpus, said.Cycle, Vacate)
 """Messages to nodes that only the broker that they follow may send."""
 _BETWEEN_CLUSTERS = (said.Summary, said.Forward, said.Returned)
 
@@ -70,11 +79,24 @@ def is_authorized(sender: str, receiver: str, message: said.Message) -> bool:
         return message.job.home == receiver
     if isinstance(message, _BETWEEN_CLUSTERS):
         return message.broker == sender
+    return _is_of_reservation(sender, receiver, message)
+
+
+def _is_of_reservation(sender: str, receiver: str, message: said.Message) -> bool:
+    """Return whether a home speaks of its own reservations, and a machine of its own bookings."""
+    if isinstance(message, Book):
+        return message.booking.reservation.home == sender
+    if isinstance(message, SeekNodes | Unbook):
+        return message.reservation.home == sender
+    if isinstance(message, Booked | NotBooked):
+        return message.machine == sender and message.reservation.home == receiver
+    if isinstance(message, NodesOffered):
+        return message.reservation.home == receiver
     return True
 
 
 def _is_of(
-    message: said.Accepted | said.Begun | said.Suspended | StepBegun | StepEnded,
+    message: said.Accepted | said.Begun | Suspended | StepBegun | StepEnded,
     sender: str,
     receiver: str,
 ) -> bool:

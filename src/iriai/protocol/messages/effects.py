@@ -222,6 +222,17 @@ class WhyAnswered(msgspec.Struct, frozen=True):
     reasons: tuple[Reason, ...]
 
 
+class ReservationAnswered(msgspec.Struct, frozen=True):
+    """Home: a reservation that was asked for is confirmed, or refused; answer who asked."""
+
+    number: int
+    is_confirmed: bool
+    reasons: tuple[Reason, ...] = ()
+    """Why it is refused."""
+    earliest_wall_s: float | None = None
+    """If it is refused: the earliest start that would do; None: none is known."""
+
+
 class StepChanged(msgspec.Struct, frozen=True):
     """Home: a job step began, or is over; answer those who wait for it."""
 
@@ -309,6 +320,7 @@ Effect = (
     | WakeAt
     | JobCompleted
     | WhyAnswered
+    | ReservationAnswered
     | StepChanged
     | MembersChanged
     | EntriesChanged

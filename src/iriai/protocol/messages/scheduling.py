@@ -27,8 +27,8 @@ from iriai.model.bounds import (
     Weight,
     Words,
 )
-from iriai.model.claim import HOLD_MAX_S, HOLD_S, Phase
-from iriai.model.ids import Account, AttemptId, JobId
+from iriai.model.claim import HOLD_S, HoldTime, Phase
+from iriai.model.ids import Account, AttemptId, JobId, ReservationId
 from iriai.model.job import Grace, JobSpec, Limit
 from iriai.model.owner import MachineUse
 from iriai.model.ranks import ONE, SEATS_MAX, RankCount, RankShape, SeatPlaces
@@ -36,15 +36,21 @@ from iriai.model.reason import Reason
 from iriai.model.records import AttemptResult, LedgerRow
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
-from iriai.model.suspension import Reasons, SuspendedClaim
+from iriai.model.suspension import SuspendedClaim
 from iriai.model.turn import RowIndex, RowSet
 from iriai.protocol.messages.elections import ToSuccession
 from iriai.protocol.messages.gossip import PeerMessage
+from iriai.protocol.messages.reservations import (
+    BookedTimes,
+    ReservationToHome,
+    ReservationToNode,
+    SeekNodes,
+)
 from iriai.protocol.messages.rpc import ToInquiry
 from iriai.protocol.messages.steps import StepToHome, StepToNode
 from iriai.protocol.messages.streams import ToStreams
+from iriai.protocol.messages.suspension import ReturnCpus, Suspend, Suspended, Vacate
 
-HoldTime = Annotated[float, msgspec.Meta(gt=0.0, le=HOLD_MAX_S)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 
 
@@ -192,6 +198,8 @@ class Idle(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it knows the broker's clock well enough for time slices."""
     expected_idle_s: Seconds | None = None
     """For how long its owner stays away, with an even chance; None: it has no owner policy."""
+    bookings: BookedTimes | None = None
+    """All of them, if one changed, or `whole`; None: as before."""
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -241,6 +249,10 @@ class Want(msgspec.Struct, frozen=True):
     across_pools: bool = False
     """Whether the machines of a task may be of several pools."""
     queue: QueueIndex = 0
+    reservation: ReservationId | None = None
+    """Where its tasks run; None: beside all reservations."""
+    is_evictable: bool = False
+    """Whether a task may start that has to leave for a booking."""
 
     def __post_init__(self) -> None:
         if self.shape != ONE and not self.shape.is_possible:
@@ -361,47 +373,6 @@ class Stop(msgspec.Struct, frozen=True):
     grace_s: Grace
 
 
-class Suspend(msgspec.Struct, frozen=True):
-    """Home to node: the user of a seat wants it suspended, or no longer (docs/spec/012).
-
-    Repeated when the machine can be reached again; answered with `Suspended`.
-    """
-
-    attempt: AttemptId
-    change: Count
-    """Rises with each change of this attempt; one that is not higher than the last is ignored."""
-    is_wanted: bool
-
-
-class Suspended(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Node to home: the reasons for which a seat does not run at present; empty: it runs.
-
-    Sent when they change, and in answer to `Suspend`.
-    """
-
-    attempt: AttemptId
-    machine: Name
-    change: Count
-    """The last change of its home that the node has taken in."""
-    reasons: Reasons = ()
-    is_resuming: bool = False
-    """Whether it waits for its cpus, which others have."""
-    moved_to: QueueIndex | None = None
-    """The lower queue in which it goes on, after its time of residence; None: it did not move."""
-    seen: Words = ""
-    """With the reason `owner`: what was seen of the owner, for people."""
-
-
-class ReturnCpus(msgspec.Struct, frozen=True):
-    """Broker to node: a seat that waits for its cpus may take so many: nobody was promised them.
-
-    The node takes those of them that are free, and lets the seat go on once it has all.
-    """
-
-    attempt: AttemptId
-    cpus: Count
-
-
 class ClaimTurn(NamedTuple):
     """The turn of one claim, in `Cycle`."""
 
@@ -434,15 +405,6 @@ class Cycle(msgspec.Struct, frozen=True, omit_defaults=True):
     """The length of a time slice."""
     turns: Annotated[tuple[ClaimTurn, ...], Many] = ()
     matched: Annotated[tuple[MatchTurn, ...], Many] = ()
-
-
-class Vacate(msgspec.Struct, frozen=True):
-    """Broker to node: what a suspended seat keeps was promised to another task from its end on.
-
-    The node ends it as `evicted` if that end is near and its user alone keeps it suspended.
-    """
-
-    attempt: AttemptId
 
 
 class Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -575,10 +537,10 @@ class Returned(msgspec.Struct, frozen=True):
     """Why none of them can ever start there, if that is known."""
 
 
-ToBroker = Idle | Counted | Want | Withdraw | Wants | Decline | Explain
+ToBroker = Idle | Counted | Want | Withdraw | Wants | Decline | Explain | SeekNodes
 OfAttempt = Accepted | Refusal | Begun | End | Suspended
 """Node to home, about one attempt of that home."""
-ToHome = Match | Promise | Explained | OfAttempt | Renew | StepToHome
+ToHome = Match | Promise | Explained | OfAttempt | Renew | StepToHome | ReservationToHome
 ToNode = (
     Run
     | Stop
@@ -591,6 +553,7 @@ ToNode = (
     | Quiet
     | Charging
     | StepToNode
+    | ReservationToNode
 )
 JobMessage = ToBroker | ToHome | ToNode
 """Between node, home and broker."""
