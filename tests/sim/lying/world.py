@@ -16,7 +16,7 @@ from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.protocol.ledger.use_bounds import TOLERANCE
 from iriai.protocol.messages.effects import Send
-from iriai.sim.faults.actions import Submission
+from iriai.sim.faults.user_requests import Submission
 from iriai.sim.faults.scenario import LAN
 from iriai.sim.faults.search import failure_of
 from iriai.sim.world.clock import Clock
