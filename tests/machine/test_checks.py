@@ -28,6 +28,7 @@ from iriai.model.records import (
 )
 from iriai.model.state import EndCause
 from iriai.node.admission import Admission
+from iriai.node.attempt_ends import AttemptEnds
 from iriai.node.claims import Claims
 from iriai.node.core import Node
 from iriai.node.metering import HeldClaim, UsageCounters
@@ -94,7 +95,7 @@ def test_a_node_that_gives_one_gpu_to_two(monkeypatch):
 
 
 def test_a_node_that_keeps_what_has_ended(monkeypatch):
-    monkeypatch.setattr(Node, "_free", lambda *_: None)
+    monkeypatch.setattr(AttemptEnds, "_free", lambda *_: None)
     node = LoneNode()
     node.run(1)
     with pytest.raises(AssertionError, match="claim and end"):

@@ -32,6 +32,7 @@ from iriai.model.records import (
 )
 from iriai.model.state import EndCause
 from iriai.node.admission import Admission
+from iriai.node.attempt_ends import AttemptEnds
 from iriai.node.claims import Claims, LeaseRenewal
 from iriai.node.core import Node
 from iriai.node.metering import HeldClaim, Meter, UsageCounters
@@ -197,9 +198,9 @@ def _granting_what_is_not_free(monkeypatch):
 
 NAMED: dict[str, Patch] = {
     # --- node
-    "a node ignores that an end is stored": instead(Node, "_acknowledge", nothing),
+    "a node ignores that an end is stored": instead(AttemptEnds, "acknowledge", nothing),
     "a node grants what is not free": _granting_what_is_not_free,
-    "a node keeps the claim of what has ended": instead(Node, "_free", nothing),
+    "a node keeps the claim of what has ended": instead(AttemptEnds, "_free", nothing),
     "a node starts at once what is to wait for a place": around(
         Claims, "grant", lambda whole, *args, is_ahead: whole(*args, is_ahead=False)
     ),

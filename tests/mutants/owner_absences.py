@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from iriai.broker.machines.machine_index import MachineIndex
 from iriai.model.records import AbsencesLearnt
-from iriai.node import giving_way
-from iriai.node.giving_way import GivingWay
+from iriai.node.suspending import giving_way
+from iriai.node.suspending.giving_way import GivingWay
 from iriai.policy.owner.absence import Absences
 from iriai.protocol.messages.effects import Send
 from iriai.protocol.messages.scheduling import Idle

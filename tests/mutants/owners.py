@@ -11,9 +11,9 @@ from iriai.model.owner import NO_CONDITIONS, SignKind, StandingOrder
 from iriai.model.records import OwnerWordGiven
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
-from iriai.node.giving_way import GivingWay
 from iriai.node.metering import Meter
-from iriai.node.suspended_claims import NodeSuspensions
+from iriai.node.suspending.giving_way import GivingWay
+from iriai.node.suspending.suspended_claims import NodeSuspensions
 from iriai.policy.accounting.refunds import ReturnedCharges
 from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from iriai.broker.scheduling import plan_policy, scheduling_pass
 from iriai.broker.scheduling.scheduling_pass import SchedulingPass
 from iriai.model.suspension import NO_REASONS
-from iriai.node import suspended_claims
 from iriai.node.metering import HeldClaim
-from iriai.node.suspended_claims import NodeSuspensions
+from iriai.node.suspending import suspended_claims
+from iriai.node.suspending.suspended_claims import NodeSuspensions
 from iriai.node.suspension import Suspension
 from iriai.protocol.messages.effects import FreezeAttempt
 from tests.mutants.mutants import Patch, around, effects, instead, nothing

@@ -10,8 +10,8 @@ from iriai.broker.state.preemptible_claims import PreemptibleClaims
 from iriai.broker.state.preemptible_task import PreemptibleTask
 from iriai.model.claim import Claim
 from iriai.model.turn import NEVER, RowSet
-from iriai.node.cycle import NodeCycle
 from iriai.node.metering import HeldClaim
+from iriai.node.suspending.cycle import NodeCycle
 from iriai.policy.placement import slice_matrix
 from iriai.policy.placement.slice_matrix import GangSlot
 from iriai.protocol.messages.effects import OrderCycle, Send

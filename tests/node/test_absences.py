@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iriai.model.owner import OwnerWord, SignKind
 from iriai.model.records import AbsencesLearnt
-from iriai.node.giving_way import LEARNT_EVERY_S
+from iriai.node.suspending.giving_way import LEARNT_EVERY_S
 from iriai.protocol.messages.effects import OwnerSaid
 from tests.node.lone_node import LoneNode
 from tests.node.test_giving_way import DESK, Desk, quiet_desk

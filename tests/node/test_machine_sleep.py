@@ -8,7 +8,7 @@ from math import inf
 from iriai.model.owner import OwnerWord
 from iriai.model.reason import Rule
 from iriai.model.state import EndCause
-from iriai.node.giving_way import SLEEPS, SLEEPS_WITHIN_S
+from iriai.node.suspending.giving_way import SLEEPS, SLEEPS_WITHIN_S
 from iriai.protocol.messages.effects import MachineSleeps, MachineWakes, OwnerSaid
 from tests.node.test_giving_way import DESK, Desk, ends, quiet_desk
 

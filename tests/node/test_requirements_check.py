@@ -78,6 +78,6 @@ def test_somebody_at_the_terminals_is_told_at_once_and_their_absence_in_steps():
 
 
 def test_without_the_library_a_broker_s_word_for_a_job_is_taken(monkeypatch):
-    monkeypatch.setattr("iriai.node.admission.why_unusable", lambda: "it is not installed")
+    monkeypatch.setattr("iriai.node.requirements_check.why_unusable", lambda: "it is not installed")
     node = LoneNode(cpus=4, ad=machine_ad(STATIC))
     assert node.run(1, requirements='Arch == "ARM"').home == []

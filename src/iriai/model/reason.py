@@ -62,6 +62,10 @@ class Rule(StrEnum):
     """The machine's pool runs as many tasks as it may."""
     SUSPENDED = "suspended"
     """A task that has started does not run at present."""
+    RESERVED_AHEAD = "reserved-ahead"
+    """A reservation begins before the task would have ended."""
+    NOT_RESERVED = "not-reserved"
+    """The reservation of the task is not open there, not there at all, or not for its user."""
 
 
 class Reason(msgspec.Struct, frozen=True):

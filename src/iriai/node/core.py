@@ -16,7 +16,6 @@ from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import (
-    ClaimsDropped,
     ClaimStored,
     Drained,
     Incarnated,
@@ -25,18 +24,20 @@ from iriai.model.records import (
 )
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
-from iriai.node.admission import Admission, RequirementsCheck
+from iriai.node.admission import Admission
+from iriai.node.attempt_ends import AttemptEnds
 from iriai.node.claims import Claims
-from iriai.node.cycle import NodeCycle
-from iriai.node.giving_way import giving_way
 from iriai.node.metering import SLICE_S, HeldClaim, Meter, UsageCounters
 from iriai.node.offer_builder import Availability, OfferBuilder
 from iriai.node.queues import NodeQueues
 from iriai.node.reporting import Reporting
-from iriai.node.residence import Residence
+from iriai.node.requirements_check import RequirementsCheck
 from iriai.node.settings import NodeSettings
 from iriai.node.steps import NodeSteps
-from iriai.node.suspended_claims import NodeSuspensions, QueueParts
+from iriai.node.suspending.cycle import NodeCycle
+from iriai.node.suspending.giving_way import giving_way
+from iriai.node.suspending.residence import Residence
+from iriai.node.suspending.suspended_claims import NodeSuspensions, QueueParts
 from iriai.policy.placement.calendar import AHEAD_WAIT_S
 from iriai.protocol.messages.effects import (
     AttemptExited,
@@ -65,7 +66,6 @@ from iriai.protocol.messages.scheduling import (
     Acknowledge,
     Begun,
     Charging,
-    End,
     OfAttempt,
     Quiet,
     Refusal,
@@ -121,6 +121,8 @@ class Node:
         self.is_idle = False
         """Whether nothing happened since the last `end_turn`."""
         self._effects: list[Effect] = [Persist(Incarnated(incarnation))]
+        parts = (self._report, self._meter, self.ledger, self._effects)
+        self._ends = AttemptEnds(settings.machine, self._claims, self._availability, *parts)
         self.steps = NodeSteps(settings, self._claims.by_attempt.get, self._effects)
         self._suspensions = NodeSuspensions(settings, self._claims, self._report, self._effects)
         queue_parts = QueueParts(
@@ -128,8 +130,8 @@ class Node:
         )
         self.cycle = NodeCycle(queue_parts)
         self._admission.cycle = self.cycle
-        parts = (self._report, self._claims, self._availability, self._meter)
-        self._reporting = Reporting(*parts, self.ledger, self.cycle, self._effects)
+        told = (self._report, self._claims, self._availability, self._meter)
+        self._reporting = Reporting(*told, self.ledger, self.cycle, self._effects)
         self.residence = Residence(queue_parts)
         self.owner = giving_way(settings, queue_parts, self._availability, self.agreement)
         self.suspended = self._claims.suspended
@@ -142,9 +144,9 @@ class Node:
         return {
             Run: self._run,
             Stop: self._stop,
-            Acknowledge: self._acknowledge,
+            Acknowledge: self._ends.acknowledge,
             AttemptStarted: self._started,
-            AttemptExited: self._exited,
+            AttemptExited: self._ends.exited,
             AttemptsSampled: self._sampled,
             LauncherAttached: self._launcher_attached,
             LauncherLost: self._launcher_lost,
@@ -167,7 +169,7 @@ class Node:
         for held in list(self._claims.waiting.values()):
             had = "the daemon of the machine restarted before they did"
             found = Reason(Rule.MACHINE_BUSY, "tasks before it to end", had, self.settings.machine)
-            self._refuse_held(held, found)
+            self._ends.refuse(held, found)
 
     def handle(self, event: NodeEvent, now: Instant) -> list[Effect]:
         """Handle one event; return the effects that cannot wait for `end_turn`."""
@@ -340,17 +342,12 @@ class Node:
             if held.suspension is not None:
                 self._suspensions.order(held)
 
-    def _free(self, claim: Claim) -> None:
-        """Release the resources of an attempt that is over."""
-        self._claims.free(claim)
-        self._report.ended(claim.attempt)
-
     def _see_to_waiting(self, now: Instant) -> None:
         """Start claims granted ahead that fit now, and refuse those that waited too long."""
         for held in list(self._claims.waiting.values()):
             reason = self._availability.reason_for(held.claim.user)
             if reason is not None:
-                self._refuse_held(held, reason)
+                self._ends.refuse(held, reason)
             elif held.claim.resources.fits_in(self.calendar.free):
                 self._claims.begin(held, now)
                 self._report.began(held.claim.attempt)
@@ -360,14 +357,14 @@ class Node:
                 needed = f"resources within {AHEAD_WAIT_S:.0f} s"
                 had = "the running tasks take longer"
                 found = Reason(Rule.MACHINE_BUSY, needed, had, self.settings.machine)
-                self._refuse_held(held, found)
+                self._ends.refuse(held, found)
 
     def _free_expired(self, now: Instant) -> None:
         """Free what homes held and did not confirm in time."""
         for attempt in self._holds.over(now.steady_s):
             needed = "to be confirmed while it was held"
             reason = Reason(Rule.HOLD_EXPIRED, needed, "it was not", self.settings.machine)
-            self._refuse_held(self._claims.by_attempt[attempt], reason)
+            self._ends.refuse(self._claims.by_attempt[attempt], reason)
 
     def _stop(self, stop: Stop, now: Instant) -> None:
         held = self._claims.by_attempt.get(stop.attempt)
@@ -376,18 +373,7 @@ class Node:
             if held.is_ordered:
                 self._effects.append(TerminateAttempt(stop.attempt, stop.cause, stop.grace_s))
             else:
-                self._exited(held.over(stop.cause, "it was ended before it started", now), now)
-
-    def _acknowledge(self, message: Acknowledge, now: Instant) -> None:
-        held = self._claims.by_attempt.get(message.attempt)
-        if held is not None and held.end is not None:
-            self._drop(message.attempt)
-
-    def _drop(self, attempt: AttemptId) -> None:
-        """Forget an attempt whose end is acknowledged, or which never started."""
-        self._claims.drop(attempt)
-        self._effects.append(Persist(ClaimsDropped((attempt,))))
-        self._effects.append(ForgetAttempt(attempt))
+                self._ends.exited(held.over(stop.cause, "it was ended before it started", now), now)
 
     # --- the launcher ----------------------------------------------------------------------------
 
@@ -420,13 +406,13 @@ class Node:
                 continue
             if attempt not in alive:
                 if held.started_wall_s is not None or not self._is_of_this_boot(held):
-                    self._exited(held.lost(now), now)
+                    self._ends.exited(held.lost(now), now)
                     continue
                 held.is_ordered = False  # the launcher that got the order does not know it
                 if held.claim.phase is Phase.HELD:
                     continue
                 if held.has_lapsed(now.steady_s):
-                    self._lapsed(held, now)
+                    self._ends.lapsed(held, now)
                     continue
                 self._launch(held, now)
             if held.stop is not None:
@@ -448,35 +434,9 @@ class Node:
             return
         if held.started_wall_s is not None:
             return
-        self._note_start(held, event.started_wall_s, now)
+        self._ends.note_start(held, event.started_wall_s, now)
         begun = Begun(event.attempt, self.settings.machine, event.started_wall_s)
         self._send_home(event.attempt, begun)
-
-    def _note_start(self, held: HeldClaim, started_wall_s: float, now: Instant) -> None:
-        self._availability.back_off.succeeded()
-        held.started(started_wall_s, now)
-        self._meter.started(held)
-
-    def _exited(self, event: AttemptExited, now: Instant) -> None:
-        held = self._claims.by_attempt.get(event.attempt)
-        if held is None:
-            self._effects.append(ForgetAttempt(event.attempt))
-        elif held.end is not None:
-            self._send_home(event.attempt, held.end)
-        elif event.cause is EndCause.REFUSED:  # the launcher can start nothing at present
-            self._availability.back_off.failed(event.message, now.steady_s)
-            self._refuse_held(held, self._availability.back_off.reason())
-        else:
-            self._send_home(event.attempt, self._end(held, event, now))
-
-    def _refuse_held(self, held: HeldClaim, reason: Reason | None) -> None:
-        """Refuse an attempt that had its claim and never started."""
-        assert reason is not None
-        attempt = held.claim.attempt
-        self._free(held.claim)
-        self._report.refused(attempt)
-        self._drop(attempt)
-        self._send_home(attempt, Refusal(attempt, reason))
 
     def _prolog_failed(self, event: PrologFailed, now: Instant) -> None:
         """Drain the machine whose prolog failed, and refuse the attempt."""
@@ -488,28 +448,7 @@ class Node:
         else:
             if self.drained is None:
                 self.drain(event.message, PROLOG, now)
-            self._refuse_held(held, self.unavailable())
-
-    def _end(self, held: HeldClaim, event: AttemptExited, now: Instant) -> End:
-        claim = held.claim
-        if event.elapsed_s > 0.0 and held.started_wall_s is None:  # a short task, told once
-            self._note_start(held, event.started_wall_s, now)
-        ran_s = held.ran_s(event)
-        self._meter.ended(held, event, ran_s, now)
-        # What was lost, or never started, does not show how long the next takes; one seat does.
-        if event.cause is not EndCause.LOST and held.is_ordered and not claim.attempt.rank:
-            self.ledger.ran(claim.account, ran_s, claim.limit_s)
-        end = held.ended(event, self.settings.machine)
-        self._free(claim)
-        if held.is_lost_at_once(event, now.steady_s):
-            self._report.lost_at_once(claim.attempt)
-        elif held.is_failed_at_once(event):
-            self._report.failed_at_once(claim.attempt, event.exit_code)
-        if not held.is_ordered:  # nothing of it runs, and others may have its place now
-            self._effects.append(Persist(ClaimsDropped((claim.attempt,))))
-        elif claim.lease_s is not None:  # its home is elsewhere, and may need it after a restart
-            self._effects.append(Persist(ClaimStored(held.as_charged()), urgent=False))
-        return end
+            self._ends.refuse(held, self.unavailable())
 
     # --- other machines --------------------------------------------------------------------------
 
@@ -527,13 +466,9 @@ class Node:
     def _renew(self, now: Instant) -> None:
         """Request renewals that are due; give up claims that never started within their lease."""
         for held in self._leases.lapsed(now.steady_s):
-            self._lapsed(held, now)
+            self._ends.lapsed(held, now)
         for home, renew in self._leases.due(now.steady_s):
             self._effects.append(Send(home, Part.HOME, renew))
-
-    def _lapsed(self, held: HeldClaim, now: Instant) -> None:
-        message = "its home had no contact for the time of its lease, and it had not started"
-        self._exited(held.over(EndCause.LOST, message, now), now)
 
     def _renewed(self, renewed: Renewed, now: Instant) -> None:
         confirmed = self._leases.answered(renewed, now.steady_s)

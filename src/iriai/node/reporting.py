@@ -6,9 +6,9 @@ from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
 from iriai.node.claims import Claims
-from iriai.node.cycle import NodeCycle
 from iriai.node.metering import Meter, UsageCounters
 from iriai.node.offer_builder import Availability, OfferBuilder
+from iriai.node.suspending.cycle import NodeCycle
 from iriai.protocol.messages.effects import Effect, Part, Persist, Send
 from iriai.protocol.messages.scheduling import Running
 

@@ -8,8 +8,8 @@ from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.suspension import SuspendReason
 from iriai.node.core import Node
-from iriai.node.giving_way import GivingWay
 from iriai.node.metering import HeldClaim
+from iriai.node.suspending.giving_way import GivingWay
 from iriai.wire.owner import BackgroundRow, OwnerReport, SensorRow
 
 

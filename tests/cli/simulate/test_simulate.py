@@ -138,7 +138,7 @@ def test_seeds_without_a_fault_are_counted(shell):
 
 
 def test_a_seed_that_fails_is_told_with_its_story_and_how_to_rerun_it(shell, monkeypatch):
-    monkeypatch.setattr("iriai.node.core.Node._acknowledge", lambda *_: None)
+    monkeypatch.setattr("iriai.node.attempt_ends.AttemptEnds.acknowledge", lambda *_: None)
     said = shell("simulate", "--faults", "--seed", "7", "--seeds", "1")
     assert said.code == 1
     assert "to repeat: iriai simulate --faults --seed 7 --seeds 1" in said.out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.node.core import Node
+from iriai.node.attempt_ends import AttemptEnds
 from iriai.sim.faults.scenario import scenario_of
 from iriai.sim.faults.search import fails, run, shrunk
 from tests.sim.electing import elected, joined
@@ -101,7 +101,7 @@ def test_one_seed_is_one_story():
 
 def test_a_failure_comes_with_the_little_that_it_takes(monkeypatch):
     """A node that never hears that an end was stored holds its claim for ever."""
-    monkeypatch.setattr(Node, "_acknowledge", lambda *_: None)
+    monkeypatch.setattr(AttemptEnds, "acknowledge", lambda *_: None)
     scenario = scenario_of(1)
     failure = shrunk(scenario)
     assert "claims" in failure.message

@@ -44,6 +44,8 @@ _MEANINGS: dict[str, str] = {
     Rule.STARTING: "it is being started",
     Rule.ENDING: "it is being ended",
     Rule.SUSPENDED: "it does not run at present",
+    Rule.RESERVED_AHEAD: "a reservation begins before it would have ended",
+    Rule.NOT_RESERVED: "its reservation is not open for it there",
 }
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from iriai.machine.core import Machine
 from iriai.model.instant import Instant
 from iriai.model.owner import OwnerWord, SignKind
-from iriai.node.giving_way import LEARNT_EVERY_S, GivingWay
+from iriai.node.suspending.giving_way import LEARNT_EVERY_S, GivingWay
 from iriai.policy.owner.absence import COUNTS, HORIZON_S, KEPT
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.world import World

@@ -6,8 +6,8 @@ from math import inf
 
 from iriai.model.instant import Instant
 from iriai.model.suspension import SuspendReason
-from iriai.node.giving_way import GivingWay
 from iriai.node.metering import HeldClaim
+from iriai.node.suspending.giving_way import GivingWay
 from iriai.policy.owner.owner_judge import POLL_S
 from iriai.protocol.messages.effects import Part
 from iriai.sim.faults.absence_checker import AbsenceChecker

@@ -12,7 +12,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.model.turn import ALWAYS, NEVER, ROWS_MAX
-from iriai.node.cycle import ERROR_PART_MAX
+from iriai.node.suspending.cycle import ERROR_PART_MAX
 from iriai.protocol.messages.effects import Part
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.world import World

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from iriai.model.instant import Instant
 from iriai.node.metering import HeldClaim
-from iriai.node.suspended_claims import QueueParts
+from iriai.node.suspending.suspended_claims import QueueParts
 
 LOOK_MIN_S = 0.1
 """The shortest time between two looks at a task that takes turns: when it ran is an estimate."""

@@ -25,11 +25,11 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.records import AbsencesLearnt, OwnerWordGiven
 from iriai.model.suspension import SuspendReason
 from iriai.model.units import format_duration
-from iriai.node.admission import RequirementsCheck, job_of
 from iriai.node.metering import HeldClaim
 from iriai.node.offer_builder import NO_USE, Availability
+from iriai.node.requirements_check import RequirementsCheck, job_of
 from iriai.node.settings import NodeSettings
-from iriai.node.suspended_claims import QueueParts
+from iriai.node.suspending.suspended_claims import QueueParts
 from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
 from iriai.protocol.messages.effects import (

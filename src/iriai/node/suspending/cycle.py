@@ -20,7 +20,7 @@ from iriai.model.suspension import SuspendReason
 from iriai.model.time_slices import SliceTurn
 from iriai.model.turn import ALWAYS, NEVER, RowSet
 from iriai.node.metering import HeldClaim
-from iriai.node.suspended_claims import QueueParts
+from iriai.node.suspending.suspended_claims import QueueParts
 from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.messages.effects import OrderCycle
 from iriai.protocol.messages.scheduling import Capability, ClaimTurn, Cycle, MatchTurn, Run
