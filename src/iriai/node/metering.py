@@ -521,6 +521,7 @@ class HeldClaim(msgspec.Struct):
             self.suspension is not None and self.is_preempted,
             0 if claim.turn is None else claim.turn.row,
             not self.turn.is_whole,
+            claim.reservation,
         )
 
     def _suspended(self, suspension: Suspension, now: Instant) -> SuspendedClaim:

@@ -6,13 +6,17 @@ The node decides with its own calendar; a broker keeps a copy of each, which may
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from math import inf
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from iriai.config.sections import JobSection
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import NOTHING, Resources
+
+if TYPE_CHECKING:
+    from iriai.model.ids import ReservationId
+    from iriai.policy.placement.bookings import BookedSpan, Bookings, RoomProfile
 
 ROUNDING_CPUS = 1e-6
 """Shares are quotients: a limit that should be a whole number of cpus may come out just below."""
@@ -93,12 +97,16 @@ class Slot(NamedTuple):
 
 
 class Calendar(Generic[Key]):
-    """Claims with their ends, on the steady clock of whoever asks."""
+    """Claims with their ends, and bookings, on the steady clock of whoever asks."""
 
     def __init__(self, capacity: Resources) -> None:
         self.capacity = capacity
         self.free = capacity
-        """The resources that no claim holds now."""
+        """The resources that no claim holds now, and no open booking keeps."""
+        self.bookings: tuple[BookedSpan, ...] = ()
+        """By their starts."""
+        self._booked: Bookings[Key] | None = None
+        """None: there are no bookings, and nothing is inside one."""
         self._claims: dict[Key, _Claim] = {}
         self._ahead: dict[Key, _Claim] = {}
         """Claims that hold nothing yet: they begin when others end, and count for what comes
@@ -118,10 +126,23 @@ class Calendar(Generic[Key]):
     def __iter__(self) -> Iterator[Key]:
         return iter(self._claims)
 
-    def add(self, key: Key, resources: Resources, now_s: float, stay_s: float | None) -> None:
-        """Claim `resources` from now, for `stay_s` (None: open). The caller has checked `free`."""
+    def add(
+        self,
+        key: Key,
+        resources: Resources,
+        now_s: float,
+        stay_s: float | None,
+        inside: ReservationId | None = None,
+    ) -> None:
+        """Claim `resources` from now, for `stay_s` (None: open). The caller has checked `free`.
+
+        `inside`: they are taken from the booking of that reservation; the caller has checked
+        `left_in`.
+        """
         self._claims[key] = self._claim(key, resources, now_s, stay_s)
         self.free = self.free.minus(resources)
+        if inside is not None:
+            self._enter(key, inside, resources)
 
     def remove(self, key: Key) -> bool:
         """Release the claim of `key`; return False if it has none."""
@@ -130,12 +151,15 @@ class Calendar(Generic[Key]):
             return False
         self._drop_end(claim)
         self.free = self.free.plus(claim[0])
+        if self._booked is not None:
+            self._leave(key, claim[0])
         return True
 
     def change(self, key: Key, resources: Resources, now_s: float, stay_s: float | None) -> None:
         """Let a claim hold `resources`, from now for `stay_s`. The caller has checked `free`."""
+        inside = self.inside(key)
         self.remove(key)
-        self.add(key, resources, now_s, stay_s)
+        self.add(key, resources, now_s, stay_s, inside)
 
     def resize(self, key: Key, resources: Resources) -> None:
         """Let a claim hold `resources`, until its end as before. The caller has checked `free`."""
@@ -144,12 +168,20 @@ class Calendar(Generic[Key]):
         self._ends[place] = (end_s, sequence, key, resources)
         self._claims[key] = (resources, end_s, sequence)
         self.free = self.free.plus(before).minus(resources)
+        if self._booked is not None:
+            self._booked.forget_profile()
+            inside = self._booked.inside(key)
+            if inside is not None:
+                self._leave(key, before)
+                self._enter(key, inside, resources)
 
     def set_capacity(self, capacity: Resources) -> None:
         """Let the machine have another capacity; the claims stay."""
         if capacity != self.capacity:
             self.free = self.free.plus(capacity).minus(self.capacity)
             self.capacity = capacity
+            if self._booked is not None:
+                self._booked.forget_profile()
 
     def held_by(self, key: Key) -> Resources:
         """Return what a claim holds."""
@@ -166,9 +198,14 @@ class Calendar(Generic[Key]):
         if end_s == now_s + (OPEN_END_S if stay_s is None else stay_s):
             self._ends[bisect_left(self._ends, claim[1:])] = (end_s, sequence, to, resources)
             self._claims[to] = claim
-            return
-        self._drop_end(claim)
-        self._claims[to] = self._claim(to, resources, now_s, stay_s)
+        else:
+            self._drop_end(claim)
+            self._claims[to] = self._claim(to, resources, now_s, stay_s)
+        if self._booked is not None:
+            inside = self._booked.inside(key)
+            if inside is not None:
+                self._leave(key, resources)
+                self._enter(to, inside, resources)
 
     @property
     def ahead(self) -> Collection[Key]:
@@ -195,23 +232,154 @@ class Calendar(Generic[Key]):
         self._sequence += 1
         end_s = now_s + (OPEN_END_S if stay_s is None else stay_s)
         insort(self._ends, (end_s, self._sequence, key, resources))
+        if self._booked is not None:
+            self._booked.forget_profile()
         return (resources, end_s, self._sequence)
 
     def _drop_end(self, claim: _Claim) -> None:
         del self._ends[bisect_left(self._ends, claim[1:])]
+        if self._booked is not None:
+            self._booked.forget_profile()
+
+    # --- bookings --------------------------------------------------------------------------------
+
+    def set_bookings(self, spans: Sequence[BookedSpan]) -> None:
+        """Let these be all bookings; an open one takes from `free` what no claim inside uses."""
+        if spans or self._booked is not None:
+            booked = self._booked = self._bookings()
+            kept = booked.kept
+            booked.set_spans(spans)
+            self.bookings = booked.spans
+            self._keep_instead_of(booked, kept)
+
+    def leave(self, key: Key) -> None:
+        """Let a claim inside a booking be an ordinary one."""
+        if self._booked is not None:
+            self._leave(key, self._claims[key][0])
+
+    def inside(self, key: Key) -> ReservationId | None:
+        """Return in whose booking a claim is; None: in none."""
+        return None if self._booked is None else self._booked.inside(key)
+
+    def left_in(self, reservation: ReservationId) -> Resources:
+        """Return what of an open booking no claim inside uses; nothing if it is not open."""
+        return NOTHING if self._booked is None else self._booked.left_in(reservation)
+
+    def fits(self, resources: Resources, now_s: float, stay_s: float | None) -> bool:
+        """Return whether they are free now, and beside all bookings for `stay_s`; None: for ever.
+
+        The caller looks at `left_in` instead for what is inside a booking.
+        """
+        if self._booked is None or not resources.fits_in(self.free):
+            return resources.fits_in(self.free)
+        end_s = inf if stay_s is None else now_s + stay_s
+        return self._profile().lacks_from_s(resources, now_s) >= end_s
+
+    def fitting_s(self, resources: Resources, now_s: float) -> float:
+        """Return for how long `resources` are free from now on; 0.0: they are not free now."""
+        if not resources.fits_in(self.free):
+            return 0.0
+        if self._booked is None:
+            return inf
+        return self._profile().lacks_from_s(resources, now_s) - now_s
+
+    def is_bookable(
+        self,
+        resources: Resources,
+        start_s: float,
+        end_s: float,
+        without: ReservationId | None = None,
+    ) -> bool:
+        """Return whether they are free all that time if every claim ends at its end.
+
+        `without`: a booking that this one takes the place of; it does not count, nor what is
+        inside it.
+        """
+        return self._profile(without).is_room(resources, start_s, end_s)
+
+    def bookable_from_s(
+        self,
+        resources: Resources,
+        length_s: float,
+        from_s: float,
+        without: ReservationId | None = None,
+    ) -> float | None:
+        """Return the first start from `from_s` on with which they are bookable; None: never."""
+        return self._profile(without).first_start_s(resources, length_s, from_s)
+
+    def in_the_way(
+        self, start: BookedSpan, granted: Callable[[Key], float] | None = None
+    ) -> list[Key]:
+        """Return the claims that have to end for `start`, the one that was granted last first.
+
+        No more than needed: a claim stays if it has room beside all bookings and the claims that
+        were granted before it. `granted` says when a claim was granted; without it, it was when it
+        was added or changed last. Of an open booking also claims past their ends are in the way.
+        """
+        ends = (end for end in self._ends if end[2] in self._claims)
+        return self._bookings().in_the_way(self.capacity, ends, start, granted)
+
+    def _bookings(self) -> Bookings[Key]:
+        """Return the bookings, or none, which are not kept."""
+        if self._booked is not None:
+            return self._booked
+        from iriai.policy.placement.bookings import Bookings
+
+        return Bookings()
+
+    def _profile(self, without: ReservationId | None = None) -> RoomProfile:
+        return self._bookings().profile(self.capacity, self._ends, without)
+
+    def _enter(self, key: Key, inside: ReservationId, resources: Resources) -> None:
+        booked = self._booked = self._bookings()
+        kept = booked.kept
+        booked.enter(key, inside, resources)
+        self._keep_instead_of(booked, kept)
+
+    def _leave(self, key: Key, resources: Resources) -> None:
+        booked = self._bookings()
+        kept = booked.kept
+        booked.leave(key, resources)
+        self._keep_instead_of(booked, kept)
+
+    def _keep_instead_of(self, booked: Bookings[Key], before: Resources) -> None:
+        """Let open bookings keep what they keep now; claims inside take from it."""
+        if booked.kept != before:
+            self.free = self.free.plus(before).minus(booked.kept)
+        if not booked:
+            self._booked = None
+
+    # --- planning --------------------------------------------------------------------------------
 
     @property
     def first_end_s(self) -> float:
-        """Return when the first claim ends; minus infinity if there is none."""
-        return self._ends[0][0] if self._ends else -inf
+        """Return when the first claim or booking ends; minus infinity if there is none."""
+        first_s = self._ends[0][0] if self._ends else -inf
+        if not self.bookings:
+            return first_s
+        booked_s = min(span.end_s for span in self.bookings)
+        return min(first_s, booked_s) if self._ends else booked_s
 
-    def earliest(self, resources: Resources, now_s: float, before_s: float = inf) -> Slot | None:
+    def earliest(
+        self,
+        resources: Resources,
+        now_s: float,
+        before_s: float = inf,
+        stay_s: float | None = None,
+    ) -> Slot | None:
         """Return the first moment at which `resources` fit if every claim ends at its end.
 
         A claim past its end counts as ending now. None: the whole machine is too small, or it is
         later than `before_s`. `spare` also counts every other claim that ends at that same moment.
-        What claims ahead will hold is not free until they end.
+        What claims ahead will hold is not free until they end. With bookings they fit for
+        `stay_s` (None: for ever), and `spare` is the least that is left in that time.
         """
+        if self.bookings:
+            profile, length_s = self._profile(), inf if stay_s is None else stay_s
+            booked_s = profile.first_start_s(resources, length_s, now_s, before_s)
+            if booked_s is None:
+                return None
+            return Slot(booked_s, profile.least(booked_s, booked_s + length_s).minus(resources))
         free = self.free_later
         start_s, fits = now_s, resources.fits_in(free)
         need_cpus, need_memory, need_gpus = resources.cpus, resources.memory_bytes, resources.gpus
@@ -258,12 +426,18 @@ class Calendar(Generic[Key]):
                 yield key, resources, end_s
 
     def check(self) -> None:
-        """Raise where granted claims exceed the capacity (invariant (a))."""
+        """Raise where granted claims exceed the capacity (invariant (a)).
+
+        With bookings also where what has to end for them would leave too little (j).
+        """
         held = NOTHING
         for resources, _, _ in self._claims.values():
             held = held.plus(resources)
-        assert held.plus(self.free) == self.capacity, "free and claimed do not add up"
+        kept = NOTHING if self._booked is None else self._booked.kept
+        assert held.plus(kept).plus(self.free) == self.capacity, "free and claimed do not add up"
         assert held.fits_in(self.capacity), f"claims {held} exceed {self.capacity}"
+        if self._booked is not None:
+            self._booked.check(self.capacity, self._ends, self._claims)
         owed = NOTHING
         for resources, _, _ in self._ahead.values():
             owed = owed.plus(resources)

@@ -87,6 +87,8 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     row: RowIndex = 0
     takes_turns: bool = False
     """Whether it has no more than that row of time slices."""
+    reservation: ReservationId | None = None
+    """In whose booking it runs; None: in none."""
 
     @property
     def kept(self) -> Resources:
