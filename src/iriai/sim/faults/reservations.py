@@ -59,15 +59,14 @@ def reservations_of(
         number = numbers[home]
         named = ReservationId(home, number if rng.chance(0.9) else 1 + rng.below(5))
         until_s = at_s + reservation.ahead_s + reservation.length_s
-        for _ in range(rng.below(5)):
-            happenings.append(_inside(rng, reservation, named, cpus_max, at_s, until_s))
+        happenings += [
+            _inside(rng, reservation, named, cpus_max, at_s, until_s) for _ in range(rng.below(5))
+        ]
         if rng.chance(0.4):
             kind = rng.pick(("cancel-reservation", "end-reservation"))
             given_back_s = rng.pick((rng.between(at_s, at_s + 2.0), rng.between(at_s, until_s)))
             happenings.append(Happening(given_back_s, kind, home, number=number))
-    for _ in range(rng.below(5)):
-        happenings.append(_beside(rng, homes, cpus_max, begin_s))
-    return happenings
+    return [*happenings, *(_beside(rng, homes, cpus_max, begin_s) for _ in range(rng.below(5)))]
 
 
 def _reservation(rng: Rng, nodes: int, cpus_max: int) -> AskedReservation:

@@ -159,9 +159,7 @@ class ReservationChecker:
             f"{machine.plan.name} has {capacity}, and promises {taken} in {in_s:.1f} s"
         )
 
-    def _check_bookings(
-        self, machine: SimulatedMachine, bookings: Bookings, now: Instant
-    ) -> None:
+    def _check_bookings(self, machine: SimulatedMachine, bookings: Bookings, now: Instant) -> None:
         """Check (j) as of now, and (m): what is open has its resources, what is held ends."""
         node, taken = machine.core.node, NOTHING
         for booking in bookings.values():
@@ -170,7 +168,8 @@ class ReservationChecker:
                 over_s = now.wall_s - booking.held_until_wall_s
                 assert over_s <= TOLERANCE_S, f"{machine.plan.name} still holds {reservation}"
             begun_s, left_s = now.wall_s - booking.start_wall_s, booking.end_wall_s - now.wall_s
-            if begun_s > TOLERANCE_S and left_s > TOLERANCE_S:
+            is_confirmed = booking.phase is Phase.CONFIRMED
+            if is_confirmed and begun_s > TOLERANCE_S and left_s > TOLERANCE_S:
                 taken = taken.plus(_given(machine, booking))
             self._late(machine, f"{reservation} is booked", left_s <= 0.0)
             if self._world.now_s >= self._calm_from_s:
@@ -271,7 +270,8 @@ class ReservationChecker:
             home = self._world.machines[spec.reservation.home]
             stored = home.store.reservations.get(spec.reservation.number)
             is_over = stored is not None and stored.state is ReservationState.OVER
-            assert is_over and spec.or_queue, f"{attempt} starts outside {spec.reservation}"
+            may_go_on = is_over and spec.or_queue
+            assert may_go_on, f"{attempt} starts outside {spec.reservation}"
             return
         assert reservation == spec.reservation, f"{attempt} starts in {reservation}"
         booking = bookings.get(reservation)
@@ -338,4 +338,3 @@ def _outside(node: Node, now: Instant) -> Iterator[_Use]:
         claim = node.held(attempt).claim
         if claim.reservation is None and attempt in node.calendar:
             yield _Use(node.calendar.held_by(attempt), _left_s(node, claim, now))
-
