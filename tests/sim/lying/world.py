@@ -16,9 +16,9 @@ from iriai.model.instant import Instant
 from iriai.model.resources import Resources
 from iriai.protocol.ledger.use_bounds import TOLERANCE
 from iriai.protocol.messages.effects import Send
-from iriai.sim.faults.actions import Submission
 from iriai.sim.faults.scenario import LAN
 from iriai.sim.faults.search import failure_of
+from iriai.sim.faults.user_requests import Submission
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
 from iriai.sim.world.rng import Rng

@@ -7,26 +7,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 
-from msgspec.structs import replace as with_fields
-
 from iriai.config.live_settings import checked, merged, with_settings
 from iriai.machine.outbox import Turn
 from iriai.model.claim import Phase
-from iriai.model.ids import Account
 from iriai.model.instant import Instant
-from iriai.model.job import JobSpec
 from iriai.model.owner import OwnerWord, SignKind
 from iriai.model.problem import Problem
-from iriai.model.ranks import ONE, RankShape
 from iriai.model.records import Attempted, ClaimStored, Decided, JobEvent, Record, SeatEnded
-from iriai.model.resources import Resources
 from iriai.model.state import TaskState
-from iriai.model.submission import Layout
 from iriai.model.suspension import SuspendReason
 from iriai.protocol.messages.effects import LoadMeasured, OwnerSaid, Part
 from iriai.sim.faults.sleeping import sleeps
+from iriai.sim.faults.user_requests import AskedReservation, Submission
 from iriai.sim.world.machine_model import SimulatedMachine
-from iriai.sim.world.work import Work, plain_job
 from iriai.sim.world.world import World
 
 PING_S = 3.0
@@ -44,45 +37,6 @@ BOUNDED_POOL, HALF_OF_THE_MEMORY = "lab", "512M"
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
-    """A job that a user submits, with the work of its tasks."""
-
-    user: str
-    cpus: int
-    tasks: int
-    work: Work
-    limit_s: float | None = None
-    lease_s: float = 12.0
-    urgency: float = 1.0
-    max_restarts: int | None = None
-    memory_bytes: int = 0
-    """Memory of each rank; 0: without a limit."""
-    shape: RankShape = ONE
-    keep_going: bool = False
-    layout: Layout = Layout.RANKS
-    queue: int = 0
-    no_suspend: bool = False
-    checkpoint_exit: int | None = None
-
-    def spec(self) -> JobSpec:
-        """Return the job as its home stores it."""
-        resources = Resources(self.cpus, self.memory_bytes)
-        return with_fields(
-            plain_job(Account("lab", self.user), resources, self.limit_s, self.tasks),
-            max_restarts=self.max_restarts,
-            urgency=self.urgency,
-            kill_grace_s=3.0,
-            lease_s=self.lease_s,
-            shape=self.shape,
-            keep_going=self.keep_going,
-            layout=self.layout,
-            queue=self.queue,
-            no_suspend=self.no_suspend,
-            checkpoint_exit=self.checkpoint_exit,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Happening:
     """An action of a user or a fault, at one machine, with its duration."""
 
@@ -96,6 +50,7 @@ class Happening:
     number: int = 0
     """The number of a job, or of turns."""
     submission: Submission | None = None
+    asked: AskedReservation | None = None
 
     @property
     def action(self) -> Action:
@@ -108,6 +63,8 @@ class Happening:
             words.append(self.other)
         if self.submission is not None:
             words.append(str(self.submission))
+        elif self.asked is not None:
+            words.append(str(self.asked))
         elif self.number:
             words.append(str(self.number))
         if self.lasts_s:
@@ -131,7 +88,13 @@ def enter(world: World, happening: Happening) -> None:
 def _submit(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     submission = happening.submission
     assert submission is not None
-    world.submit(machine.plan.name, submission.spec(), submission.work)
+    if submission.reservation is None:
+        world.submit(machine.plan.name, submission.spec(), submission.work)
+        return
+    try:
+        world.submit(machine.plan.name, submission.spec(), submission.work)
+    except Problem:  # the reservation may be over, or not for that user
+        return
 
 
 def asks(world: World, machine: SimulatedMachine, action: Callable[[], object]) -> None:
@@ -206,6 +169,25 @@ def set_reason(
             machine.taken_s[reason] = world.now_s
 
     asks(world, machine, act)
+
+
+def _reserve(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Ask for a reservation, and wait for the answer as long as the daemon lives."""
+
+    def ask() -> None:
+        assert happening.asked is not None
+        now = machine.clock.at(world.now_s)
+        number = machine.core.home.reservations.ask(happening.asked.terms(now), now)
+        machine.asked_reservations[number] = machine.core
+
+    asks(world, machine, ask)
+
+
+def _give_back(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Cancel a reservation, or end an open one."""
+    reservations, now = machine.core.home.reservations, machine.clock.at(world.now_s)
+    giving = reservations.cancel if happening.kind == "cancel-reservation" else reservations.end
+    asks(world, machine, lambda: giving(happening.number, BY, now))
 
 
 def _hold(world: World, machine: SimulatedMachine, happening: Happening) -> None:
@@ -501,6 +483,9 @@ KINDS: Mapping[str, Action] = {
     "cancel": _cancel,
     "cancel-running": _cancel_running,
     "hold": _hold,
+    "reserve": _reserve,
+    "cancel-reservation": _give_back,
+    "end-reservation": _give_back,
     "suspend": _suspend,
     "freezes": _freezes,
     "drain": _drain,

@@ -26,14 +26,15 @@ from iriai.model.state import EndCause
 from iriai.node.metering import HeldClaim
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.messages.effects import Part
-from iriai.sim.faults.owner_checker import OwnerChecker
-from iriai.sim.faults.pool_checker import PoolChecker
-from iriai.sim.faults.queue_checker import QueueChecker
-from iriai.sim.faults.refund_checker import RefundChecker
-from iriai.sim.faults.seat_checker import SeatChecker, check_sums
-from iriai.sim.faults.suspension_checker import SuspensionChecker
-from iriai.sim.faults.told_jobs import AwaitedJobs, ToldJobs, check_feasible
-from iriai.sim.faults.turn_checker import TurnChecker
+from iriai.sim.faults.checkers.owner_checker import OwnerChecker
+from iriai.sim.faults.checkers.pool_checker import PoolChecker
+from iriai.sim.faults.checkers.queue_checker import QueueChecker
+from iriai.sim.faults.checkers.refund_checker import RefundChecker
+from iriai.sim.faults.checkers.reservation_checker import ReservationChecker
+from iriai.sim.faults.checkers.seat_checker import SeatChecker, check_sums
+from iriai.sim.faults.checkers.suspension_checker import SuspensionChecker
+from iriai.sim.faults.checkers.told_jobs import AwaitedJobs, ToldJobs, check_feasible
+from iriai.sim.faults.checkers.turn_checker import TurnChecker
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.work import ProcessModel
 from iriai.sim.world.world import World
@@ -74,6 +75,9 @@ class Checker:
         self._queues = QueueChecker()
         self._turns = TurnChecker(world, is_calm=is_calm)
         self._pools = PoolChecker()
+        self._reservations = ReservationChecker(
+            world, is_calm=is_calm, calm_from_s=0.0 if is_calm else calm_from_s
+        )
         self._is_calm = is_calm
         self._live: dict[TaskId, dict[AttemptId, SimulatedMachine]] = {}
         self._last: dict[TaskId, dict[AttemptId, None]] = {}
@@ -113,6 +117,7 @@ class Checker:
             last.clear()
         last[attempt] = None
         self._seats.started(machine, process)
+        self._reservations.started(machine, process)
         live = self._live.setdefault(task, {})
         for other, where in live.items():
             if other.attempt != attempt.attempt and where.launcher.runs(other, now_s):
@@ -172,6 +177,7 @@ class Checker:
         self._queues.check(machine, now)
         self._turns.check(machine, now)
         self._pools.check(machine)
+        self._reservations.check(machine, turn, now)
         leads = Part.BROKER in machine.core.parts
         if leads and machine.turns % TOLD_TURNS == 0:
             self._refunds.check_broker(machine, now)
@@ -276,7 +282,7 @@ class Checker:
             if machine.is_up and Part.HOME in machine.plan.parts
             for number in machine.core.home.jobs
         ]
-        return list(dict.fromkeys(told + kept))
+        return [*dict.fromkeys(told + kept), *self._reservations.unfinished()]
 
     def check_end(self) -> None:
         """Check that ended jobs leave nothing behind and that all results are true."""
@@ -293,6 +299,7 @@ class Checker:
                 assert not left, f"{name} still holds claims for {left}"
                 assert not machine.launcher.exits, f"{name} was not told to forget"
             if Part.HOME in parts:
+                self._reservations.check_end(machine)
                 assert not machine.core.home.jobs, (
                     f"{name} still has {list(machine.core.home.jobs)}"
                 )
@@ -364,6 +371,8 @@ class Checker:
                 assert not _is_node_of(each, machine), f"the broker does not know {name}"
                 continue
             assert not len(view.calendar), f"the broker takes {name} for busy"
+            booked = [str(each.reservation) for each in view.calendar.bookings]
+            assert not booked, f"the broker takes {name} for booked: {booked}"
             assert not view.calendar.ahead, f"the broker has tasks wait at {name}"
             why = view.unavailable  # a launcher is tried again later, an owner leaves later
             is_free = why is None or why.rule in (Rule.BACKED_OFF, Rule.OWNER_ACTIVE)

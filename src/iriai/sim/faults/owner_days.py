@@ -14,10 +14,11 @@ from iriai.config.reader import Configuration
 from iriai.config.sections import OrderSection, OwnerSection
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
-from iriai.sim.faults.actions import Happening, Submission, end_all, enter
+from iriai.sim.faults.actions import Happening, end_all, enter
 from iriai.sim.faults.checker import Checker
 from iriai.sim.faults.scenario import LAN, Scenario
 from iriai.sim.faults.search import failure_of
+from iriai.sim.faults.user_requests import Submission
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import MachinePlan
 from iriai.sim.world.owner_days import DAY_S, HOUR_S, habits_of, visits_of

@@ -28,9 +28,10 @@ from iriai.sim.faults.actions import (
     OF_NODES,
     PHASE_STEPS,
     Happening,
-    Submission,
 )
 from iriai.sim.faults.owners import skipping, visits, with_conditions, with_owner
+from iriai.sim.faults.reservations import disciplined, evictable, reservations_of
+from iriai.sim.faults.user_requests import Submission
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import EVERYBODY, MachinePlan
 from iriai.sim.world.network import NetworkPlan
@@ -63,6 +64,8 @@ REFUND_MAX_S = 60.0
 """How much is returned to an account a day: less than many lose."""
 OWNER_CHANCE = 0.25
 """The chance that machines of a seed have owners, for whom tasks give way."""
+RESERVATION_CHANCE = 0.0
+"""The chance that users of a seed reserve machines ahead."""
 QUEUE_CHANCE = 0.3
 """The chance that the jobs of a seed are in several queues."""
 PREEMPTION_CHANCE = 0.5
@@ -80,6 +83,7 @@ FRONT = "front"
 PEOPLE = ("cancel", "cancel-running", "hold")
 OF_THEIR_OWN = (
     *("submit", "gone", "forgotten", "prolog-fails", "program-missing"),
+    *("reserve", "cancel-reservation", "end-reservation"),
     *("dies-in-phase", "suspend", "freezes", "queue-stops", "pool-has-less"),
     *("owner-comes", "owner-says", "sensor-fails", "condition-holds", "machine-sleeps"),
 )
@@ -132,7 +136,8 @@ def scenario_of(
     is_calm = shape.chance(1 / 6)
     network = LAN if is_calm else shape.pick(NETWORKS)
     plans = arranged(_plans(shape, is_calm))
-    clocks = Rng(seed, "clocks")
+    rng = Rng(seed, "clocks")
+    clocks = [_clock(rng) for _ in plans]
     names = [plan.name for plan in plans]
     homes = [plan.name for plan in plans if Part.HOME in plan.parts]
     nodes = [plan.name for plan in plans if Part.NODE in plan.parts]
@@ -170,14 +175,13 @@ def scenario_of(
     if pools.chance(POOL_CHANCE):
         plans = [_in_pool(plan, pools.pick((1, 2, 3))) for plan in plans]
         happenings += _shortages(pools, homes)
+    reserving = Rng(seed, "reservations")
+    if reserving.chance(RESERVATION_CHANCE):
+        clocks = disciplined(reserving, clocks)
+        happenings = [evictable(reserving, each) for each in happenings]
+        happenings += reservations_of(reserving, homes, len(nodes), cpus, BEGIN_S)
     if not is_calm:
-        happenings += _people(Rng(seed, "people"), homes)
-        happenings += _faults(Rng(seed, "faults"), names, nodes)
-        happenings += _prologs(Rng(seed, "prologs"), nodes)
-        happenings += _forgotten(Rng(seed, "forgotten"), homes, nodes)
-        hole = Rng(seed, "hole")
-        if hole.chance(HOLE_CHANCE):
-            happenings += _hole(hole, homes, nodes)
+        happenings += _breaking(seed, homes, names, nodes)
     if gone:
         happenings.append(Happening(shape.between(BEGIN_S, FAULTS_UNTIL_S), "gone", gone))
     happenings.sort(key=lambda each: each.at_s)
@@ -187,10 +191,22 @@ def scenario_of(
         network,
         through_wire,
         tuple(plans),
-        tuple(_clock(clocks) for _ in plans),
+        tuple(clocks),
         tuple(happenings),
         is_calm,
     )
+
+
+def _breaking(seed: int, homes: list[str], names: list[str], nodes: list[str]) -> list[Happening]:
+    """Return what users take back, and what breaks, where anything does."""
+    happenings = _people(Rng(seed, "people"), homes)
+    happenings += _faults(Rng(seed, "faults"), names, nodes)
+    happenings += _prologs(Rng(seed, "prologs"), nodes)
+    happenings += _forgotten(Rng(seed, "forgotten"), homes, nodes)
+    hole = Rng(seed, "hole")
+    if hole.chance(HOLE_CHANCE):
+        happenings += _hole(hole, homes, nodes)
+    return happenings
 
 
 def _gone(shape: Rng, plans: list[MachinePlan]) -> str:

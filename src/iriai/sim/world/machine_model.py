@@ -41,6 +41,7 @@ from iriai.protocol.messages.effects import (
     OrderCycle,
     Part,
     PeerNoticed,
+    ReservationAnswered,
     Send,
     Wake,
     WakeAt,
@@ -93,6 +94,10 @@ def _unseen(_machine: SimulatedMachine, _turn: Turn, _now: Instant) -> None:
     """Ignore a turn: no observer is set."""
 
 
+def _unheard(_machine: SimulatedMachine, _answer: ReservationAnswered) -> None:
+    """Ignore an answer: no observer is set."""
+
+
 STANDING = (OrderCycle, WatchOwner)
 """Orders by which a launcher acts on its own."""
 
@@ -117,6 +122,9 @@ class SimulatedMachine:
         """The numbers of the jobs that completed."""
         self.explanations: dict[int, tuple[Reason, ...]] = {}
         """By job, the reasons that the broker of another machine answered."""
+        self.asked_reservations: dict[int, Machine] = {}
+        """By number, the core that was asked for a reservation and has not answered yet."""
+        self.on_reservation: Callable[[SimulatedMachine, ReservationAnswered], None] = _unheard
         self.core: Machine
         self.is_up = False
         """Whether its daemon lives."""
@@ -384,6 +392,9 @@ class SimulatedMachine:
                 self.settled.append(effect.number)
             elif isinstance(effect, WhyAnswered):
                 self.explanations[effect.number] = effect.reasons
+            elif isinstance(effect, ReservationAnswered):
+                self.asked_reservations.pop(effect.number, None)
+                self.on_reservation(self, effect)
             elif isinstance(effect, PeerNoticed):
                 is_liar = self.liars & {self.plan.name, effect.machine}
                 assert is_liar, f"an honest machine is accused: {effect}"

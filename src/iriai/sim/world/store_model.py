@@ -14,10 +14,12 @@ from math import inf
 
 from iriai.machine.outbox import Outbox
 from iriai.model.claim import Claim
-from iriai.model.ids import Account, AttemptId
+from iriai.model.ids import Account, AttemptId, ReservationId
 from iriai.model.records import (
     AbsencesLearnt,
     AttemptResult,
+    BookingsDropped,
+    BookingStored,
     ClaimsDropped,
     ClaimStored,
     Drained,
@@ -28,11 +30,14 @@ from iriai.model.records import (
     LedgerRow,
     OwnerWordGiven,
     Record,
+    ReservationsDropped,
+    ReservationStored,
     Resumed,
     SeatEnded,
     SectionSet,
     Snapshot,
 )
+from iriai.model.reservation import Booking, Reservation
 from iriai.model.snapshot import StoredJob, StoredState, waited_for
 from iriai.model.state import EndCause
 
@@ -54,6 +59,9 @@ class StoreModel:
         self.owner_word: OwnerWordGiven | None = None
         self.absences = AbsencesLearnt(b"")
         self.settings: dict[tuple[str, str], SectionSet] = {}
+        self.reservations: dict[int, Reservation] = {}
+        self.last_reservation = 0
+        self.bookings: dict[ReservationId, Booking] = {}
         self.unsynced: deque[Sequence[Record]] = deque()
         """Turns that were written and not committed, oldest first."""
 
@@ -96,6 +104,9 @@ class StoreModel:
             [self_.settings[each] for each in sorted(self_.settings)],
             self_.owner_word,
             self_.absences,
+            [self_.reservations[each] for each in sorted(self_.reservations)],
+            self_.last_reservation + 1,
+            [self_.bookings[each] for each in sorted(self_.bookings, key=str)],
         )
 
     def _all(self) -> StoreModel:
@@ -109,6 +120,8 @@ class StoreModel:
         copy.incarnation, copy.drained = self.incarnation, self.drained
         copy.settings, copy.owner_word = dict(self.settings), self.owner_word
         copy.absences = self.absences
+        copy.reservations, copy.bookings = dict(self.reservations), dict(self.bookings)
+        copy.last_reservation = self.last_reservation
         for records in self.unsynced:
             copy._keep(records)
         return copy
@@ -148,6 +161,25 @@ class StoreModel:
                 self.absences = record
             case SectionSet(section, name):
                 self.settings[section, name] = record
+            case ReservationStored() | ReservationsDropped() | BookingStored() | BookingsDropped():
+                self._keep_reserved(record)
+
+    def _keep_reserved(
+        self, record: ReservationStored | ReservationsDropped | BookingStored | BookingsDropped
+    ) -> None:
+        match record:
+            case ReservationStored(reservation):
+                self.reservations[reservation.number] = reservation
+                self.last_reservation = max(self.last_reservation, reservation.number)
+            case ReservationsDropped(numbers):
+                self.last_reservation = max(self.last_reservation, *numbers)
+                for number in numbers:
+                    self.reservations.pop(number, None)
+            case BookingStored(booking):
+                self.bookings[booking.reservation] = booking
+            case BookingsDropped(reservations):
+                for each in reservations:
+                    self.bookings.pop(each, None)
 
     def _event(self, record: JobEvent) -> None:
         events = self.events.setdefault(record.number, [])

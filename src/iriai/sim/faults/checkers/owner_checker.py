@@ -10,7 +10,7 @@ from iriai.node.metering import HeldClaim
 from iriai.node.suspending.giving_way import GivingWay
 from iriai.policy.owner.owner_judge import POLL_S
 from iriai.protocol.messages.effects import Part
-from iriai.sim.faults.absence_checker import AbsenceChecker
+from iriai.sim.faults.checkers.absence_checker import AbsenceChecker
 from iriai.sim.faults.owners import RESUME_IDLE_S, SUSPEND_IDLE_S
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.world import World

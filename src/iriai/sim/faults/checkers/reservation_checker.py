@@ -1,0 +1,340 @@
+"""What is checked of reservations: (j) to (m) of docs/spec/017, section 11."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import NamedTuple
+
+from iriai.machine.core import Machine
+from iriai.machine.outbox import Turn
+from iriai.model.claim import Claim, Phase
+from iriai.model.ids import ReservationId
+from iriai.model.instant import Instant
+from iriai.model.records import BookingsDropped, BookingStored, ClaimStored
+from iriai.model.reservation import Booking, Reservation, ReservationEnd, ReservationState
+from iriai.model.resources import NOTHING, Resources
+from iriai.node.core import Node
+from iriai.protocol.messages.effects import Part, ReservationAnswered
+from iriai.sim.world.machine_model import SimulatedMachine
+from iriai.sim.world.work import ProcessModel
+from iriai.sim.world.world import World
+
+TOLERANCE_S = 0.1
+"""Bookings are mapped to the steady clock anew when that has moved by half as much."""
+FOLLOWS_S = 3.0
+"""Until a daemon that is there has followed what it knows, beside the time of its commits."""
+ENDS_S = 10.0
+"""Until what was asked to end has ended, if a launcher or a daemon was away when it had to."""
+AGREED_S = 60.0
+"""Until home and nodes agree, from when nothing breaks any more."""
+WANTED = (ReservationState.DECIDING, ReservationState.CONFIRMED, ReservationState.OPEN)
+GOES_ON = (ReservationState.CONFIRMED, ReservationState.OPEN)
+
+Bookings = dict[ReservationId, Booking]
+
+
+class _Use(NamedTuple):
+    """What a claim outside all bookings holds, and for how long from now at most."""
+
+    resources: Resources
+    left_s: float
+
+
+class ReservationChecker:
+    """Judges bookings and reservations by what is stored, and by what really runs."""
+
+    def __init__(self, world: World, *, is_calm: bool, calm_from_s: float) -> None:
+        """From `calm_from_s` on nothing breaks; with `is_calm` nothing ever does."""
+        self._world = world
+        self._is_calm = is_calm
+        self._calm_from_s = calm_from_s
+        self._known: dict[str, tuple[Machine, Bookings]] = {}
+        """By machine, its core and its bookings after its last turn."""
+        self._wrong_s: dict[tuple[str, str], float] = {}
+        """By machine and what is wrong there, since when."""
+        for machine in world.machines.values():
+            machine.on_reservation = self._answered
+
+    def check(self, machine: SimulatedMachine, turn: Turn, now: Instant) -> None:
+        """Check a machine after a turn."""
+        if Part.NODE in machine.plan.parts:
+            bookings = self._followed(machine, turn, now)
+            if bookings:
+                self._check_bookings(machine, bookings, now)
+                for record in turn.records:
+                    if type(record) is ClaimStored:
+                        self._check_granted(machine, record.claim, bookings, now)
+            self._check_inside(machine, bookings, now)
+        if Part.HOME in machine.plan.parts and self._world.now_s >= self._calm_from_s:
+            for reservation in machine.store.reservations.values():
+                self._check_agreed(machine, reservation)
+
+    # --- bookings of a node ----------------------------------------------------------------------
+
+    def _followed(self, machine: SimulatedMachine, turn: Turn, now: Instant) -> Bookings:
+        """Return the bookings after a turn; check how they changed in it."""
+        name = machine.plan.name
+        core, bookings = self._known.get(name, (None, {}))
+        if core is not machine.core:
+            bookings = {**bookings, **machine.store.bookings}
+        for record in turn.records:
+            if type(record) is BookingStored:
+                booking = record.booking
+                before = bookings.get(booking.reservation)
+                is_known = before is not None and before.version == booking.version
+                if before is None or not is_known:
+                    others = [b for b in bookings.values() if b.reservation != booking.reservation]
+                    self._check_booked(machine, booking, others, now)
+                else:
+                    words = f"{name} holds {booking.reservation} that it had confirmed"
+                    assert booking.phase >= before.phase, words
+                bookings[booking.reservation] = booking
+            elif type(record) is BookingsDropped:
+                for reservation in record.reservations:
+                    dropped = bookings.pop(reservation, None)
+                    if dropped is not None and dropped.phase is Phase.CONFIRMED:
+                        self._check_dropped(machine, dropped, now)
+        if core is not machine.core:
+            bookings = {each.reservation: each for each in machine.store.load().bookings}
+        self._known[name] = machine.core, bookings
+        return bookings
+
+    def _check_dropped(self, machine: SimulatedMachine, booking: Booking, now: Instant) -> None:
+        """Check (k): a confirmed booking goes when it is over, or nobody wants it."""
+        home = self._world.machines[booking.reservation.home]
+        stored = home.store.reservations.get(booking.reservation.number)
+        is_wanted = (
+            stored is not None
+            and stored.version == booking.version
+            and stored.state in WANTED
+            and machine.plan.name in stored.nodes
+        )
+        left_s = booking.end_wall_s - now.wall_s
+        assert left_s <= TOLERANCE_S or not is_wanted, (
+            f"{machine.plan.name} drops {booking.reservation} {left_s:.3f} s before its end"
+        )
+
+    def _check_booked(
+        self, machine: SimulatedMachine, booking: Booking, others: list[Booking], now: Instant
+    ) -> None:
+        """Check (j): a new booking is beside all claims and all other bookings."""
+        every = [*others, booking]
+        starts = [b.start_wall_s for b in every if b.start_wall_s >= booking.start_wall_s]
+        for start_wall_s in starts:
+            if start_wall_s < booking.end_wall_s - TOLERANCE_S:
+                self._check_moment(machine, every, start_wall_s - now.wall_s, now)
+
+    def _check_granted(
+        self, machine: SimulatedMachine, claim: Claim, bookings: Bookings, now: Instant
+    ) -> None:
+        """Check (j): a new claim is beside all bookings until its end."""
+        node = machine.core.node
+        if claim.is_ahead or claim.attempt not in node.calendar:
+            return
+        held = node.held(claim.attempt)
+        if held.granted_steady_s != now.steady_s or claim.reservation is not None:
+            return
+        left_s = _left_s(node, claim, now)
+        for booking in bookings.values():
+            if booking.start_wall_s < now.wall_s + left_s - TOLERANCE_S:
+                every = list(bookings.values())
+                self._check_moment(machine, every, booking.start_wall_s - now.wall_s, now)
+
+    def _check_moment(
+        self, machine: SimulatedMachine, bookings: list[Booking], in_s: float, now: Instant
+    ) -> None:
+        """Check that all that is claimed and booked for a moment is within the capacity."""
+        in_s = max(0.0, in_s)
+        moment_wall_s = now.wall_s + in_s
+        taken = NOTHING
+        for booking in bookings:
+            if booking.start_wall_s <= moment_wall_s < booking.end_wall_s - TOLERANCE_S:
+                taken = taken.plus(_given(machine, booking))
+        for use in _outside(machine.core.node, now):
+            if use.left_s > in_s + TOLERANCE_S:
+                taken = taken.plus(use.resources)
+        capacity = machine.core.node.calendar.capacity
+        assert taken.fits_in(capacity), (
+            f"{machine.plan.name} has {capacity}, and promises {taken} in {in_s:.1f} s"
+        )
+
+    def _check_bookings(self, machine: SimulatedMachine, bookings: Bookings, now: Instant) -> None:
+        """Check (j) as of now, and (m): what is open has its resources, what is held ends."""
+        node, taken = machine.core.node, NOTHING
+        for booking in bookings.values():
+            reservation = booking.reservation
+            if booking.phase is Phase.HELD:
+                over_s = now.wall_s - booking.held_until_wall_s
+                assert over_s <= TOLERANCE_S, f"{machine.plan.name} still holds {reservation}"
+            begun_s, left_s = now.wall_s - booking.start_wall_s, booking.end_wall_s - now.wall_s
+            is_confirmed = booking.phase is Phase.CONFIRMED
+            if is_confirmed and begun_s > TOLERANCE_S and left_s > TOLERANCE_S:
+                taken = taken.plus(_given(machine, booking))
+            self._late(machine, f"{reservation} is booked", left_s <= 0.0)
+            if self._world.now_s >= self._calm_from_s:
+                is_alone = left_s > AGREED_S and not self._is_wanted(machine, booking)
+                self._late(machine, f"{reservation} is wanted by nobody", is_alone, AGREED_S)
+        for use in _outside(node, now):
+            taken = taken.plus(use.resources)
+        is_beyond = not taken.fits_in(node.calendar.capacity) and self._can_end(machine)
+        also_s = 0.0 if self._is_calm else ENDS_S
+        self._late(machine, "what is in the way of a booking runs", is_beyond, also_s)
+
+    def _check_inside(self, machine: SimulatedMachine, bookings: Bookings, now: Instant) -> None:
+        """Check that what runs inside has room in its booking, and ends with it."""
+        node = machine.core.node
+        inside: dict[ReservationId, Resources] = {}
+        for attempt in node.running():
+            claim = node.held(attempt).claim
+            if claim.reservation is None:
+                continue
+            booking = bookings.get(claim.reservation)
+            is_over = booking is None or now.wall_s >= booking.end_wall_s
+            is_late = is_over and self._can_end(machine)
+            self._late(machine, f"{attempt} runs on after {claim.reservation}", is_late, ENDS_S)
+            held = inside.get(claim.reservation, NOTHING).plus(claim.kept)
+            inside[claim.reservation] = held
+            assert booking is None or held.fits_in(_given(machine, booking)), (
+                f"{claim.reservation} has {_given(machine, booking)}, and {held} runs inside"
+            )
+
+    def _can_end(self, machine: SimulatedMachine) -> bool:
+        """Return whether a machine could have ended by now what has to."""
+        launcher, node = machine.launcher, machine.core.node
+        is_there = launcher.is_up and not launcher.is_stopped and not launcher.is_behind
+        return is_there and node.has_launcher and not machine.is_stopped
+
+    def _is_wanted(self, machine: SimulatedMachine, booking: Booking) -> bool:
+        """Return whether the home of a booking has it, on this machine, as far as that answers."""
+        home = self._world.machines[booking.reservation.home]
+        stored = home.store.reservations.get(booking.reservation.number)
+        if stored is None or not home.is_up:
+            return not home.is_up
+        is_of_it = stored.version == booking.version and machine.plan.name in stored.nodes
+        return is_of_it and stored.state is not ReservationState.OVER
+
+    # --- reservations of a home ------------------------------------------------------------------
+
+    def _answered(self, machine: SimulatedMachine, answer: ReservationAnswered) -> None:
+        """Check (l): who is told that a reservation is confirmed has it, on all its nodes."""
+        stored = machine.store.reservations.get(answer.number)
+        id_ = ReservationId(machine.plan.name, answer.number)
+        assert stored is not None, f"{id_} is told, and not stored"
+        if not answer.is_confirmed:
+            assert stored.state is ReservationState.OVER, f"{id_} is refused, and {stored.state}"
+            return
+        assert stored.end is not ReservationEnd.REFUSED, f"{id_} is told, and was refused"
+        if stored.state is ReservationState.OVER:
+            return
+        assert stored.state in GOES_ON, f"{id_} is told, and {stored.state}"
+        assert len(stored.nodes) == stored.terms.nodes, f"{id_} has {stored.nodes}"
+        for name in stored.nodes:
+            assert self._has_confirmed(name, id_, stored), f"{id_} is told, not confirmed by {name}"
+
+    def _has_confirmed(self, name: str, id_: ReservationId, stored: Reservation) -> bool:
+        """Return whether it is durable on a machine that a reservation is, or it is over there."""
+        other = self._world.machines[name]
+        booking = other.store.bookings.get(id_)
+        if booking is None:
+            wall_s = other.clock.at(self._world.now_s).wall_s
+            return wall_s >= stored.terms.end_wall_s - TOLERANCE_S
+        return booking.phase is Phase.CONFIRMED and booking.version == stored.version
+
+    def _check_agreed(self, machine: SimulatedMachine, reservation: Reservation) -> None:
+        """Check (m): a reservation is decided soon, and all its nodes have it."""
+        if reservation.state is ReservationState.OVER:
+            return
+        id_ = ReservationId(machine.plan.name, reservation.number)
+        nodes = [name for name in reservation.nodes if name not in self._world.gone]
+        is_open = reservation.state in (ReservationState.SEEKING, ReservationState.DECIDING)
+        is_lost = len(nodes) < len(reservation.nodes)
+        self._late(machine, f"{id_} is undecided", is_open and not is_lost, AGREED_S)
+        lacks = reservation.state in GOES_ON and not all(
+            self._has_confirmed(name, id_, reservation) for name in nodes
+        )
+        self._late(machine, f"{id_} is on some of its nodes alone", lacks, AGREED_S)
+
+    # --- what runs -------------------------------------------------------------------------------
+
+    def started(self, machine: SimulatedMachine, process: ProcessModel) -> None:
+        """Check (m): a task inside starts in its booking, by who may, while that is open."""
+        spec, attempt = process.spec, process.attempt
+        if spec.reservation is None or not machine.is_up:
+            return
+        node = machine.core.node
+        reservation = node.held(attempt).claim.reservation
+        _, bookings = self._known.get(machine.plan.name, (None, {}))
+        wall_s = machine.clock.at(self._world.now_s).wall_s
+        if reservation is None:
+            home = self._world.machines[spec.reservation.home]
+            stored = home.store.reservations.get(spec.reservation.number)
+            is_over = stored is not None and stored.state is ReservationState.OVER
+            may_go_on = is_over and spec.or_queue
+            assert may_go_on, f"{attempt} starts outside {spec.reservation}"
+            return
+        assert reservation == spec.reservation, f"{attempt} starts in {reservation}"
+        booking = bookings.get(reservation)
+        assert booking is not None, f"{attempt} starts, and {reservation} is not booked"
+        assert booking.phase is Phase.CONFIRMED, f"{attempt} starts, and {reservation} is held"
+        is_open = booking.start_wall_s - TOLERANCE_S <= wall_s < booking.end_wall_s
+        assert is_open, f"{attempt} starts, and {reservation} is not open"
+        is_admitted = booking.admits(spec.user, spec.account)
+        assert is_admitted, f"{attempt} of {spec.user} starts in {reservation}"
+
+    # --- when all is over ------------------------------------------------------------------------
+
+    def unfinished(self) -> list[str]:
+        """Return the reservations that are not over, and the machines that have them booked."""
+        at_homes = [
+            str(ReservationId(machine.plan.name, number))
+            for machine in self._world.present()
+            for number, each in machine.store.reservations.items()
+            if each.state is not ReservationState.OVER
+        ]
+        at_nodes = [
+            f"{reservation} on {machine.plan.name}"
+            for machine in self._world.present()
+            for reservation in machine.store.bookings
+        ]
+        return at_homes + at_nodes
+
+    def check_end(self, machine: SimulatedMachine) -> None:
+        """Check that each request for a reservation was answered."""
+        core, name = machine.core, machine.plan.name
+        waiting = [each for each, asked in machine.asked_reservations.items() if asked is core]
+        assert not waiting, f"{name} never answered who asked for {waiting}"
+
+    def _late(
+        self, machine: SimulatedMachine, words: str, is_wrong: bool, also_s: float = 0.0
+    ) -> None:
+        """Fail if something is wrong for too long."""
+        key = machine.plan.name, words
+        if not is_wrong:
+            self._wrong_s.pop(key, None)
+            return
+        lasted_s = self._world.now_s - self._wrong_s.setdefault(key, self._world.now_s)
+        most_s = FOLLOWS_S + 2 * machine.plan.sync_s + also_s
+        assert lasted_s <= most_s, f"{words} on {machine.plan.name} for {lasted_s:.1f} s"
+
+
+def _given(machine: SimulatedMachine, booking: Booking) -> Resources:
+    """Return what a booking takes of its machine."""
+    return machine.plan.capacity if booking.resources is None else booking.resources
+
+
+def _left_s(node: Node, claim: Claim, now: Instant) -> float:
+    """Return for how long from now a claim lasts at most."""
+    left_s = node.held(claim.attempt).stay_left_s(now)
+    left_s = inf if left_s is None else left_s
+    if claim.gone_by_wall_s is not None:
+        left_s = min(left_s, claim.gone_by_wall_s - now.wall_s)
+    return left_s
+
+
+def _outside(node: Node, now: Instant) -> Iterator[_Use]:
+    """Yield what each claim holds that is in no booking."""
+    for attempt in node.running():
+        claim = node.held(attempt).claim
+        if claim.reservation is None and attempt in node.calendar:
+            yield _Use(node.calendar.held_by(attempt), _left_s(node, claim, now))

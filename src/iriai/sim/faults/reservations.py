@@ -1,0 +1,124 @@
+"""Reservations that users ask for and give back, and tasks in and beside them, in a scenario.
+
+docs/spec/017 has the rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from iriai.model.ids import ReservationId
+from iriai.model.ranks import ONE, RankShape
+from iriai.sim.faults.actions import Happening
+from iriai.sim.faults.user_requests import AskedReservation, Submission
+from iriai.sim.world.clock import Clock
+from iriai.sim.world.rng import Rng
+from iriai.sim.world.work import SUCCESS, Work
+
+DISCIPLINED_CHANCE = 0.75
+"""That all clocks of a seed with reservations are within a second or so of each other."""
+DISCIPLINE = 0.01
+USERS = ("ann", "bob", "eve")
+OTHERS = ((), (), ("bob",), ("ann", "eve"))
+AHEADS_S = ((0.0, 5.0), (5.0, 60.0), (5.0, 60.0), (60.0, 240.0))
+"""How long before its start a reservation is asked for: between these."""
+LENGTHS_S = ((60.0, 61.0), (60.0, 120.0), (120.0, 300.0))
+HOLDS_S = (10.0, 10.0, 2.0, 60.0)
+LEASES_S = (12.0, 20.0, 40.0)
+EVICTABLE = (None, None, True, False)
+ASKED_UNTIL_S = 160.0
+
+
+def disciplined(rng: Rng, clocks: list[Clock]) -> list[Clock]:
+    """Return clocks that may agree better: bookings are wall time, and clocks of machines agree."""
+    if not rng.chance(DISCIPLINED_CHANCE):
+        return clocks
+    return [replace(each, wall_offset_s=each.wall_offset_s * DISCIPLINE) for each in clocks]
+
+
+def evictable(rng: Rng, happening: Happening) -> Happening:
+    """Return the same; a job that it submits may have to leave for a reservation, or may not."""
+    if happening.submission is None:
+        return happening
+    submission = replace(happening.submission, evictable=rng.pick(EVICTABLE))
+    return replace(happening, submission=submission)
+
+
+def reservations_of(
+    rng: Rng, homes: list[str], nodes: int, cpus_max: int, begin_s: float
+) -> list[Happening]:
+    """Return what users do with reservations from `begin_s` on, where so many nodes are."""
+    asked = sorted(rng.between(begin_s, ASKED_UNTIL_S) for _ in range(1 + rng.below(4)))
+    happenings: list[Happening] = []
+    numbers = dict.fromkeys(homes, 0)
+    for at_s in asked:
+        home = rng.pick(homes)
+        numbers[home] += 1
+        reservation = _reservation(rng, nodes, cpus_max)
+        happenings.append(Happening(at_s, "reserve", home, asked=reservation))
+        number = numbers[home]
+        named = ReservationId(home, number if rng.chance(0.9) else 1 + rng.below(5))
+        until_s = at_s + reservation.ahead_s + reservation.length_s
+        happenings += [
+            _inside(rng, reservation, named, cpus_max, at_s, until_s) for _ in range(rng.below(5))
+        ]
+        if rng.chance(0.4):
+            kind = rng.pick(("cancel-reservation", "end-reservation"))
+            given_back_s = rng.pick((rng.between(at_s, at_s + 2.0), rng.between(at_s, until_s)))
+            happenings.append(Happening(given_back_s, kind, home, number=number))
+    return [*happenings, *(_beside(rng, homes, cpus_max, begin_s) for _ in range(rng.below(5)))]
+
+
+def _reservation(rng: Rng, nodes: int, cpus_max: int) -> AskedReservation:
+    """Return a reservation of one node or several, sometimes of more than there are."""
+    return AskedReservation(
+        rng.pick(USERS),
+        rng.between(*rng.pick(AHEADS_S)),
+        rng.between(*rng.pick(LENGTHS_S)),
+        nodes=1 + rng.below(nodes + (1 if rng.chance(0.1) else 0)),
+        cpus=rng.pick((0, 0, 1, min(2, cpus_max))),
+        users=rng.pick(OTHERS),
+        is_earliest=rng.chance(0.25),
+        hold_s=rng.pick(HOLDS_S),
+    )
+
+
+def _inside(
+    rng: Rng,
+    reservation: AskedReservation,
+    named: ReservationId,
+    cpus_max: int,
+    begin_s: float,
+    until_s: float,
+) -> Happening:
+    """Return the submission of a job into a reservation, by one who may, or not."""
+    most = reservation.cpus or cpus_max
+    is_parallel = rng.chance(0.2)
+    ranks = 1 + rng.below(reservation.nodes)
+    submission = Submission(
+        reservation.user if rng.chance(0.7) else rng.pick(USERS),
+        cpus=min(most, rng.pick((1, 1, 2))),
+        tasks=rng.pick((1, 1, 2, 4)),
+        work=Work(rng.pick((3.0, 10.0, 40.0, 150.0)), SUCCESS, rng.chance(0.2)),
+        limit_s=rng.pick((None, None, 20.0, 60.0)),
+        lease_s=rng.pick(LEASES_S),
+        shape=RankShape(ranks, ranks) if is_parallel else ONE,
+        reservation=named,
+        or_queue=rng.chance(0.5),
+    )
+    at_s = rng.between(begin_s, until_s)
+    return Happening(at_s, "submit", named.home, submission=submission)
+
+
+def _beside(rng: Rng, homes: list[str], cpus_max: int, begin_s: float) -> Happening:
+    """Return the submission of a job of long tasks, in whose way reservations are."""
+    submission = Submission(
+        rng.pick(USERS),
+        cpus=min(cpus_max, rng.pick((1, 2, 4))),
+        tasks=rng.pick((1, 2)),
+        work=Work(rng.pick((60.0, 120.0)), SUCCESS, rng.chance(0.3)),
+        limit_s=rng.pick((None, None, 150.0)),
+        lease_s=rng.pick(LEASES_S),
+    )
+    at_s = rng.between(begin_s, ASKED_UNTIL_S)
+    return Happening(at_s, "submit", rng.pick(homes), submission=submission)
