@@ -12,7 +12,6 @@ from iriai.cli.framework.table import amounts_text, count_text, names_text, prin
 from iriai.cli.jobs.options.job import named_resource, parsed
 from iriai.client.wall_time import iso_text, parse_wall_time
 from iriai.model.problem import UsageProblem
-from iriai.model.resources import CPUS, GPUS, MEMORY
 from iriai.model.units import format_duration, parse_duration, parse_size, printable
 from iriai.wire.reservations import ReservationPlan, Reserve, Reserved
 
@@ -97,9 +96,11 @@ def _time(option: str, text: str, now_wall_s: float, after_wall_s: float) -> flo
 class NodeOptions(OptionGroup, frozen=True):
     """What each node gives."""
 
-    cpus: int | None = need(None, "-c", "--cpus", metavar="N", help=CPUS.help)
-    memory: str | None = need(None, metavar="SIZE", help=MEMORY.help)
-    gpus: int | None = need(None, metavar="N", help=GPUS.help)
+    cpus: int | None = need(
+        None, "-c", "--cpus", metavar="N", help="CPUs of each node, for all that runs in it."
+    )
+    memory: str | None = need(None, metavar="SIZE", help="Memory of each node, as 16G.")
+    gpus: int | None = need(None, metavar="N", help="GPUs of each node.")
     resource: list[str] | None = need(
         None, metavar="NAME=N", help="Amount of a named resource, as licence=1. Repeatable."
     )
