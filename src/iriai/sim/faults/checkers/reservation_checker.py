@@ -102,8 +102,7 @@ class ReservationChecker:
 
     def _check_dropped(self, machine: SimulatedMachine, booking: Booking, now: Instant) -> None:
         """Check (k): a confirmed booking goes when it is over, or nobody wants it."""
-        home = self._world.machines[booking.reservation.home]
-        stored = home.store.reservations.get(booking.reservation.number)
+        stored = _stored(self._world.machines[booking.reservation.home], booking, machine)
         is_wanted = (
             stored is not None
             and stored.version == booking.version
@@ -212,7 +211,10 @@ class ReservationChecker:
         if stored is None or not home.is_up:
             return not home.is_up
         is_of_it = stored.version == booking.version and machine.plan.name in stored.nodes
-        return is_of_it and stored.state is not ReservationState.OVER
+        is_live = stored.state is not ReservationState.OVER
+        # When its time is over each ends it by its own clock, and none is told to.
+        is_by_time = stored.end is ReservationEnd.ENDED and machine.plan.name not in stored.unanswered
+        return is_of_it and (is_live or is_by_time)
 
     # --- reservations of a home ------------------------------------------------------------------
 
@@ -321,6 +323,16 @@ class ReservationChecker:
 def _given(machine: SimulatedMachine, booking: Booking) -> Resources:
     """Return what a booking takes of its machine."""
     return machine.plan.capacity if booking.resources is None else booking.resources
+
+
+def _stored(
+    home: SimulatedMachine, booking: Booking, node: SimulatedMachine
+) -> Reservation | None:
+    """Return the reservation of a booking, durable or written with what its node writes."""
+    number = booking.reservation.number
+    if home is not node:
+        return home.store.reservations.get(number)
+    return {each.number: each for each in home.store.load().reservations}.get(number)
 
 
 def _left_s(node: Node, claim: Claim, now: Instant) -> float:
