@@ -220,11 +220,12 @@ class ReservationChecker:
         stored = home.store.reservations.get(booking.reservation.number)
         if stored is None or not home.is_up:
             return not home.is_up
-        is_of_it = stored.version == booking.version and machine.plan.name in stored.nodes
+        name = machine.plan.name
+        is_of_it = stored.version == booking.version and name in stored.nodes
         is_live = stored.state is not ReservationState.OVER
         # When its time is over each ends it by its own clock, and none is told to.
         is_by_time = (
-            stored.end is ReservationEnd.ENDED and machine.plan.name not in stored.unanswered
+            stored.end is ReservationEnd.ENDED and name not in stored.unanswered
         )
         return is_of_it and (is_live or is_by_time)
 
