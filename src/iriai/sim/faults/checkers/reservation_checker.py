@@ -224,9 +224,7 @@ class ReservationChecker:
         is_of_it = stored.version == booking.version and name in stored.nodes
         is_live = stored.state is not ReservationState.OVER
         # When its time is over each ends it by its own clock, and none is told to.
-        is_by_time = (
-            stored.end is ReservationEnd.ENDED and name not in stored.unanswered
-        )
+        is_by_time = stored.end is ReservationEnd.ENDED and name not in stored.unanswered
         return is_of_it and (is_live or is_by_time)
 
     # --- reservations of a home ------------------------------------------------------------------
@@ -274,21 +272,21 @@ class ReservationChecker:
 
     def started(self, machine: SimulatedMachine, process: ProcessModel) -> None:
         """Check (m): a task inside starts in its booking, by who may, while that is open."""
-        spec, attempt = process.spec, process.attempt
-        if spec.reservation is None or not machine.is_up:
+        attempt, home = process.attempt, self._world.machines[process.attempt.home]
+        spec = home.store.accepted[attempt.number].spec
+        wanted = spec.reservation
+        if wanted is None or not machine.is_up:
             return
-        node = machine.core.node
-        reservation = node.held(attempt).claim.reservation
+        reservation = machine.core.node.held(attempt).claim.reservation
         _, bookings = self._known.get(machine.plan.name, (None, {}))
         wall_s = machine.clock.at(self._world.now_s).wall_s
         if reservation is None:
-            home = self._world.machines[spec.reservation.home]
-            stored = home.store.reservations.get(spec.reservation.number)
+            stored = home.store.reservations.get(wanted.number)
             is_over = stored is not None and stored.state is ReservationState.OVER
             may_go_on = is_over and spec.or_queue
-            assert may_go_on, f"{attempt} starts outside {spec.reservation}"
+            assert may_go_on, f"{attempt} starts outside {wanted}"
             return
-        assert reservation == spec.reservation, f"{attempt} starts in {reservation}"
+        assert reservation == wanted, f"{attempt} starts in {reservation}"
         booking = bookings.get(reservation)
         assert booking is not None, f"{attempt} starts, and {reservation} is not booked"
         assert booking.phase is Phase.CONFIRMED, f"{attempt} starts, and {reservation} is held"
