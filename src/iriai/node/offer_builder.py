@@ -383,10 +383,7 @@ class OfferBuilder:
         whose = live if self.is_whole else self._began
         began = [running(attempt) for attempt in whose if attempt not in waiting]
         waits = waiting if self.is_whole else [each for each in self._waiting if each in waiting]
-        changed: tuple[AttemptId, ...] = ()
-        if self._changed:
-            changed = () if self.is_whole else tuple(self._changed)
-            self._changed = {}
+        changed = () if self.is_whole else tuple(self._changed)
         idle = Idle(
             settings.machine,
             self.capabilities.incarnation,
@@ -421,6 +418,6 @@ class OfferBuilder:
         )
         self._began, self._ended, self._spent = [], [], []
         self._lost, self._failed, self._refused, self._waiting = [], [], [], []
-        self._turned_away = []
+        self._turned_away, self._changed = [], {}
         self.is_due = self.is_whole = False
         return idle
