@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from iriai.daemon.requests.reservations.terms import checked_terms, number_at
 from iriai.model.ids import Account, parse_reservation_id
-from iriai.model.problem import NotFound, UsageProblem
+from iriai.model.problem import NotFound, Refused, UsageProblem
 from iriai.model.reservation import LENGTH_MAX_S, LENGTH_MIN_S, NODES_MAX
 from iriai.model.resources import Resources
 from iriai.wire.reservations import Reserve
@@ -42,9 +42,9 @@ def test_users_and_a_group_may_use_it_as_well():
     assert not found.admits("joe", Account("lab", "joe"))
 
 
-def test_one_that_began_is_taken_until_its_end():
-    found = terms(start_wall_s=NOW_S - HOUR_S, end_wall_s=NOW_S + HOUR_S)
-    assert found.start_wall_s == NOW_S - HOUR_S
+def test_one_that_has_just_begun_is_taken():
+    found = terms(start_wall_s=NOW_S - 60, end_wall_s=NOW_S + HOUR_S)
+    assert found.start_wall_s == NOW_S - 60
 
 
 def test_the_earliest_start_is_not_before_now_and_as_long():
@@ -53,33 +53,43 @@ def test_the_earliest_start_is_not_before_now_and_as_long():
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changed", "code"),
     [
-        ({"start_wall_s": NOW_S - 2 * HOUR_S, "end_wall_s": NOW_S - HOUR_S}, "is over"),
-        ({"start_wall_s": NOW_S - HOUR_S, "end_wall_s": NOW_S}, "is over"),
-        ({"start_wall_s": -1e18, "end_wall_s": -1e17}, "is over"),
-        ({"start_wall_s": -1e18}, "is over"),
-        ({"end_wall_s": -1e18}, "is over"),
-        ({"end_wall_s": NOW_S + HOUR_S}, "ends before it starts"),
-        ({"end_wall_s": NOW_S + HOUR_S / 2}, "ends before it starts"),
-        ({"end_wall_s": NOW_S + HOUR_S + LENGTH_MIN_S - 1}, "is 59s long"),
-        ({"end_wall_s": NOW_S + HOUR_S + LENGTH_MAX_S + 60}, "is 31d00h long"),
-        ({"start_wall_s": 1e18, "end_wall_s": 1e18}, "no time"),
-        ({"end_wall_s": 1e18}, "no time"),
-        ({"nodes": 0}, "0 nodes"),
-        ({"nodes": -1}, "-1 nodes"),
-        ({"nodes": NODES_MAX + 1}, "4097 nodes"),
-        ({"nodes": 2**53}, "nodes cannot be reserved"),
-        ({"cpus": 0}, "at least 1 CPU"),
-        ({"cpus": -1}, "at least 1 CPU"),
-        ({"cpus": 1, "memory_bytes": -1}, "no negative amount"),
-        ({"named": (("a", -1),)}, "no negative amount"),
-        ({"named": (("a", 1), ("a", 1))}, "twice"),
+        ({"start_wall_s": NOW_S - 2 * HOUR_S, "end_wall_s": NOW_S - HOUR_S}, "in-the-past"),
+        ({"start_wall_s": NOW_S - HOUR_S, "end_wall_s": NOW_S}, "in-the-past"),
+        ({"start_wall_s": NOW_S - HOUR_S, "end_wall_s": NOW_S + HOUR_S}, "in-the-past"),
+        ({"start_wall_s": -1e18, "end_wall_s": -1e17}, "bad-time"),
+        ({"start_wall_s": -1e18}, "bad-time"),
+        ({"end_wall_s": -1e18}, "bad-time"),
+        ({"start_wall_s": -1e18, "is_earliest": True}, "bad-time"),
+        ({"start_wall_s": 1e18, "end_wall_s": 1e18}, "bad-time"),
+        ({"end_wall_s": 1e18}, "bad-time"),
+        ({"end_wall_s": NOW_S + HOUR_S}, "bad-length"),
+        ({"end_wall_s": NOW_S + HOUR_S / 2}, "bad-length"),
+        ({"end_wall_s": NOW_S + HOUR_S + LENGTH_MIN_S - 1}, "bad-length"),
+        ({"end_wall_s": NOW_S + HOUR_S + LENGTH_MAX_S + 60}, "bad-length"),
+        ({"nodes": 0}, "bad-nodes"),
+        ({"nodes": -1}, "bad-nodes"),
+        ({"nodes": NODES_MAX + 1}, "bad-nodes"),
+        ({"nodes": 2**53}, "bad-nodes"),
+        ({"cpus": 0}, "bad-resources"),
+        ({"cpus": -1}, "bad-resources"),
+        ({"cpus": 1, "memory_bytes": -1}, "bad-resources"),
+        ({"named": (("a", -1),)}, "bad-resources"),
+        ({"named": (("a", 1), ("a", 1))}, "bad-resources"),
     ],
 )
-def test_what_cannot_be_is_refused(changed, words):
-    with pytest.raises(UsageProblem, match=words):
+def test_what_cannot_be_is_refused(changed, code):
+    with pytest.raises(UsageProblem) as refused:
         terms(**changed)
+    assert refused.value.code == code
+    assert len(str(refused.value)) < 200
+
+
+def test_what_lies_too_far_ahead_is_refused():
+    start_s = NOW_S + 15 * 86_400
+    with pytest.raises(Refused, match="would start in 15d00h"):
+        terms(start_wall_s=start_s, end_wall_s=start_s + HOUR_S)
 
 
 def test_the_bounds_themselves_are_taken():

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from iriai.classad.installation import canonical
-from iriai.client.wall_time import iso_text
 from iriai.jobs.validation import checked_resources
 from iriai.model.ids import Account, parse_reservation_id
 from iriai.model.problem import NotFound, UsageProblem
-from iriai.model.reservation import (
-    LENGTH_MAX_S,
-    LENGTH_MIN_S,
-    NODES_MAX,
-    ReservationTerms,
-)
+from iriai.model.reservation import ReservationTerms, terms_problem
 from iriai.model.resources import Resources
-from iriai.model.units import format_duration, printable
+from iriai.model.units import printable
 from iriai.wire.reservations import Reserve
 
 TIME_MAX_S = 32_503_680_000.0
@@ -30,19 +24,15 @@ def checked_terms(
 ) -> ReservationTerms:
     """Return the terms; `use_by` are the users and the group that may use it as well.
 
-    Raises `UsageProblem` if they cannot be, `Refused` without the extra that reads requirements.
+    Raises `UsageProblem` if they cannot be; `Refused` where they are too far ahead, or without the
+    extra that reads requirements.
     """
     start_s, end_s = body.start_wall_s, body.end_wall_s
     if body.is_earliest and start_s < now_wall_s:
         start_s, end_s = now_wall_s, end_s + (now_wall_s - start_s)
-    check_times(start_s, end_s, now_wall_s)
-    if not 1 <= body.nodes <= NODES_MAX:
-        raise UsageProblem(
-            "bad-nodes",
-            f"{body.nodes} nodes cannot be reserved",
-            f"use 1 to {NODES_MAX:,}",
-        )
-    return ReservationTerms(
+    if not (0 <= start_s <= TIME_MAX_S and 0 <= end_s <= TIME_MAX_S):
+        raise UsageProblem("bad-time", "there is no such time", "give one that lies ahead")
+    terms = ReservationTerms(
         account,
         user,
         start_s,
@@ -53,27 +43,10 @@ def checked_terms(
         *use_by,
         is_earliest=body.is_earliest,
     )
-
-
-def check_times(start_wall_s: float, end_wall_s: float, now_wall_s: float) -> None:
-    """Raise `UsageProblem` if nothing can be reserved from this start to this end."""
-    if max(start_wall_s, end_wall_s) > TIME_MAX_S:
-        raise UsageProblem("bad-time", "there is no time so far ahead", "give an earlier one")
-    if min(start_wall_s, end_wall_s) < 0:
-        raise UsageProblem("bad-time", "such a time is over", "give one that lies ahead")
-    length_s = end_wall_s - start_wall_s
-    times = f"{iso_text(start_wall_s)} to {iso_text(end_wall_s)}"
-    if end_wall_s <= now_wall_s:
-        raise UsageProblem("bad-time", f"{times} is over", "give a time that lies ahead")
-    if length_s <= 0:
-        raise UsageProblem("bad-time", f"{times} ends before it starts", "give a later end")
-    if not LENGTH_MIN_S <= length_s <= LENGTH_MAX_S:
-        least, most = format_duration(LENGTH_MIN_S), format_duration(LENGTH_MAX_S)
-        raise UsageProblem(
-            "bad-time",
-            f"{times} is {format_duration(length_s)} long",
-            f"reserve for {least} to {most}",
-        )
+    problem = terms_problem(terms, now_wall_s)
+    if problem is not None:
+        raise problem
+    return terms
 
 
 def _resources(body: Reserve) -> Resources | None:
