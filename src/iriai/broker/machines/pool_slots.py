@@ -98,7 +98,8 @@ class PoolSlots:
             elif most == 0:
                 closed_until_s = inf
             else:
-                ends = [view.calendar.first_end_s for view in members if len(view.calendar)]
+                calendars = [view.calendar for view in members if len(view.calendar)]
+                ends = (next(each.ends())[1] for each in calendars)  # bookings hold no slots
                 closed_until_s = min(ends, default=inf)
             for view in members:
                 is_other = (view.closed_until_s is None) is not (closed_until_s is None)
