@@ -5,6 +5,7 @@ from __future__ import annotations
 from iriai.jobs.story import StoryBuilder
 from iriai.model.alteration import Alteration
 from iriai.model.history import HistoryRow, JobRecord
+from iriai.model.ids import ReservationId
 from iriai.model.job import Condition, Dependency
 from iriai.model.ranks import RankShape
 from iriai.model.reason import Reason, Rule
@@ -19,10 +20,12 @@ from iriai.model.records import (
     JobEvent,
     ReasonsTold,
     Released,
+    ReservationOver,
     SeatReasons,
     Snapshot,
     Started,
 )
+from iriai.model.reservation import ReservationEnd
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
 from tests.support.told import HOME, spec
@@ -91,6 +94,11 @@ def test_a_dependency_that_can_never_hold_says_so():
     assert told(DependencyFailed(OK_3, EndCause.FAILED), after=(OK_3,))[1:] == [
         ("cancelled", "dependency ume-3 failed, so ok:ume-3 can never hold")
     ]
+
+
+def test_the_end_of_the_reservation_of_a_job_says_which_and_why():
+    over = ReservationOver(ReservationId(HOME, 7), ReservationEnd.CANCELLED)
+    assert told(over)[1:] == [("cancelled", "the reservation ume-r7 is over: cancelled")]
 
 
 def test_a_refusal_says_why():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from iriai.model.records import (
     AbsencesLearnt,
     AttemptResult,
+    BookingsDropped,
+    BookingStored,
     ClaimsDropped,
     ClaimStored,
     Drained,
@@ -14,6 +16,8 @@ from iriai.model.records import (
     JobFinished,
     LedgerRow,
     OwnerWordGiven,
+    ReservationsDropped,
+    ReservationStored,
     Resumed,
     SectionSet,
     Snapshot,
@@ -37,6 +41,9 @@ class Remembered:
         self.owner_word = None
         self.absences = AbsencesLearnt(b"")
         self.settings = {}
+        self.reservations = {}
+        self.last_reservation = 0
+        self.bookings = {}
 
     def take(self, record):
         match record:
@@ -69,6 +76,23 @@ class Remembered:
                 self._of_owner(record)
             case SectionSet():
                 self.settings[record.section, record.name] = record
+            case _:
+                self._of_reservations(record)
+
+    def _of_reservations(self, record):
+        match record:
+            case ReservationStored(reservation):
+                self.reservations[reservation.number] = reservation
+                self.last_reservation = max(self.last_reservation, reservation.number)
+            case ReservationsDropped(numbers):
+                self.last_reservation = max(self.last_reservation, *numbers)
+                for number in numbers:
+                    self.reservations.pop(number, None)
+            case BookingStored(booking):
+                self.bookings[str(booking.reservation)] = booking
+            case BookingsDropped(reservations):
+                for each in reservations:
+                    self.bookings.pop(str(each), None)
 
     def _of_owner(self, record):
         if isinstance(record, AbsencesLearnt):
@@ -92,4 +116,7 @@ class Remembered:
             settings=[row for _, row in sorted(self.settings.items())],
             owner_word=self.owner_word,
             absences=self.absences,
+            reservations=[each for _, each in sorted(self.reservations.items())],
+            next_reservation=self.last_reservation + 1,
+            bookings=[each for _, each in sorted(self.bookings.items())],
         )

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from iriai.model.claim import Claim
-from iriai.model.ids import Account, AttemptId
+from iriai.model.ids import Account, AttemptId, ReservationId
 from iriai.model.job import JobSpec
 from iriai.model.records import (
     Attempted,
     AttemptResult,
+    BookingStored,
     Change,
     ClaimStored,
     JobAccepted,
     JobEvent,
     JobFinished,
     LedgerRow,
+    ReservationStored,
 )
+from iriai.model.reservation import Booking, Reservation, ReservationTerms
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
@@ -67,3 +70,13 @@ def claim(number, index=0, attempt=1, account=ANN):
 
 def counter(account=ANN, value=1.0):
     return LedgerRow(account, value, NOW, 1, 2.0)
+
+
+def reserved(number, account=ANN, **changes):
+    terms = ReservationTerms(account, account.user, NOW + 60, NOW + 360, 2, Resources(4))
+    return ReservationStored(Reservation(number, 1, terms, **changes))
+
+
+def booked(number, home="ume", **changes):
+    span = (NOW + 60, NOW + 360)
+    return BookingStored(Booking(ReservationId(home, number), 1, ANN, *span, **changes))

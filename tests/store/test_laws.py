@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from iriai.model.bounds import NUMBER_MAX, URGENCY_MAX
-from iriai.model.claim import Claim
-from iriai.model.ids import Account, AttemptId
+from iriai.model.claim import Claim, Phase
+from iriai.model.ids import Account, AttemptId, ReservationId
 from iriai.model.job import (
     JobSpec,
 )
@@ -23,6 +23,8 @@ from iriai.model.records import (
     AbsencesLearnt,
     Attempted,
     AttemptResult,
+    BookingsDropped,
+    BookingStored,
     Bucket,
     Cancelled,
     ClaimsDropped,
@@ -41,10 +43,19 @@ from iriai.model.records import (
     Promised,
     Refund,
     Released,
+    ReservationsDropped,
+    ReservationStored,
     Resumed,
     SectionSet,
     Snapshot,
     Started,
+)
+from iriai.model.reservation import (
+    Booking,
+    Reservation,
+    ReservationEnd,
+    ReservationState,
+    ReservationTerms,
 )
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
@@ -110,6 +121,51 @@ changes = st.one_of(
 )
 payloads = st.lists(st.tuples(word, st.binary(max_size=8)), max_size=2).map(tuple)
 
+names = st.lists(word, max_size=3).map(tuple)
+reservation_ids = st.builds(ReservationId, word, number)
+terms = st.builds(
+    ReservationTerms,
+    accounts,
+    text,
+    seconds,
+    seconds,
+    st.integers(1, 9),
+    st.none() | resources,
+    text,
+    names,
+    text,
+    st.booleans(),
+    st.floats(1.0, 600.0),
+)
+reservations = st.builds(
+    Reservation,
+    number,
+    count,
+    terms,
+    st.sampled_from(ReservationState),
+    names,
+    seconds,
+    st.none() | st.sampled_from(ReservationEnd),
+    seconds,
+    names,
+    names,
+    text,
+)
+bookings = st.builds(
+    Booking,
+    reservation_ids,
+    count,
+    accounts,
+    seconds,
+    seconds,
+    st.none() | resources,
+    text,
+    names,
+    text,
+    st.sampled_from([Phase.HELD, Phase.CONFIRMED]),
+    seconds,
+)
+
 records = st.one_of(
     st.builds(JobAccepted, number, specs, seconds, payloads),
     st.builds(JobEvent, number, st.just(0), seconds, changes, text),
@@ -172,6 +228,10 @@ records = st.one_of(
         text,
         seconds,
     ),
+    st.builds(ReservationStored, reservations),
+    st.builds(ReservationsDropped, st.lists(number, min_size=1, max_size=2).map(tuple)),
+    st.builds(BookingStored, bookings),
+    st.builds(BookingsDropped, st.lists(reservation_ids, max_size=2).map(tuple)),
 )
 
 

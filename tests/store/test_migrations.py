@@ -10,7 +10,7 @@ import pytest
 from iriai.model.history import HistoryRow
 from iriai.model.records import KeySet, SectionSet
 from iriai.store import Store, schema
-from tests.store.records import ANN, accepted, finished, result
+from tests.store.records import ANN, accepted, booked, finished, reserved, result
 
 LATER = (
     *schema.MIGRATIONS,
@@ -67,6 +67,20 @@ def test_queues_that_an_earlier_version_was_told_to_set_are_there(tmp_path, monk
     with closing(Store.open(path)) as store:
         keys = (KeySet("state", "enabled", "ann"), KeySet("group", "läb", "ann"))
         assert store.load().settings == [SectionSet("queues", "12", keys, "ann", 5.0)]
+
+
+def test_a_database_from_before_reservations_takes_them(tmp_path, monkeypatch):
+    path = tmp_path / "iriai.db"
+    monkeypatch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:8])
+    Store.open(path).close()
+    monkeypatch.undo()
+    with closing(Store.open(path)) as store:
+        state = store.load()
+        assert (state.reservations, state.next_reservation, state.bookings) == ([], 1, [])
+        store.write([reserved(1), booked(1)])
+    with closing(Store.open(path)) as store:
+        assert store.load().reservations == [reserved(1).reservation]
+        assert store.load().bookings == [booked(1).booking]
 
 
 def test_the_view_of_the_history_has_the_columns_of_its_rows(path):

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import pytest
 
-from iriai.model.claim import Claim
-from iriai.model.ids import AttemptId
+from iriai.model.claim import Claim, Phase
+from iriai.model.ids import AttemptId, ReservationId
 from iriai.model.owner import OwnerWord
 from iriai.model.records import (
     AbsencesLearnt,
+    BookingsDropped,
     ClaimsDropped,
     Drained,
     Incarnated,
     KeySet,
     OwnerWordGiven,
+    ReservationsDropped,
     Resumed,
     SectionSet,
     Snapshot,
 )
+from iriai.model.reservation import ReservationState
 from iriai.store import Store
-from tests.store.records import ANN, BOB, accepted, claim, counter, event, finished, result, spec
+from tests.store.records import (
+    ANN,
+    BOB,
+    accepted,
+    booked,
+    claim,
+    counter,
+    event,
+    finished,
+    reserved,
+    result,
+    spec,
+)
 
 
 def test_a_new_store_is_empty_and_gives_out_number_1(tmp_path):
@@ -114,6 +129,36 @@ def test_what_was_learnt_last_of_the_owner_is_kept(store, reopened):
     store.write([AbsencesLearnt(b"first")])
     store.write([AbsencesLearnt(b"next"), AbsencesLearnt(b"\x00last")])
     assert reopened().load().absences == AbsencesLearnt(b"\x00last")
+
+
+def test_of_a_reservation_the_last_state_stands(store, reopened):
+    confirmed = reserved(2, state=ReservationState.CONFIRMED, nodes=("a", "b"))
+    store.write([reserved(2), reserved(1, BOB)])
+    store.write([reserved(2, state=ReservationState.DECIDING), confirmed])
+    assert reopened().load().reservations == [
+        reserved(1, BOB).reservation,
+        confirmed.reservation,
+    ]
+
+
+def test_the_number_of_a_reservation_that_is_forgotten_stays_taken(store, reopened):
+    assert store.load().next_reservation == 1
+    store.write([reserved(1), reserved(2), reserved(3)])
+    store.write([ReservationsDropped((3, 2))])
+    state = reopened().load()
+    assert state.reservations == [reserved(1).reservation]
+    assert state.next_reservation == 4
+    store.write([ReservationsDropped((1,))])
+    assert reopened().load().next_reservation == 4
+
+
+def test_bookings_of_several_homes_are_kept_until_they_are_dropped(store, reopened):
+    confirmed = booked(1, phase=Phase.CONFIRMED)
+    store.write([booked(1), booked(1, "take"), booked(2)])
+    store.write([confirmed, BookingsDropped((ReservationId("ume", 2),))])
+    assert reopened().load().bookings == [booked(1, "take").booking, confirmed.booking]
+    store.write([BookingsDropped((ReservationId("take", 1), ReservationId("ume", 9)))])
+    assert reopened().load().bookings == [confirmed.booking]
 
 
 def test_of_a_counter_and_the_incarnation_the_last_value_stands(store, reopened):

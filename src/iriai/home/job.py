@@ -36,6 +36,7 @@ from iriai.model.records import (
     Promised,
     ReasonsTold,
     Released,
+    ReservationOver,
     SeatEnded,
     Snapshot,
     Started,
@@ -296,8 +297,8 @@ class JobState:
         met = [dependency for dependency, _ in ends]
         self.open_after = tuple(each for each in self.open_after if each not in met)
 
-    def dependency_failed(self) -> None:
-        """Cancel the waiting tasks, because a dependency can never hold."""
+    def withdrawn(self) -> None:
+        """Cancel the waiting tasks: a dependency can never hold, or their reservation is over."""
         self.open_after = ()
         self._cancel_waiting(())
 
@@ -336,8 +337,8 @@ class JobState:
                     self.promised_wall_s = None
             case Promised(start_wall_s, machine, _):
                 self.promised_wall_s, self.promised_machine = start_wall_s, machine
-            case DependencyMet() | DependencyFailed():
-                self._apply_dependency(change)
+            case DependencyMet() | DependencyFailed() | ReservationOver():
+                self._apply_condition(change)
             case Altered(_, now, _):
                 self.change(now)
             case Stepped(step):
@@ -348,11 +349,11 @@ class JobState:
                 assert_never(change)
         self.listing = None
 
-    def _apply_dependency(self, change: DependencyMet | DependencyFailed) -> None:
+    def _apply_condition(self, change: DependencyMet | DependencyFailed | ReservationOver) -> None:
         if isinstance(change, DependencyMet):
             self.dependency_met(change.ends)
         else:
-            self.dependency_failed()
+            self.withdrawn()
 
     def _apply_to_attempts(self, change: Attempted | Decided | Started | SeatEnded | Ended) -> None:
         match change:

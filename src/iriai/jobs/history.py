@@ -18,7 +18,8 @@ from iriai.model.ids import AttemptId, JobId, TaskId
 from iriai.model.job import Dependency, JobSpec
 from iriai.model.problem import NotFound
 from iriai.model.ranks import ONE, SEATS_MAX, SeatPlace
-from iriai.model.records import Cancelled, DependencyFailed
+from iriai.model.records import Cancelled, DependencyFailed, ReservationOver
+from iriai.model.reservation import over_text
 from iriai.model.state import EndCause
 from iriai.wire.changes import Story
 from iriai.wire.requests import AttemptRow, JobDetail, Jobs, Outcome
@@ -195,6 +196,8 @@ class JobHistory:
             match event.change:
                 case DependencyFailed(dependency, cause):
                     return dependency.failed_text(cause)
+                case ReservationOver(reservation, end):
+                    return over_text(reservation, end)
                 case Cancelled(_, by):
                     return f"cancelled by {by}"
         return ""

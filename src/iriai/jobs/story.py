@@ -25,12 +25,14 @@ from iriai.model.records import (
     Promised,
     ReasonsTold,
     Released,
+    ReservationOver,
     SeatEnded,
     Snapshot,
     Started,
     Stepped,
     UserSuspended,
 )
+from iriai.model.reservation import over_text
 from iriai.model.state import EndCause
 from iriai.model.suspension import reasons_text
 from iriai.model.units import format_duration
@@ -124,8 +126,8 @@ class StoryBuilder:
                 text = "withdrawn" if in_s is None else f"a start within {format_duration(in_s)}"
                 text += f", in pool {pool}" if pool else ""
                 yield _Row("promised", machine=machine, text=text)
-            case DependencyMet() | DependencyFailed():
-                yield from self._dependency_rows(change, event.wall_s)
+            case DependencyMet() | DependencyFailed() | ReservationOver():
+                yield from self._condition_rows(change, event.wall_s)
             case Altered(was, now, by):
                 for each in differences(was, now):
                     text = f"{each.field}: {each.was} -> {each.now}"
@@ -218,9 +220,12 @@ class StoryBuilder:
         for (what, machine, text), indices in alike.items():
             yield _Row(what, indices, machine, text=text)
 
-    def _dependency_rows(
-        self, change: DependencyMet | DependencyFailed, wall_s: float
+    def _condition_rows(
+        self, change: DependencyMet | DependencyFailed | ReservationOver, wall_s: float
     ) -> Iterator[_Row]:
+        if isinstance(change, ReservationOver):
+            yield _Row("cancelled", text=over_text(change.reservation, change.end))
+            return
         if isinstance(change, DependencyFailed):
             text = change.dependency.failed_text(change.cause)
             yield _Row("cancelled", text=f"{text}, so {change.dependency} can never hold")

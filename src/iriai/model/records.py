@@ -19,7 +19,7 @@ from iriai.model.job import Dependency, JobSpec
 from iriai.model.owner import OwnerWord
 from iriai.model.ranks import RankCount, SeatPlace
 from iriai.model.reason import Reason
-from iriai.model.reservation import Booking, Reservation
+from iriai.model.reservation import Booking, Reservation, ReservationEnd
 from iriai.model.state import EndCause
 from iriai.model.suspension import Reasons
 from iriai.model.usage import Usage
@@ -162,6 +162,14 @@ class ReasonsTold(msgspec.Struct, frozen=True, array_like=True, tag=16):
     seats: tuple[SeatReasons, ...]
 
 
+class ReservationOver(msgspec.Struct, frozen=True, array_like=True, tag=17):
+    """The reservation of the job is over, or was never to be: its waiting tasks are cancelled."""
+
+    reservation: ReservationId
+    end: ReservationEnd | None = None
+    """Why it is over; None: nothing is known of it any more."""
+
+
 Change = (
     Attempted
     | Started
@@ -179,6 +187,7 @@ Change = (
     | SeatEnded
     | UserSuspended
     | ReasonsTold
+    | ReservationOver
 )
 
 

@@ -5,16 +5,19 @@ Source: paper 004, sections 1 and 3. docs/spec/017 has the words, the states and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 
 from iriai.model.bounds import Count, Few, Name, Seconds, Text
-from iriai.model.claim import HOLD_S, HoldTime, Phase
+from iriai.model.claim import HOLD_MAX_S, HOLD_S, HoldTime, Phase
 from iriai.model.ids import Account, ReservationId
+from iriai.model.problem import Problem, Refused, UsageProblem
 from iriai.model.ranks import SEATS_MAX
 from iriai.model.resources import Resources
+from iriai.model.units import format_duration
 
 LENGTH_MIN_S = 60.0
 """Of a reservation. Shorter: less than the grace and slack of a task that has to leave for it."""
@@ -23,9 +26,17 @@ NODES_MAX = SEATS_MAX
 """Of one reservation: as many as an attempt has seats."""
 BOOKINGS_MAX = 1_024
 """That one node keeps."""
+HORIZON_S = 14 * 86_400.0
+"""How far ahead the start of a reservation may lie."""
+COUNT_MAX = 16
+"""Reservations of one account that are not over."""
+TRIES_MAX = 4
+"""Tries to have all nodes hold a reservation, each without the machines that refused before."""
 
 NodeCount = Annotated[int, msgspec.Meta(ge=1, le=NODES_MAX)]
 Names = Annotated[tuple[Name, ...], Few]
+Machines = Annotated[tuple[Name, ...], msgspec.Meta(max_length=NODES_MAX)]
+MachinesOfTries = Annotated[tuple[Name, ...], msgspec.Meta(max_length=TRIES_MAX * NODES_MAX)]
 
 
 class ReservationTerms(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -120,7 +131,7 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     version: Count
     terms: ReservationTerms
     state: ReservationState = ReservationState.SEEKING
-    nodes: Names = ()
+    nodes: Machines = ()
     """The machines that hold it, or are asked to, in the order of their names."""
     asked_wall_s: Seconds = 0.0
     """When it was asked for."""
@@ -128,5 +139,65 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why it is over; None: it is not."""
     over_wall_s: Seconds = 0.0
     """When that was."""
-    unanswered: Names = ()
-    """Machines that have not told yet that they have freed it."""
+    unanswered: MachinesOfTries = ()
+    """Machines that have not told yet that they have freed it; none of `nodes`, unless it is
+    over."""
+    missing: Machines = ()
+    """Those of `nodes` that have told, since it was confirmed, that they have nothing of it: it is
+    degraded."""
+    by: Name = ""
+    """Who cancelled or ended it; empty: nobody did."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it lies ahead any more."""
+        return self.state is ReservationState.OVER
+
+
+def terms_problem(
+    terms: ReservationTerms, now_wall_s: float, horizon_s: float = HORIZON_S
+) -> Problem | None:
+    """Return why nothing can be reserved under these terms at this time; None: it can be."""
+    start_s, end_s, length_s = terms.start_wall_s, terms.end_wall_s, terms.length_s
+    if not LENGTH_MIN_S <= length_s <= LENGTH_MAX_S:
+        what = (
+            "not for less than nothing" if length_s < 0 else f"not for {format_duration(length_s)}"
+        )
+        bounds = f"{format_duration(LENGTH_MIN_S)} to {format_duration(LENGTH_MAX_S)}"
+        return UsageProblem("bad-length", f"machines are reserved {what}", f"ask for {bounds}")
+    if end_s <= now_wall_s or (start_s < now_wall_s - HOLD_MAX_S and not terms.is_earliest):
+        ago = format_duration(now_wall_s - start_s)
+        hint = "ask for a time that lies ahead, or for one from now on"
+        return UsageProblem("in-the-past", f"the reservation would have started {ago} ago", hint)
+    if not 1 <= terms.nodes <= NODES_MAX:
+        what = f"{terms.nodes} nodes cannot be reserved"
+        return UsageProblem("bad-nodes", what, f"ask for 1 to {NODES_MAX:,}")
+    if terms.resources is not None and not any(n > 0 for _, n in terms.resources.amounts()):
+        hint = "ask for cpus, memory or gpus, or for the whole machines"
+        return UsageProblem("nothing-reserved", "each node would give nothing", hint)
+    if not 0.0 < terms.hold_s <= HOLD_MAX_S:
+        what = f"nodes cannot hold a reservation for {terms.hold_s:g} s"
+        return UsageProblem("bad-hold", what, f"ask for at most {HOLD_MAX_S:g} s")
+    if start_s > now_wall_s + horizon_s:
+        ahead = format_duration(start_s - now_wall_s)
+        return Refused(
+            "beyond-horizon",
+            f"the reservation would start in {ahead}",
+            f"reserve at most {format_duration(horizon_s)} ahead",
+        )
+    return None
+
+
+def over_text(reservation: ReservationId, end: ReservationEnd | None) -> str:
+    """Return, for people, that a reservation is over, and why if that is known."""
+    return f"the reservation {reservation} is over" + (f": {end}" if end else "")
+
+
+def live_reservation(
+    reservations: Mapping[int, Reservation], wanted: ReservationId | None
+) -> ReservationId | None:
+    """Return `wanted` if it is a reservation of the home that is not over; else None."""
+    if wanted is None:
+        return None
+    reservation = reservations.get(wanted.number)
+    return None if reservation is None or reservation.is_over else wanted

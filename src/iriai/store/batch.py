@@ -13,6 +13,8 @@ from iriai.model.charge_factors import encode_factors
 from iriai.model.records import (
     AbsencesLearnt,
     AttemptResult,
+    BookingsDropped,
+    BookingStored,
     ClaimsDropped,
     ClaimStored,
     Drained,
@@ -26,13 +28,15 @@ from iriai.model.records import (
     NoticesDropped,
     OwnerWordGiven,
     Record,
+    ReservationsDropped,
+    ReservationStored,
     Resumed,
     SeatEnded,
     SectionSet,
     Snapshot,
 )
 from iriai.model.state import EndCause
-from iriai.store.codec import drop_history, encode, encode_text
+from iriai.store.codec import LAST_RESERVATION, RAISE, drop_history, encode, encode_text
 
 Row = Sequence[object]
 """Values in the order of the parameters of a statement."""
@@ -121,9 +125,14 @@ _DELETE_DRAIN = "DELETE FROM drain"
 _OWNER_WORD = "INSERT OR REPLACE INTO owner_word VALUES (1, ?, ?, ?)"
 _DELETE_OWNER_WORD = "DELETE FROM owner_word"
 _ABSENCES = "INSERT OR REPLACE INTO owner_absences VALUES (1, ?)"
+_RESERVATIONS = BulkStatement("REPLACE INTO reservations VALUES {rows}")
+_DELETE_RESERVATION = "DELETE FROM reservations WHERE number = ?"
+_BOOKINGS = BulkStatement("REPLACE INTO bookings VALUES {rows}")
+_DELETE_BOOKING = "DELETE FROM bookings WHERE reservation = ?"
 
 OfMachine = Drained | Resumed | OwnerWordGiven | AbsencesLearnt
 """Records of the machine itself, of which the last stands."""
+OfReservations = ReservationStored | ReservationsDropped | BookingStored | BookingsDropped
 
 
 class WriteSet:
@@ -150,14 +159,18 @@ class WriteSet:
         """The encoded claims by attempt; None if dropped."""
         self.ledger: dict[tuple[str, str], Row] = {}
         self.meta: dict[str, int] = {}
-        self.says_something = False
-        """Whether there is any of the three that follow."""
+        self.has_rare = False
+        """Whether there is any of the five that follow."""
         self.drain: Drained | Resumed | None = None
         """The last change of the drain; None if there was none."""
         self.owner_word: OwnerWordGiven | None = None
         """The last word of the machine's owner; None if there was none."""
         self.absences: AbsencesLearnt | None = None
         """What the node has learnt of its owner; None if there was nothing new."""
+        self.reservations: dict[int, bytes | None] = {}
+        """The encoded reservations by number; None if dropped."""
+        self.bookings: dict[str, bytes | None] = {}
+        """The encoded bookings by reservation; None if dropped."""
         self.settings: dict[tuple[str, str], Row] = {}
         for record in records:
             self._sort(record)
@@ -193,9 +206,23 @@ class WriteSet:
             case SectionSet(section, name, settings, by, wall_s):
                 text = encode_text(settings).decode()
                 self.settings[section, name] = (section, name, text, by, wall_s)
+            case ReservationStored() | ReservationsDropped() | BookingStored() | BookingsDropped():
+                self._of_reservations(record)
+
+    def _of_reservations(self, record: OfReservations) -> None:
+        self.has_rare = True
+        match record:
+            case ReservationStored(reservation):
+                self.reservations[reservation.number] = encode(reservation)
+            case ReservationsDropped(numbers):
+                self.reservations.update(dict.fromkeys(numbers))
+            case BookingStored(booking):
+                self.bookings[str(booking.reservation)] = encode(booking)
+            case BookingsDropped(reservations):
+                self.bookings.update(dict.fromkeys(map(str, reservations)))
 
     def _of_machine(self, record: OfMachine) -> None:
-        self.says_something = True
+        self.has_rare = True
         match record:
             case OwnerWordGiven():
                 self.owner_word = record
@@ -282,7 +309,9 @@ def write_batch(cursor: sqlite3.Cursor, batch: WriteSet) -> None:
         drop_history(cursor, record)
     if batch.settings:
         _SETTINGS.run(cursor, list(batch.settings.values()))
-    if batch.says_something:
+    if batch.has_rare:
+        _write_reservations(cursor, batch.reservations)
+        _write_bookings(cursor, batch.bookings)
         _write_said(cursor, batch)
 
 
@@ -332,3 +361,21 @@ def _write_claims(cursor: sqlite3.Cursor, claims: dict[str, bytes | None]) -> No
         _CLAIMS.run(cursor, kept)
     if len(kept) < len(claims):
         _DROPPED.run(cursor, [(attempt,) for attempt, claim in claims.items() if claim is None])
+
+
+def _write_reservations(cursor: sqlite3.Cursor, reservations: dict[int, bytes | None]) -> None:
+    """Write reservations, and delete those that were dropped; their numbers stay used."""
+    kept: Sequence[Row] = [item for item in reservations.items() if item[1] is not None]
+    _RESERVATIONS.run(cursor, kept)
+    dropped = [number for number, content in reservations.items() if content is None]
+    if dropped:
+        cursor.executemany(_DELETE_RESERVATION, [(number,) for number in dropped])
+        cursor.execute(RAISE, (LAST_RESERVATION, max(dropped)))
+
+
+def _write_bookings(cursor: sqlite3.Cursor, bookings: dict[str, bytes | None]) -> None:
+    kept: Sequence[Row] = [item for item in bookings.items() if item[1] is not None]
+    _BOOKINGS.run(cursor, kept)
+    dropped = [(reservation,) for reservation, content in bookings.items() if content is None]
+    if dropped:
+        cursor.executemany(_DELETE_BOOKING, dropped)

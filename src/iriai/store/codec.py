@@ -1,8 +1,9 @@
 """Values that are stored whole, as bytes: msgpack.
 
-A job's spec is a map by field name without what has its default, a claim likewise; a change is
-an array that begins with its tag. So fields may be appended (with a default) and tags added
-without a migration; to rename, reorder or retype one takes a migration that rewrites the rows.
+A job's spec is a map by field name without what has its default, and so are claims, reservations
+and bookings; a change is an array that begins with its tag. So fields may be appended (with a
+default) and tags added without a migration; to rename, reorder or retype one takes a migration that
+rewrites the rows.
 
 Pruning: deletes finished jobs, their events and attempts, and unused payloads.
 
@@ -20,11 +21,14 @@ import msgspec
 from iriai.model.claim import Claim
 from iriai.model.job import JobSpec
 from iriai.model.records import Bucket, Change, HistoryDropped, Refund
+from iriai.model.reservation import Booking, Reservation
 
 encode = msgspec.msgpack.Encoder().encode
-"""Bytes of a spec, a claim or a change."""
+"""Bytes of a spec, a claim, a change, a reservation or a booking."""
 decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
 decode_claim = msgspec.msgpack.Decoder(Claim).decode
+decode_reservation = msgspec.msgpack.Decoder(Reservation).decode
+decode_booking = msgspec.msgpack.Decoder(Booking).decode
 decode_change = msgspec.msgpack.Decoder[Change](Change).decode
 
 encode_text = msgspec.json.Encoder().encode
@@ -34,6 +38,7 @@ decode_buckets = msgspec.json.Decoder(tuple[Bucket, ...]).decode
 decode_refunds = msgspec.json.Decoder(tuple[Refund, ...]).decode
 
 LAST_NUMBER = "last_number"
+LAST_RESERVATION = "last_reservation"
 HISTORY_FROM_MS = "history_from_ms"
 
 
@@ -53,8 +58,8 @@ def drop_history(cursor: sqlite3.Cursor, record: HistoryDropped) -> None:
     cursor.executemany(_PAYLOAD, [(digest,) for digest in digests])
     for statement in (_EVENTS, _JOB):
         cursor.execute(statement, (number,))
-    cursor.execute(_RAISE, (LAST_NUMBER, number))
-    cursor.execute(_RAISE, (HISTORY_FROM_MS, int(ended_wall_s * 1000)))
+    cursor.execute(RAISE, (LAST_NUMBER, number))
+    cursor.execute(RAISE, (HISTORY_FROM_MS, int(ended_wall_s * 1000)))
 
 
 _FINISHED = """
@@ -76,7 +81,7 @@ _PAYLOAD = """
 DELETE FROM payloads WHERE digest = ?1
 AND NOT EXISTS (SELECT 1 FROM payload_uses WHERE digest = ?1)
 """
-_RAISE = """
+RAISE = """
 INSERT INTO meta (name, value) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)
 """

@@ -9,12 +9,15 @@ from typing import NamedTuple
 
 from iriai.model.problem import NotFound
 from iriai.store import schema, sqlite
-from iriai.store.loading import INCARNATION, LAST_NUMBER, single
+from iriai.store.loading import INCARNATION, LAST_NUMBER, LAST_RESERVATION, single
 from iriai.store.sqlite import damaged, translated
 
 INCARNATIONS_APART = 1_000_000
 """How many incarnations of its node a restored store leaves out: more than any daemon has begun
 since the copy was made, at one each second for eleven days."""
+
+RESERVATIONS_APART = 10_000
+"""How many numbers of reservations it leaves out: more than a home gives out in between."""
 
 
 class Contents(NamedTuple):
@@ -54,11 +57,18 @@ def check_copy(path: Path) -> Contents:
 def start_as_new(path: Path, next_number: int) -> None:
     """Have the copy at `path` go on as a store that its original knows nothing of.
 
-    Jobs are numbered from `next_number`, and the node begins an incarnation that was never there.
+    Jobs are numbered from `next_number`; the node begins an incarnation, and the home numbers of
+    reservations, that were never there.
     """
     with translated(path), closing(sqlite.connect(path)) as connection:
         incarnation = single(connection, INCARNATION, 0) + INCARNATIONS_APART
-        values = (("incarnation", incarnation), ("last_number", next_number - 1))
+        has_reservations = connection.execute(_HAS_RESERVATIONS).fetchone() is not None
+        reservation = single(connection, LAST_RESERVATION, 0) if has_reservations else 0
+        values = (
+            ("incarnation", incarnation),
+            ("last_number", next_number - 1),
+            ("last_reservation", reservation + RESERVATIONS_APART),
+        )
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(_SET, values)
         connection.execute("COMMIT")
@@ -75,4 +85,5 @@ def _contents(connection: sqlite3.Connection, version: int) -> Contents:
 
 _UNFINISHED = "SELECT count(*) FROM jobs WHERE finished_wall_s IS NULL"
 _FINISHED = "SELECT count(*) FROM jobs WHERE finished_wall_s IS NOT NULL"
+_HAS_RESERVATIONS = "SELECT 1 FROM sqlite_schema WHERE name = 'reservations'"
 _SET = "REPLACE INTO meta VALUES (?, ?)"

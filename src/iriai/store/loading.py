@@ -26,10 +26,12 @@ from iriai.model.records import (
 from iriai.model.snapshot import StoredJob, StoredState, waited_for
 from iriai.model.state import EndCause
 from iriai.store.codec import (
+    decode_booking,
     decode_buckets,
     decode_change,
     decode_claim,
     decode_refunds,
+    decode_reservation,
     decode_settings,
     decode_spec,
 )
@@ -98,6 +100,9 @@ def load(connection: sqlite3.Connection) -> StoredState:
             ended=ended_of(connection, jobs),
             owner_word=next((_owner_word(*r) for r in connection.execute(_OWNER_WORD)), None),
             absences=AbsencesLearnt(next((each for (each,) in connection.execute(_ABSENCES)), b"")),
+            reservations=[decode_reservation(blob) for (blob,) in connection.execute(_RESERVED)],
+            next_reservation=single(connection, LAST_RESERVATION, 0) + 1,
+            bookings=[decode_booking(blob) for (blob,) in connection.execute(_BOOKINGS)],
         )
 
 
@@ -174,6 +179,12 @@ SELECT max(
     coalesce((SELECT value FROM meta WHERE name = 'last_number'), 0)
 )
 """
+LAST_RESERVATION = """
+SELECT max(
+    coalesce((SELECT max(number) FROM reservations), 0),
+    coalesce((SELECT value FROM meta WHERE name = 'last_reservation'), 0)
+)
+"""
 _JOBS = """
 SELECT number, spec, submitted_wall_s FROM jobs WHERE finished_wall_s IS NULL ORDER BY number
 """
@@ -186,4 +197,6 @@ _LEDGER = "SELECT * FROM ledger ORDER BY group_name, user_name"
 _SETTINGS = "SELECT section, name, settings, by_whom, wall_s FROM settings ORDER BY section, name"
 _OWNER_WORD = "SELECT word, until_wall_s, vacates FROM owner_word"
 _ABSENCES = "SELECT counts FROM owner_absences"
+_RESERVED = "SELECT reservation FROM reservations ORDER BY number"
+_BOOKINGS = "SELECT booking FROM bookings ORDER BY reservation"
 _DRAIN = "SELECT reason, by_whom, since_wall_s FROM drain"

@@ -209,9 +209,25 @@ ALTER TABLE attempts ADD COLUMN returned_s REAL NOT NULL DEFAULT 0;
 ALTER TABLE seats ADD COLUMN returned_s REAL NOT NULL DEFAULT 0;
 """
 
+_RESERVATIONS = """
+-- Reservations of the home, whole; those that have been over for long are deleted. The highest
+-- number of those is `last_reservation` in `meta`.
+CREATE TABLE reservations (
+    number INTEGER NOT NULL PRIMARY KEY,
+    reservation BLOB NOT NULL
+);
+
+-- What the node keeps of reservations, whole, by the id of the reservation.
+CREATE TABLE bookings (
+    reservation TEXT NOT NULL PRIMARY KEY,
+    booking BLOB NOT NULL
+) WITHOUT ROWID;
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _SEATS, _QUEUES, _SETTINGS),
     *(_OWNER_WORD, _REFUNDS, _OWNER_ABSENCES, _RETURNED),
+    _RESERVATIONS,
 )
 """The SQL that makes version n of version n - 1. Append; one that was released never changes."""
 

@@ -14,6 +14,7 @@ import msgspec
 from iriai.model.records import (
     AbsencesLearnt,
     AttemptResult,
+    BookingStored,
     ClaimStored,
     Drained,
     Incarnated,
@@ -24,6 +25,7 @@ from iriai.model.records import (
     NoticeDue,
     OwnerWordGiven,
     Record,
+    ReservationStored,
     SeatEnded,
     SectionSet,
 )
@@ -45,6 +47,8 @@ WRITTEN = (
     OwnerWordGiven,
     AbsencesLearnt,
     SectionSet,
+    ReservationStored,
+    BookingStored,
 )
 """Records that become rows; the others delete some."""
 HEX = "hex "

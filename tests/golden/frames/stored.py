@@ -39,6 +39,7 @@ from iriai.model.charge_factors import Factors, decode_factors, encode_factors
 from iriai.model.claim import Claim
 from iriai.model.job import JobSpec
 from iriai.model.records import Bucket, Change
+from iriai.model.reservation import Booking, Reservation
 from iriai.model.seed import Seed
 from iriai.model.token_text import Token, TokenKind, parse_token
 from iriai.protocol.directory import validation
@@ -81,6 +82,13 @@ def _of_the_store() -> Iterator[Family]:
     yield family("store-changes", by_tag(Change), codec.encode, codec.decode_change)
     yield family("store-specs", {"spec": JobSpec}, codec.encode, codec.decode_spec)
     yield family("store-claims", {"claim": Claim}, codec.encode, codec.decode_claim)
+    yield family(
+        "store-reservations",
+        {"reservation": Reservation},
+        codec.encode,
+        codec.decode_reservation,
+    )
+    yield family("store-bookings", {"booking": Booking}, codec.encode, codec.decode_booking)
     yield family(
         "store-snapshots", {"state": home_job._Folded}, home_job._encode, home_job._decode_folded
     )

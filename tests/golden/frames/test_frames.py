@@ -97,7 +97,7 @@ def test_every_table_has_a_row():
 
 def test_rows_that_were_written_then_are_loaded_as_what_they_said():
     state = loaded(golden_rows())
-    job, *_, drained, word, absences, section = written = records()
+    job, *_, drained, word, absences, section, reserved, booked = written = records()
     (unfinished,) = state.jobs
     assert (unfinished.number, unfinished.spec) == (1, written[1].spec)
     assert job.number not in {each.number for each in state.jobs}, "it has finished"
@@ -105,6 +105,7 @@ def test_rows_that_were_written_then_are_loaded_as_what_they_said():
     assert state.ledger == [each for each in written if isinstance(each, LedgerRow)]
     assert (state.incarnation, state.drained, state.settings) == (2, drained, [section])
     assert (state.owner_word, state.absences) == (word, absences)
+    assert (state.reservations, state.bookings) == ([reserved.reservation], [booked.booking])
 
 
 def test_no_struct_is_forgotten():

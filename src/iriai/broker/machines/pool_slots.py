@@ -98,8 +98,7 @@ class PoolSlots:
             elif most == 0:
                 closed_until_s = inf
             else:
-                calendars = [view.calendar for view in members if len(view.calendar)]
-                ends = (next(each.ends())[1] for each in calendars)  # bookings hold no slots
+                ends = [view.calendar.first_claim_end_s for view in members if len(view.calendar)]
                 closed_until_s = min(ends, default=inf)
             for view in members:
                 is_other = (view.closed_until_s is None) is not (closed_until_s is None)

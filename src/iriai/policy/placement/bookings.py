@@ -89,26 +89,26 @@ class RoomProfile:
                 return False
         return True
 
-    def first_start_s(
+    def run_from(
         self, resources: Resources, length_s: float, from_s: float, before_s: float = inf
-    ) -> float | None:
-        """Return the first moment from `from_s` on from which they fit for so long.
+    ) -> tuple[float, float] | None:
+        """Return the first moment from `from_s` on from which they fit for so long, and until when.
 
         None: there is none, or it is later than `before_s`.
         """
         start_s: float | None = None
-        times, last = self.times, len(self.times) - 1
-        for place in range(self._place(from_s), last + 1):
-            if not resources.fits_in(self.rooms[place]):
+        times, rooms = self.times, self.rooms
+        for place in range(self._place(from_s), len(times)):
+            if resources.fits_in(rooms[place]):
+                if start_s is None:
+                    start_s = max(times[place], from_s)
+                    if start_s > max(before_s, from_s):
+                        return None
+            elif start_s is not None:
+                if start_s + length_s <= times[place] > start_s:
+                    return start_s, times[place]
                 start_s = None
-                continue
-            if start_s is None:
-                start_s = max(times[place], from_s)
-                if start_s > max(before_s, from_s):
-                    return None
-            if place == last or times[place + 1] >= start_s + length_s:
-                return start_s
-        return None
+        return None if start_s is None else (start_s, inf)
 
     def room_at(self, moment_s: float) -> Resources:
         """Return what is free at one moment; amounts may be negative."""

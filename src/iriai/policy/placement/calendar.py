@@ -295,6 +295,9 @@ class Calendar(Generic[Key]):
         `without`: a booking that this one takes the place of; it does not count, nor what is
         inside it.
         """
+        if self._booked is None:
+            slot = self.earliest(resources, start_s, start_s)
+            return slot is not None and slot.start_s <= start_s
         return self._profile(without).is_room(resources, start_s, end_s)
 
     def bookable_from_s(
@@ -305,7 +308,33 @@ class Calendar(Generic[Key]):
         without: ReservationId | None = None,
     ) -> float | None:
         """Return the first start from `from_s` on with which they are bookable; None: never."""
-        return self._profile(without).first_start_s(resources, length_s, from_s)
+        run = self.bookable_run(resources, length_s, from_s, without)
+        return None if run is None else run[0]
+
+    def bookable_run(
+        self,
+        resources: Resources,
+        length_s: float,
+        from_s: float,
+        without: ReservationId | None = None,
+    ) -> tuple[float, float] | None:
+        """Return `bookable_from_s`, and until when they are free from then on."""
+        if self._booked is None:
+            slot = self.earliest(resources, from_s)
+            return None if slot is None else (slot.start_s, inf)
+        return self._profile(without).run_from(resources, length_s, from_s)
+
+    def gaps(self) -> list[tuple[float, float]]:
+        """Return the times in which the whole machine is free, in order; there may be infinities.
+
+        As for `is_bookable`, claims end at their ends.
+        """
+        found: list[tuple[float, float]] = []
+        run = self.bookable_run(self.capacity, 0.0, -inf)
+        while run is not None:
+            found.append(run)
+            run = None if run[1] == inf else self.bookable_run(self.capacity, 0.0, run[1])
+        return found
 
     def in_the_way(
         self, start: BookedSpan, granted: Callable[[Key], float] | None = None
@@ -359,13 +388,17 @@ class Calendar(Generic[Key]):
     # --- planning --------------------------------------------------------------------------------
 
     @property
+    def first_claim_end_s(self) -> float:
+        """Return when the first claim ends; minus infinity if there is none."""
+        return self._ends[0][0] if self._ends else -inf
+
+    @property
     def first_end_s(self) -> float:
         """Return when the first claim or booking ends; minus infinity if there is none."""
-        first_s = self._ends[0][0] if self._ends else -inf
         if not self.bookings:
-            return first_s
+            return self._ends[0][0] if self._ends else -inf
         booked_s = min(span.end_s for span in self.bookings)
-        return min(first_s, booked_s) if self._ends else booked_s
+        return min(self._ends[0][0], booked_s) if self._ends else booked_s
 
     def earliest(
         self,
@@ -383,10 +416,11 @@ class Calendar(Generic[Key]):
         """
         if self.bookings:
             profile, length_s = self._profile(), inf if stay_s is None else stay_s
-            booked_s = profile.first_start_s(resources, length_s, now_s, before_s)
-            if booked_s is None:
+            run = profile.run_from(resources, length_s, now_s, before_s)
+            if run is None:
                 return None
-            return Slot(booked_s, profile.least(booked_s, booked_s + length_s).minus(resources))
+            least = profile.least(run[0], run[0] + length_s)
+            return Slot(run[0], least.minus(resources))
         free = self.free_later
         start_s, fits = now_s, resources.fits_in(free)
         need_cpus, need_memory, need_gpus = resources.cpus, resources.memory_bytes, resources.gpus

@@ -1,9 +1,10 @@
 PRAGMA application_id=1769105761;
 PRAGMA auto_vacuum=2;
-PRAGMA user_version=8;
+PRAGMA user_version=9;
 CREATE INDEX attempts_by_end ON attempts (ended_wall_s);
 CREATE INDEX jobs_by_finish ON jobs (finished_wall_s);
 CREATE TABLE attempts ( job INTEGER NOT NULL, task_index INTEGER NOT NULL, attempt INTEGER NOT NULL, machine TEXT NOT NULL, cause TEXT NOT NULL, exit_code INTEGER, signal INTEGER, cpu_s REAL NOT NULL, memory_peak_bytes INTEGER NOT NULL, read_bytes INTEGER NOT NULL, written_bytes INTEGER NOT NULL, started_wall_s REAL NOT NULL, ended_wall_s REAL NOT NULL, elapsed_s REAL NOT NULL, charge_s REAL NOT NULL, message TEXT NOT NULL, factors TEXT, returned_s REAL NOT NULL DEFAULT 0, PRIMARY KEY (job, task_index, attempt) ) WITHOUT ROWID;
+CREATE TABLE bookings ( reservation TEXT NOT NULL PRIMARY KEY, booking BLOB NOT NULL ) WITHOUT ROWID;
 CREATE TABLE claims ( attempt TEXT NOT NULL PRIMARY KEY, claim BLOB NOT NULL ) WITHOUT ROWID;
 CREATE TABLE drain ( id INTEGER NOT NULL PRIMARY KEY, reason TEXT NOT NULL, by_whom TEXT NOT NULL, since_wall_s REAL NOT NULL );
 CREATE TABLE events ( job INTEGER NOT NULL, sequence INTEGER NOT NULL, wall_s REAL NOT NULL, change BLOB NOT NULL, story TEXT NOT NULL, PRIMARY KEY (job, sequence) ) WITHOUT ROWID;
@@ -15,6 +16,7 @@ CREATE TABLE owner_absences ( id INTEGER NOT NULL PRIMARY KEY, counts BLOB NOT N
 CREATE TABLE owner_word ( id INTEGER NOT NULL PRIMARY KEY, word TEXT NOT NULL, until_wall_s REAL, vacates INTEGER NOT NULL );
 CREATE TABLE payload_uses ( digest TEXT NOT NULL, job INTEGER NOT NULL, PRIMARY KEY (digest, job) ) WITHOUT ROWID;
 CREATE TABLE payloads ( digest TEXT NOT NULL PRIMARY KEY, content BLOB NOT NULL );
+CREATE TABLE reservations ( number INTEGER NOT NULL PRIMARY KEY, reservation BLOB NOT NULL );
 CREATE TABLE seats ( job INTEGER NOT NULL, task_index INTEGER NOT NULL, attempt INTEGER NOT NULL, first_rank INTEGER NOT NULL, ranks INTEGER NOT NULL, machine TEXT NOT NULL, cause TEXT NOT NULL, exit_code INTEGER, signal INTEGER, cpu_s REAL NOT NULL, memory_peak_bytes INTEGER NOT NULL, read_bytes INTEGER NOT NULL, written_bytes INTEGER NOT NULL, started_wall_s REAL NOT NULL, ended_wall_s REAL NOT NULL, elapsed_s REAL NOT NULL, charge_s REAL NOT NULL, message TEXT NOT NULL, factors TEXT, returned_s REAL NOT NULL DEFAULT 0, PRIMARY KEY (job, task_index, attempt, first_rank) ) WITHOUT ROWID;
 CREATE TABLE settings ( section TEXT NOT NULL, name TEXT NOT NULL, settings TEXT NOT NULL, by_whom TEXT NOT NULL, wall_s REAL NOT NULL, PRIMARY KEY (section, name) ) WITHOUT ROWID;
 CREATE VIEW history AS SELECT attempts.*, jobs.group_name, jobs.user_name, jobs.owner, jobs.job_name, jobs.submitted_wall_s FROM attempts JOIN jobs ON jobs.number = attempts.job;
