@@ -24,6 +24,7 @@ from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.reservation import LENGTH_MAX_S, LENGTH_MIN_S, ReservationTerms
 from iriai.model.resources import Resources
+from iriai.policy.placement.booking_search import earliest_of
 from iriai.policy.placement.bookings import HeldSpan, RoomProfile
 from iriai.policy.placement.pool_plan import PoolHead
 from iriai.protocol.messages.effects import Part, Send
@@ -248,26 +249,23 @@ class _Search:
 
     def _earliest(self, candidates: Sequence[_Candidate]) -> _Found | None:
         """Return the first start at which there are enough, within the longest time ahead."""
-        nodes, start_s = self._seek.terms.nodes, self._start_s
-        until_s = start_s + LENGTH_MAX_S
-        length_s = self._seek.terms.length_s
+        nodes, length_s = self._seek.terms.nodes, self._seek.terms.length_s
+        start_s, until_s = self._start_s, self._start_s + LENGTH_MAX_S
         self._length_s = length_s
-        while self._left > 0 and start_s <= until_s:
+        rooms = {each.view.name: each for each in candidates}
+
+        def run_from(name: str, from_s: float) -> tuple[float, float] | None:
+            return rooms[name].room.run_from(rooms[name].need, length_s, from_s)
+
+        while self._left > 0:
             self._left -= len(candidates)
-            starts = (
-                each.room.first_start_s(each.need, length_s, start_s, until_s)
-                for each in candidates
-            )
-            firsts = sorted(each for each in starts if each is not None)
-            if len(firsts) < nodes:
+            first = earliest_of(list(rooms), nodes, run_from, length_s, start_s, until_s)
+            if first is None:
                 return None
-            if firsts[nodes - 1] > start_s:
-                start_s = firsts[nodes - 1]
-                continue
-            found = self._at(candidates, start_s)
+            found = self._at(candidates, first[0])
             if found is not None:
                 return found
-            start_s = self._next_s(candidates, start_s)
+            start_s = self._next_s(candidates, first[0])
         return None
 
     def _next_s(self, candidates: Sequence[_Candidate], start_s: float) -> float:
@@ -284,10 +282,10 @@ class _Search:
             if each.room.is_room(each.need, start_s, end_s):
                 continue
             name, bookings = each.view.name, each.view.calendar.bookings
-            free_s = each.room.first_start_s(each.need, self._length_s, start_s)
+            run = each.room.run_from(each.need, self._length_s, start_s)
             had = "it is not free for so long in any time that is known"
-            if free_s is not None:
-                had = f"it is free for so long in {free_s - self._now.steady_s:.0f} s"
+            if run is not None:
+                had = f"it is free for so long in {run[0] - self._now.steady_s:.0f} s"
             others = [booked for booked in bookings if booked.from_s < end_s]
             others = [booked for booked in others if booked.end_s > start_s]
             if others:
