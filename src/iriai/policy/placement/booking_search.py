@@ -68,7 +68,7 @@ def earliest_start(
         def run_from(name: str, start_s: float) -> Run | None:
             return whole.run_from(name, length_s, start_s)
 
-    return _earliest(list(calendars), nodes, run_from, length_s, from_s, latest_s)
+    return earliest_of(list(calendars), nodes, run_from, length_s, from_s, latest_s)
 
 
 def bookable(
@@ -92,7 +92,7 @@ def bookable(
     return names
 
 
-def _earliest(
+def earliest_of(
     names: list[str],
     nodes: int,
     run_from: Callable[[str, float], Run | None],
