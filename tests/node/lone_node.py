@@ -18,6 +18,7 @@ from iriai.node.settings import JudgeUser, NodeSettings, admit_everybody, no_por
 from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.owner.owner_steps import OwnerSteps
 from iriai.protocol.messages.effects import AttemptExited, LauncherAttached
+from iriai.protocol.messages.reservations import BookedTime
 from iriai.protocol.messages.scheduling import Capability, Counted, Idle, Run
 from tests.support.told import HOME, WALL_S, Told, attempt, instant, spec, told
 
@@ -46,8 +47,10 @@ class LoneNode:
         queues: NodeQueues | None = None,
         memory_bytes: int = 0,
         owner: OwnerSteps | None = None,
+        bookings=(),
     ) -> None:
         self.now_s = now_s
+        self.stepped_s = 0.0
         self.is_checked = is_checked
         settings = NodeSettings(
             HOME,
@@ -62,10 +65,13 @@ class LoneNode:
             queues=queues or NodeQueues(),
             owner=owner,
         )
-        self.node = Node(settings, Random(1), incarnation, claims, ledger, instant(now_s), drained)
+        kept = (claims, ledger, instant(now_s), drained, bookings)
+        self.node = Node(settings, Random(1), incarnation, *kept)
         self.capabilities: list[Capability] = []
         self.ahead: list[Capability] = []
         self.idle: Idle
+        self.bookings: tuple[BookedTime, ...] = ()
+        """As the broker knows them."""
         self.counted: Counted
         self.first = self.settle()
         if attached:
@@ -75,15 +81,16 @@ class LoneNode:
         """Give it the events of one instant; returns what it says, without its reports."""
         effects = []
         for event in events:
-            effects += self.node.handle(event, instant(self.now_s))
+            effects += self.node.handle(event, self.instant())
         return self.settle(effects)
 
     def settle(self, effects=()) -> Told:
-        said = told([*effects, *self.node.end_turn(instant(self.now_s))])
+        said = told([*effects, *self.node.end_turn(self.instant())])
         for message in said.broker:
             match message:
                 case Idle():
                     self.idle = message
+                    self.bookings = self.bookings if message.bookings is None else message.bookings
                     self.capabilities = [c for c in self.capabilities if c not in message.spent]
                     known = [] if message.whole else self.capabilities
                     self.capabilities = [*known, *message.capabilities]
@@ -107,7 +114,12 @@ class LoneNode:
         return self.tell(asked)
 
     def instant(self) -> Instant:
-        return instant(self.now_s)
+        now = instant(self.now_s)
+        return now._replace(wall_s=now.wall_s + self.stepped_s)
+
+    def step_clock(self, seconds: float) -> None:
+        """Somebody sets the wall clock."""
+        self.stepped_s += seconds
 
     def wait(self, seconds: float) -> None:
         self.now_s += seconds

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iriai.broker.health.failure_attribution import FailureAttribution
 from iriai.broker.intake.reports import ClaimedUse, JobRequests, NodeReports
@@ -38,6 +38,10 @@ from iriai.policy.accounting.offpeak import OffpeakPublisher, OffpeakRule
 from iriai.protocol.messages import scheduling as said
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
 from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Timer, Wake
+from iriai.protocol.messages.reservations import SeekNodes
+
+if TYPE_CHECKING:
+    from iriai.broker.scheduling.booking_offers import BookingOffers
 
 
 class SchedulingCycle:
@@ -141,6 +145,8 @@ class Broker:
         self._sends: list[Effect] = []
         self._explain_requests: dict[JobId, None] = {}
         """Jobs whose homes asked why they wait."""
+        self._offers: BookingOffers | None = None
+        """None: no home has sought nodes for a reservation."""
         self._must_pass = False
         self._is_idle = False
         """Whether nothing has changed since the last turn ended; what falls due has an alarm."""
@@ -152,6 +158,7 @@ class Broker:
             said.Wants: self._requests.all_resent,
             said.Withdraw: self._requests.withdraw,
             said.Explain: self._explain,
+            SeekNodes: self._seek,
             said.Decline: self._pending.decline,
             said.Summary: self.federation.receive,
             said.Forward: self.federation.receive,
@@ -230,6 +237,9 @@ class Broker:
             effects += self._alarm.by(now_s + NEWS_S)
         if preemptible.to_tell and not self._cycle.is_unfinished:
             effects += cycles(self.state)
+        if self._offers is not None and is_complete and not self._cycle.is_unfinished:
+            effects += self._offers.answers(now)
+            effects += self._alarm.by(now_s) if self._offers.are_due else []
         effects += self._federate(now, is_complete=is_complete, has_passed=has_passed)
         for job in self._explain_requests:
             reasons = tuple(self.explain(job, now))
@@ -341,6 +351,15 @@ class Broker:
     def _explain(self, explain: said.Explain, now: Instant) -> None:
         self._explain_requests[explain.job] = None  # told after the pass of this turn
 
+    def _seek(self, seek: SeekNodes, now: Instant) -> None:
+        if self._offers is None:
+            from iriai.broker.scheduling.booking_offers import BookingOffers
+
+            driver = self._cycle.plan_driver
+            self._offers = BookingOffers(self.state, None if driver is None else driver.kept)
+        self.sessions.contacted(seek.reservation.home, now.steady_s)
+        self._offers.take(seek)
+
     def _link_down(self, event: LinkDown, now: Instant) -> None:
         self._machine_away(event.machine, now)
 
@@ -359,6 +378,8 @@ class Broker:
                 self._drop(view, now)
         self._must_pass |= self._requests.forget_home(machine)
         self._pending.drop_home(machine)
+        if self._offers is not None:
+            self._offers.drop_home(machine)
 
     def forget_machine(self, machine: str, now: Instant) -> None:
         """Drop a machine; it is new if it reports again. Tasks that were matched there wait again.

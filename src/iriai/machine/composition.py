@@ -109,7 +109,7 @@ def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant
     )
     incarnation = stored.incarnation + 1
     kept = (stored.claims, stored.ledger, now, stored.drained)
-    node = Node(node_settings, rng, incarnation, *kept)
+    node = Node(node_settings, rng, incarnation, *kept, bookings=stored.bookings)
     if node.owner is not None:
         node.owner.remember(stored.absences)
         if stored.owner_word is not None:

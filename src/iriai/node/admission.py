@@ -8,7 +8,8 @@ from iriai.model.claim import Phase
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources, describe_amount
-from iriai.node.claims import Claims
+from iriai.node.bookings import NodeBookings
+from iriai.node.claims import Claims, StayBound
 from iriai.node.offer_builder import Availability, OfferBuilder
 from iriai.node.requirements_check import RequirementsCheck
 from iriai.node.settings import NodeSettings
@@ -23,6 +24,8 @@ class Granted(NamedTuple):
     """The steady time at which the capability of the grant was minted."""
     is_ahead: bool = False
     """True if the claim was granted ahead and waits for a place."""
+    bound: StayBound | None = None
+    """By when it has to be gone, for a booking or with its own; None: it need not."""
 
 
 class Admission:
@@ -35,6 +38,8 @@ class Admission:
         availability: Availability,
         report: OfferBuilder,
         agreement: RequirementsCheck,
+        cycle: NodeCycle,
+        bookings: NodeBookings,
     ) -> None:
         self._judge_user = settings.judge_user
         self._machine = settings.machine
@@ -43,8 +48,7 @@ class Admission:
         self._availability = availability
         self._report = report
         self._agreement = agreement
-        self.cycle: NodeCycle | None = None
-        """The turns of claims that are to be made."""
+        self._cycle, self._bookings = cycle, bookings
 
     def judge(self, run: Run, now: Instant) -> Reason | Granted:
         """Return why the claim is refused, or how it is granted."""
@@ -75,20 +79,38 @@ class Admission:
             self._report.turned_away(away)
             return in_use
         reason = self._availability.reason()
+        placed = reason or self._placed(run, granted, now)
+        if isinstance(placed, Reason):
+            return placed
+        return self._agreement.lacks(run.spec, wall_s) or placed
+
+    def _placed(self, run: Run, granted: Granted, now: Instant) -> Reason | Granted:
+        """Return why there is no place for a claim, or how it is granted."""
+        if run.spec.reservation is not None:
+            refused = self._bookings.judge(run, now)
+            bound = None if refused else self._bookings.bound_inside(run.spec.reservation)
+            return refused or Granted(granted.minted_s, bound=bound)
+        offered = self._report.capabilities
+        reason = self._lacks(run)
         if reason is None:
-            reason = self._lacks(run)
-            offered = self._report.capabilities
-            if reason is None:
-                if granted.is_ahead:  # its resources are free by now
-                    offered.overtake()
-                    granted = granted._replace(is_ahead=False)
-            elif run.phase is Phase.STARTED and (
-                granted.is_ahead or (run.capability and offered.is_overtaken(run.capability))
-            ):
-                reason = self._lacks_behind(run)
-                granted = granted._replace(is_ahead=True)
-        reason = reason or self._agreement.lacks(run.spec, wall_s)
-        return granted if reason is None else reason
+            if self._calendar.bookings:
+                takes_turns = bool(self._cycle.matched) and self._cycle.turn_of(run) is not None
+                beside = self._bookings.beside(run, now, takes_turns=takes_turns)
+                if isinstance(beside, Reason):
+                    return beside
+                granted = granted._replace(bound=beside)
+            if granted.is_ahead:  # its resources are free by now
+                offered.overtake()
+                granted = granted._replace(is_ahead=False)
+            return granted
+        if run.phase is Phase.STARTED and (
+            granted.is_ahead or (run.capability and offered.is_overtaken(run.capability))
+        ):
+            reason = self._lacks_behind(run)
+            if reason is None and self._calendar.bookings:
+                reason = self._bookings.behind(run, now)
+            granted = granted._replace(is_ahead=True)
+        return reason or granted
 
     def _judge_phase(self, run: Run, now_s: float) -> Reason | None:
         """Return why a run of one of several seats that is not here is refused; None: it is not.
@@ -124,8 +146,7 @@ class Admission:
         needed = run.spec.resources
         if run.ranks > 1:
             needed = needed.times(run.ranks)
-        has_turn = self.cycle is not None and self.cycle.matched
-        free = self.cycle.room_for(run) if self.cycle and has_turn else self._calendar.free
+        free = self._cycle.room_for(run) if self._cycle.matched else self._calendar.free
         return self._short_of(needed, free, "free")
 
     def _lacks_behind(self, run: Run) -> Reason | None:

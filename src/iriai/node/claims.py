@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from iriai.model.claim import HOLD_MAX_S, Claim, ClaimedTurn, Phase
-from iriai.model.ids import AttemptId
+from iriai.model.claim import HOLD_MAX_S, HOLD_S, Claim, ClaimedTurn, Phase
+from iriai.model.ids import AttemptId, ReservationId
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.resources import Resources
@@ -16,7 +17,7 @@ from iriai.model.turn import RowSet
 from iriai.node.holds import Holds
 from iriai.node.metering import HeldClaim
 from iriai.node.settings import NodeSettings
-from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
+from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar, longest_stay_s
 from iriai.policy.placement.slice_matrix import Holding, held_cpus
 from iriai.protocol.messages.scheduling import Renew, Renewed, Run
 
@@ -155,6 +156,17 @@ class LeaseRenewal:
         ]
 
 
+class StayBound(NamedTuple):
+    """By when a claim has to be gone, for a booking or with its own."""
+
+    ends_by_s: float
+    """On the steady clock."""
+    gone_by_wall_s: float | None = None
+    """The same on the wall clock, for a booking that starts then."""
+    reservation: ReservationId | None = None
+    """In whose booking it is; None: in none."""
+
+
 class Claims:
     """The claims by attempt, in the order of the grants, until their ends are acknowledged."""
 
@@ -172,28 +184,62 @@ class Claims:
         """Those that were ever suspended, and are not over."""
         self.turns: dict[AttemptId, HeldClaim] = {}
         """Those that take turns in time slices, and are not over."""
+        self.bound: dict[AttemptId, HeldClaim] = {}
+        """Those that have to be gone at a certain time, for a booking or with their own."""
         self._seats: dict[AttemptId, AttemptId] = {}
         """The seat here of each attempt that has several ranks here."""
         self._free_gpu_ids = list(range(settings.capacity.gpus))
 
-    def restore(self, claims: Iterable[Claim], now: Instant) -> None:
-        """Restore the claims from the store; their present state is not known yet."""
+    def restore(
+        self,
+        claims: Iterable[Claim],
+        now: Instant,
+        ends_by_s: Callable[[Claim], float | None] = lambda _: None,
+    ) -> None:
+        """Restore the claims from the store; their present state is not known yet.
+
+        `ends_by_s` returns when one has to be gone.
+        """
         for claim in claims:
-            self._hold(HeldClaim.restored(claim, now, self._settings.end_slack_s), now)
+            held = HeldClaim.restored(claim, now, self._settings.end_slack_s)
+            held.ends_by_s = ends_by_s(claim)
+            self._hold(held, now)
             self._free_gpu_ids = [gpu for gpu in self._free_gpu_ids if gpu not in claim.gpu_ids]
         self.settle_rows()
         self.fit_capacity()
 
     def fit_capacity(self) -> None:
-        """Give away what the machine's pool may have, but no less than what claims hold of it."""
+        """Give away what the machine's pool may have, but no less than is claimed and booked."""
         self.calendar.set_capacity(self._fitting_capacity())
 
     def _fitting_capacity(self) -> Resources:
-        given, calendar = self._settings.given, self.calendar
+        given, held, calendar = self._settings.given, self.held, self.calendar
+        memory_bytes = max(given.memory_bytes, held.memory_bytes)
+        disk_bytes = max(given.disk_bytes, held.disk_bytes)
+        if calendar.bookings and calendar.capacity is not given:  # what was promised stays so
+            for span in calendar.bookings:
+                held = held.plus(span.resources)
+            known = calendar.capacity
+            memory_bytes = max(memory_bytes, min(known.memory_bytes, held.memory_bytes))
+            disk_bytes = max(disk_bytes, min(known.disk_bytes, held.disk_bytes))
+        return given.with_limits(memory_bytes, disk_bytes)
+
+    def promise(self, booked: Resources) -> None:
+        """Have no less memory and disk than bookings take: they came when there was more."""
+        known = self.calendar.capacity
+        memory_bytes = max(known.memory_bytes, booked.memory_bytes)
+        disk_bytes = max(known.disk_bytes, booked.disk_bytes)
+        self.calendar.set_capacity(known.with_limits(memory_bytes, disk_bytes))
+
+    @property
+    def held(self) -> Resources:
+        """Return what claims hold, without what open bookings keep free."""
+        calendar = self.calendar
         held = calendar.capacity.minus(calendar.free)
-        return given.with_limits(
-            max(given.memory_bytes, held.memory_bytes), max(given.disk_bytes, held.disk_bytes)
-        )
+        for span in calendar.bookings:
+            if span.is_open:
+                held = held.minus(calendar.left_in(span.reservation))
+        return held
 
     def __iter__(self) -> Iterator[AttemptId]:
         return iter(self.by_attempt)
@@ -252,10 +298,12 @@ class Claims:
         *,
         is_ahead: bool = False,
         turn: ClaimedTurn | None = None,
+        bound: StayBound | None = None,
     ) -> HeldClaim:
         """Grant the claim of an admitted run; `minted_s` is the time of its capability.
 
         Its lease begins at once, unless the capability is too old to prove that its home wants it.
+        `bound`: by when it has to be gone.
         """
         settings, lease_s = self._settings, run.lease_s
         claim = self._claim(run, now, is_ahead=is_ahead)
@@ -268,6 +316,8 @@ class Claims:
             run.capability,
             end_slack_s=settings.end_slack_s,
         )
+        if bound is not None:
+            self._bind(held, bound, now)
         if lease_s is not None and now.steady_s < minted_s + lease_s * ASK_PART:
             held.leased_steady_s = minted_s  # of no account while it is only held
         self._hold(held, now)
@@ -275,11 +325,40 @@ class Claims:
             self.settle_rows()
         return held
 
+    def _bind(self, held: HeldClaim, bound: StayBound, now: Instant) -> None:
+        """Let a new claim be gone by then: inside a booking its own limit ends it in time."""
+        claim, limit_s = held.claim, held.claim.limit_s
+        held.ends_by_s = bound.ends_by_s
+        if bound.reservation is not None:
+            left_s = bound.ends_by_s - now.steady_s - held.ending_s
+            limit_s = left_s if limit_s is None else min(limit_s, left_s)
+        held.claim = replace(
+            claim,
+            limit_s=limit_s,
+            parts=claim.parts if bound.reservation is None else 1,
+            gone_by_wall_s=bound.gone_by_wall_s,
+            reservation=bound.reservation,
+        )
+
+    def resources_of(self, run: Run) -> Resources:
+        """Return what a claim holds that is to be made."""
+        spec = run.spec
+        if spec.exclusive:
+            return self.calendar.capacity
+        return spec.resources.times(run.ranks) if run.ranks > 1 else spec.resources
+
+    def longest_stay_s(self, run: Run) -> float | None:
+        """Return the longest time for which it holds that; None: without end."""
+        spec, queues = run.spec, self._settings.queues
+        parts = queues.parts_of(spec) if queues.modes else 1
+        slack_s = self._settings.end_slack_s
+        if run.phase is not Phase.STARTED:  # a usual hold is within the slack of ends
+            slack_s += max(0.0, run.hold_s - HOLD_S)
+        return longest_stay_s(spec.time_limit_s, spec.kill_grace_s, slack_s, parts=parts)
+
     def _claim(self, run: Run, now: Instant, *, is_ahead: bool) -> Claim:
         spec, queues = run.spec, self._settings.queues
-        resources = self.calendar.capacity if spec.exclusive else spec.resources
-        if run.ranks > 1 and not spec.exclusive:
-            resources = resources.times(run.ranks)
+        resources = self.resources_of(run)
         gpu_ids = tuple(self._free_gpu_ids[: resources.gpus])
         del self._free_gpu_ids[: resources.gpus]
         claim = Claim(
@@ -331,8 +410,11 @@ class Claims:
         if claim.is_ahead:
             self.waiting[claim.attempt] = held
         else:
-            self.calendar.add(claim.attempt, claim.kept, now.steady_s, held.stay_left_s(now))
+            stay_s = held.stay_left_s(now)
+            self.calendar.add(claim.attempt, claim.kept, now.steady_s, stay_s, claim.reservation)
         self.by_attempt[claim.attempt] = held
+        if held.ends_by_s is not None:
+            self.bound[claim.attempt] = held
         if claim.turn is not None:
             self.turns[claim.attempt] = held
         if held.suspension is not None:
@@ -388,6 +470,8 @@ class Claims:
 
     def free_for(self, held: HeldClaim) -> int:
         """Return the cpus that are free for more of a claim, in its time slices."""
+        if held.claim.reservation is not None:
+            return self.calendar.left_in(held.claim.reservation).cpus
         return self.calendar.free.cpus if held.claim.turn is None else self.free_in(held.turn)
 
     def free_in(self, turn: RowSet) -> int:
@@ -408,7 +492,7 @@ class Claims:
     @property
     def followable(self) -> Resources:
         """Return the resources of running claims for which no claim granted ahead waits."""
-        claimed = self.calendar.capacity.minus(self.calendar.free)
+        claimed = self.held
         for held in self.waiting.values():
             claimed = claimed.minus(held.claim.resources)
         return claimed
@@ -435,6 +519,8 @@ class Claims:
                 self.fit_capacity()
         if claim.suspension is not None:
             self.suspended.pop(claim.attempt, None)
+        if self.bound:
+            self.bound.pop(claim.attempt, None)
         if self.turns:
             self.turns.pop(claim.attempt, None)
             self.settle_rows()

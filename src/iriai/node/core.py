@@ -22,10 +22,13 @@ from iriai.model.records import (
     LedgerRow,
     Resumed,
 )
+from iriai.model.reservation import Booking
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
 from iriai.node.admission import Admission
 from iriai.node.attempt_ends import AttemptEnds
+from iriai.node.booked_claims import BookedClaims
+from iriai.node.bookings import NodeBookings
 from iriai.node.claims import Claims
 from iriai.node.metering import SLICE_S, HeldClaim, Meter, UsageCounters
 from iriai.node.offer_builder import Availability, OfferBuilder
@@ -93,6 +96,7 @@ class Node:
         ledger: Iterable[LedgerRow],
         now: Instant,
         drained: Drained | None = None,
+        bookings: Iterable[Booking] = (),
     ) -> None:
         self.settings = settings
         self._claims = Claims(settings)
@@ -106,9 +110,6 @@ class Node:
         )
         self._report = OfferBuilder(settings, incarnation, rng, self._availability.load)
         self.agreement = RequirementsCheck(settings, self._availability, self._claims)
-        self._admission = Admission(
-            settings, self._claims, self._availability, self._report, self.agreement
-        )
         self._leases, self._holds = self._claims.leases, self._claims.holds
         self._meter = Meter(settings.rule, settings.speed, self.ledger, settings.queues)
         self._alive: dict[AttemptId, None] | None = None
@@ -129,14 +130,21 @@ class Node:
             settings.queues, self._claims, self._suspensions, self._report, self._effects
         )
         self.cycle = NodeCycle(queue_parts)
-        self._admission.cycle = self.cycle
+        self.bookings = NodeBookings(
+            settings, self._availability, BookedClaims(settings, queue_parts, self._ends)
+        )
+        judges = (self._report, self.agreement, self.cycle, self.bookings)
+        self._admission = Admission(settings, self._claims, self._availability, *judges)
         told = (self._report, self._claims, self._availability, self._meter)
-        self._reporting = Reporting(*told, self.ledger, self.cycle, self._effects)
+        self._reporting = Reporting(*told, self.ledger, self.cycle, self.bookings, self._effects)
         self.residence = Residence(queue_parts)
         self.owner = giving_way(settings, queue_parts, self._availability, self.agreement)
         self.suspended = self._claims.suspended
         self._handlers = self._table()
-        self._claims.restore(claims, now)
+        stored = list(claims)
+        self.bookings.restore(bookings, stored, now)
+        kept = self.bookings.with_booking(stored)
+        self._claims.restore(kept, now, self.bookings.ends_by_s)
         self._refuse_waiting()
 
     def _table(self) -> dict[type, Callable[[Any, Instant], None]]:
@@ -161,6 +169,7 @@ class Node:
             **self.steps.handlers,
             **self._suspensions.handlers,
             **self.cycle.handlers,
+            **self.bookings.handlers,
             **(self.owner.handlers if self.owner else {}),
         }
 
@@ -198,6 +207,8 @@ class Node:
             self._is_compared = True
         if self.owner is not None:
             self.owner.settle(now)
+        if self.bookings.kept or self._claims.bound:
+            self.bookings.settle(now)
         if self._claims.waiting:
             self._see_to_waiting(now)
         if self.settings.queues.modes or self._claims.turns:
@@ -275,6 +286,7 @@ class Node:
         """Raise if an invariant of this part is broken: (a), and its conditions."""
         if self._is_compared:
             self._claims.check()
+            self.bookings.check()
 
     # --- claims ----------------------------------------------------------------------------------
 
@@ -287,8 +299,10 @@ class Node:
         if isinstance(granted, Reason):
             self._send_home(run.attempt, Refusal(run.attempt, granted))
             return
-        is_ahead, turn = granted.is_ahead, self.cycle.turn_of(run) if self.cycle.matched else None
-        held = self._claims.grant(run, granted.minted_s, now, is_ahead=is_ahead, turn=turn)
+        minted_s, is_ahead, bound = granted
+        takes_turns = bool(self.cycle.matched) and run.spec.reservation is None
+        turn = self.cycle.turn_of(run) if takes_turns else None
+        held = self._claims.grant(run, minted_s, now, is_ahead=is_ahead, turn=turn, bound=bound)
         if granted.is_ahead:
             self._report.waits(run.attempt)
         else:
@@ -314,6 +328,8 @@ class Node:
             self._resend(held)
         else:
             self._launch(held, now)
+            if held.stop is not None and held.is_ordered:  # that follows the launch
+                self._terminate(held, held.stop)
 
     def _raise_phase(self, held: HeldClaim, phase: Phase, now: Instant) -> None:
         """Go as far with a seat as its home says; answer how far it is."""
@@ -338,6 +354,8 @@ class Node:
             held.is_ordered = True
             if self._claims.turns:
                 self.cycle.order(now)  # before the start
+            if held.claim.reservation is not None:
+                self.bookings.cut(held, now)
             self._effects.append(held.launch(held.spec))
             if held.suspension is not None:
                 self._suspensions.order(held)
@@ -345,10 +363,13 @@ class Node:
     def _see_to_waiting(self, now: Instant) -> None:
         """Start claims granted ahead that fit now, and refuse those that waited too long."""
         for held in list(self._claims.waiting.values()):
+            fits = held.claim.resources.fits_in(self.calendar.free)
             reason = self._availability.reason_for(held.claim.user)
+            if fits and reason is None and self.calendar.bookings:
+                reason = self.bookings.of_waiting(held, now)
             if reason is not None:
                 self._ends.refuse(held, reason)
-            elif held.claim.resources.fits_in(self.calendar.free):
+            elif fits:
                 self._claims.begin(held, now)
                 self._report.began(held.claim.attempt)
                 self._effects.append(Persist(ClaimStored(held.claim)))
@@ -371,9 +392,13 @@ class Node:
         if held is not None and held.end is None:
             held.stop = stop
             if held.is_ordered:
-                self._effects.append(TerminateAttempt(stop.attempt, stop.cause, stop.grace_s))
+                self._terminate(held, stop)
             else:
                 self._ends.exited(held.over(stop.cause, "it was ended before it started", now), now)
+
+    def _terminate(self, held: HeldClaim, stop: Stop) -> None:
+        attempt = held.claim.attempt
+        self._effects.append(TerminateAttempt(attempt, stop.cause, stop.grace_s))
 
     # --- the launcher ----------------------------------------------------------------------------
 
@@ -416,8 +441,7 @@ class Node:
                     continue
                 self._launch(held, now)
             if held.stop is not None:
-                stop = held.stop
-                self._effects.append(TerminateAttempt(attempt, stop.cause, stop.grace_s))
+                self._terminate(held, held.stop)
 
     def _is_of_this_boot(self, held: HeldClaim) -> bool:
         """Return whether processes of the claim can be alive."""
@@ -524,6 +548,7 @@ class Node:
             self._claims.give_back_s if self._claims.waiting else None,
             self._suspensions.next_s if self._claims.suspended else None,
             self.owner.next_s(now.steady_s) if self.owner else None,
+            self.bookings.next_s if self.bookings.kept or self._claims.bound else None,
         )
         due_s = min((at_s for at_s in moments if at_s is not None), default=None)
         if due_s is not None and due_s != self._alarm_s:

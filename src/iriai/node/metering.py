@@ -225,6 +225,9 @@ class Meter:
         return quiet_s / stretch_s
 
 
+ROUNDING_S = 1e-6
+"""Moments that are computed twice may differ: what has to be gone for a booking is gone so long
+before."""
 FAILED_AT_ONCE_S = 2.0
 """A task that fails earlier counts as failed at once: its program, a library or its directory is
 missing, or it was called wrongly. Interpreters take a second to find that out."""
@@ -264,6 +267,9 @@ class HeldClaim(msgspec.Struct):
     end_slack_s: float = END_SLACK_S
     suspension: Suspension | None = None
     """None: it was never suspended."""
+    ends_by_s: float | None = None
+    """By when it has to be gone on the steady clock, for a booking or with its own; None: it need
+    not."""
 
     @staticmethod
     def restored(claim: Claim, now: Instant, end_slack_s: float = END_SLACK_S) -> HeldClaim:
@@ -400,10 +406,22 @@ class HeldClaim(msgspec.Struct):
         """Return how long it takes at most until its place is free, once it is to end."""
         return self.claim.grace_s + self.end_slack_s
 
+    @property
+    def longest_stay_s(self) -> float | None:
+        """Return for how long it holds its resources at most, from its grant; None: no limit."""
+        claim = self.claim
+        return longest_stay_s(claim.limit_s, claim.grace_s, self.end_slack_s, parts=claim.parts)
+
     def stay_left_s(self, now: Instant) -> float | None:
         """Return the time until its resources are certainly free; None: no limit."""
-        claim = self.claim
-        stay_s = longest_stay_s(claim.limit_s, claim.grace_s, self.end_slack_s, parts=claim.parts)
+        left_s = self._own_stay_left_s(now)
+        if self.ends_by_s is None:
+            return left_s
+        most_s = max(0.0, self.ends_by_s - now.steady_s - ROUNDING_S)
+        return most_s if left_s is None else min(left_s, most_s)
+
+    def _own_stay_left_s(self, now: Instant) -> float | None:
+        stay_s = self.longest_stay_s
         if stay_s is None:
             return None
         end_s = self.granted_steady_s + stay_s
@@ -422,6 +440,8 @@ class HeldClaim(msgspec.Struct):
     def launch(self, spec: JobSpec) -> LaunchAttempt:
         """Return the order to start it."""
         claim = self.claim
+        if claim.reservation is not None:
+            spec = replace(spec, time_limit_s=claim.limit_s)
         if spec.exclusive:  # its limits and variables are those of the machine, or of its queue
             resources = claim.resources.within(*spec.limits).shared(claim.ranks)
             spec = replace(spec, resources=resources)

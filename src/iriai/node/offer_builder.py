@@ -13,6 +13,7 @@ from iriai.model.records import Drained, LedgerRow
 from iriai.model.resources import Resources
 from iriai.node.settings import NodeSettings
 from iriai.protocol.messages.effects import LoadMeasured
+from iriai.protocol.messages.reservations import BookedTimes
 from iriai.protocol.messages.scheduling import (
     Capability,
     Charging,
@@ -361,29 +362,28 @@ class OfferBuilder:
         unavailable: Reason | None,
         charging: Charging,
         now_s: float,
+        booked: Callable[[bool], BookedTimes | None],
         *,
-        preemptible_cpus: int = 0,
+        other_cpus: int = 0,
     ) -> Idle:
         """Return the report; `live` hold a claim, `running` describes one of them (None: over).
 
-        `waiting` are those of `live` that were granted ahead. `preemptible_cpus` are claimed, and
-        a broker may give them to others.
+        `waiting` are those of `live` that were granted ahead. `booked` returns what a broker has to
+        hear of bookings, all if it is given True. `other_cpus` are not free, and a broker may give
+        them to tasks: to others than those that claim them, or inside open bookings.
         """
         self.version += 1
         settings = self._settings
         if capacity != self._capacity:
             self._capacity, self.is_whole = capacity, True
-        offered_cpus = max(0, free.cpus) + preemptible_cpus
+        offered_cpus = max(0, free.cpus) + other_cpus
         minted = self.capabilities.mint(offered_cpus, self.version, now_s)
         runs = min(AHEAD_MAX, settings.capacity.cpus - free.cpus) - len(waiting)
         ahead = self.ahead.mint(max(0, runs), self.version, now_s)
         whose = live if self.is_whole else self._began
         began = [running(attempt) for attempt in whose if attempt not in waiting]
         waits = waiting if self.is_whole else [each for each in self._waiting if each in waiting]
-        changed: tuple[AttemptId, ...] = ()
-        if self._changed:
-            changed = () if self.is_whole else tuple(self._changed)
-            self._changed = {}
+        changed = () if self.is_whole else tuple(self._changed)
         idle = Idle(
             settings.machine,
             self.capabilities.incarnation,
@@ -414,9 +414,10 @@ class OfferBuilder:
             self.cycle,
             self.has_clock,
             self._load.expected_idle_s,
+            booked(self.is_whole),
         )
         self._began, self._ended, self._spent = [], [], []
         self._lost, self._failed, self._refused, self._waiting = [], [], [], []
-        self._turned_away = []
+        self._turned_away, self._changed = [], {}
         self.is_due = self.is_whole = False
         return idle

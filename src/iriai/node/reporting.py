@@ -5,11 +5,13 @@ from __future__ import annotations
 from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
+from iriai.node.bookings import NodeBookings
 from iriai.node.claims import Claims
 from iriai.node.metering import Meter, UsageCounters
 from iriai.node.offer_builder import Availability, OfferBuilder
 from iriai.node.suspending.cycle import NodeCycle
 from iriai.protocol.messages.effects import Effect, Part, Persist, Send
+from iriai.protocol.messages.reservations import BookedTime
 from iriai.protocol.messages.scheduling import Running
 
 
@@ -24,6 +26,7 @@ class Reporting:
         meter: Meter,
         ledger: UsageCounters,
         cycle: NodeCycle,
+        bookings: NodeBookings,
         effects: list[Effect],
     ) -> None:
         """What is to be sent is appended to `effects`."""
@@ -33,6 +36,7 @@ class Reporting:
         self._meter = meter
         self._ledger = ledger
         self._cycle = cycle
+        self._bookings = bookings
         self._effects = effects
 
     def send(self, now: Instant) -> None:
@@ -58,7 +62,11 @@ class Reporting:
             held = self._claims.by_attempt.get(attempt)
             return None if held is None or held.end is not None else held.as_running(now)
 
+        def booked(is_whole: bool) -> tuple[BookedTime, ...] | None:
+            return self._bookings.told(now, is_whole=is_whole)
+
         calendar = self._claims.calendar
+        preemptible_cpus = self._cycle.offered_cpus if self._cycle.queues.modes else 0
         idle = self._report.idle(
             calendar.capacity,
             calendar.free,
@@ -68,6 +76,7 @@ class Reporting:
             self._availability.reason(),
             self._meter.charging,
             now.steady_s,
-            preemptible_cpus=self._cycle.offered_cpus if self._cycle.queues.modes else 0,
+            booked,
+            other_cpus=preemptible_cpus + (self._bookings.left_cpus if calendar.bookings else 0),
         )
         self._effects.append(Send("", Part.BROKER, idle))

@@ -25,6 +25,7 @@ from iriai.wire.machines import (
 )
 from iriai.wire.reports import Gangs, GangTable, Shares, ShareTable
 from iriai.wire.requests import Why
+from iriai.wire.reservations import AskReservations, ReservationTable
 
 INQUIRY_VERSION = 1
 """Raised with every change that an older machine would misread. A question of another version is
@@ -99,6 +100,7 @@ Question = (
     AskNodes
     | AskPools
     | AskQueues
+    | AskReservations
     | Shares
     | Gangs
     | AskAds
@@ -111,6 +113,7 @@ Told = (
     NodeTable
     | PoolTable
     | QueueTable
+    | ReservationTable
     | ShareTable
     | GangTable
     | AdList

@@ -243,6 +243,8 @@ class Forwarder:
         now_s: float,
     ) -> list[tuple[PeerCluster, int]]:
         """How many of its tasks go where."""
+        if entry.want.reservation is not None:
+            return []  # its machines are here
         job, task = entry.want.job, portions_of(entry)
         others = self._open_to(entry, guests, now_s)
         fits = [other.fits(task) for other in others]

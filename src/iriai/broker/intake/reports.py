@@ -250,7 +250,13 @@ class NodeReports:
     def _took_claims(self, view: MachineView, idle: Idle, now: Instant) -> bool:
         """Take the claims that began, ended or were refused; return whether there may be room."""
         state = self._state
+        has_booked = bool(idle.bookings or (view.calendar.bookings and idle.bookings is not None))
+        if has_booked:
+            from iriai.broker.intake.booked_times import take_bookings
+
+            take_bookings(state, view, idle.bookings or (), now)
         is_wider, places = self._spent(view, idle, now)
+        is_wider |= has_booked
         for each in idle.turned_away:
             state.exclusions.add(idle.machine, each, now.steady_s)
         for running in idle.began:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from heapq import merge
 from math import inf
 
+from iriai.broker.machines.booked_machines import BookedMachines
 from iriai.broker.machines.machine_view import MachineView, Rank
 from iriai.broker.machines.pool_rooms import PoolRooms
 from iriai.broker.queue.indices import BlockedSortedList
@@ -117,6 +118,7 @@ class MachineIndex:
         """Those of `fresh` whose room is new since the last pass began."""
         self.owned: dict[str, None] = {}
         """Machines whose owners are expected back at some time."""
+        self.booked = BookedMachines()
         self.total_cpus = 0
         self._kinds: dict[Resources, list[End]] = {}
         """By capacity; first ends in order."""
@@ -140,8 +142,12 @@ class MachineIndex:
             self._leave_kind(old)
             if view.idle_until_s == inf:
                 self.owned.pop(view.name, None)
+            if old.calendar.bookings:
+                self.booked.drop(old)
             if self._rooms is not None:
                 self._rooms.dropped(old)
+        if view.calendar.bookings:
+            self.booked.put(view)
         capacity = view.calendar.capacity
         self.views[view.name] = view
         self.total_cpus += capacity.cpus
@@ -161,6 +167,8 @@ class MachineIndex:
         del self.views[view.name], self._ends[view.name]
         self.fresh.pop(view.name, None)
         self.news.pop(view.name, None)
+        if view.calendar.bookings:
+            self.booked.drop(view)
         if self._rooms is not None:
             self._rooms.dropped(view)
 
@@ -220,6 +228,7 @@ class MachineIndex:
             assert is_owned <= (view.name in self.owned), f"the owner of {view.name}"
             assert (view.name in self.open.ranks) == view.is_open, f"whether {view.name} is open"
             assert self._ends[view.name] == view.calendar.first_end_s, f"first end of {view.name}"
+        self.booked.check(self.views.values())
         assert sum(map(len, self._kinds.values())) == len(self.views)
         assert self._stale_ends.keys() <= self._kinds.keys(), "ends of machines that are gone"
         cpus = sum(view.calendar.capacity.cpus for view in self.views.values())

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from iriai.broker.machines.beside_bookings import held_s
 from iriai.broker.queue.entries import QueuedJob
 from iriai.classad.installation import why_unusable
 from iriai.model.ad import MachineAd
@@ -103,6 +104,11 @@ class MachineBackoff(Backoff):
     def fails_others(self, user: str) -> bool:
         """Return whether another user's tasks fail at once here and not elsewhere."""
         return any(each != user for each in self._failing)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Return whether anything failed there lately."""
+        return bool(self._refusals or self._struck or self._failing)
 
     def did_well(self) -> None:
         """Note a task that was neither lost nor failed at once."""
@@ -360,11 +366,14 @@ class MachineView:
         resources = self.calendar.capacity if kind.exclusive else kind.resources
         if ranks > 1 and not kind.exclusive:
             resources = resources.times(ranks)
+        stay_s, calendar = kind.stay_s, self.calendar
+        if calendar.bookings:
+            stay_s = held_s(calendar, kind, resources, now_s)
         if not self.mints:
-            self.calendar.add(key, resources, now_s, kind.stay_s)
+            calendar.add(key, resources, now_s, stay_s, kind.reservation)
             return key
         capability = self.capabilities.popleft()
-        self.calendar.add(capability, resources, now_s, kind.stay_s)
+        calendar.add(capability, resources, now_s, stay_s, kind.reservation)
         self.matched[capability] = matched
         matched.seats.append(SeatOffer(self.name, capability, ranks))
         return capability

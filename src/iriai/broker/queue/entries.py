@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iriai.broker.queue.indices import BlockedSortedList, Mask
 from iriai.model.bounds import QUEUE_MAX
-from iriai.model.ids import Account, JobId
+from iriai.model.ids import Account, JobId, ReservationId
 from iriai.model.ranks import ONE, RankShape
 from iriai.model.resources import Resources
 from iriai.protocol.messages.scheduling import Want
@@ -18,6 +18,13 @@ from iriai.protocol.messages.scheduling import Want
 if TYPE_CHECKING:
     from iriai.policy.matching.job_requirements import DemandKey
     from iriai.policy.matching.match import Demand
+
+
+EVICTABLE_S = 60.0
+"""An evictable task is started only where it runs for so long at least, before its grace."""
+BESIDE_S = 1.0
+"""By so much longer than needed a place has to be free before a booking: a match is under way for a
+moment, and what a broker knows of a machine's time is as old as the message that told it."""
 
 
 class ForwardedRequest(Want, frozen=True):
@@ -68,6 +75,11 @@ class TaskClassKey(NamedTuple):
     """True if its queue starts nothing."""
     is_gang: bool = False
     """True if its tasks take turns with others in time slices."""
+    reservation: ReservationId | None = None
+    """In which its tasks run; None: beside all reservations."""
+    least_s: float | None = None
+    """For how long there has to be room at least for a task that may be ended before it has used up
+    its stay: for a booking, or with that in which it runs. None: for as long as it stays."""
 
 
 @dataclass(slots=True, eq=False)
@@ -99,10 +111,18 @@ class TaskClass:
     """Of its shape."""
     is_choosy: bool = field(init=False)
     """Whether free resources alone do not decide where it may run."""
+    may_be_head: bool = field(init=False)
+    """Whether a place may be kept for a task of it."""
+    planned_s: float | None = field(init=False)
+    """For how long there has to be room where a task of it is to start; None: for ever."""
 
     def __post_init__(self) -> None:
+        key = self.key
         self.bit = 1 << self.position
-        self.is_choosy = self.key.demand is not None or self.key.bounds is not None
+        self.is_choosy = key.demand is not None or key.bounds is not None
+        self.may_be_head = not key.is_guest and key.reservation is None
+        stay_s = key.stay_s if key.least_s is None else key.least_s
+        self.planned_s = None if stay_s is None else stay_s + BESIDE_S
 
     def may_run_on(self, machine: str) -> bool:
         """Return whether job and machine permit it to run there now, if there is room."""

@@ -40,6 +40,10 @@ def explain(state: BrokerState, job: JobId, now: Instant) -> list[Reason]:
         ]
     if entry.kind.key.is_stopped:
         return [queue_stopped(state, entry)]
+    if entry.want.reservation is not None:
+        from iriai.broker.scheduling.explain_inside import explain_inside
+
+        return explain_inside(state, entry, now) + _higher(state, entry)
     if not state.machines:
         return [Reason(Rule.MACHINE_UNKNOWN, "a machine", "none has reported yet")]
     resources = entry.want.resources

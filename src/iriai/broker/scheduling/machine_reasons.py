@@ -77,6 +77,11 @@ def on_machine(
         reasons.append(_busy(state, lacking, view))
     elif kind.key.exclusive and len(view.calendar):
         reasons.append(_not_empty(view))
+    if view.calendar.bookings:
+        from iriai.broker.scheduling.booked_ahead import ahead_of_task
+
+        booked = ahead_of_task(view, kind, now, ranks)
+        reasons = [booked, *reasons[bool(lacking) :]] if booked else reasons
     if view.is_pool_full:
         reasons.append(_pool_full(state, view))
     if kind.key.tenant in view.tenants:

@@ -13,6 +13,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
+from iriai.broker.machines.beside_bookings import starts_before_bookings
 from iriai.broker.machines.machine_view import MATCH_UNTIL_S, RESEND_S, MachineView, Matched
 from iriai.broker.queue.entries import Queue, QueuedJob, SubQueue, TaskClass, is_guest
 from iriai.broker.scheduling.scheduling_pass import PassResult
@@ -24,6 +25,7 @@ from iriai.broker.state.state import BrokerState, MatchedSeat
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import Resources
+from iriai.policy.placement.calendar import AHEAD_WAIT_S
 from iriai.protocol.messages.effects import Effect, Part, Send
 from iriai.protocol.messages.scheduling import Capability, Decline, Match, Running
 
@@ -63,11 +65,14 @@ class Prefetcher:
         self._machine = machine
         self._places: dict[AttemptId, PrefetchSlot] = {}
         """Places by the start of their tasks, the earliest first."""
+        self._now_s = 0.0
 
     def began(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
         """Note a task that runs, if it is short."""
         views = self._state.machines
         is_alone = len(views) == 1 and self._machine in views
+        if running.reservation is not None:
+            return  # its place is for others of its reservation
         if not is_alone and self._is_short(account, running.limit_s):
             place = PrefetchSlot(view, running.resources, now_s + SHORT_S)
             self._places[running.attempt] = place
@@ -88,6 +93,7 @@ class Prefetcher:
         passes may; the other places come later.
         """
         state, decisions = self._state, []
+        self._now_s = now.steady_s
         state.regroup_excluded()
         views = state.machines
         work = state.settings.turn_work_max
@@ -196,7 +202,7 @@ class Prefetcher:
         state = self._state
         entries: list[QueuedJob] = []
         for line in islice(queue.order, LINES_MAX):
-            if not line.kind.key.is_guest:  # it is started at once, or goes back
+            if line.kind.may_be_head:  # what is a guest's is started at once, or goes back
                 entries += islice(self._entries(line, kept), 1)
         entries.sort(key=attrgetter("precedence"))
         if state.cap_cpus is not None:
@@ -228,7 +234,15 @@ class Prefetcher:
             and not (kind.is_wide or key.exclusive or key.resources.gpus)
             and key.tenant not in view.tenants
             and kind.may_run_on(view.name)
+            and (not view.calendar.bookings or self._is_before_bookings(kind, view))
         )
+
+    def _is_before_bookings(self, kind: TaskClass, view: MachineView) -> bool:
+        """Return whether a task that waits there at first is over before the next booking opens."""
+        stay_s = kind.planned_s
+        if stay_s is not None:
+            stay_s += MATCH_UNTIL_S + AHEAD_WAIT_S
+        return starts_before_bookings(view.calendar, stay_s, self._now_s)
 
 
 class PendingMatches:

@@ -7,10 +7,12 @@ policy's file and line, and the pass ends; earlier decisions stand.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from math import isfinite
+from math import inf, isfinite
+from typing import TYPE_CHECKING
 
+from iriai.broker.machines.beside_bookings import is_beside
 from iriai.broker.machines.machine_view import MachineView
-from iriai.broker.queue.entries import TaskClass
+from iriai.broker.queue.entries import QueuedJob, TaskClass
 from iriai.broker.scheduling.resumptions import resume, tolerated_by_plans, vacate
 from iriai.broker.scheduling.scheduling_pass import PassResult
 from iriai.broker.scheduling.task_starts import Decision
@@ -34,10 +36,13 @@ from iriai.policy.placement.policy_api import (
     WaitingJob,
     anywhere,
 )
-from iriai.policy.placement.seats import Seat, Seats
+from iriai.policy.placement.seats import Seat, Seats, rank_fit
 from iriai.policy.policy_error import PolicyError
 from iriai.protocol.messages.effects import Send
 from iriai.protocol.messages.scheduling import Promise
+
+if TYPE_CHECKING:
+    from iriai.policy.placement.bookings import HeldSpan
 
 DECISIONS_MAX = 100_000
 """Decisions of one pass. A policy with more of them is in a loop."""
@@ -70,6 +75,31 @@ class PlanDriver:
         """Promises of an earlier broker."""
         self.promised[job] = PlannedStart(job, machine, start_s)
 
+    def kept(self, now_s: float) -> dict[str, list[HeldSpan]]:
+        """Return what is planned to run on each machine, as far as it is known."""
+        from iriai.policy.placement.bookings import HeldSpan
+
+        policy, waiting = self._source.policy, self._state.queues.entries
+        places: dict[str, list[HeldSpan]] = {}
+        if isinstance(policy, Conservative):
+            views = self._state.machines.values()
+            machines = {each.name: _Machine(each, now_s) for each in views if each.is_available}
+            for job, seats, start_s in policy.bound(machines, now_s):
+                end_s = start_s + (inf if job.needed_s is None else job.needed_s)
+                for name, ranks in seats:
+                    held = HeldSpan(start_s, end_s, job.resources.times(ranks))
+                    places.setdefault(name, []).append(held)
+            return places
+        for promise in self.promised.values():
+            entry = waiting.get(promise.job)
+            if entry is None or promise.start_s is None or not promise.machine:
+                continue
+            planned_s = entry.kind.planned_s
+            end_s = promise.start_s + (inf if planned_s is None else planned_s)
+            held = HeldSpan(promise.start_s, end_s, entry.want.resources)
+            places.setdefault(promise.machine, []).append(held)
+        return places
+
     @property
     def wake_s(self) -> float | None:
         """Return the latest time for the next call of the policy, on the steady clock."""
@@ -82,6 +112,9 @@ class PlanDriver:
         self.mistake = None
         decision_rng.begin()
         self._state.tick(now.wall_s)
+        if self._state.placement.has_booked_room:
+            self._start_inside(decision_rng, now, outcome)
+            decision_rng.begin()
         try:
             self._follow(decision_rng, now, outcome)
         except PolicyError as mistake:
@@ -97,6 +130,9 @@ class PlanDriver:
     def explain(self, job: JobId, reasons: list[Reason], now: Instant) -> list[Reason]:
         """Return why a job waits; `reasons` are those of the machines; the main one first."""
         promise = self.promised.get(job)
+        entry = self._state.queues.entries.get(job)
+        if entry is not None and entry.want.reservation is not None:
+            return reasons
         if self.mistake is not None:
             main = Reason(Rule.POLICY, "a policy without errors", self.mistake.message)
         elif promise is not None and promise.start_s is not None:
@@ -131,6 +167,23 @@ class PlanDriver:
             if what:
                 raise self._mistake(decisions, what)
 
+    def _start_inside(self, decision_rng: DecisionRng, now: Instant, outcome: PassResult) -> None:
+        """Start tasks in open reservations, of which no policy knows, in their order."""
+        state, inside = self._state, self._state.placement.inside
+        for entry in in_order(state, decision_rng, now):
+            while entry.count and entry.want.reservation is not None:
+                allowed = state.running_cap(entry).allowed
+                seats = inside.seats(entry.kind, now.steady_s) if allowed else None
+                if seats is None:
+                    break
+                outcome.decisions.append(self._started(entry, seats, now.steady_s))
+
+    def _started(self, entry: QueuedJob, seats: Seats, now_s: float) -> Decision:
+        matched = self._state.start(entry, seats, now_s)
+        for each in matched:
+            self._state.index.changed(each.view)
+        return Decision(entry, matched)
+
     def _start(self, start: Start, now: Instant, outcome: PassResult) -> str:
         """Carry out a start; return what is wrong with it, or an empty text."""
         state = self._state
@@ -148,17 +201,19 @@ class PlanDriver:
             if not could_hold(entry.kind, view):
                 return f"{_name(start.job)} and {view.name} do not match: see iriai why {start.job}"
             needed = kept_for(entry.kind, view, seat.ranks)
-            if not (has_capacity(view, entry.kind) and needed.fits_in(view.calendar.free)):
+            has_room = has_capacity(view, entry.kind, now.steady_s)
+            if seat.ranks > 1 and view.calendar.bookings:
+                has_room &= is_beside(view.calendar, entry.kind.key, needed, now.steady_s)
+            if not (has_room and needed.fits_in(view.calendar.free)):
                 had = f"{view.name} has {_amount(_free(view))} free"
+                if view.calendar.bookings:
+                    had += ", and reservations (see PlannedMachine.fit)"
                 return f"{_name(start.job)} needs {_amount(needed)}; {had}"
         cap = state.running_cap(entry)
         if not cap.allowed:
             return f"{_name(start.job)}: {cap.reason()}"
-        matched = state.start(entry, seats, now.steady_s)
-        for each in matched:
-            state.index.changed(each.view)
+        outcome.decisions.append(self._started(entry, seats, now.steady_s))
         self.promised.pop(start.job, None)
-        outcome.decisions.append(Decision(entry, matched))
         return ""
 
     def _wrong_shape(self, kind: TaskClass, seats: Seats) -> str:
@@ -241,6 +296,8 @@ class _View:
         for entry in in_order(self._state, self._decision_rng, self._now):
             want, kind = entry.want, entry.line.kind
             key = kind.key
+            if key.reservation is not None:
+                continue  # the broker starts it
             promise = self._promised.get(want.job)
             yield WaitingJob(
                 want.job,
@@ -254,6 +311,7 @@ class _View:
                 kind.may_run_on if kind.is_choosy else anywhere,
                 key.shape,
                 key.across_pools,
+                kind.planned_s,
             )
 
 
@@ -287,8 +345,25 @@ class _Machine:
         return self._view.ended
 
     def claimed(self) -> Iterator[Claimed]:
-        for _, resources, end_s in self._view.calendar.in_order():
-            yield Claimed(resources, end_s)
+        calendar = self._view.calendar
+        for key, resources, end_s in calendar.in_order():
+            if not calendar.bookings or calendar.inside(key) is None:
+                yield Claimed(resources, end_s)
+
+    def booked(self) -> Iterator[Claimed]:
+        for booked in self._view.calendar.bookings:
+            yield Claimed(booked.resources, booked.end_s, booked.from_s)
+
+    def fit(self, job: WaitingJob) -> int:
+        calendar = self._view.calendar
+        ranks = rank_fit(job.resources, self.free)
+        if calendar.bookings:
+            while ranks:
+                taken = job.resources.times(ranks)
+                if calendar.fits(taken, self._now_s, job.needed_s):
+                    break
+                ranks -= 1
+        return ranks
 
     def earliest_s(self, resources: Resources) -> float | None:
         slot = self._view.calendar.earliest(resources, self._now_s)

@@ -126,7 +126,7 @@ class SchedulingPass:
         self._starts.place_heads(level)
         if state.suspended.claims and not self._starts.standing:
             self._see_to_suspended()
-        if state.queues.shared is None and state.index.open.ranks:
+        if state.queues.shared is None and state.has_room:
             self._contention.begin(self._now.wall_s, state.index.total_cpus)
             if self._is_layered:
                 self._contention.begin_levels()
@@ -181,7 +181,8 @@ class SchedulingPass:
 
     def _serve_first(self, queue: Queue) -> bool:
         """Start from one queue for all its first task that fits, until none does."""
-        while self._state.index.open.ranks:
+        ranks, is_booked = self._state.index.open.ranks, self._placement.has_booked_room
+        while ranks or is_booked:
             if self._is_spent():
                 return False
             entry = self._next_of(queue)
@@ -199,7 +200,8 @@ class SchedulingPass:
     def _serve_drawn(self) -> bool:
         """Draw an account, start its next task or keep a place for it, until none is left."""
         contenders, waiting = self._contention.contenders, self._state.queues.entries
-        while waiting and self._state.index.open.ranks:
+        ranks, is_booked = self._state.index.open.ranks, self._placement.has_booked_room
+        while waiting and (ranks or is_booked):
             if self._is_spent():
                 return False
             drawing = self._contest()

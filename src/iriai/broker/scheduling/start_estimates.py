@@ -59,10 +59,14 @@ def _machines(state: BrokerState) -> list[MachineView]:
 
 def _profile(state: BrokerState, view: MachineView, now_s: float) -> AvailabilityProfile:
     claimed = []
-    for key, resources, end_s in view.calendar.in_order():
+    calendar = view.calendar
+    for key, resources, end_s in calendar.in_order():
+        if calendar.bookings and calendar.inside(key) is not None:
+            continue
         left_s = state.usage.expected_left_s(key) or OVERDUE_S
         claimed.append(Claimed(resources, min(end_s, now_s + left_s)))
-    return AvailabilityProfile(view.calendar.capacity, claimed, now_s)
+    booked = [Claimed(each.resources, each.end_s, each.from_s) for each in calendar.bookings]
+    return AvailabilityProfile(calendar.capacity, claimed, now_s, booked)
 
 
 def _run_s(state: BrokerState, entry: QueuedJob, rule: ChargeRule) -> float:
@@ -80,6 +84,8 @@ def _placed(
 ) -> float | None:
     """Place all tasks of a job; return when the first starts."""
     resources = entry.want.resources
+    if entry.want.reservation is not None:
+        return None  # nobody knows when others of its reservation end
     able = [profile for view, profile in profiles if could_hold(entry.kind, view)]
     first_s: float | None = None
     for _ in range(min(entry.count, TASKS_MAX)):

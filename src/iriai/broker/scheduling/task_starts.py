@@ -78,13 +78,15 @@ class TaskStarts:
             self._see_to_resized()
         matched = self._state.start(entry, seats, now_s, row)
         self.decisions.append(Decision(entry, matched))
+        is_inside = entry.kind.key.reservation is not None
         for view, ranks, _ in matched:
-            taken = kept_for(entry.kind, view, ranks)
-            head = self._heads.by_machine.get(view.name)
-            if head is not None:
-                head.filled(taken, entry.stay_s, now_s)
-            for parallel in self._heads.by_job.values():
-                parallel.filled(view.name, taken, entry.stay_s, now_s)
+            if not is_inside:
+                taken = kept_for(entry.kind, view, ranks)
+                head = self._heads.by_machine.get(view.name)
+                if head is not None:
+                    head.filled(taken, entry.stay_s, now_s)
+                for parallel in self._heads.by_job.values():
+                    parallel.filled(view.name, taken, entry.stay_s, now_s)
             if view.name not in resized:
                 self._placement.shrank(view)
         if resized:
@@ -215,6 +217,7 @@ class TaskStarts:
                 return
             view = found[0]
             head.machine, head.resources = view.name, kept_for(entry.kind, view)
+        head.stay_s = entry.kind.planned_s
         heads.keep(head)
         if view is not None:
             if head.resources.fits_in(view.calendar.capacity):
@@ -305,8 +308,10 @@ class TaskStarts:
         state = self._state
         entry = state.queues.entries.get(head.job)
         view = state.index.views.get(head.machine)
-        if entry is not None and entry.want.exclusive and view is not None:
-            head.resources = view.calendar.capacity
+        if entry is not None:
+            head.stay_s = entry.kind.planned_s
+            if entry.want.exclusive and view is not None:
+                head.resources = view.calendar.capacity
         if entry is None or not (entry.want.exclusive or entry.want.resources == head.resources):
             self._drop(head)
         elif view is None:
@@ -327,7 +332,7 @@ class TaskStarts:
     def _start_head(self, head: ReservedHead, entry: QueuedJob, view: MachineView) -> bool:
         """Start a head on its machine or one with newly free resources; return whether it did."""
         for place in chain((view,), self._fresh_for(head, entry.kind)):
-            if has_capacity(place, entry.kind):
+            if has_capacity(place, entry.kind, self._now.steady_s):
                 self._drop(head)
                 self.start(entry, (Seat(place.name, 1),))
                 return True
@@ -353,7 +358,8 @@ class TaskStarts:
         if view.name in news and self._heads.plan(head, view, now_s):
             self._placement.grew(view)
         for other in list(self._fresh_for(head, kind)):
-            slot = other.calendar.earliest(kept_for(kind, other), now_s)
+            need, stay_s = kept_for(kind, other), kind.planned_s
+            slot = other.calendar.earliest(need, now_s, stay_s=stay_s)
             if slot is not None and slot.start_s < head.start_s - PROMISE_STEP_S:
                 self._move(head, view, other, kind)
                 view = other

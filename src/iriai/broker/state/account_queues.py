@@ -10,6 +10,7 @@ from typing import NamedTuple
 from iriai.broker.machines.matchmaking import Matchmaking
 from iriai.broker.queue.ageing import Ageing
 from iriai.broker.queue.entries import (
+    EVICTABLE_S,
     Eligibility,
     Precedence,
     Queue,
@@ -39,6 +40,8 @@ class TaskClasses:
         """The number of classes whose tasks may take several machines."""
         self.gangs: dict[TaskClass, None] = {}
         """Those whose tasks take turns."""
+        self.reserved: dict[TaskClass, None] = {}
+        """Those whose tasks run in a reservation."""
         self._unsettled: dict[TaskClass, None] = {}
         self._shapes: dict[int, int] = {}
         """By position: the number of kinds of that shape that are not settled."""
@@ -66,6 +69,8 @@ class TaskClasses:
         self.wide += is_wide
         if key.is_gang:
             self.gangs[kind] = None
+        if key.reservation is not None:
+            self.reserved[kind] = None
         self._of_shape.setdefault(position, {})[kind] = None
         return kind
 
@@ -84,6 +89,7 @@ class TaskClasses:
         del self._classes[kind.key]
         self.wide -= kind.is_wide
         self.gangs.pop(kind, None)
+        self.reserved.pop(kind, None)
         if kind.demand is not None:
             kind.demand.leave()
 
@@ -354,9 +360,16 @@ class AccountQueues:
             bounds,
             is_guest=is_guest(want),
         )
+        if want.is_evictable or want.reservation is not None:
+            key = _endable(key, want, rules.end_slack_s)
         if want.queue not in rules.starting:
             key = key._replace(is_stopped=True)
-        if want.queue in rules.turning and want.resources.memory_bytes and not want.exclusive:
+        if (
+            want.queue in rules.turning
+            and want.resources.memory_bytes
+            and not want.exclusive
+            and want.reservation is None
+        ):
             stay_s = longest_stay_s(
                 want.limit_s, want.grace_s, rules.end_slack_s, parts=rules.rows_max
             )
@@ -441,3 +454,13 @@ class AccountQueues:
         line.kind.lines.remove(line)
         if not line.kind.lines:
             self.classes.forget(line.kind)
+
+
+def _endable(key: TaskClassKey, want: Want, slack_s: float) -> TaskClassKey:
+    """Return the key of tasks that may be ended before they have used up their stay."""
+    least_s = want.grace_s + slack_s
+    if want.reservation is not None:
+        return key._replace(reservation=want.reservation, least_s=least_s)
+    least_s += EVICTABLE_S
+    is_longer = key.stay_s is None or key.stay_s > least_s
+    return key._replace(least_s=least_s) if is_longer else key

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from iriai.broker.machines.beside_bookings import ranks_beside
 from iriai.broker.machines.machine_index import MachineIndex
 from iriai.broker.machines.pool_rooms import PoolOf, PoolRooms
 from iriai.broker.machines.pools import PoolLoad
@@ -199,13 +200,15 @@ class ParallelPlacement:
         key = kind.key
         for name, fit in self.rooms.fits(key.resources).items():
             view = pool.machines.get(name)
-            if view is None or not has_capacity(view, kind):
+            if view is None or not has_capacity(view, kind, now_s):
                 continue
             self.work += 1
             ranks, head = min(fit, key.shape.most), self._by_machine.get(name)
             if head is not None:
                 while ranks and not head.tolerates(key.resources.times(ranks), key.stay_s, now_s):
                     ranks -= 1
+            if ranks and view.calendar.bookings:
+                ranks = ranks_beside(view.calendar, key, ranks, now_s)
             if ranks:
                 yield Room(name, ranks)
 

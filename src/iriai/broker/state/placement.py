@@ -15,6 +15,7 @@ from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import TaskClass
 from iriai.broker.queue.indices import Mask, SizeBins, bin_of, bins_of
 from iriai.broker.state.account_queues import AccountQueues
+from iriai.broker.state.booking_placement import BookingPlacement
 from iriai.broker.state.parallel_placement import ParallelPlacement
 from iriai.broker.state.preemptible_claims import PreemptibleClaims
 from iriai.broker.state.reserved_heads import ReservedHeads, has_capacity
@@ -57,6 +58,7 @@ class Placement:
         self.parallel = ParallelPlacement(index, heads, backfill)
         self._preemptible = preemptible
         self._rows = RowPlacement(index, heads, self.parallel, preemptible)
+        self.inside = BookingPlacement(index)
         self.row = 0
         """The row of what `place` found last."""
         self.level = 0
@@ -98,6 +100,11 @@ class Placement:
     def searches(self) -> int:
         """Return a number that grows whenever a kind that was found to fit nowhere may fit."""
         return self._looks + self._queues.classes.unsettlings
+
+    @property
+    def has_booked_room(self) -> bool:
+        """Return whether a reservation is open, and tasks wait for one."""
+        return bool(self._queues.classes.reserved and self._index.booked.open)
 
     def begin(self, now_s: float) -> None:
         """Begin a pass: examine machines with newly free resources.
@@ -205,6 +212,10 @@ class Placement:
             for kind in classes.gangs:
                 if kind.looked != self._looks:
                     union |= kind.bit
+        if classes.reserved:
+            for kind in classes.reserved:
+                if kind.looked != self._looks and kind.is_possible:
+                    union |= kind.bit
         if self._barren_as_of == self._looks:
             union &= ~self._barren
         return union | classes.unsettled
@@ -217,7 +228,8 @@ class Placement:
         """
         if kind.looked == self._looks:
             return None
-        is_left = kind.is_wide and self.parallel.is_too_much(kind)
+        is_inside = kind.key.reservation is not None
+        is_left = kind.is_wide and not is_inside and self.parallel.is_too_much(kind)
         if is_left or kind.key.capped in self.stopped:
             self._queues.classes.unsettle(kind)  # nothing is said of its room
             return None
@@ -225,7 +237,11 @@ class Placement:
             return self._found[1]
         found: Seats | None = None
         self.row = 0
-        if kind.is_wide:
+        if is_inside:
+            found = self.inside.seats(kind, self._now_s)
+            self.work += self.inside.work
+            self.inside.work = 0
+        elif kind.is_wide:
             found = self.parallel.seats(kind, self._now_s)
             self.work += self.parallel.work
             self.parallel.work = 0
@@ -260,7 +276,7 @@ class Placement:
 
     def admits(self, view: MachineView, kind: TaskClass) -> bool:
         """Return whether a task of that kind may start on that machine now."""
-        return has_capacity(view, kind) and (
+        return has_capacity(view, kind, self._now_s) and (
             not (self._reserved or self._pool_heads) or self.head_before(view, kind) is None
         )
 

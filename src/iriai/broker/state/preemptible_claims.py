@@ -112,6 +112,8 @@ class PreemptibleClaims:
             seat.is_ending &= not running.is_preempted
             self.rows.touch(task)
             return
+        if running.reservation is not None:
+            return  # what others would get is its booking's
         takes_part = running.queue in self.modes or running.takes_turns
         gives_way = takes_part and not has_all(view, running.resources)
         if running.attempt not in view.calendar or not (gives_way or running.is_preempted):
@@ -423,6 +425,9 @@ class PreemptibleClaims:
 
     def free_for(self, key: ClaimKey, view: MachineView) -> int:
         """Return the cpus that are free for more of a claim: of what takes turns, in its row."""
+        inside = view.calendar.inside(key) if view.calendar.bookings else None
+        if inside is not None:
+            return view.calendar.left_in(inside).cpus
         task = self.by_key.get(key) if self.tasks else None
         if task is None or not task.is_gang or task.standing is not Standing.RUNS:
             return view.calendar.free.cpus

@@ -6,9 +6,10 @@ improved. At most one stands for each disjoint set of machines.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from math import inf
 
+from iriai.broker.machines.beside_bookings import is_beside
 from iriai.broker.machines.machine_index import MachineIndex
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.machines.pool_rooms import PoolOf
@@ -66,9 +67,9 @@ class ReservedHeads:
         Those of a parallel task are on machines that may not have reported yet.
         """
         if want.shape != ONE:
-            if want.job not in self.by_job:
+            if want.job not in self.by_job and want.reservation is None:
                 self.promised[want.job] = start_s
-        elif machine not in self.by_machine:
+        elif machine not in self.by_machine and want.reservation is None:
             resources = want.resources
             self.keep(ReservedHead(want.job, machine, resources, start_s, resources, start_s))
 
@@ -104,7 +105,7 @@ class ReservedHeads:
 
     def may_reserve(self, kind: TaskClass, job: JobId) -> bool:
         """Return whether a place may be kept for a job of that kind: no head holds its machines."""
-        if kind.key.is_guest:
+        if not kind.may_be_head:
             kind.held = self.held
             return False
         if kind.is_wide:
@@ -121,7 +122,7 @@ class ReservedHeads:
         if first is None or queue.held == held:
             return False
         kind = first.kind
-        if kind.is_choosy or kind.is_wide or kind.key.is_guest:
+        if kind.is_choosy or kind.is_wide or not kind.may_be_head:
             may_reserve = self.may_reserve(kind, first.first.job)
         else:
             may_reserve = self._may_keep(kind, held)
@@ -161,6 +162,7 @@ class ReservedHeads:
         want = entry.want
         kept = view.calendar.capacity if want.exclusive else want.resources
         head = ReservedHead(want.job, view.name, kept, slot.start_s, slot.spare)
+        head.stay_s = entry.kind.planned_s
         self.keep(head)
         self._promise_plan(head, now_s)
         return view
@@ -200,7 +202,13 @@ class ReservedHeads:
         }
         key, job = kind.key, entry.want.job
         head = plan_head(
-            job, key.resources, key.shape, calendars, now_s, is_exclusive=key.exclusive
+            job,
+            key.resources,
+            key.shape,
+            calendars,
+            now_s,
+            is_exclusive=key.exclusive,
+            stay_s=kind.planned_s,
         )
         if head is not None:
             head.pool, head.is_across = pool.name, kind.key.across_pools
@@ -269,14 +277,15 @@ class ReservedHeads:
             looks += 1
             before_s = inf if best is None else best[0]
             begin_s = now_s if view.closed_until_s is None else max(now_s, view.closed_until_s)
-            slot = view.calendar.earliest(kept_for(kind, view), begin_s, before_s)
+            need, stay_s = kept_for(kind, view), kind.planned_s
+            slot = view.calendar.earliest(need, begin_s, before_s, stay_s)
             if slot is not None and (best is None or (slot.start_s, view.name) < best[:2]):
                 best = (slot.start_s, view.name, slot, view)
         return None if best is None else (best[3], best[2])
 
     def plan(self, head: ReservedHead, view: MachineView, now_s: float) -> bool:
         """Plan a head again whose machine changed; return whether it leaves more than before."""
-        slot = view.calendar.earliest(head.resources, now_s)
+        slot = view.calendar.earliest(head.resources, now_s, stay_s=head.stay_s)
         assert slot is not None, "a reserved head fits on its machine"
         is_wider = slot.start_s > head.start_s or not slot.spare.fits_in(head.spare)
         head.start_s, head.spare = slot
@@ -290,6 +299,7 @@ class ReservedHeads:
         """
         del self.by_machine[head.machine]
         head.machine, head.resources = view.name, kept_for(kind, view)
+        head.stay_s = kind.planned_s
         self.keep(head)
         self.plan(head, view, now_s)
 
@@ -345,6 +355,19 @@ class ReservedHeads:
         self.by_machine[head.machine] = head
         self.changes += 1
 
+    def check(self, waiting: Mapping[JobId, QueuedJob]) -> None:
+        """Raise if a place is kept for what does not wait, or may have none, or does not fit."""
+        for machine, head in self.by_machine.items():
+            assert machine == head.machine
+            assert head.job in waiting, f"a place is kept for {head.job}, which does not wait"
+            assert waiting[head.job].want.reservation is None, f"{head.job} runs in a booking"
+            view = self._index.views.get(machine)
+            if view is not None:
+                assert head.resources.fits_in(view.calendar.capacity), f"{head.job}"
+        for job in self.by_job:
+            entry = waiting.get(job)
+            assert entry is None or entry.want.reservation is None, f"{job} runs in bookings"
+
     def _promise_plan(self, head: ReservedHead, now_s: float) -> None:
         rests_on_open_claim = head.start_s > now_s + OPEN_END_S / 2
         self.promise(head, None if rests_on_open_claim else head.start_s, now_s)
@@ -357,7 +380,7 @@ def could_hold(kind: TaskClass, view: MachineView) -> bool:
     return kind.may_run_on(view.name)
 
 
-def has_capacity(view: MachineView, kind: TaskClass) -> bool:
+def has_capacity(view: MachineView, kind: TaskClass, now_s: float) -> bool:
     """Return whether a task, or a rank, could start there if no place were kept for another."""
     key = kind.key
     return (
@@ -366,6 +389,9 @@ def has_capacity(view: MachineView, kind: TaskClass) -> bool:
         and not (key.exclusive and len(view.calendar))
         and key.tenant not in view.tenants
         and (not kind.is_choosy or kind.may_run_on(view.name))
+        and (
+            not view.calendar.bookings or is_beside(view.calendar, key, kept_for(kind, view), now_s)
+        )
     )
 
 

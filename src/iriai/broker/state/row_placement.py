@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from iriai.broker.machines.beside_bookings import starts_before_bookings
 from iriai.broker.machines.machine_index import MachineIndex
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.machines.pool_rooms import PoolOf
@@ -95,13 +96,13 @@ class RowPlacement:
         key, most = kind.key, kind.key.shape.most
         for name, free in self._index.rooms.fits(key.resources).items():
             view = pool.machines.get(name)
-            if view is not None and not view.row_cpus and self._may_run_on(view, kind):
+            if view is not None and not view.row_cpus and self._may_run_on(view, kind, now_s):
                 fit = self._beside_head(view, kind, min(free, most), now_s)
                 if fit:
                     yield Room(name, fit)
         for name in self._claims.by_machine:
             view = pool.machines.get(name)
-            if view is None or not view.row_cpus or not self._may_run_on(view, kind):
+            if view is None or not view.row_cpus or not self._may_run_on(view, kind, now_s):
                 continue
             self.work += 1
             cpus = self._claims.rows.free_cpus(view, row, level)
@@ -110,12 +111,16 @@ class RowPlacement:
             if fit > 0:
                 yield Room(name, fit)
 
-    def _may_run_on(self, view: MachineView, kind: TaskClass) -> bool:
+    def _may_run_on(self, view: MachineView, kind: TaskClass, now_s: float) -> bool:
         return (
             view.is_open
             and (view.has_clock or not view.mints)
             and kind.key.tenant not in view.tenants
             and (not kind.is_choosy or kind.may_run_on(view.name))
+            and (
+                not view.calendar.bookings
+                or starts_before_bookings(view.calendar, kind.planned_s, now_s)
+            )
         )
 
     def _beside_head(self, view: MachineView, kind: TaskClass, ranks: int, now_s: float) -> int:

@@ -136,8 +136,13 @@ class BrokerState:
             or self.suspended.resuming
             or self.preemptible.standing
             or self.preemptible.has_news
-            or (self.queues.entries and (self.index.open.ranks or self.preemptible.tasks))
+            or (self.queues.entries and (self.has_room or self.preemptible.tasks))
         )
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether a machine is open, or a booking for tasks that wait for it."""
+        return bool(self.index.open.ranks) or self.placement.has_booked_room
 
     @property
     def has_news_of_tasks(self) -> bool:
@@ -233,7 +238,8 @@ class BrokerState:
             key = view.match(matched, ranks, now_s, self._keys)
             self._count_in(entry, view, key, ranks)
             started.append(MatchedSeat(view, ranks, key))
-        if entry.want.queue in self.preemptible.modes and not entry.want.exclusive:
+        has_mode = entry.want.queue in self.preemptible.modes
+        if has_mode and not (entry.want.exclusive or entry.want.reservation):
             self.preemptible.started(
                 entry.want.queue,
                 entry.precedence.level,
@@ -261,6 +267,8 @@ class BrokerState:
 
     def keep_place(self, entry: QueuedJob, now_s: float) -> bool:
         """Make a head of a task that does not fit; return whether places could be kept for it."""
+        if not entry.kind.may_be_head:
+            return False
         if entry.kind.is_wide:
             parallel = self.heads.reserve_pool(entry, now_s)
             if parallel is not None:
@@ -314,7 +322,8 @@ class BrokerState:
 
     def began(self, view: MachineView, running: Running, account: Account, now_s: float) -> None:
         """Add a claim that its machine granted."""
-        view.calendar.add(running.attempt, running.kept, now_s, running.stays_s)
+        inside = running.reservation
+        view.calendar.add(running.attempt, running.kept, now_s, running.stays_s, inside)
         if running.suspended is not None:
             self.suspended.put(view, running)
         if self.preemptible.modes:
@@ -326,6 +335,8 @@ class BrokerState:
         """Let a claim that was ever suspended hold what its machine says, until then."""
         if running.attempt not in view.calendar:
             return
+        if running.reservation is None and view.calendar.inside(running.attempt) is not None:
+            view.calendar.leave(running.attempt)
         self.usage.moved(running.attempt, running.queue)
         if self.usage.evens_rate:
             self.usage.uses(running.attempt, used_now(running))
@@ -376,6 +387,7 @@ class BrokerState:
             and (running.limit_s, running.urgency) == (want.limit_s, want.urgency)
             and running.charge_so_far_s == 0.0
             and self.usage.whose(key) == account
+            and running.reservation == want.reservation
         ):
             view.calendar.pass_on(key, running.attempt, now_s, running.ends_in_s)
             if self.preemptible.tasks:
@@ -513,6 +525,8 @@ class BrokerState:
         """Return whether some machine and the running cap would admit a task on its own."""
         if kind.key.is_stopped:
             return False
+        if kind.key.reservation is not None:
+            return self.placement.inside.could_hold(kind)
         resources = kind.key.resources
         cpus = resources.cpus * kind.key.shape.least
         if not within_running_cap(cpus, 0, self.cap_cpus).allowed:
@@ -579,11 +593,5 @@ class BrokerState:
         self.slots.check()
         views = self.machines.values()
         self.usage.check([key for view in views for key in (*view.calendar, *view.calendar.ahead)])
-        for machine, head in self.reserved.items():
-            assert machine == head.machine
-            entry = self.queues.entries.get(head.job)
-            assert entry is not None, f"a place is kept for {head.job}, which does not wait"
-            view = self.machines.get(machine)
-            if view is not None:
-                assert head.resources.fits_in(view.calendar.capacity), f"{head.job}"
+        self.heads.check(self.queues.entries)
         self.queues.check()

@@ -80,7 +80,7 @@ class NodeCycle:
             each.capability: each if each.turn.is_of_its_rows else each._replace(turn=NEVER)
             for each in cycle.matched[:MATCHED_MAX]
         }
-        told = {each.attempt: each for each in cycle.turns}
+        told = {each.attempt: each for each in cycle.turns if not self._is_inside(each.attempt)}
         for attempt, held in self._claims.by_attempt.items() if self.matched else ():
             matched = None if held.capability is None else self.matched.get(held.capability)
             if matched is not None and attempt not in told:  # its claim was made in between
@@ -109,13 +109,15 @@ class NodeCycle:
 
     def _clipped(self, told: dict[AttemptId, ClaimTurn]) -> dict[AttemptId, RowSet]:
         """Return the turn of each claim that has one or stands, cut to what fits."""
-        capacity = self._claims.calendar.capacity.cpus
+        calendar = self._claims.calendar
+        opened = (span.resources.cpus for span in calendar.bookings if span.is_open)
+        capacity = calendar.capacity.cpus - sum(opened)
         concerned: list[tuple[HeldClaim, RowSet]] = []
         ending: list[HeldClaim] = []
         others_cpus = 0
         order = {attempt: place for place, attempt in enumerate(told)}
         for attempt, held in self._claims.by_attempt.items():
-            if held.end is not None or held.claim.is_ahead:
+            if held.end is not None or held.claim.is_ahead or held.claim.reservation is not None:
                 continue
             turn = told[attempt].turn if attempt in told else ALWAYS
             if held.stop is not None and not held.is_preempted:
@@ -150,6 +152,11 @@ class NodeCycle:
                 ALWAYS if is_whole and turn == ALWAYS else RowSet(rows if kept else 1, kept)
             )
         return clipped
+
+    def _is_inside(self, attempt: AttemptId) -> bool:
+        """Return whether an attempt runs in a booking, where nothing takes turns."""
+        held = self._claims.by_attempt.get(attempt)
+        return held is not None and held.claim.reservation is not None
 
     def _stand(self, attempt: AttemptId, *, is_stopped: bool, now: Instant) -> None:
         given, taken = SuspendReason.HIGHER_QUEUE, SuspendReason.STOPPED_QUEUE

@@ -166,6 +166,10 @@ class NodeSuspensions:
             held.claim = replace(held.claim, is_for_owner=True)
             self._effects.append(Persist(ClaimStored(held.as_charged())))
 
+    def evict(self, held: HeldClaim, words: str) -> None:
+        """End a claim that has started, with its grace; its task waits again."""
+        self._evict(held, words)
+
     def _evict(self, held: HeldClaim, words: str, grace_s: float | None = None) -> None:
         attempt = held.claim.attempt
         grace_s = held.claim.grace_s if grace_s is None else grace_s

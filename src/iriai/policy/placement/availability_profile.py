@@ -29,7 +29,14 @@ class AvailabilityProfile:
     There is a column for each resource, so a plan changes some integers and makes no objects.
     """
 
-    def __init__(self, capacity: Resources, claimed: Iterable[Claimed], now_s: float) -> None:
+    def __init__(
+        self,
+        capacity: Resources,
+        claimed: Iterable[Claimed],
+        now_s: float,
+        booked: Iterable[Claimed] = (),
+    ) -> None:
+        """`claimed` is held from now on, `booked` from later starts on."""
         self.capacity = capacity
         # What is past its end still holds its place, and counts as ending now.
         held = sorted((each for each in claimed if each.end_s > now_s), key=attrgetter("end_s"))
@@ -42,6 +49,16 @@ class AvailabilityProfile:
         for name, amount in capacity.amounts():
             if amount:
                 self._columns[name] = self._column(name, amount, held)
+        for each in booked:
+            self._book(each, max(now_s, each.start_s))
+
+    def _book(self, booked: Claimed, start_s: float) -> None:
+        """Take what is booked, of which the machine may have lost some."""
+        if start_s < booked.end_s:
+            first, last = self._steps(start_s, booked.end_s - start_s)
+            for name, amount in _needs(booked.resources):
+                column = self._columns.get(name, [])
+                column[first:last] = [free - amount for free in column[first:last]]
 
     def _column(self, name: str, amount: int, held: list[Claimed]) -> list[int]:
         """Return what is free of one resource from each of the times on."""

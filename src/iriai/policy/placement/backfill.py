@@ -30,6 +30,8 @@ class ReservedHead:
     """What is left beside it at that moment."""
     told_start_s: float | None = None
     """What its home was told."""
+    stay_s: float | None = None
+    """For how long it needs its place from then on; None: for ever."""
 
     def tolerates(self, resources: Resources, stay_s: float | None, now_s: float) -> bool:
         """Whether `resources` may be claimed now for `stay_s` without delaying this head."""

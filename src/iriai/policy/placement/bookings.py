@@ -96,19 +96,22 @@ class RoomProfile:
 
         None: there is none, or it is later than `before_s`.
         """
-        start_s: float | None = None
-        times, rooms = self.times, self.rooms
-        for place in range(self._place(from_s), len(times)):
-            if resources.fits_in(rooms[place]):
-                if start_s is None:
-                    start_s = max(times[place], from_s)
-                    if start_s > max(before_s, from_s):
-                        return None
-            elif start_s is not None:
-                if start_s + length_s <= times[place] > start_s:
-                    return start_s, times[place]
-                start_s = None
-        return None if start_s is None else (start_s, inf)
+        times, rooms, fits_in = self.times, self.rooms, resources.fits_in
+        place, count = bisect_right(times, from_s) - 1, len(times)
+        while place < count:
+            if not fits_in(rooms[place]):
+                place += 1
+                continue
+            start_s = max(times[place], from_s)
+            if start_s > before_s and start_s > from_s:
+                return None
+            place += 1
+            while place < count and fits_in(rooms[place]):
+                place += 1
+            until_s = times[place] if place < count else inf
+            if start_s + length_s <= until_s:
+                return start_s, until_s
+        return None
 
     def room_at(self, moment_s: float) -> Resources:
         """Return what is free at one moment; amounts may be negative."""
@@ -198,15 +201,21 @@ class Bookings(Generic[Key]):
         capacity: Resources,
         ends: Iterable[ClaimEnd[Key]],
         without: ReservationId | None = None,
+        beside: Iterable[HeldSpan] = (),
     ) -> RoomProfile:
         """Return what is free from now on; `ends` are of all claims, those ahead included.
 
-        `without`: neither that booking counts nor the claims inside it.
+        `without`: neither that booking counts nor the claims inside it. `beside`: what is held
+        beside claims and bookings.
         """
+        more = tuple(beside)
+        if more:
+            claims = self._held(ends, self._by_reservation)
+            return RoomProfile(capacity, chain(claims, more), self.spans)
         if without is not None:
-            beside = (end for end in ends if self._inside.get(end[2]) != without)
+            others = (end for end in ends if self._inside.get(end[2]) != without)
             spans = [span for span in self.spans if span.reservation != without]
-            return RoomProfile(capacity, self._held(beside, self._by_reservation), spans)
+            return RoomProfile(capacity, self._held(others, self._by_reservation), spans)
         if self._profile is None:
             held = self._held(ends, self._by_reservation)
             self._profile = RoomProfile(capacity, held, self.spans)

@@ -6,7 +6,7 @@ The node decides with its own calendar; a broker keeps a copy of each, which may
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -16,7 +16,7 @@ from iriai.model.resources import NOTHING, Resources
 
 if TYPE_CHECKING:
     from iriai.model.ids import ReservationId
-    from iriai.policy.placement.bookings import BookedSpan, Bookings, RoomProfile
+    from iriai.policy.placement.bookings import BookedSpan, Bookings, HeldSpan, RoomProfile
 
 ROUNDING_CPUS = 1e-6
 """Shares are quotients: a limit that should be a whole number of cpus may come out just below."""
@@ -319,10 +319,12 @@ class Calendar(Generic[Key]):
         without: ReservationId | None = None,
     ) -> tuple[float, float] | None:
         """Return `bookable_from_s`, and until when they are free from then on."""
-        if self._booked is None:
+        booked = self._booked
+        if booked is None:
             slot = self.earliest(resources, from_s)
             return None if slot is None else (slot.start_s, inf)
-        return self._profile(without).run_from(resources, length_s, from_s)
+        profile = booked.profile(self.capacity, self._ends, without)
+        return profile.run_from(resources, length_s, from_s)
 
     def gaps(self) -> list[tuple[float, float]]:
         """Return the times in which the whole machine is free, in order; there may be infinities.
@@ -347,6 +349,13 @@ class Calendar(Generic[Key]):
         """
         ends = (end for end in self._ends if end[2] in self._claims)
         return self._bookings().in_the_way(self.capacity, ends, start, granted)
+
+    def profile(self, beside: Iterable[HeldSpan] = ()) -> RoomProfile:
+        """Return what is free from now on if every claim ends at its end.
+
+        `beside`: what is held there beside claims and bookings.
+        """
+        return self._bookings().profile(self.capacity, self._ends, beside=beside)
 
     def _bookings(self) -> Bookings[Key]:
         """Return the bookings, or none, which are not kept."""

@@ -77,6 +77,22 @@ class Conservative:
         starts_s = [place.start_s for place in self._places.values()]
         self.wake_s = min((start_s for start_s in starts_s if start_s > now_s), default=None)
 
+    def bound(
+        self, machines: Mapping[str, PlannedMachine], now_s: float
+    ) -> Iterator[tuple[WaitingJob, Seats, float]]:
+        """Yield each job with a place, where it is to start, and when.
+
+        What is planned for a pool is bound to machines here.
+        """
+        profiles = PlanProfiles(machines, (), now_s)
+        for place in sorted(self._places.values(), key=attrgetter("start_s")):
+            job, seats, start_s = place.job, place.seats, max(now_s, place.start_s)
+            if is_pool(seats[0].machine):
+                seats = profiles.at(job, start_s)
+            if seats and profiles.has(seats, job, has_less=False):
+                profiles.reserve(seats, job, start_s)
+                yield job, seats, start_s
+
     def _forget(self, waiting: dict[JobId, WaitingJob]) -> None:
         """Drop what waits no more, or changed."""
         for id_, (known, *_) in list(self._places.items()):
@@ -104,10 +120,12 @@ class Conservative:
         seatless = []
         for place in self._places.values():
             is_kept = profiles.has(place.seats, place.job, has_less=has_less)
+            start_s = max(now_s, place.start_s)
+            is_kept = is_kept and not profiles.is_booked(place.seats, place.job, start_s)
             if not is_kept or (has_less and is_pool(place.seats[0].machine)):
                 seatless.append(place)
             else:
-                profiles.reserve(place.seats, place.job, max(now_s, place.start_s))
+                profiles.reserve(place.seats, place.job, start_s)
         for place in sorted(seatless, key=attrgetter("start_s")):
             job, start_s = place.job, max(now_s, place.start_s)
             seats = profiles.at(job, start_s)

@@ -53,10 +53,13 @@ class PlanProfiles:
         """The machines of each profile."""
         self._by_pool: dict[str, list[str]] = {}
         self._profiles: dict[str, AvailabilityProfile] = {}
+        self._unbooked: dict[str, AvailabilityProfile] = {}
+        """The same as if there were no reservations; empty: there are none."""
         pools: dict[str, list[PlannedMachine]] = {}
         for machine in machines.values():
             pools.setdefault(machine.pool, []).append(machine)
-        is_alike = len(machines) <= SEATS_MAX and _is_alike(queue)
+        self._is_booked = any(True for each in machines.values() for _ in each.booked())
+        is_alike = len(machines) <= SEATS_MAX and not self._is_booked and _is_alike(queue)
         for pool, members in pools.items():
             if is_alike:
                 self._add(pool, f"{POOL}{pool}", members)
@@ -72,7 +75,13 @@ class PlanProfiles:
         else:
             capacity = Resources(sum(machine.capacity.cpus for machine in members))
         claimed = chain.from_iterable(machine.claimed() for machine in members)
-        self._profiles[name] = AvailabilityProfile(capacity, claimed, self._now_s)
+        if self._is_booked:  # one machine has one profile then
+            machine = members[0]
+            self._unbooked[name] = AvailabilityProfile(capacity, machine.claimed(), self._now_s)
+            booked = machine.booked()
+            self._profiles[name] = AvailabilityProfile(capacity, claimed, self._now_s, booked)
+        else:
+            self._profiles[name] = AvailabilityProfile(capacity, claimed, self._now_s)
         self._members[name] = members
         self._by_pool.setdefault(pool, []).append(name)
 
@@ -92,21 +101,31 @@ class PlanProfiles:
                 return False
         return True
 
+    def is_booked(self, seats: Seats, job: WaitingJob, start_s: float) -> bool:
+        """Return whether reservations leave no room for a plan of a task of `job`."""
+        return self._is_booked and any(
+            self._fit(name, job, start_s) < ranks for name, ranks in seats
+        )
+
     def reserve(self, seats: Seats, job: WaitingJob, start_s: float) -> None:
         """Plan a task of `job` on these seats."""
         resources, stay_s = job.resources, job.stay_s
         for name, ranks in seats:
             taken = resources if ranks == 1 else resources.times(ranks)
             self._profiles[name].reserve(taken, start_s, stay_s)
+            if self._is_booked:
+                self._unbooked[name].reserve(taken, start_s, stay_s)
 
     def give(self, seats: Seats, job: WaitingJob, start_s: float) -> None:
         """Take such a plan back."""
         for name, ranks in seats:
             self._profiles[name].give(_taken(job, ranks), start_s, job.stay_s)
+            if self._is_booked:
+                self._unbooked[name].give(_taken(job, ranks), start_s, job.stay_s)
 
     def is_earliest(self, job: WaitingJob, start_s: float) -> bool:
         """Return True if a look shows that a task that is planned then cannot start before."""
-        if self._sole is None:
+        if self._sole is None or self._is_booked:
             return False
         least, resources = job.shape.least, job.resources
         taken = resources if least == 1 else resources.times(least)
@@ -131,7 +150,7 @@ class PlanProfiles:
             rooms = [
                 Room(machine.name, fit)
                 for machine in self._members[name]
-                if (fit := rank_fit(job.resources, machine.free))
+                if (fit := self._fit_now(machine, job))
             ]
             there = seats_of(rooms, RankShape(ranks, ranks))
             if not there:
@@ -139,10 +158,14 @@ class PlanProfiles:
             found += there
         return found
 
+    def _fit_now(self, machine: PlannedMachine, job: WaitingJob) -> int:
+        return machine.fit(job) if self._is_booked else rank_fit(job.resources, machine.free)
+
     def _earliest_in(self, names: list[str], job: WaitingJob) -> tuple[float, Seats] | None:
         """Return when and where a task starts first on machines of which it takes some."""
         shape, stay_s = job.shape, job.stay_s
-        if len(names) == 1 and shape.nodes is None and shape.per_node is None:
+        is_free = shape.nodes is None and shape.per_node is None and not self._is_booked
+        if len(names) == 1 and is_free:
             least = _taken(job, shape.least)
             start_s = self._profiles[names[0]].earliest_s(least, stay_s, self._now_s)
             if start_s is None:
@@ -160,12 +183,16 @@ class PlanProfiles:
         return None
 
     def _seats_at(self, names: list[str], job: WaitingJob, start_s: float) -> Seats:
-        rooms = [
-            Room(name, fit)
-            for name in names
-            if (fit := self._profiles[name].fit(job.resources, start_s, job.stay_s))
-        ]
+        rooms = [Room(name, fit) for name in names if (fit := self._fit(name, job, start_s))]
         return seats_of(rooms, job.shape)
+
+    def _fit(self, name: str, job: WaitingJob, start_s: float) -> int:
+        """Return how many ranks fit from then on: beside reservations for as long as needed."""
+        profile = self._profiles[name]
+        if not self._is_booked:
+            return profile.fit(job.resources, start_s, job.stay_s)
+        fit = profile.fit(job.resources, start_s, job.needed_s)
+        return min(fit, self._unbooked[name].fit(job.resources, start_s, job.stay_s))
 
     def _groups(self, job: WaitingJob) -> Iterable[list[str]]:
         """Yield the profiles of each pool, of which a task takes one's, or any of all."""

@@ -13,13 +13,14 @@ for later.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import NamedTuple, Protocol
 
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
 from iriai.model.ranks import ONE, RankShape
 from iriai.model.resources import Resources
-from iriai.policy.placement.seats import Room, Seats, rank_fit, seats_of
+from iriai.policy.placement.seats import Room, Seats, seats_of
 
 
 def anywhere(_machine: str) -> bool:
@@ -49,14 +50,23 @@ class WaitingJob(NamedTuple):
     """The ranks of each task; `resources` are of one."""
     across_pools: bool = False
     """Whether the machines of a task may be of several pools."""
+    least_s: float | None = None
+    """For how long a place has to be free beside reservations; None: for as long as it stays."""
+
+    @property
+    def needed_s(self) -> float | None:
+        """Return for how long it needs a place beside reservations; None: for ever."""
+        return self.stay_s if self.least_s is None else self.least_s
 
 
 class Claimed(NamedTuple):
-    """The resources of one machine that a task holds."""
+    """The resources of one machine that a task holds, or a reservation from its start on."""
 
     resources: Resources
     end_s: float
     """On the steady clock, at the latest; a task without a limit ends in a year."""
+    start_s: float = -inf
+    """Of a reservation: when it starts."""
 
 
 class PlannedMachine(Protocol):
@@ -91,7 +101,15 @@ class PlannedMachine(Protocol):
         ...
 
     def claimed(self) -> Iterator[Claimed]:
-        """Yield the running claims, in the order of their ends."""
+        """Yield the running claims beside reservations, in the order of their ends."""
+        ...
+
+    def booked(self) -> Iterator[Claimed]:
+        """Yield what reservations have there from their starts to their ends."""
+        ...
+
+    def fit(self, job: WaitingJob) -> int:
+        """Return how many ranks of a task of `job` fit now, and stay beside reservations."""
         ...
 
     def earliest_s(self, resources: Resources) -> float | None:
@@ -150,7 +168,7 @@ def seats_now(job: WaitingJob, machines: Iterable[PlannedMachine]) -> Seats:
     """
     pools: dict[str, list[Room]] = {}
     for machine in machines:
-        fit = rank_fit(job.resources, machine.free)
+        fit = machine.fit(job)
         if fit and job.may_run_on(machine.name):
             pool = "" if job.across_pools else machine.pool
             pools.setdefault(pool, []).append(Room(machine.name, fit))

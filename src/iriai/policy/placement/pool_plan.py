@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
+from math import inf
 from operator import itemgetter
 from typing import Any
 
@@ -123,6 +125,8 @@ class PoolHead:
     """Whether a machine has left the pool since it was planned."""
     counts: FitCounts | None = None
     """How many of its ranks fit on each machine at that moment; computed if not given."""
+    stay_s: float | None = None
+    """For how long it needs its places from then on; None: for ever."""
     spare: Resources = field(init=False)
     """What is free then beyond its ranks, on all machines together."""
     _fits: FitCounts = field(init=False)
@@ -209,14 +213,22 @@ def plan_head(
     now_s: float,
     *,
     is_exclusive: bool = False,
+    stay_s: float | None = None,
 ) -> PoolHead | None:
     """Return the head of a task on these machines at the earliest moment at which it fits.
 
     Every claim is taken to end at its end; one past its end counts as ending now. All claims that
     end at the same moment as the last that is needed count as over. None: it fits never.
-    `is_exclusive`: it takes whole machines.
+    `is_exclusive`: it takes whole machines. Where machines have bookings it fits for `stay_s`;
+    None: for ever.
     """
     whole = {name: each.capacity for name, each in calendars.items()} if is_exclusive else {}
+    if any(each.bookings for each in calendars.values()):
+        found = _beside_bookings(need, shape, calendars, now_s, whole, stay_s)
+        if found is None:
+            return None
+        booked_s, free, counts = found
+        return PoolHead(job, need, shape, booked_s, free, whole, counts=counts, stay_s=stay_s)
     free = {name: calendar.free_later for name, calendar in calendars.items()}
     fits = {name: fit_of(need, room, whole.get(name)) for name, room in free.items()}
     counts = FitCounts(fits, shape)
@@ -236,4 +248,48 @@ def plan_head(
             counts.put(name, fit)
             if not is_room and counts.is_enough():
                 is_room, start_s = True, max(now_s, end_s)
-    return PoolHead(job, need, shape, start_s, free, whole, counts=counts) if is_room else None
+    if not is_room:
+        return None
+    return PoolHead(job, need, shape, start_s, free, whole, counts=counts, stay_s=stay_s)
+
+
+def _beside_bookings(
+    need: Resources,
+    shape: RankShape,
+    calendars: Mapping[str, Calendar[Any]],
+    now_s: float,
+    whole: Mapping[str, Resources],
+    stay_s: float | None,
+) -> tuple[float, dict[str, Resources], FitCounts] | None:
+    """Return when a task fits for `stay_s`, and what machines have free for all of that time.
+
+    On a machine with bookings that changes not only where a claim or booking ends, but also where
+    one begins that the task would reach.
+    """
+    length_s = inf if stay_s is None else stay_s
+    profiles = {name: each.profile() for name, each in calendars.items() if each.bookings}
+    free = {name: calendar.free_later for name, calendar in calendars.items()}
+    fits = {name: fit_of(need, room, whole.get(name)) for name, room in free.items()}
+    counts = FitCounts(fits, shape)
+    events: list[tuple[float, str, Resources | None]] = []
+    for name, calendar in calendars.items():
+        if name not in profiles:
+            ends = calendar.ends()
+            events += [(max(now_s, end_s), name, resources) for resources, end_s in ends]
+            continue
+        times = dict.fromkeys(
+            (now_s, *profiles[name].times, *(each - length_s for each in profiles[name].times))
+        )
+        events += [(time_s, name, None) for time_s in times if time_s >= now_s]
+    events.sort(key=itemgetter(0))
+    for time_s, changes in groupby(events, key=itemgetter(0)):
+        for _, name, resources in changes:
+            if resources is not None:
+                room = free[name].plus(resources)
+            else:
+                room = profiles[name].least(time_s, time_s + length_s)
+            free[name] = room
+            counts.put(name, fit_of(need, room, whole.get(name)))
+        if counts.is_enough():
+            return time_s, free, counts
+    return None

@@ -177,8 +177,8 @@ def _reserve(world: World, machine: SimulatedMachine, happening: Happening) -> N
     def ask() -> None:
         assert happening.asked is not None
         now = machine.clock.at(world.now_s)
-        number = machine.core.home.reservations.ask(happening.asked.terms(now), now)
-        machine.asked_reservations[number] = machine.core
+        reservation = machine.core.home.reservations.ask(happening.asked.terms(now), now)
+        machine.asked_reservations[reservation.number] = machine.core
 
     asks(world, machine, ask)
 

@@ -86,8 +86,8 @@ class QueueChecker:
         """Return whether a task could have started there in the place of `lower` matches."""
         state, kind = broker.state, entry.kind
         heads, level = state.heads, entry.precedence.level
-        if view.calendar.bookings:  # beside which it may not fit
-            return False
+        if view.calendar.bookings or entry.want.reservation is not None:
+            return False  # it may not fit beside them, or has to wait for one
         if kind.is_wide or kind.key.exclusive or not kind.is_possible or state.cap_cpus is not None:
             return False
         kept = [head.job for head in heads.by_job.values() if head.is_in(view.pool)]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from iriai.machine.core import Machine
 from iriai.machine.outbox import Turn
 from iriai.model.claim import Claim, Phase
-from iriai.model.ids import ReservationId
+from iriai.model.ids import AttemptId, ReservationId
 from iriai.model.instant import Instant
 from iriai.model.records import BookingsDropped, BookingStored, ClaimStored
 from iriai.model.reservation import Booking, Reservation, ReservationEnd, ReservationState
@@ -51,6 +51,10 @@ class ReservationChecker:
         self._calm_from_s = calm_from_s
         self._known: dict[str, tuple[Machine, Bookings]] = {}
         """By machine, its core and its bookings after its last turn."""
+        self._inside: dict[AttemptId, ReservationId] = {}
+        """In whose booking each attempt was started."""
+        self._over: dict[tuple[str, ReservationId], None] = {}
+        """By machine, the reservations whose time is over there."""
         self._wrong_s: dict[tuple[str, str], float] = {}
         """By machine and what is wrong there, since when."""
         for machine in world.machines.values():
@@ -93,7 +97,9 @@ class ReservationChecker:
             elif type(record) is BookingsDropped:
                 for reservation in record.reservations:
                     dropped = bookings.pop(reservation, None)
-                    if dropped is not None and dropped.phase is Phase.CONFIRMED:
+                    if dropped is not None and dropped.end_wall_s <= now.wall_s + TOLERANCE_S:
+                        self._over[name, reservation] = None
+                    elif dropped is not None and dropped.phase is Phase.CONFIRMED:
                         self._check_dropped(machine, dropped, now)
         if core is not machine.core:
             bookings = {each.reservation: each for each in machine.store.load().bookings}
@@ -102,8 +108,7 @@ class ReservationChecker:
 
     def _check_dropped(self, machine: SimulatedMachine, booking: Booking, now: Instant) -> None:
         """Check (k): a confirmed booking goes when it is over, or nobody wants it."""
-        home = self._world.machines[booking.reservation.home]
-        stored = home.store.reservations.get(booking.reservation.number)
+        stored = _stored(self._world.machines[booking.reservation.home], booking, machine)
         is_wanted = (
             stored is not None
             and stored.version == booking.version
@@ -111,7 +116,7 @@ class ReservationChecker:
             and machine.plan.name in stored.nodes
         )
         left_s = booking.end_wall_s - now.wall_s
-        assert left_s <= TOLERANCE_S or not is_wanted, (
+        assert not is_wanted, (
             f"{machine.plan.name} drops {booking.reservation} {left_s:.3f} s before its end"
         )
 
@@ -190,14 +195,18 @@ class ReservationChecker:
             if claim.reservation is None:
                 continue
             booking = bookings.get(claim.reservation)
-            is_over = booking is None or now.wall_s >= booking.end_wall_s
-            is_late = is_over and self._can_end(machine)
-            self._late(machine, f"{attempt} runs on after {claim.reservation}", is_late, ENDS_S)
+            assert booking is not None, f"{attempt} is inside {claim.reservation}, not kept"
             held = inside.get(claim.reservation, NOTHING).plus(claim.kept)
             inside[claim.reservation] = held
-            assert booking is None or held.fits_in(_given(machine, booking)), (
+            assert held.fits_in(_given(machine, booking)), (
                 f"{claim.reservation} has {_given(machine, booking)}, and {held} runs inside"
             )
+        for attempt in machine.launcher.running:
+            reservation = self._inside.get(attempt)
+            if reservation is not None:
+                is_over = (machine.plan.name, reservation) in self._over
+                is_late = is_over and self._can_end(machine)
+                self._late(machine, f"{attempt} runs on after {reservation}", is_late, ENDS_S)
 
     def _can_end(self, machine: SimulatedMachine) -> bool:
         """Return whether a machine could have ended by now what has to."""
@@ -211,8 +220,12 @@ class ReservationChecker:
         stored = home.store.reservations.get(booking.reservation.number)
         if stored is None or not home.is_up:
             return not home.is_up
-        is_of_it = stored.version == booking.version and machine.plan.name in stored.nodes
-        return is_of_it and stored.state is not ReservationState.OVER
+        name = machine.plan.name
+        is_of_it = stored.version == booking.version and name in stored.nodes
+        is_live = stored.state is not ReservationState.OVER
+        # When its time is over each ends it by its own clock, and none is told to.
+        is_by_time = stored.end is ReservationEnd.ENDED and name not in stored.unanswered
+        return is_of_it and (is_live or is_by_time)
 
     # --- reservations of a home ------------------------------------------------------------------
 
@@ -259,21 +272,21 @@ class ReservationChecker:
 
     def started(self, machine: SimulatedMachine, process: ProcessModel) -> None:
         """Check (m): a task inside starts in its booking, by who may, while that is open."""
-        spec, attempt = process.spec, process.attempt
-        if spec.reservation is None or not machine.is_up:
+        attempt, home = process.attempt, self._world.machines[process.attempt.home]
+        spec = home.store.accepted[attempt.number].spec
+        wanted = spec.reservation
+        if wanted is None or not machine.is_up:
             return
-        node = machine.core.node
-        reservation = node.held(attempt).claim.reservation
+        reservation = machine.core.node.held(attempt).claim.reservation
         _, bookings = self._known.get(machine.plan.name, (None, {}))
         wall_s = machine.clock.at(self._world.now_s).wall_s
         if reservation is None:
-            home = self._world.machines[spec.reservation.home]
-            stored = home.store.reservations.get(spec.reservation.number)
+            stored = home.store.reservations.get(wanted.number)
             is_over = stored is not None and stored.state is ReservationState.OVER
             may_go_on = is_over and spec.or_queue
-            assert may_go_on, f"{attempt} starts outside {spec.reservation}"
+            assert may_go_on, f"{attempt} starts outside {wanted}"
             return
-        assert reservation == spec.reservation, f"{attempt} starts in {reservation}"
+        assert reservation == wanted, f"{attempt} starts in {reservation}"
         booking = bookings.get(reservation)
         assert booking is not None, f"{attempt} starts, and {reservation} is not booked"
         assert booking.phase is Phase.CONFIRMED, f"{attempt} starts, and {reservation} is held"
@@ -281,6 +294,7 @@ class ReservationChecker:
         assert is_open, f"{attempt} starts, and {reservation} is not open"
         is_admitted = booking.admits(spec.user, spec.account)
         assert is_admitted, f"{attempt} of {spec.user} starts in {reservation}"
+        self._inside[attempt] = reservation
 
     # --- when all is over ------------------------------------------------------------------------
 
@@ -321,6 +335,14 @@ class ReservationChecker:
 def _given(machine: SimulatedMachine, booking: Booking) -> Resources:
     """Return what a booking takes of its machine."""
     return machine.plan.capacity if booking.resources is None else booking.resources
+
+
+def _stored(home: SimulatedMachine, booking: Booking, node: SimulatedMachine) -> Reservation | None:
+    """Return the reservation of a booking, durable or written with what its node writes."""
+    number = booking.reservation.number
+    if home is not node:
+        return home.store.reservations.get(number)
+    return {each.number: each for each in home.store.load().reservations}.get(number)
 
 
 def _left_s(node: Node, claim: Claim, now: Instant) -> float:

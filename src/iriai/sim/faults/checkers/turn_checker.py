@@ -190,10 +190,13 @@ class TurnChecker:
         state, kind, level = broker.state, entry.kind, entry.precedence.level
         is_plain = not (kind.is_wide or kind.key.exclusive or kind.key.is_guest)
         is_head = any(each.job == entry.want.job for each in state.heads.by_machine.values())
+        is_plain &= entry.want.reservation is None
         if is_head or not is_plain or not kind.is_possible or state.cap_cpus is not None:
             return
         for view in state.machines.values():
             if not view.is_available or not view.capabilities or not kind.may_run_on(view.name):
+                continue
+            if view.calendar.bookings:  # beside which it may not fit
                 continue
             most = state.slots.most(view.pool)
             if most is not None and state.slots.running(view.pool) >= most:

@@ -1,0 +1,25 @@
+"""Intake of what machines tell of their bookings (docs/spec/017, section 3)."""
+
+from __future__ import annotations
+
+from iriai.broker.machines.machine_view import MachineView
+from iriai.broker.state.state import BrokerState
+from iriai.model.instant import Instant
+from iriai.policy.placement.bookings import BookedSpan
+from iriai.protocol.messages.reservations import BookedTime, BookedTimes
+
+
+def take_bookings(
+    state: BrokerState, view: MachineView, bookings: BookedTimes, now: Instant
+) -> None:
+    """Take all bookings of a machine: other tasks may start there, and where they are open."""
+    view.calendar.set_bookings([_span(each, now.steady_s) for each in bookings])
+    if state.index.booked.put(view) and state.queues.classes.reserved:
+        state.queues.review()
+    state.heads.changes += 1
+
+
+def _span(booked: BookedTime, now_s: float) -> BookedSpan:
+    start_s, end_s = now_s + booked.starts_in_s, now_s + booked.ends_in_s
+    is_open = booked.left is not None
+    return BookedSpan(booked.reservation, start_s, end_s, booked.resources, is_open)

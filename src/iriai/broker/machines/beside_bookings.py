@@ -1,0 +1,68 @@
+"""What may start on a machine beside its bookings, by its calendar (docs/spec/017, section 3).
+
+The machine decides; who asks it in vain has lost a moment.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iriai.broker.queue.entries import BESIDE_S, TaskClassKey
+from iriai.model.resources import Resources
+from iriai.policy.placement.calendar import Calendar
+
+
+def is_beside(
+    calendar: Calendar[Any], key: TaskClassKey, resources: Resources, now_s: float
+) -> bool:
+    """Return whether a task that takes `resources` there may start now.
+
+    One that is evictable may if it can stay for a while.
+    """
+    stay_s = None if key.stay_s is None else key.stay_s + BESIDE_S
+    if calendar.fits(resources, now_s, stay_s):
+        return True
+    if key.least_s is None:
+        return False
+    return calendar.fitting_s(resources, now_s) >= key.least_s + BESIDE_S
+
+
+def ranks_beside(calendar: Calendar[Any], key: TaskClassKey, ranks: int, now_s: float) -> int:
+    """Return how many of so many ranks may start there now."""
+    if key.exclusive:
+        return ranks if is_beside(calendar, key, calendar.capacity, now_s) else 0
+    low, high = 0, ranks
+    while low < high:
+        middle = (low + high + 1) // 2
+        if is_beside(calendar, key, key.resources.times(middle), now_s):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def held_s(
+    calendar: Calendar[Any], key: TaskClassKey, resources: Resources, now_s: float
+) -> float | None:
+    """Return for how long a task that starts there now keeps its place; None: open.
+
+    An evictable one leaves for the first booking that it is in the way of, and one that is inside
+    a booking with that.
+    """
+    stay_s = key.stay_s
+    if key.reservation is not None:
+        left_s = next(
+            (each.end_s for each in calendar.bookings if each.reservation == key.reservation), now_s
+        )
+        left_s = max(0.0, left_s - now_s)
+        return left_s if stay_s is None else min(stay_s, left_s)
+    if key.least_s is None or calendar.fits(resources, now_s, stay_s):
+        return stay_s
+    fitting_s = calendar.fitting_s(resources, now_s)
+    return stay_s if fitting_s < key.least_s else fitting_s
+
+
+def starts_before_bookings(calendar: Calendar[Any], planned_s: float | None, now_s: float) -> bool:
+    """Return whether so long a time from now is over before the next booking opens."""
+    ahead = [each.start_s for each in calendar.bookings if not each.is_open]
+    return not ahead or (planned_s is not None and now_s + planned_s <= min(ahead))

@@ -1,0 +1,319 @@
+"""Answers homes that seek nodes for a reservation (docs/spec/017, sections 4 and 7).
+
+A machine is offered if the booking fits there beside its claims until their latest ends, other
+bookings, and places that are kept for promised tasks. Nothing is kept of an offer: the machines
+decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import inf
+from typing import NamedTuple
+
+from iriai.broker.machines.machine_view import MachineView
+from iriai.broker.scheduling.machine_reasons import (
+    mismatches,
+    too_large,
+    unreadable,
+    why_unavailable,
+)
+from iriai.broker.state.state import BrokerState
+from iriai.model.ids import JobId
+from iriai.model.instant import Instant
+from iriai.model.reason import Reason, Rule
+from iriai.model.reservation import LENGTH_MAX_S, LENGTH_MIN_S, ReservationTerms
+from iriai.model.resources import Resources
+from iriai.policy.placement.booking_search import earliest_of
+from iriai.policy.placement.bookings import HeldSpan, RoomProfile
+from iriai.policy.placement.pool_plan import PoolHead
+from iriai.protocol.messages.effects import Part, Send
+from iriai.protocol.messages.reservations import NodesOffered, SeekNodes
+from iriai.protocol.messages.scheduling import Want
+
+SEEKS_MAX = 256
+"""Questions that are kept until they can be answered; homes repeat others."""
+ANSWERS_MAX = 4
+"""Of one turn: each looks at all machines."""
+REASONS_MAX = 16
+LOOKS_MAX = 200_000
+"""Machines that one search for the earliest start looks at, some at several times."""
+
+Planned = Callable[[float], dict[str, list[HeldSpan]]]
+"""Returns what places a plan keeps for tasks that wait, by machine, at a time."""
+
+
+class _Candidate(NamedTuple):
+    view: MachineView
+    need: Resources
+    room: RoomProfile
+
+
+class _Found(NamedTuple):
+    start_s: float
+    machines: tuple[str, ...]
+
+
+class BookingOffers:
+    """Lives as long as the broker, from the first question on."""
+
+    def __init__(self, state: BrokerState, planned: Planned | None) -> None:
+        """`planned`: of a whole plan; None: there are reserved heads instead."""
+        self._state = state
+        self._planned = planned
+        self._seeks: dict[tuple[str, int], SeekNodes] = {}
+        """The last of each reservation that was not answered."""
+
+    @property
+    def are_due(self) -> bool:
+        """Return whether a home waits for an answer."""
+        return bool(self._seeks)
+
+    def take(self, seek: SeekNodes) -> None:
+        """Note a question; one of an older version than the last is ignored."""
+        known = self._seeks.get(seek.reservation)
+        if known is not None and known.version > seek.version:
+            return
+        if known is not None or len(self._seeks) < SEEKS_MAX:
+            self._seeks[seek.reservation] = seek
+
+    def drop_home(self, home: str) -> None:
+        """Forget a home that is away; it asks again."""
+        for reservation in [each for each in self._seeks if each[0] == home]:
+            del self._seeks[reservation]
+
+    def answers(self, now: Instant) -> list[Send]:
+        """Return the next answers; more may be due then."""
+        sends = []
+        for reservation in list(self._seeks)[:ANSWERS_MAX]:
+            seek = self._seeks.pop(reservation)
+            held = {} if self._planned is None else self._planned(now.steady_s)
+            offered = _Search(self._state, held, seek, now).offered()
+            sends.append(Send(seek.reservation.home, Part.HOME, offered))
+        return sends
+
+
+class _Search:
+    """One search."""
+
+    def __init__(
+        self, state: BrokerState, held: dict[str, list[HeldSpan]], seek: SeekNodes, now: Instant
+    ) -> None:
+        """`held`: what is kept for tasks that wait, by machine, beside reserved heads."""
+        self._state = state
+        self._held = held
+        self._seek = seek
+        self._now = now
+        terms = seek.terms
+        asked_s = now.steady_s + terms.start_wall_s - now.wall_s
+        self._start_s = max(now.steady_s, asked_s)
+        self._length_s = terms.length_s
+        if not terms.is_earliest:
+            self._length_s -= self._start_s - asked_s
+        self._refused: list[Reason] = []
+        """Of machines that will not do at any time, or not at present."""
+        self._left = LOOKS_MAX
+        singles = (*state.heads.by_machine.values(), *state.heads.aside)
+        for head in singles:
+            if not isinstance(head, PoolHead):
+                end_s = head.start_s + (inf if head.stay_s is None else head.stay_s)
+                span = HeldSpan(head.start_s, end_s, head.resources)
+                self._held.setdefault(head.machine, []).append(span)
+        aside = [head for head in state.heads.aside if isinstance(head, PoolHead)]
+        self._pool_heads = [*state.heads.by_job.values(), *aside]
+
+    def offered(self) -> NodesOffered:
+        """Return the answer."""
+        seek, terms = self._seek, self._seek.terms
+        of, version = seek.reservation, seek.version
+        wrong = self._wrong(terms)
+        if wrong is not None:
+            return NodesOffered(of, version, reasons=(wrong,))
+        able = self._candidates(terms)
+        found = self._at(able, self._start_s)
+        if found is not None and not terms.is_earliest:
+            return NodesOffered(of, version, found.machines, terms.start_wall_s)
+        in_the_way = [] if found else self._in_the_way(able)
+        first = found or self._earliest(able)
+        if first is not None and terms.is_earliest:
+            return NodesOffered(of, version, first.machines, self._wall_s(first.start_s))
+        had = f"{len(able)} of {len(self._state.machines)} machines could give one"
+        few = Reason(Rule.MACHINE_BUSY, f"{terms.nodes} machines at once", had)
+        reasons = (few, *self._refused, *in_the_way)[:REASONS_MAX]
+        earliest_wall_s = None if first is None else self._wall_s(first.start_s)
+        return NodesOffered(of, version, reasons=reasons, earliest_wall_s=earliest_wall_s)
+
+    def _wrong(self, terms: ReservationTerms) -> Reason | None:
+        """Return why no machine can be had for these terms; None: they are sound."""
+        if not LENGTH_MIN_S <= terms.length_s <= LENGTH_MAX_S:
+            had = f"it has {terms.length_s:.0f} s"
+            needed = f"a time of {LENGTH_MIN_S:.0f} to {LENGTH_MAX_S:.0f} s"
+            return Reason(Rule.RESERVED_AHEAD, needed, had)
+        if self._length_s <= 0.0:
+            return Reason(Rule.RESERVED_AHEAD, "a time that is not over", "it has ended")
+        problem = self._state.matching.problem_of(self._want(terms))
+        return unreadable(problem) if problem else None
+
+    def _want(self, terms: ReservationTerms) -> Want:
+        """Return a request as of a job that takes all of it."""
+        job = JobId(self._seek.reservation.home, self._seek.reservation.number)
+        return Want(
+            job,
+            terms.account,
+            terms.resources or Resources(),
+            terms.length_s,
+            1.0,
+            0.0,
+            1,
+            requirements=terms.requirements,
+            user=terms.user,
+        )
+
+    def _candidates(self, terms: ReservationTerms) -> list[_Candidate]:
+        """Return the machines that could take a booking at some time, by name."""
+        state = self._state
+        large: list[MachineView] = []
+        small: list[Reason] = []
+        for _, view in sorted(state.machines.items()):
+            if view.name in self._seek.without:
+                continue
+            need = terms.resources or view.calendar.capacity
+            if need.fits_in(view.calendar.capacity) and need.cpus > 0:
+                large.append(view)
+            else:
+                small.append(too_large(need, view) if need.cpus > 0 else _without_cpus(view))
+        matching, other = self._matching(terms, large)
+        found, unavailable = [], []
+        for view in matching:
+            reason = why_unavailable(view, self._now)
+            if reason is not None:
+                unavailable.append(reason)
+                continue
+            room = view.calendar.profile(self._held.get(view.name, ()))
+            found.append(_Candidate(view, terms.resources or view.calendar.capacity, room))
+        self._refused = [*small, *other, *unavailable]
+        return found
+
+    def _matching(
+        self, terms: ReservationTerms, views: list[MachineView]
+    ) -> tuple[list[MachineView], list[Reason]]:
+        """Return the machines that the requirements and their owners admit, and why others not."""
+        state, want = self._state, self._want(terms)
+        excluded = state.exclusions.of(want)
+        turned = [
+            Reason(
+                Rule.USER_NOT_ALLOWED,
+                f"permission for tasks of {terms.user}",
+                "the machine does not give it",
+                view.name,
+            )
+            for view in views
+            if view.name in excluded
+        ]
+        views = [view for view in views if view.name not in excluded]
+        key = state.matching.key(want)
+        if key is None:
+            return views, turned
+        demand = state.matching.begin().demand(key).enter()
+        try:
+            able = [view for view in views if demand.may_admit(view.name)]
+            unable = (view for view in views if not demand.may_admit(view.name))
+            return able, [*(mismatches(state, demand, view)[0] for view in unable), *turned]
+        finally:
+            demand.leave()
+
+    def _at(self, candidates: Sequence[_Candidate], start_s: float) -> _Found | None:
+        """Return the machines for that start; None: there are not enough."""
+        nodes, end_s = self._seek.terms.nodes, start_s + self._length_s
+        self._left -= len(candidates)
+        able = [each for each in candidates if each.room.is_room(each.need, start_s, end_s)]
+        if len(able) < nodes:
+            return None
+        able.sort(key=_preference)
+        heads = [head for head in self._pool_heads if _overlaps(head, start_s, end_s)]
+        chosen = able[:nodes]
+        if heads and not self._tolerated(heads, chosen):
+            chosen = []
+            for each in able:
+                if self._tolerated(heads, [*chosen, each]):
+                    chosen.append(each)
+                    if len(chosen) == nodes:
+                        break
+        if len(chosen) < nodes:
+            return None
+        return _Found(start_s, tuple(sorted(each.view.name for each in chosen)))
+
+    def _tolerated(self, heads: Iterable[PoolHead], chosen: Sequence[_Candidate]) -> bool:
+        claims = [(each.view.name, each.need) for each in chosen]
+        return all(head.tolerates_all(claims, None, self._now.steady_s) for head in heads)
+
+    def _earliest(self, candidates: Sequence[_Candidate]) -> _Found | None:
+        """Return the first start at which there are enough, within the longest time ahead."""
+        nodes, length_s = self._seek.terms.nodes, self._seek.terms.length_s
+        start_s, until_s = self._start_s, self._start_s + LENGTH_MAX_S
+        self._length_s = length_s
+        rooms = {each.view.name: each for each in candidates}
+
+        def run_from(name: str, from_s: float) -> tuple[float, float] | None:
+            return rooms[name].room.run_from(rooms[name].need, length_s, from_s)
+
+        while self._left > 0:
+            self._left -= len(candidates)
+            first = earliest_of(list(rooms), nodes, run_from, length_s, start_s, until_s)
+            if first is None:
+                return None
+            found = self._at(candidates, first[0])
+            if found is not None:
+                return found
+            start_s = self._next_s(candidates, first[0])
+        return None
+
+    def _next_s(self, candidates: Sequence[_Candidate], start_s: float) -> float:
+        """Return the next moment at which places of parallel heads end, or room changes."""
+        ends = (head.start_s + (head.stay_s or inf) for head in self._pool_heads)
+        times = (time_s for each in candidates for time_s in each.room.times)
+        return min((each for each in (*ends, *times) if each > start_s), default=inf)
+
+    def _in_the_way(self, candidates: Sequence[_Candidate]) -> list[Reason]:
+        """Return why machines do not do for the start that was asked for."""
+        start_s, end_s = self._start_s, self._start_s + self._length_s
+        busy, reserved = [], []
+        for each in candidates:
+            if each.room.is_room(each.need, start_s, end_s):
+                continue
+            name, bookings = each.view.name, each.view.calendar.bookings
+            run = each.room.run_from(each.need, self._length_s, start_s)
+            had = "it is not free for so long in any time that is known"
+            if run is not None:
+                had = f"it is free for so long in {run[0] - self._now.steady_s:.0f} s"
+            others = [booked for booked in bookings if booked.from_s < end_s]
+            others = [booked for booked in others if booked.end_s > start_s]
+            if others:
+                had = f"{others[0].reservation} has it; {had}"
+                reserved.append(Reason(Rule.RESERVED_AHEAD, "another time", had, name))
+            elif name in self._held:
+                had = f"a place is kept there for a task that was promised it; {had}"
+                reserved.append(Reason(Rule.RESERVED_HEAD_AHEAD, "another time", had, name))
+            else:
+                had = f"tasks there may last longer; {had}"
+                busy.append(Reason(Rule.MACHINE_BUSY, "another time", had, name))
+        return [*busy, *reserved]
+
+    def _wall_s(self, steady_s: float) -> float:
+        return self._now.wall_s + steady_s - self._now.steady_s
+
+
+def _preference(candidate: _Candidate) -> tuple[bool, bool, int, str]:
+    """Return the order in which machines are taken: steady ones first, then those less booked."""
+    view = candidate.view
+    is_owned = view.idle_until_s < inf
+    return (is_owned, view.back_off.is_in_doubt, len(view.calendar.bookings), view.name)
+
+
+def _overlaps(head: PoolHead, start_s: float, end_s: float) -> bool:
+    head_end_s = head.start_s + (inf if head.stay_s is None else head.stay_s)
+    return head.start_s < end_s and start_s < head_end_s
+
+
+def _without_cpus(view: MachineView) -> Reason:
+    return Reason(Rule.NO_MACHINE_LARGE_ENOUGH, "a cpu", "the machine gives none", view.name)
