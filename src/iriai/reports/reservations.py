@@ -14,7 +14,7 @@ from iriai.model.instant import Instant
 from iriai.model.reservation import Reservation, ReservationState, ReservationTerms
 from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.reservations import SeekNodes
-from iriai.wire.inquiries import Offer
+from iriai.wire.inquiries import NodeOffer
 from iriai.wire.reservations import ReservationRow, ReservationTable
 
 RESERVED = "reserved"
@@ -48,11 +48,11 @@ def known_reservations(machine: Machine, now: Instant) -> ReservationTable:
     return _table(rows)
 
 
-def offer_now(machine: Machine, terms: ReservationTerms, now: Instant) -> Offer:
+def offer_now(machine: Machine, terms: ReservationTerms, now: Instant) -> NodeOffer:
     """Return which machines the broker here would offer for a reservation now."""
     seek = SeekNodes(ReservationId(machine.name, 0), 1, terms)
     offered = machine.broker.offer(seek, now)
-    return Offer(
+    return NodeOffer(
         offered.machines,
         offered.start_wall_s,
         told_reasons(list(offered.reasons)),

@@ -79,7 +79,7 @@ class DocumentInForce(msgspec.Struct, frozen=True, tag="document-in-force"):
     document: Document
 
 
-class Offer(msgspec.Struct, frozen=True, tag="offer"):
+class NodeOffer(msgspec.Struct, frozen=True, tag="node-offer"):
     """Answer to `AskOffer`, as `NodesOffered` to a home."""
 
     machines: NodeNames = ()
@@ -136,7 +136,7 @@ Told = (
     | AdList
     | MatchTable
     | Fit
-    | Offer
+    | NodeOffer
     | DrainChanged
     | DocumentInForce
     | Declined

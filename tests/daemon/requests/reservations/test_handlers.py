@@ -23,7 +23,7 @@ from iriai.protocol.messages.effects import Part, ReservationAnswered
 from iriai.reports.reservations import known_reservations
 from iriai.system.passwd_cache import Person
 from iriai.wire.exchange import Done
-from iriai.wire.inquiries import Offer
+from iriai.wire.inquiries import NodeOffer
 from iriai.wire.requests import Why
 from iriai.wire.reservations import (
     AskReservations,
@@ -171,7 +171,7 @@ def test_a_refusal_without_reasons_says_so():
 
 
 def test_a_dry_run_keeps_nothing():
-    daemon = Daemon(BrokerReply(Offer()))
+    daemon = Daemon(BrokerReply(NodeOffer()))
     request = replace(ASKED, dry_run=True, use_by=("bob",))
     asked = daemon.reserve(request)
     assert asked.answer.resources == {"cpus": 4}
@@ -182,8 +182,11 @@ def test_a_dry_run_keeps_nothing():
 def test_a_dry_run_tells_what_the_broker_would_offer():
     later_s = ASKED.start_wall_s + HOUR_S
     for offer, start_s in (
-        (Offer(("n1", "n2"), later_s), later_s),
-        (Offer((), 0.0, (Why("machine-busy", "2 machines", "1"),), later_s), ASKED.start_wall_s),
+        (NodeOffer(("n1", "n2"), later_s), later_s),
+        (
+            NodeOffer((), 0.0, (Why("machine-busy", "2 machines", "1"),), later_s),
+            ASKED.start_wall_s,
+        ),
     ):
         plan = Daemon(BrokerReply(offer)).reserve(replace(ASKED, dry_run=True)).answer
         assert (plan.nodes, plan.reasons) == (offer.machines, offer.reasons)

@@ -18,7 +18,7 @@ from iriai.model.reservation import Reservation, ReservationTerms
 from iriai.protocol.messages.effects import Part, ReservationAnswered
 from iriai.reports.reservations import known_reservations, merged, offer_now, row_for
 from iriai.wire.exchange import Done
-from iriai.wire.inquiries import AskOffer, Offer
+from iriai.wire.inquiries import AskOffer, NodeOffer
 from iriai.wire.reservations import (
     AskReservations,
     EndReservation,
@@ -66,7 +66,7 @@ class ReservationHandlers:
         use_by = self._users.users_and_group(body.use_by)
         terms = checked_terms(body, account, person.name, use_by, now.wall_s)
         if body.dry_run:
-            reply = await self._inquirer.ask(AskOffer(terms), Offer)
+            reply = await self._inquirer.ask(AskOffer(terms), NodeOffer)
             return _plan(terms, reply.checked(), reply.missing)
         reservations = self._engine.machine.home.reservations
         asked.is_changing = True
@@ -138,9 +138,9 @@ class ReservationHandlers:
         return Done()
 
 
-def _plan(terms: ReservationTerms, offer: Offer | None, missing: str) -> ReservationPlan:
+def _plan(terms: ReservationTerms, offer: NodeOffer | None, missing: str) -> ReservationPlan:
     """Return what would be asked for; `missing` says why the broker offers nothing."""
-    known = Offer() if offer is None else offer
+    known = NodeOffer() if offer is None else offer
     start_s = known.start_wall_s if known.machines else terms.start_wall_s
     return ReservationPlan(
         str(terms.account),
