@@ -86,11 +86,14 @@ class BookingOffers:
         """Return the next answers; more may be due then."""
         sends = []
         for reservation in list(self._seeks)[:ANSWERS_MAX]:
-            seek = self._seeks.pop(reservation)
-            held = {} if self._planned is None else self._planned(now.steady_s)
-            offered = _Search(self._state, held, seek, now).offered()
-            sends.append(Send(seek.reservation.home, Part.HOME, offered))
+            offered = self.offer(self._seeks.pop(reservation), now)
+            sends.append(Send(offered.reservation.home, Part.HOME, offered))
         return sends
+
+    def offer(self, seek: SeekNodes, now: Instant) -> NodesOffered:
+        """Return the answer to a question, as of now."""
+        held = {} if self._planned is None else self._planned(now.steady_s)
+        return _Search(self._state, held, seek, now).offered()
 
 
 class _Search:

@@ -16,8 +16,9 @@ from iriai.model.ids import ReservationId, parse_reservation_id
 from iriai.model.problem import NotAllowed, NotFound, Refused
 from iriai.model.reservation import Reservation, ReservationTerms
 from iriai.protocol.messages.effects import Part, ReservationAnswered
-from iriai.reports.reservations import known_reservations, merged, row_for
+from iriai.reports.reservations import known_reservations, merged, offer_now, row_for
 from iriai.wire.exchange import Done
+from iriai.wire.inquiries import AskOffer, NodeOffer
 from iriai.wire.reservations import (
     AskReservations,
     EndReservation,
@@ -52,6 +53,9 @@ class ReservationHandlers:
         """Who asked for each reservation that is neither confirmed nor refused yet."""
         engine.routes.take(ReservationAnswered, self._answered)
         inquirer.answerers[AskReservations] = lambda _, now: known_reservations(engine.machine, now)
+        inquirer.answerers[AskOffer] = lambda question, now: offer_now(
+            engine.machine, question.terms, now
+        )
 
     @handles(Reserve)
     async def _reserve(self, asked: RequestContext, body: Reserve) -> Reserved | ReservationPlan:
@@ -62,7 +66,8 @@ class ReservationHandlers:
         use_by = self._users.users_and_group(body.use_by)
         terms = checked_terms(body, account, person.name, use_by, now.wall_s)
         if body.dry_run:
-            return _plan(terms)
+            reply = await self._inquirer.ask(AskOffer(terms), NodeOffer)
+            return _plan(terms, reply.checked(), reply.missing)
         reservations = self._engine.machine.home.reservations
         asked.is_changing = True
         number = reservations.ask(terms, now).number
@@ -133,16 +138,22 @@ class ReservationHandlers:
         return Done()
 
 
-def _plan(terms: ReservationTerms) -> ReservationPlan:
+def _plan(terms: ReservationTerms, offer: NodeOffer | None, missing: str) -> ReservationPlan:
+    """Return what would be asked for; `missing` says why the broker offers nothing."""
+    known = NodeOffer() if offer is None else offer
+    start_s = known.start_wall_s if known.machines else terms.start_wall_s
     return ReservationPlan(
         str(terms.account),
-        terms.start_wall_s,
-        terms.end_wall_s,
+        start_s,
+        start_s + terms.length_s,
         terms.nodes,
         None if terms.resources is None else amounts(terms.resources),
         terms.users,
         terms.group,
-        terms.is_earliest,
+        known.machines,
+        known.reasons,
+        known.earliest_wall_s,
+        missing if offer is None else "",
     )
 
 
