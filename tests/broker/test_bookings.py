@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from iriai.broker.queue.entries import BESIDE_S, EVICTABLE_S
+from iriai.broker.machines.beside_bookings import EARLIER_S
+from iriai.broker.queue.entries import EVICTABLE_S
 from iriai.model.ids import Account, ReservationId
 from iriai.model.ranks import RankShape
 from iriai.model.reason import Reason, Rule
@@ -142,7 +143,7 @@ def test_an_evictable_task_starts_if_it_can_stay_for_a_while():
 
 
 def test_not_where_it_had_to_leave_at_once():
-    soon_s = EVICTABLE_S + 10.0 + END_SLACK_S + BESIDE_S - 0.5
+    soon_s = EVICTABLE_S + 10.0 + END_SLACK_S + EARLIER_S - 0.5
     broker = with_booking(booked(soon_s, 200.0))
     said = broker.tell(want(1, is_evictable=True, grace_s=10.0))
     assert matched(said) == []
@@ -152,7 +153,7 @@ def test_not_where_it_had_to_leave_at_once():
 def test_others_count_on_it_to_leave_for_the_booking():
     broker = with_booking(booked(100.0, 200.0, cpus=2))
     broker.tell(want(1, cpus=3, is_evictable=True))
-    assert promises(broker.tell(want(2, "bob", cpus=2, limit_s=1e4))) == [(2, 100.0)]
+    assert promises(broker.tell(want(2, "bob", cpus=2, limit_s=1e4))) == [(2, 99.0)]
 
 
 # --- tasks of reservations -----------------------------------------------------------------------
@@ -383,7 +384,7 @@ def test_a_promised_place_is_not_offered():
     found = offered(broker, seek())
     assert found.machines == ()
     assert Rule.RESERVED_HEAD_AHEAD in {reason.rule for reason in found.reasons}
-    assert found.earliest_wall_s == WALL_S + 190.0 + BESIDE_S
+    assert found.earliest_wall_s == WALL_S + 190.0 + EARLIER_S
 
 
 def test_nor_one_of_a_parallel_task():
