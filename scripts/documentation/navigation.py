@@ -15,6 +15,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "guide/watch",
         "guide/parallel",
         "guide/queues",
+        "guide/reservations",
         "guide/mpi",
         "guide/exec",
         "guide/changing",

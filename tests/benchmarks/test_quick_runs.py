@@ -28,6 +28,7 @@ FIGURES = {
     "gang_sim.py": {"gangs", "flood", "logs"},
     "harvest.py": {"full", "half", "idle_percent", "absent_part"},
     "queues.py": {"passes", "flood"},
+    "reservations.py": {"whole", "parts"},
     "simulation.py": {"figures", "full_handles_per_s", "seeds_per_minute", "peers"},
 }
 LIVE_FIGURES = {

@@ -133,7 +133,8 @@ class BookedNodes(ManyMachines):
             stay_s = wanted.limit_s + wanted.grace_s + END_SLACK_S
         if wanted.reservation is not None:
             booking = self.bookings[node.name].get(wanted.reservation)
-            assert booking is not None and booking.is_open, f"{match}: it is not open"
+            assert booking is not None, f"{match}: it is not there"
+            assert booking.is_open, f"{match}: it is not open"
             assert resources.fits_in(self.left_in(node, wanted.reservation)), f"{match}: no room"
             stay_s = min(stay_s, booking.end_s - now_s)
         else:

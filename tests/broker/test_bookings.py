@@ -350,7 +350,7 @@ def test_not_where_a_claim_may_last_into_it():
     found = offered(broker, seek())
     assert found.machines == ()
     assert Rule.MACHINE_BUSY in {reason.rule for reason in found.reasons}
-    assert found.earliest_wall_s == WALL_S + 150.0
+    assert found.earliest_wall_s == WALL_S + 150.0 + EARLIER_S
     assert offered(broker, seek(resources=Resources(3))).machines == (HOME,)
 
 
@@ -358,13 +358,13 @@ def test_not_where_another_has_booked():
     found = offered(with_booking(booked(150.0, 250.0, of=ReservationId("kaki", 1))), seek())
     reason = next(each for each in found.reasons if each.rule is Rule.RESERVED_AHEAD)
     assert "kaki-r1" in reason.had
-    assert found.earliest_wall_s == WALL_S + 250.0
+    assert found.earliest_wall_s == WALL_S + 250.0 + EARLIER_S
 
 
 def test_the_earliest_start_can_be_asked_for():
     broker = with_booking(booked(150.0, 250.0, of=ReservationId("kaki", 1)))
     found = offered(broker, seek(is_earliest=True))
-    assert (found.machines, found.start_wall_s) == ((HOME,), WALL_S + 250.0)
+    assert (found.machines, found.start_wall_s) == ((HOME,), WALL_S + 250.0 + EARLIER_S)
 
 
 def test_the_earliest_start_of_several_is_when_all_are_free():
@@ -372,7 +372,7 @@ def test_the_earliest_start_of_several_is_when_all_are_free():
     for name, start_s in (("kaki", 50.0), ("nashi", 120.0)):
         told_of(broker, booked(start_s, start_s + 100.0), machine=name, whole=False)
     found = offered(broker, seek(0.0, 60.0, nodes=3, is_earliest=True))
-    assert found.start_wall_s == WALL_S + 220.0
+    assert found.start_wall_s == WALL_S + 220.0 + EARLIER_S
     assert offered(broker, seek(0.0, 60.0, nodes=2, is_earliest=True)).start_wall_s == WALL_S
 
 
@@ -384,7 +384,7 @@ def test_a_promised_place_is_not_offered():
     found = offered(broker, seek())
     assert found.machines == ()
     assert Rule.RESERVED_HEAD_AHEAD in {reason.rule for reason in found.reasons}
-    assert found.earliest_wall_s == WALL_S + 190.0 + EARLIER_S
+    assert found.earliest_wall_s == WALL_S + 190.0 + 2 * EARLIER_S
 
 
 def test_nor_one_of_a_parallel_task():

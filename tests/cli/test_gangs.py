@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iriai.cli.framework.table import names_text
 from iriai.cli.queues.gangs import (
     STANDING_SHOWN_MAX,
     TASKS_SHOWN_MAX,
     matrix_lines,
-    names_text,
     table_lines,
 )
 from iriai.reports.gangs import gang_matrix

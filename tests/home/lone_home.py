@@ -21,7 +21,8 @@ class LoneHome:
         self.now_s = now_s
         self.store = store or StoreModel()
         state = self.store.load()
-        self.home = Home(HOME, state.next_number, state.jobs, state.ended)
+        reserved = (state.reservations, state.next_reservation)
+        self.home = Home(HOME, state.next_number, state.jobs, state.ended, *reserved)
         self.first = self._turn(self.home.rejoin(instant(now_s)))
 
     def tell(self, *messages) -> Told:
@@ -47,7 +48,8 @@ class LoneHome:
 
     def _turn(self, effects) -> Told:
         now = instant(self.now_s)
-        said = told([*effects, *self.home.end_turn(now), *self.home.record(now)])
+        self.effects = [*effects, *self.home.end_turn(now), *self.home.record(now)]
+        said = told(self.effects)
         self.store.write(said.records)
         self.home.check()
         return said

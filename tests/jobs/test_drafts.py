@@ -13,7 +13,7 @@ from iriai.jobs.drafts import Drafts
 from iriai.jobs.payloads import PayloadStore
 from iriai.jobs.views import output_paths
 from iriai.machine.feasibility import Feasibility
-from iriai.model.ids import Account, AttemptId
+from iriai.model.ids import Account, AttemptId, ReservationId
 from iriai.model.problem import ExitCode, Problem
 from iriai.model.ranks import RankShape
 from iriai.model.reason import Reason, Rule
@@ -163,7 +163,33 @@ def test_a_job_that_takes_input_is_not_repeated(submissions):
     assert (spec.max_restarts, spec.takes_input) == (0, True)
 
 
+def test_a_job_names_its_reservation(submissions):
+    spec, _ = submissions.spec(draft(reservation="ume-r7", or_queue=True))
+    assert spec.reservation == ReservationId("ume", 7)
+    assert spec.or_queue
+    assert submissions.check(draft(reservation="ume-r7")).reservation == ReservationId("ume", 7)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_evictable"),
+    [
+        ({}, False),  # by the machine's default it has a limit
+        ({"evictable": True}, True),
+        ({"evictable": False}, False),
+    ],
+)
+def test_a_task_with_a_limit_is_evictable_if_that_was_said(submissions, changes, is_evictable):
+    spec, _ = submissions.spec(draft(**changes))
+    assert spec.evictable == changes.get("evictable")
+    assert spec.is_evictable is is_evictable
+    assert submissions.check(draft(**changes)).is_evictable is is_evictable
+
+
 REFUSALS = [
+    ({"or_queue": True}, "no-reservation", ExitCode.USAGE),
+    ({"reservation": "lecture"}, "bad-id", ExitCode.USAGE),
+    ({"reservation": "ume-7"}, "bad-id", ExitCode.USAGE),
+    ({"reservation": "ume-r" + "9" * 40}, "bad-id", ExitCode.USAGE),
     ({"command": ()}, "no-command", ExitCode.USAGE),
     ({"working_directory": "here"}, "bad-directory", ExitCode.USAGE),
     ({"name": "a/b"}, "bad-name", ExitCode.USAGE),

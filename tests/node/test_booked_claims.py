@@ -221,6 +221,7 @@ def test_a_task_inside_that_starts_late_is_cut_to_what_is_left_then():
         said = node.tell(msgspec.structs.replace(run, phase=phase, capability=None))
     limit_s = HOUR - 60.0 - GRACE_S - END_SLACK_S
     assert only(said.others, LaunchAttempt).spec.time_limit_s == limit_s
+    assert said.records[-1].claim.limit_s == limit_s, "a restart must find it"
 
 
 @pytest.mark.parametrize(

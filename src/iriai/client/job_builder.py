@@ -67,6 +67,9 @@ if TYPE_CHECKING:
         no_suspend: bool
         checkpoint_exit: int | None
         binary: tuple[str, str] | None
+        reservation: str
+        or_queue: bool
+        evictable: bool | None
 
 else:  # the same without the types, which every command would wait for
     DraftFields = dict

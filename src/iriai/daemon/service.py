@@ -32,6 +32,7 @@ from iriai.daemon.requests.machines.owner import OwnerHandlers
 from iriai.daemon.requests.machines.queues import QueueHandlers
 from iriai.daemon.requests.machines.settings import SettingHandlers
 from iriai.daemon.requests.machines.status import StatusHandlers
+from iriai.daemon.requests.reservations.handlers import ReservationHandlers
 from iriai.daemon.server.connections import Clients, Handlers
 from iriai.daemon.server.handler_table import check_right, handlers_of
 from iriai.daemon.server.request_scheduling import Durability
@@ -272,6 +273,7 @@ class Service:
             self._live_settings,
             ClusterHandlers(settings, engine, self._cluster),
             AdHandlers(engine, users, self._inquirer),
+            ReservationHandlers(settings.home, engine, users, self._durability, self._inquirer),
             has_home=settings.role.has_home,
         )
 

@@ -19,6 +19,7 @@ from iriai.jobs.validation import (
     check_exit_code,
     check_limit,
     check_name,
+    check_reservation,
     check_throttle,
     check_urgency,
     checked_resources,
@@ -26,13 +27,13 @@ from iriai.jobs.validation import (
 )
 from iriai.model.batch_variables import dropped_warning, is_reserved
 from iriai.model.bounds import Environment, decoded
-from iriai.model.ids import Account, JobId
+from iriai.model.ids import Account, JobId, parse_reservation_id
 from iriai.model.job import (
     SINGLE_TASK,
     JobSpec,
     task_count,
 )
-from iriai.model.pool_room import NO_LIMITS, PoolRoom
+from iriai.model.pool_room import NO_LIMITS, MachineLimits, PoolRoom
 from iriai.model.problem import Refused, UsageProblem
 from iriai.model.ranks import ONE
 from iriai.model.resources import Resources
@@ -96,6 +97,8 @@ def want_of(home: str, spec: JobSpec) -> Want:
         shape=spec.shape,
         across_pools=spec.across_pools,
         queue=spec.queue,
+        reservation=spec.reservation,
+        is_evictable=spec.is_evictable,
     )
 
 
@@ -157,11 +160,12 @@ class Drafts:
         shape, across_pools = checked_shape(draft), draft.across_pools
         if across_pools is None:
             across_pools = self._defaults.across_pools
+        limit_s = limit_in(self._configuration, draft.queue, draft.time_limit_s)
         return Want(
             JobId(self._home, 0),
             account,
             checked_resources(named),
-            limit_in(self._configuration, draft.queue, draft.time_limit_s),
+            limit_s,
             draft.urgency,
             0.0,
             1,
@@ -171,6 +175,8 @@ class Drafts:
             shape=shape,
             across_pools=across_pools and shape != ONE,
             queue=draft.queue,
+            reservation=parse_reservation_id(draft.reservation) if draft.reservation else None,
+            is_evictable=limit_s is None if draft.evictable is None else draft.evictable,
         )
 
     def _required(self, draft: JobDraft) -> str:
@@ -208,11 +214,30 @@ class Drafts:
         template = self._template(body, submitter, want)
         if template is not None:
             return template.spec, (), template.warnings
-        sent, jobs = draft.environment, self._defaults
-        environment = self._environments.get(sent) or self._environment(sent)
-        is_stream = draft.interaction is not Interaction.BATCH
+        environment = self._environments.get(draft.environment)
+        environment = environment or self._environment(draft.environment)
         new: list[tuple[str, bytes]] = []
-        spec = JobSpec(
+        limits = NO_LIMITS if admitted is None else admitted.limits
+        spec = self._spec(body, submitter, want, limits, environment, new)
+        if admitted is not None:  # what the machines have may be other by the next draft
+            return spec, tuple(new), environment.warnings + admitted.warnings
+        if size_bytes <= _TEMPLATE_BYTES_MAX and not (draft.script or draft.stdin):
+            self._keep_template(submitter, _Template(draft, want, spec, environment.warnings))
+        return spec, tuple(new), environment.warnings
+
+    def _spec(
+        self,
+        body: Submit,
+        submitter: Submitter,
+        want: Want,
+        limits: MachineLimits,
+        environment: _Environment,
+        new: list[tuple[str, bytes]],
+    ) -> JobSpec:
+        """Return the spec of a draft; payloads that are not stored yet are added to `new`."""
+        draft, jobs = body.draft, self._defaults
+        is_stream = draft.interaction is not Interaction.BATCH
+        return JobSpec(
             account=want.account,
             user=submitter.name,
             name=draft.name or self._name(draft),
@@ -252,15 +277,13 @@ class Drafts:
             bind=draft.bind,
             pipes=draft.pipes,
             queue=want.queue,
-            limits=NO_LIMITS if admitted is None else admitted.limits,
+            limits=limits,
             no_suspend=draft.no_suspend,
             checkpoint_exit=draft.checkpoint_exit,
+            reservation=want.reservation,
+            or_queue=draft.or_queue,
+            evictable=draft.evictable,
         )
-        if admitted is not None:  # what the machines have may be other by the next draft
-            return spec, tuple(new), environment.warnings + admitted.warnings
-        if size_bytes <= _TEMPLATE_BYTES_MAX and not (draft.script or draft.stdin):
-            self._keep_template(submitter, _Template(draft, want, spec, environment.warnings))
-        return spec, tuple(new), environment.warnings
 
     def _template(self, body: Submit, submitter: Submitter, want: Want) -> _Template | None:
         """Return the submitter's last draft if its spec is that of this one."""
@@ -315,6 +338,7 @@ class Drafts:
                 "put it into a file that the job reads",
             )
         check_exit_code(draft.checkpoint_exit)
+        check_reservation(draft.reservation, or_queue=draft.or_queue)
         check_throttle(draft.throttle, is_array=draft.array is not None)
         if draft.environment not in self._environments:
             self._environment(draft.environment)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from iriai.model.bounds import URGENCY_MAX
+from iriai.model.ids import parse_reservation_id
 from iriai.model.job import EXIT_CODE_MAX, LIMIT_MAX, Dependency, can_be_kept, joined_dependencies
 from iriai.model.problem import NotFound, UsageProblem
 from iriai.model.resources import Resources
@@ -50,6 +51,16 @@ def check_exit_code(code: int | None) -> None:
             "bad-exit-code",
             f"{code} is no exit code of a task that is to be run again",
             f"--checkpoint-exit takes 1 to {EXIT_CODE_MAX}; programs for HTCondor use 85",
+        )
+
+
+def check_reservation(text: str, *, or_queue: bool) -> None:
+    """Raise `UsageProblem` if `text` names no reservation, or has to and does not."""
+    if text:
+        parse_reservation_id(text)
+    elif or_queue:
+        raise UsageProblem(
+            "no-reservation", "--or-queue without --reservation", "name one with --reservation ID"
         )
 
 

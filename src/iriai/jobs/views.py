@@ -212,6 +212,9 @@ def job_detail(
         spec.cpu_limit_s,
         spec.no_suspend,
         spec.checkpoint_exit,
+        "" if spec.reservation is None else str(spec.reservation),
+        spec.or_queue,
+        spec.evictable,
     )
 
 

@@ -71,7 +71,8 @@ def compose(
     if Part.NODE in settings.parts:
         node = _node(settings, stored, node_rng, now)
     if Part.HOME in settings.parts:
-        home = Home(name, stored.next_number, stored.jobs, stored.ended)
+        reserved = (stored.reservations, stored.next_reservation)
+        home = Home(name, stored.next_number, stored.jobs, stored.ended, *reserved, node_rng)
     make_broker = partial(
         Broker,
         BrokerSettings(configuration, settings.order, settings.plan),

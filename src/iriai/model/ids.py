@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from iriai.model.bounds import Count, Name
 from iriai.model.problem import UsageProblem
+from iriai.model.units import TEXT_LENGTH_MAX, printable
 
 
 class Account(NamedTuple):
@@ -154,7 +155,11 @@ def parse_reservation_id(text: str) -> ReservationId:
     """Return the reservation that `text` names; raise `UsageProblem` if it names none."""
     match = _RESERVATION.fullmatch(text)
     if not match:
+        is_of_job = _ID.fullmatch(text) is not None
+        what = "the id of a job, not of a reservation" if is_of_job else "no id of a reservation"
         raise UsageProblem(
-            "bad-id", f"'{text}' is not the id of a reservation", "ids look like ume-r7"
+            "bad-id",
+            f"'{printable(text[:TEXT_LENGTH_MAX])}' is {what}",
+            "ids look like ume-r7; 'iriai reservations' lists them",
         )
     return ReservationId(match["home"], int(match["number"]))

@@ -190,7 +190,9 @@ class BookedClaims:
             most_s = max(LIMIT_MIN_S, held.ends_by_s - now.steady_s - held.ending_s)
             limit_s = held.claim.limit_s
             limit_s = most_s if limit_s is None else min(limit_s, most_s)
-            held.claim = replace(held.claim, limit_s=limit_s)
+            if limit_s != held.claim.limit_s:
+                held.claim = replace(held.claim, limit_s=limit_s)
+                self.effects.append(Persist(ClaimStored(held.as_charged())))
 
     # --- what has to leave -----------------------------------------------------------------------
 

@@ -101,6 +101,15 @@ def user_words(uid: int) -> str:
     return f"user '{login.name}'" if login else f"user id {uid}"
 
 
+def is_unix_group(name: str) -> bool:
+    """Return whether this machine has a group of this name."""
+    try:
+        grp.getgrnam(name)
+    except (KeyError, ValueError):  # no group has a name with a NUL
+        return False
+    return True
+
+
 def _look_up(key: int | str) -> Person | None:
     login = find_login(key)
     if login is None:

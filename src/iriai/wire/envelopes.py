@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Union
 import msgspec
 
 from iriai.model.bounds import Count
-from iriai.wire import changes, joining, machines, owner, reports, steps
+from iriai.wire import changes, joining, machines, owner, reports, reservations, steps
 from iriai.wire.exchange import ClientAnswer, ClientRequest, subclasses
 from iriai.wire.requests import Failure, Notice
 
-PARTS = (changes, joining, machines, owner, reports, steps)
+PARTS = (changes, joining, machines, owner, reports, reservations, steps)
 """Where requests stand beside those of `wire.requests`, with their answers."""
 if TYPE_CHECKING:
     RequestBody = ClientRequest[Any]

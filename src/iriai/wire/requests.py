@@ -113,6 +113,13 @@ class JobDraft(msgspec.Struct, frozen=True, omit_defaults=True):
     """The exit code of a task that has saved itself and is to be run again."""
     binary: tuple[Name, Name] | None = None
     """Architecture and system of its program, where that is a binary of the user's."""
+    reservation: Expression = ""
+    """In which its tasks run; empty: in none."""
+    or_queue: bool = False
+    """Whether what waits at the end of the reservation waits on, as tasks of none."""
+    evictable: bool | None = None
+    """Whether a task may start that would have to leave for a booking; None: if it has no time
+    limit."""
 
 
 class Welcome(ClientAnswer, frozen=True, tag="welcome"):
@@ -316,6 +323,10 @@ class JobDetail(ClientAnswer, frozen=True, tag="job-detail"):
     """CPU time of a task, of all its ranks divided by their number."""
     no_suspend: bool = False
     checkpoint_exit: Count | None = None
+    reservation: Word = ""
+    or_queue: bool = False
+    evictable: bool | None = None
+    """As it was asked for; None: a task is if it has no time limit."""
 
 
 class Show(JobRequest[JobDetail], frozen=True, tag="show"):

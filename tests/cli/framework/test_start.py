@@ -98,7 +98,7 @@ def test_every_command_has_help_with_examples(shell, command: str):
     assert said.code == 0
     assert said.err == ""
     of_group = {"config": "show", "cluster": "show", "operator": "show"}
-    of_group |= dict.fromkeys(("queue", "pool", "gang"), "unset")
+    of_group |= dict.fromkeys(("queue", "pool", "gang"), "unset") | {"reservation": "cancel"}
     for option in (
         (of_group[command],) if command in of_group else ("--state", "--json", "Examples")
     ):

@@ -25,6 +25,9 @@ USUAL = ["--no-env", f"--chdir={HOME}"]
             ["--cpus=4", "--gpus=2", "--memory=1073741824", *USUAL],
         ),
         ("-l ncpus=2 -l pmem=1kw", ["--cpus=2", "--memory=16384", *USUAL]),
+        ("-l advres=ume-r7", ["--reservation=ume-r7", "--cpus=1", *USUAL]),
+        ("-W x=rsvid:ume-r7", ["--reservation=ume-r7", *USUAL]),
+        ("-W x=FLAGS:ADVRES:ume-r7", ["--reservation=ume-r7", *USUAL]),
         ("-l matlab=2", ["--resource=matlab=2", "--cpus=1", *USUAL]),
         ("-l place=scatter:excl", ["--exclusive", "--cpus=1", *USUAL]),
         ("-V", [f"--chdir={HOME}"]),
@@ -56,6 +59,8 @@ def test_what_is_understood(directive: str, expected: list[str]):
         ("-a 2030", "it could start before that time"),
         ("-I", "use iriai run --pty"),
         ("-W stagein=a@b:c", "the files would not be there"),
+        ("-l advres=lecture", "no reservation is called so here: write its id, as ume-r7"),
+        ("-W x=rsvid:lecture.1", "no reservation is called so here"),
         ("-W depend=afterok:12.server", "a job has no number alone here"),
         ("-o $NOWHERE/out", "the file would have another name"),
     ],
@@ -89,12 +94,13 @@ def test_what_is_wrong_names_its_lines(directives: tuple[str, ...], message: str
 
 
 def test_what_does_no_harm_is_ignored_with_a_warning():
-    found = read("#PBS -q batch -l vmem=1gb", "#PBS -k oe -W umask=002")
+    found = read("#PBS -q batch -l vmem=1gb", "#PBS -k oe -W umask=002", "#PBS -W x=QOS:high")
     assert sorted(each.split(" is ignored")[0].partition(": ")[2] for each in found.warnings) == [
         "-k oe",
         "-q batch",
         "umask=002",
         "vmem=1gb",
+        "x=QOS:high",
     ]
 
 

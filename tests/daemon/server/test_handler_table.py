@@ -22,6 +22,7 @@ from iriai.daemon.requests.machines.owner import OwnerHandlers
 from iriai.daemon.requests.machines.queues import QueueHandlers
 from iriai.daemon.requests.machines.settings import SettingHandlers
 from iriai.daemon.requests.machines.status import StatusHandlers
+from iriai.daemon.requests.reservations.handlers import ReservationHandlers
 from iriai.daemon.server.handler_table import check_right, handlers_of, handles
 from iriai.daemon.startup.settings import DaemonSettings
 from iriai.identity.users.permissions import Caller
@@ -40,6 +41,7 @@ OWNERS = (
         SettingHandlers,
         AdHandlers,
         ClusterHandlers,
+        ReservationHandlers,
         StepTransit,
     ),
 )

@@ -40,6 +40,29 @@ def refusal(call, *arguments) -> Problem:
     return caught.value
 
 
+def test_names_are_users_or_one_group():
+    known = users('[groups.lecture]\n[identity]\ndefault_group = "house"')
+    assert known.users_and_group(["bob", "ann", "bob"]) == (("bob", "ann"), "")
+    assert known.users_and_group(["ann", "lecture"]) == (("ann",), "lecture")
+    assert known.users_and_group(["house"]) == ((), "house")
+    assert known.users_and_group(["root"]) == (("root",), "")  # a group, too: it is the user's
+    assert known.users_and_group([]) == ((), "")
+
+
+def test_a_name_that_is_neither_a_user_nor_a_group_is_refused():
+    for name in ("nobody-here", "", "\x1b[31m", "x" * 10_000, "a\0b"):
+        problem = refusal(users().users_and_group, ["ann", name])
+        assert isinstance(problem, Refused)
+        assert problem.code == "unknown-user"
+        assert problem.message.isprintable()
+        assert len(problem.message) < 200
+
+
+def test_several_groups_are_refused():
+    known = users("[groups.lecture]\n[groups.gravity]")
+    assert refusal(known.users_and_group, ["lecture", "gravity"]).code == "two-groups"
+
+
 def test_a_submission_counts_in_the_primary_group():
     assert users().account(ANN, None, None) == Account("staff", "ann")
 

@@ -25,6 +25,7 @@ from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.reservation import LENGTH_MAX_S, LENGTH_MIN_S, ReservationTerms
 from iriai.model.resources import Resources
+from iriai.model.units import format_duration
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.booking_search import earliest_of
 from iriai.policy.placement.bookings import HeldSpan, RoomProfile
@@ -88,11 +89,14 @@ class BookingOffers:
         """Return the next answers; more may be due then."""
         sends = []
         for reservation in list(self._seeks)[:ANSWERS_MAX]:
-            seek = self._seeks.pop(reservation)
-            held = {} if self._planned is None else self._planned(now.steady_s)
-            offered = _Search(self._state, held, seek, now).offered()
-            sends.append(Send(seek.reservation.home, Part.HOME, offered))
+            offered = self.offer(self._seeks.pop(reservation), now)
+            sends.append(Send(offered.reservation.home, Part.HOME, offered))
         return sends
+
+    def offer(self, seek: SeekNodes, now: Instant) -> NodesOffered:
+        """Return the answer to a question, as of now."""
+        held = {} if self._planned is None else self._planned(now.steady_s)
+        return _Search(self._state, held, seek, now).offered()
 
 
 class _Search:
@@ -144,7 +148,8 @@ class _Search:
         if first is not None and terms.is_earliest:
             return NodesOffered(of, version, first.machines, self._wall_s(first.start_s))
         had = f"{len(able)} of {len(self._state.machines)} machines could give one"
-        few = Reason(Rule.MACHINE_BUSY, f"{terms.nodes} machines at once", had)
+        nodes = "1 machine" if terms.nodes == 1 else f"{terms.nodes} machines at once"
+        few = Reason(Rule.MACHINE_BUSY, nodes, had)
         reasons = (few, *self._refused, *in_the_way)[:REASONS_MAX]
         earliest_wall_s = None if first is None else self._wall_s(first.start_s)
         return NodesOffered(of, version, reasons=reasons, earliest_wall_s=earliest_wall_s)
@@ -254,8 +259,12 @@ class _Search:
         return all(head.tolerates_all(claims, None, self._now.steady_s) for head in heads)
 
     def _earliest(self, candidates: Sequence[_Candidate]) -> _Found | None:
-        """Return the first start at which there are enough, within the longest time ahead."""
-        nodes, length_s = self._seek.terms.nodes, self._seek.terms.length_s - EARLIER_S
+        """Return the first start at which there are enough, within the longest time ahead.
+
+        It keeps away from what is before and after: a machine may know the times of these by a
+        little earlier or later; what comes after counts as begun earlier anyway.
+        """
+        nodes, length_s = self._seek.terms.nodes, self._seek.terms.length_s + EARLIER_S
         start_s, until_s = self._start_s, self._start_s + LENGTH_MAX_S
         self._length_s = length_s
         rooms = {each.view.name: each for each in candidates}
@@ -270,7 +279,8 @@ class _Search:
                 return None
             found = self._at(candidates, first[0])
             if found is not None:
-                return found
+                is_asked = first[0] <= self._start_s
+                return found if is_asked else found._replace(start_s=first[0] + EARLIER_S)
             start_s = self._next_s(candidates, first[0])
         return None
 
@@ -291,7 +301,8 @@ class _Search:
             run = each.room.run_from(each.need, self._length_s, start_s)
             had = "it is not free for so long in any time that is known"
             if run is not None:
-                had = f"it is free for so long in {run[0] - self._now.steady_s:.0f} s"
+                in_s = run[0] - self._now.steady_s
+                had = f"it is free for so long in {format_duration(in_s)}"
             others = [booked for booked in bookings if booked.from_s < end_s]
             others = [booked for booked in others if booked.end_s > start_s]
             if others:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from iriai.cli.framework.table import count_text
+from iriai.cli.framework.table import count_text, date_text
 from iriai.model.job import Condition
 
 if TYPE_CHECKING:
     from iriai.client.client import Client
     from iriai.wire.machines import QueueRow
     from iriai.wire.requests import JobRow
+    from iriai.wire.reservations import ReservationRow
 
 _Row = TypeVar("_Row")
 
@@ -97,6 +98,26 @@ def _queues(ctx: typer.Context) -> list[QueueRow]:
     from iriai.wire.machines import AskQueues
 
     return _ask(ctx, lambda client: list(client.ask(AskQueues()).rows), follow=False)
+
+
+def complete_reservation(ctx: typer.Context) -> list[tuple[str, str]]:
+    """Return the reservations that are not over and the user may use, with their times."""
+    return [(row.id, _times(row)) for row in _reservations(ctx) if row.is_usable]
+
+
+def complete_any_reservation(ctx: typer.Context) -> list[tuple[str, str]]:
+    """Return all reservations that are not over, with their times."""
+    return [(row.id, _times(row)) for row in _reservations(ctx)]
+
+
+def _reservations(ctx: typer.Context) -> list[ReservationRow]:
+    from iriai.wire.reservations import AskReservations
+
+    return _ask(ctx, lambda client: list(client.ask(AskReservations()).rows), follow=True)
+
+
+def _times(row: ReservationRow) -> str:
+    return f"{row.state}, {date_text(row.start_wall_s)} to {date_text(row.end_wall_s)}"
 
 
 def complete_queue_setting() -> list[str]:

@@ -24,6 +24,7 @@ FOLDERS = {
         "run submit exec remote-shell jobs show why story logs wait",
     ),
     "jobs.changing": ("Jobs", "cancel hold release suspend unsuspend alter"),
+    "reservations": ("Jobs", "reserve reservations reservation"),
     "accounts": ("Accounts", "shares usage"),
     "simulate": ("Simulation", "simulate"),
 }

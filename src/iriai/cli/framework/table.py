@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Generic, NamedTuple, TextIO, TypeVar
 
 from iriai.model.resources import describe_amount
@@ -68,6 +69,29 @@ def size_text(size_bytes: int) -> str:
 def count_text(count: int, one: str) -> str:
     """Return a number with its noun: `1 task`, `2 tasks`, `1,000 tasks`."""
     return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
+
+
+def names_text(names: Iterable[str]) -> str:
+    """Return names with numbers in short: `n[01-03,07],ume`."""
+    parts = []
+    for stem, group in groupby(names, key=lambda name: name.rstrip("0123456789")):
+        each = list(group)
+        numbers = [name[len(stem) :] for name in each]
+        is_one = len(each) == 1 or not all(numbers)
+        parts += each if is_one else [f"{stem}[{','.join(_ranges(numbers))}]"]
+    return ",".join(parts)
+
+
+def _ranges(numbers: Sequence[str]) -> list[str]:
+    """Return ascending numbers as ranges of those that follow each other, with as many zeros."""
+    found: list[list[str]] = []
+    for number in numbers:
+        follows = found and int(number) == int(found[-1][-1]) + 1
+        if follows and number == f"{int(number):0{len(found[-1][0])}d}":
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return [each[0] if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in found]
 
 
 _WORDS = {

@@ -166,6 +166,7 @@ def _pairs(detail: JobDetail) -> list[tuple[str, str]]:
         ("cpu time", "" if detail.cpu_limit_s is None else span_text(detail.cpu_limit_s)),
         ("restarts", restarts and f"at most {restarts}"),
         ("for owners", _owners_text(detail)),
+        ("reservation", _reservation_text(detail)),
         ("queue", str(row.queue or "")),
         ("urgency", "" if row.urgency == 1 else f"{row.urgency:g}"),
         ("output", detail.output),
@@ -173,6 +174,20 @@ def _pairs(detail: JobDetail) -> list[tuple[str, str]]:
         ("submitted", clock_text(row.submitted_wall_s)),
         ("finished", clock_text(row.ended_wall_s)),
     ]
+
+
+def _reservation_text(detail: JobDetail) -> str:
+    """Return in which reservation the job runs, and whether it may start ahead of others."""
+    parts = [detail.reservation] if detail.reservation else []
+    if detail.or_queue:
+        parts.append("what waits at its end waits on")
+    if detail.evictable is not None:
+        parts.append(
+            "its tasks may start before one and leave for it"
+            if detail.evictable
+            else "no task starts before one that begins before its end"
+        )
+    return "; ".join(parts)
 
 
 def _owners_text(detail: JobDetail) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby, zip_longest
+from itertools import zip_longest
 
 import msgspec
 
 from iriai.cli.framework.command import Command, GlobalOptions
 from iriai.cli.framework.standard_streams import print_document, remark
-from iriai.cli.framework.table import count_text, span_text, terminal_columns
+from iriai.cli.framework.table import count_text, names_text, span_text, terminal_columns
 from iriai.model.suspension import REASON_WORDS
 from iriai.model.units import printable
 from iriai.wire.reports import GangMatrix, Gangs, GangTable, MachineSlices, StandingTask
@@ -25,7 +25,6 @@ STANDING_SHOWN_MAX = 100
 """Tasks that stand; more than anyone reads."""
 _GAP = "  "
 _WORDS: dict[str, str] = {reason.value: words for reason, words in REASON_WORDS.items()}
-_DIGITS = "0123456789"
 NO_MACHINES = "No machine runs gangs."
 
 
@@ -64,29 +63,6 @@ def matrix_lines(matrix: GangMatrix, width: int) -> list[str]:
         lines += ([""] if lines else []) + _block_lines(labels, block)
     each = f"each for {span_text(matrix.quantum_s)}"
     return [*lines, f"{used} of at most {count_text(matrix.rows_max, 'row')}, {each}."]
-
-
-def names_text(names: Iterable[str]) -> str:
-    """Return names with numbers in short: `n[01-03,07],ume`."""
-    parts = []
-    for stem, group in groupby(names, key=lambda name: name.rstrip(_DIGITS)):
-        each = list(group)
-        numbers = [name[len(stem) :] for name in each]
-        is_one = len(each) == 1 or not all(numbers)
-        parts += each if is_one else [f"{stem}[{','.join(_ranges(numbers))}]"]
-    return ",".join(parts)
-
-
-def _ranges(numbers: Sequence[str]) -> list[str]:
-    """Return ascending numbers as ranges of those that follow each other, with as many zeros."""
-    found: list[list[str]] = []
-    for number in numbers:
-        follows = found and int(number) == int(found[-1][-1]) + 1
-        if follows and number == f"{int(number):0{len(found[-1][0])}d}":
-            found[-1].append(number)
-        else:
-            found.append([number])
-    return [each[0] if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in found]
 
 
 def _alike(machines: Iterable[MachineSlices], used: int) -> list[list[MachineSlices]]:

@@ -20,12 +20,13 @@ from iriai.client.directives.option import (
     refused,
     understood,
 )
-from iriai.client.directives.translator import dependencies, environment, whole
+from iriai.client.directives.translator import dependencies, environment, reservation, whole
 
 _SIZE = re.compile(r"(\d+)([KMGTP]?)([BW]?)", re.IGNORECASE)
 _CLOCK = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+)(?:\.\d+)?")
 _SHIFT = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 _WORD_BYTES = 8
+_RESERVATION = re.compile(r"(?:rsvid|FLAGS:ADVRES)[:=](.*)", re.IGNORECASE)
 _NAMED = re.compile(r"[A-Za-z][\w.-]*")
 
 
@@ -73,6 +74,15 @@ def _exclusive(given: Given, _: Collected) -> Iterable[None]:
         each.startswith("excl") or each.lower() in ("singlejob", "singletask") for each in words
     ):
         yield None
+
+
+def _extension(given: Given, found: Collected) -> Iterable[str]:
+    """Yield the reservation in an extension such as `rsvid:ume-r7` or `FLAGS:ADVRES:ume-r7`."""
+    match = _RESERVATION.fullmatch(given.value)
+    if match is None:
+        found.warn(given, "nothing reads it")
+    else:
+        yield from reservation(given._replace(value=match[1]), found)
 
 
 def _not_rerun(given: Given, _: Collected) -> Iterable[None]:
@@ -129,6 +139,7 @@ OPTIONS = (
 """The tables in docs/guide/scripts.md are made from these."""
 
 RESOURCES = (
+    understood("advres=", "`--reservation`, with an id of iriai", "--reservation", reservation),
     understood("cput=", "`--cpu-time`", "--cpu-time", _duration),
     understood("mem=", "`--memory`, divided among all processes"),
     understood("ncpus=", "`--cpus`"),
@@ -158,7 +169,6 @@ RESOURCES = (
     *ignored("only the CPU time of all its processes is limited", "pcput="),
     *ignored("virtual memory is not limited", "pvmem=, vmem="),
     *ignored("there are no classes of service", "qos="),
-    *refused("it would run outside of the reservation", "advres="),
     *refused("it could run on a machine of another kind", "arch=, opsys="),
     *refused("it could run on a machine without that feature", "feature="),
     *refused("it could run on another machine", "host=, vnode="),
@@ -186,7 +196,12 @@ ATTRIBUTES = (
     *ignored("the script starts the other processes itself", "job_radix="),
     *ignored("the directories are those that the script names", "sandbox="),
     *ignored("files get the modes that your umask gives them", "umask="),
-    *ignored("nothing reads it", "x="),
+    understood(
+        "x=",
+        "`rsvid:ID`, `FLAGS:ADVRES:ID`: `--reservation`, with an id of iriai; the rest is ignored",
+        "--reservation",
+        _extension,
+    ),
     *refused("it would run without a terminal: use iriai run --pty", "interactive="),
     *refused("no files are moved", "release_nodes_on_stageout="),
     *refused("it would run although it has run too often", "run_count="),

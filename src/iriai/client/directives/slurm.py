@@ -31,7 +31,13 @@ from iriai.client.directives.slurm_tasks import (
     tasks_on_each,
 )
 from iriai.client.directives.slurm_variables import array_variables, on_one_machine
-from iriai.client.directives.translator import Translator, dependencies, environment, whole
+from iriai.client.directives.translator import (
+    Translator,
+    dependencies,
+    environment,
+    reservation,
+    whole,
+)
 from iriai.model.batch_variables import BatchSystem, VariableName
 from iriai.model.problem import UsageProblem
 from iriai.model.ranks import ONE, RankShape
@@ -166,6 +172,12 @@ OPTIONS = (
         "--output= -o", "`--output`; without it `slurm-%j.out`, of arrays `slurm-%A_%a.out`"
     ),
     understood("--requeue", "always so"),
+    understood(
+        "--reservation=",
+        "`--reservation`, with an id of iriai; several, and other names, are refused",
+        "--reservation",
+        reservation,
+    ),
     understood("--time= -t", "`--time`", "--time", _time),
     understood("--tmp=", "`--disk`, divided among the tasks of a machine"),
     *ignored("no usage is counted for it; choose the group with --group", "--account= -A"),
@@ -210,7 +222,6 @@ OPTIONS = (
     *refused("it would run with another group", "--gid="),
     *refused("it could run on another machine", "--nodefile= -F, --nodelist= -w"),
     *refused("the machine would not be rebooted", "--reboot"),
-    *refused("it would run outside of the reservation", "--reservation="),
     *refused("it would be submitted; use iriai submit --dry-run", "--test-only"),
     *refused("it would run as you", "--uid="),
     *refused("the script would run instead", "--wrap="),

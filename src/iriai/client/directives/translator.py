@@ -19,6 +19,8 @@ from iriai.client.directives.option import (
     scan,
 )
 from iriai.model.batch_variables import BatchSystem, VariableName
+from iriai.model.ids import parse_reservation_id
+from iriai.model.problem import UsageProblem
 from iriai.model.ranks import RankShape
 
 _CONDITIONS = {"afterok": "ok", "afterany": "any", "afternotok": "fail"}
@@ -165,6 +167,16 @@ def environment(
             yield each
         elif each not in skipped:
             found.warn(given, f"the variable {each} is not set here")
+
+
+def reservation(given: Given, found: Collected) -> Iterable[str]:
+    """Yield the reservation of a value such as `ume-r7`."""
+    try:
+        parse_reservation_id(given.value)
+    except UsageProblem:
+        found.refuse(given, "no reservation is called so here: write its id, as ume-r7")
+    else:
+        yield given.value
 
 
 def dependencies(given: Given, found: Collected) -> Iterable[str | None]:

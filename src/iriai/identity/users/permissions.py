@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from iriai.config.reader import Configuration
@@ -9,12 +10,15 @@ from iriai.model.admission_rules import service_problem
 from iriai.model.ids import Account
 from iriai.model.problem import NotAllowed, Refused, UsageProblem
 from iriai.model.token_text import TokenKind
-from iriai.system.passwd_cache import Person, UnixUsers
+from iriai.model.units import printable
+from iriai.system.passwd_cache import Person, UnixUsers, is_unix_group
 
 ACCOUNTS_REMEMBERED_MAX = 4096
 """Cached accounts of submitters."""
 NAMES_SHOWN_MAX = 10
 """Names listed in a message."""
+NAME_SHOWN_MAX = 64
+"""Characters of a name that is none."""
 
 
 class Caller(NamedTuple):
@@ -174,6 +178,39 @@ class Permissions:
             known = self._accounts[key] = self._decide(person, group, account)
         return known
 
+    def users_and_group(self, names: Iterable[str]) -> tuple[tuple[str, ...], str]:
+        """Return which of `names` are users, and the one that is a group; empty: none is.
+
+        Where a user and a group have the same name, it is the user's.
+
+        Raises:
+            Refused: a name is neither.
+            UsageProblem: several are groups.
+        """
+        users, groups = [], []
+        for name in dict.fromkeys(names):
+            if self.groups_of(name):
+                users.append(name)
+            elif name and (name in self._known_groups or is_unix_group(name)):
+                groups.append(name)
+            else:
+                raise Refused(
+                    "unknown-user",
+                    f"'{printable(name[:NAME_SHOWN_MAX])}' is neither a user nor a group here",
+                    "name users of this machine, or a group of accounts",
+                )
+        if len(groups) > 1:
+            raise UsageProblem(
+                "two-groups",
+                f"{_listed(groups)} are several groups",
+                "name one of them, and of the others each user",
+            )
+        return tuple(users), next(iter(groups), "")
+
+    @property
+    def _known_groups(self) -> tuple[str, ...]:
+        return (*self._groups, *filter(None, (self._identity.default_group,)))
+
     def _decide(self, person: Person, group: str | None, account: str | None) -> Account:
         user = person.name
         if account is not None:
@@ -187,7 +224,7 @@ class Permissions:
             group = named_group or group
         if user != person.name:
             self._check_may_name(person, user)
-        groups = self._groups_of(user)
+        groups = self.groups_of(user)
         if group is None and groups:
             return Account(groups[0], user)
         if group is None or group not in groups:
@@ -203,7 +240,7 @@ class Permissions:
                 "permits it to all users",
             )
 
-    def _groups_of(self, user: str) -> list[str]:
+    def groups_of(self, user: str) -> list[str]:
         """Return the groups of `user`, the default first."""
         configured = [name for name, group in self._groups.items() if user in group.users]
         person = self._unix.by_name(user)

@@ -7,10 +7,11 @@ all that it has. Nothing is kept but by `GapIndex`, for whole machines.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from heapq import heapify, heappop, heappush
-from math import frexp, inf, ldexp
-from typing import Any, NamedTuple
+from itertools import chain, islice
+from math import frexp, inf, ldexp, nextafter
+from typing import Any
 
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import Calendar
@@ -18,6 +19,8 @@ from iriai.policy.placement.calendar import Calendar
 Calendars = Mapping[str, Calendar[Any]]
 Run = tuple[float, float]
 """A time in which a machine is free: its start, and its end."""
+Gap = tuple[float, float, str]
+"""The same, with the machine."""
 
 RUNS_LOOKED_AT = 256
 """By default at least so many starts of gaps are taken together."""
@@ -25,6 +28,8 @@ REBUILT_PART = 0.1
 """By default, if more of all machines changed, the index is sorted anew."""
 ROUNDING = 1e-6
 """Of times; gaps that nearly have a length are compared one by one."""
+LISTED_PART = 0.25
+"""If fewer of all machines are free, they are listed; else machines are asked by preference."""
 ENDLESS = 2_000
 """The class of gaps without end or start; lengths in seconds are below 2 ** 1024."""
 
@@ -52,7 +57,7 @@ def earliest_start(
             asked = calendar.capacity if resources is None else resources
             return calendar.bookable_run(asked, length_s, start_s)
 
-    elif index.is_of(calendars):
+    elif len(index) == len(calendars):
         start_s = index.earliest_start_s(nodes, length_s, from_s, latest_s)
         if start_s is None:
             return None
@@ -98,10 +103,16 @@ def earliest_of(
     """Go from one start to the next; `run_from` tells where a machine is free next, and until."""
     waiting: list[tuple[float, int, float]] = []
     """The next run of machines that are not free then: start, place in `names`, end."""
+    at_once: list[str] = []
     for place, name in enumerate(names):
         run = run_from(name, from_s)
-        if run is not None and run[0] <= latest_s:
-            waiting.append((run[0], place, run[1]))
+        if run is None or run[0] > latest_s:
+            continue
+        waiting.append((run[0], place, run[1]))
+        if run[0] == from_s:
+            at_once.append(name)
+            if len(at_once) == nodes:
+                return from_s, at_once
     heapify(waiting)
     free: list[tuple[float, int]] = []
     """Those that are free: end, place."""
@@ -115,20 +126,33 @@ def earliest_of(
                 heappush(waiting, (run[0], past, run[1]))
         if len(free) < nodes:
             continue
-        # What starts at the same time comes by its place: the first of all are there already.
-        if start_s == from_s or not waiting or waiting[0][0] > start_s:
+        if not waiting or waiting[0][0] > start_s:
             places = sorted(place for _, place in free)[:nodes]
             return start_s, [names[place] for place in places]
     return None
 
 
-class _GapClass(NamedTuple):
-    """Gaps of about the same length, in two orders."""
+class _GapClass:
+    """Gaps of a length from half of `most_s` up to it, in two orders."""
 
-    by_start: list[Run]
-    """(start, end)."""
-    by_end: list[Run]
-    """(end, start)."""
+    def __init__(self, most_s: float) -> None:
+        self.most_s = most_s
+        self.by_start: list[Gap] = []
+        """(start, end, machine)."""
+        self.by_end: list[Gap] = []
+        """(end, start, machine)."""
+
+    def places(self, start_s: float, length_s: float) -> tuple[int, int]:
+        """Return how many gaps have begun at a start, and how many end too early for it."""
+        begun = bisect_left(self.by_start, (nextafter(start_s, inf),))
+        return begun, bisect_left(self.by_end, (start_s + length_s,))
+
+    def open_at(self, start_s: float, end_s: float) -> list[Gap]:
+        """Return the gaps that are free all that time."""
+        earliest_s = end_s - self.most_s - ROUNDING
+        first = bisect_left(self.by_start, (earliest_s,))
+        last = bisect_left(self.by_start, (nextafter(start_s, inf),))
+        return [gap for gap in self.by_start[first:last] if gap[1] >= end_s]
 
 
 class GapIndex:
@@ -150,6 +174,9 @@ class GapIndex:
         """Of all gaps."""
         self._classes: dict[int, _GapClass] = {}
 
+    def __len__(self) -> int:
+        return len(self._calendars)
+
     def put(self, name: str, calendar: Calendar[Any]) -> None:
         """Note that a machine is new, or its calendar has changed."""
         self._calendars[name] = calendar
@@ -160,16 +187,22 @@ class GapIndex:
         if self._calendars.pop(name, None) is not None:
             self._stale.pop(name, None)
             for gap in self._gaps.pop(name, ()):
-                self._remove(gap)
+                self._remove(name, gap)
 
-    def is_of(self, calendars: Calendars) -> bool:
-        """Return whether it has these machines, and no others."""
-        return calendars.keys() == self._calendars.keys()
-
-    def bookable(self, names: Iterable[str], nodes: int, start_s: float, end_s: float) -> list[str]:
+    def bookable(
+        self, names: Collection[str], nodes: int, start_s: float, end_s: float
+    ) -> list[str]:
         """Return the first of `names` that are free all that time, and at most `nodes`."""
         self.refresh()
         found: list[str] = []
+        if self._free_at(start_s, end_s - start_s) < LISTED_PART * len(self):
+            open_then = {
+                gap[2]: None
+                for each in self._classes.values()
+                if each.most_s + ROUNDING > end_s - start_s
+                for gap in each.open_at(start_s, end_s)
+            }
+            return list(islice((name for name in names if name in open_then), nodes))
         for name in names:
             if len(found) == nodes:
                 break
@@ -194,50 +227,45 @@ class GapIndex:
     ) -> float | None:
         """Return the first start at which `nodes` machines are free for so long; None: never."""
         self.refresh()
-        classes = self._long_enough(length_s)
-        begun, over = _places(classes, from_s, length_s)
-        free = sum(begun) - sum(over)
+        free = self._free_at(from_s, length_s)
         if free >= nodes:
             return from_s
-        starts, place = self._starts, bisect_right(self._starts, from_s)
+        classes, partly = self._by_length(length_s)
+        starts, place, now_s = self._starts, bisect_right(self._starts, from_s), from_s
         while place < len(starts) and starts[place] <= latest_s:
             # With fewer starts than machines that lack there are not enough.
             last = min(place + max(nodes - free, self._looked_at), len(starts)) - 1
             until_s = starts[last]
-            begun_then, over_then = _places(classes, until_s, length_s)
-            if free + sum(begun_then) - sum(begun) >= nodes:
-                begins = sorted(
-                    classes[each].by_start[number][0]
-                    for each in range(len(classes))
-                    for number in range(begun[each], begun_then[each])
-                )
-                ends = sorted(
-                    classes[each].by_end[number][0]
-                    for each in range(len(classes))
-                    for number in range(over[each], over_then[each])
-                )
+            begins, ends = [], []
+            for each in chain(classes, partly):
+                begun, over = each.places(now_s, length_s)
+                begun_then, over_then = each.places(until_s, length_s)
+                begins.append(each.by_start[begun:begun_then])
+                ends.append(each.by_end[over:over_then])
+            for number in range(len(classes), len(begins)):
+                begins[number] = [gap for gap in begins[number] if gap[0] + length_s <= gap[1]]
+                ends[number] = [gap for gap in ends[number] if gap[1] + length_s <= gap[0]]
+            new = sum(map(len, begins))
+            if free + new >= nodes:
                 start_s = _reached(nodes - free, begins, ends, length_s)
                 if start_s is not None:
                     return start_s if start_s <= latest_s else None
-            begun, over = begun_then, over_then
-            free = sum(begun) - sum(over)
-            place = bisect_right(starts, until_s, last)
+            free += new - sum(map(len, ends))
+            place, now_s = bisect_right(starts, until_s, last), until_s
         return None
 
     def check(self) -> None:
         """Raise where the index differs from the calendars."""
         self.refresh()
-        gaps = [gap for each in self._gaps.values() for gap in each]
         assert self._gaps.keys() == self._calendars.keys()
         for name, calendar in self._calendars.items():
             assert self._gaps[name] == calendar.gaps(), f"gaps of {name}"
-        assert self._starts == sorted(gap[0] for gap in gaps), "starts of gaps"
-        assert sorted(gaps) == sorted(
-            gap for each in self._classes.values() for gap in each.by_start
-        )
+        gaps = sorted((*gap, name) for name, each in self._gaps.items() for gap in each)
+        assert self._starts == [gap[0] for gap in gaps], "starts of gaps"
+        assert gaps == sorted(chain(*(each.by_start for each in self._classes.values())))
         for each in self._classes.values():
             assert each.by_start == sorted(each.by_start), "gaps by start"
-            assert each.by_end == sorted((end, start) for start, end in each.by_start)
+            assert each.by_end == sorted((end, start, name) for start, end, name in each.by_start)
 
     def refresh(self) -> None:
         """Take in what changed; each question does it first."""
@@ -251,75 +279,72 @@ class GapIndex:
                 old, new = dict.fromkeys(before), dict.fromkeys(after)
                 for gap in before:
                     if gap not in new:
-                        self._remove(gap)
+                        self._remove(name, gap)
                 for gap in after:
                     if gap not in old:
-                        self._insert(gap)
+                        self._insert(name, gap)
         self._stale.clear()
         if is_rebuilt:
             self._rebuild()
 
     def _rebuild(self) -> None:
         self._classes.clear()
-        gaps = sorted(gap for each in self._gaps.values() for gap in each)
+        gaps = sorted((*gap, name) for name, each in self._gaps.items() for gap in each)
         self._starts = [gap[0] for gap in gaps]
         for gap in gaps:
-            self._class_of(gap).by_start.append(gap)
+            self._class_of(gap[1] - gap[0]).by_start.append(gap)
         for each in self._classes.values():
-            each.by_end.extend(sorted((end, start) for start, end in each.by_start))
+            each.by_end = sorted((end, start, name) for start, end, name in each.by_start)
 
-    def _class_of(self, gap: Run) -> _GapClass:
-        length_s = gap[1] - gap[0]
+    def _class_of(self, length_s: float) -> _GapClass:
         number = ENDLESS if length_s == inf else frexp(length_s)[1]
         found = self._classes.get(number)
         if found is None:
-            found = self._classes[number] = _GapClass([], [])
+            most_s = inf if number == ENDLESS else ldexp(1.0, number)
+            found = self._classes[number] = _GapClass(most_s)
         return found
 
-    def _insert(self, gap: Run) -> None:
+    def _insert(self, name: str, gap: Run) -> None:
         start_s, end_s = gap
         insort(self._starts, start_s)
-        gaps = self._class_of(gap)
-        insort(gaps.by_start, gap)
-        insort(gaps.by_end, (end_s, start_s))
+        gaps = self._class_of(end_s - start_s)
+        insort(gaps.by_start, (start_s, end_s, name))
+        insort(gaps.by_end, (end_s, start_s, name))
 
-    def _remove(self, gap: Run) -> None:
+    def _remove(self, name: str, gap: Run) -> None:
         start_s, end_s = gap
         del self._starts[bisect_left(self._starts, start_s)]
-        gaps = self._class_of(gap)
-        del gaps.by_start[bisect_left(gaps.by_start, gap)]
-        del gaps.by_end[bisect_left(gaps.by_end, (end_s, start_s))]
+        gaps = self._class_of(end_s - start_s)
+        del gaps.by_start[bisect_left(gaps.by_start, (start_s, end_s, name))]
+        del gaps.by_end[bisect_left(gaps.by_end, (end_s, start_s, name))]
 
-    def _long_enough(self, length_s: float) -> list[_GapClass]:
-        """Return the gaps that are long enough; of one class they are picked."""
-        found = []
-        for number, gaps in self._classes.items():
-            if number == ENDLESS or ldexp(0.5, number) > length_s + ROUNDING:
-                found.append(gaps)
-            elif ldexp(1.0, number) + ROUNDING > length_s:
-                found.append(
-                    _GapClass(
-                        [gap for gap in gaps.by_start if gap[0] + length_s <= gap[1]],
-                        [gap for gap in gaps.by_end if gap[1] + length_s <= gap[0]],
-                    )
-                )
-        return found
+    def _by_length(self, length_s: float) -> tuple[list[_GapClass], list[_GapClass]]:
+        """Return the classes of gaps that are long enough, and those of which some are."""
+        whole, partly = [], []
+        for each in self._classes.values():
+            if each.most_s / 2 > length_s + ROUNDING:
+                whole.append(each)
+            elif each.most_s + ROUNDING > length_s:
+                partly.append(each)
+        return whole, partly
 
-
-def _places(
-    classes: list[_GapClass], start_s: float, length_s: float
-) -> tuple[list[int], list[int]]:
-    """Return, by class, how many gaps have begun at a start, and how many end too early for it."""
-    after, before = (start_s, inf), (start_s + length_s, -inf)
-    begun = [bisect_right(each.by_start, after) for each in classes]
-    return begun, [bisect_left(each.by_end, before) for each in classes]
+    def _free_at(self, start_s: float, length_s: float) -> int:
+        """Return how many machines are free for so long."""
+        whole, partly = self._by_length(length_s)
+        free = sum(len(each.open_at(start_s, start_s + length_s)) for each in partly)
+        for each in whole:
+            begun, over = each.places(start_s, length_s)
+            free += begun - over
+        return free
 
 
-def _reached(lacking: int, begins: list[float], ends: list[float], length_s: float) -> float | None:
-    """Return the first of `begins` at which so many more are free; None: there is none."""
-    place, last = 0, len(ends)
-    for start_s in begins:
-        while place < last and ends[place] < start_s + length_s:
+def _reached(
+    lacking: int, begins: list[list[Gap]], ends: list[list[Gap]], length_s: float
+) -> float | None:
+    """Return the first start at which so many more are free; None: there is none."""
+    place, overs = 0, sorted(end[0] for each in ends for end in each)
+    for start_s in sorted(begin[0] for each in begins for begin in each):
+        while place < len(overs) and overs[place] < start_s + length_s:
             place += 1
             lacking += 1
         lacking -= 1

@@ -96,19 +96,22 @@ class RoomProfile:
 
         None: there is none, or it is later than `before_s`.
         """
-        start_s: float | None = None
-        times, rooms = self.times, self.rooms
-        for place in range(self._place(from_s), len(times)):
-            if resources.fits_in(rooms[place]):
-                if start_s is None:
-                    start_s = max(times[place], from_s)
-                    if start_s > max(before_s, from_s):
-                        return None
-            elif start_s is not None:
-                if start_s + length_s <= times[place] > start_s:
-                    return start_s, times[place]
-                start_s = None
-        return None if start_s is None else (start_s, inf)
+        times, rooms, fits_in = self.times, self.rooms, resources.fits_in
+        place, count = bisect_right(times, from_s) - 1, len(times)
+        while place < count:
+            if not fits_in(rooms[place]):
+                place += 1
+                continue
+            start_s = max(times[place], from_s)
+            if start_s > before_s and start_s > from_s:
+                return None
+            place += 1
+            while place < count and fits_in(rooms[place]):
+                place += 1
+            until_s = times[place] if place < count else inf
+            if start_s + length_s <= until_s:
+                return start_s, until_s
+        return None
 
     def room_at(self, moment_s: float) -> Resources:
         """Return what is free at one moment; amounts may be negative."""

@@ -319,10 +319,12 @@ class Calendar(Generic[Key]):
         without: ReservationId | None = None,
     ) -> tuple[float, float] | None:
         """Return `bookable_from_s`, and until when they are free from then on."""
-        if self._booked is None:
+        booked = self._booked
+        if booked is None:
             slot = self.earliest(resources, from_s)
             return None if slot is None else (slot.start_s, inf)
-        return self._profile(without).run_from(resources, length_s, from_s)
+        profile = booked.profile(self.capacity, self._ends, without)
+        return profile.run_from(resources, length_s, from_s)
 
     def gaps(self) -> list[tuple[float, float]]:
         """Return the times in which the whole machine is free, in order; there may be infinities.

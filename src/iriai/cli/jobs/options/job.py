@@ -144,6 +144,24 @@ class JobOptions(OptionGroup, frozen=True):
         metavar="[GROUP/]USER",
         help="User to charge instead of you, if the machine permits it.",
     )
+    reservation: str = priority(
+        "",
+        metavar="ID",
+        help="Run in this reservation alone; see 'iriai reserve'.",
+        autocompletion="complete_reservation",
+    )
+    or_queue: bool = priority(
+        False,
+        "--or-queue",
+        help="What has not started by the end of the reservation waits on as an ordinary job.",
+    )
+    evictable: bool | None = priority(
+        None,
+        "--evictable/--no-evict",
+        help="A task may start although a reservation begins before its end; it is then ended "
+        "with its grace, and is the next of its account. \\[default: jobs without --time]",
+        show_default=False,
+    )
     queue: int = priority(
         0,
         "-q",
@@ -233,6 +251,9 @@ class JobOptions(OptionGroup, frozen=True):
             checkpoint_exit=_optional("--checkpoint-exit", self.checkpoint_exit, 1),
             group=self.group,
             account=self.account,
+            reservation=_reservation(self.reservation, or_queue=self.or_queue),
+            or_queue=self.or_queue,
+            evictable=self.evictable,
             queue=whole("--queue", self.queue, 0),
             urgency=self.urgency,
             after=after_texts(self.after),
@@ -253,6 +274,18 @@ class JobOptions(OptionGroup, frozen=True):
                 "leave out one of them",
             )
         return 0
+
+
+def _reservation(text: str, *, or_queue: bool) -> str:
+    if or_queue and not text:
+        raise UsageProblem(
+            "no-reservation", "--or-queue without --reservation", "name one with --reservation ID"
+        )
+    if text:
+        from iriai.model.ids import parse_reservation_id
+
+        parsed("--reservation", text, parse_reservation_id)
+    return text
 
 
 def after_texts(texts: list[str] | None) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ _FAMILIES = (("max_restarts", "no_restart"), ("across_pools", "no_across_pools")
 """Options that set the same thing."""
 _FOREIGN = (*GlobalOptions.__struct_fields__, "dry_run", "immediate", "no_directives", "help")
 """Options that control the submission, not the job."""
+_OFF = {"--evictable": "--no-evict"}
+"""Switches that are not turned off by `--no-` and their name."""
 _CHOSEN = ("cpus", "array", "name", "memory", "gpus", "ranks", "nodes", "per_node")
 
 
@@ -152,7 +154,7 @@ def _options_of(ctx: typer.Context, line: DirectiveLine) -> dict[str, object]:
 def _as_settings(name: str, value: object, line: DirectiveLine) -> list[OptionValue]:
     option = f"--{name.replace('_', '-')}"
     if value is False:
-        option, value = f"--no-{option[2:]}", True
+        option, value = _OFF.get(option, f"--no-{option[2:]}"), True
     if isinstance(value, list | tuple):
         return [OptionValue(option, str(each), line.place) for each in value]
     return [OptionValue(option, None if value is True else str(value), line.place)]

@@ -1,0 +1,83 @@
+"""`iriai reservation`: look at one reservation, or give it back."""
+
+from __future__ import annotations
+
+from iriai.cli.framework.command import CommandGroup, GlobalOptions, argument
+from iriai.cli.framework.table import amounts_text, count_text, names_text, print_pairs, span_text
+from iriai.cli.reservations.reserve import for_text
+from iriai.client.wall_time import iso_text
+from iriai.model.units import printable
+from iriai.wire.exchange import Done
+from iriai.wire.reservations import AskReservations, EndReservation, ReservationRow
+
+ANY_RESERVATION = argument(
+    ..., metavar="ID", help="A reservation.", autocompletion="complete_any_reservation"
+)
+
+
+def show(options: GlobalOptions, reservation: str = ANY_RESERVATION) -> None:
+    """Show one reservation: its id, start, end, number of nodes and nodes; and what else is known.
+
+    State, account, users and what each node gives are shown to its users and to operators.
+    """
+    row = options.ask(AskReservations(id=reservation)).rows[0]
+    options.print_result(row, lambda: print_pairs(_pairs(row)))
+
+
+def cancel(options: GlobalOptions, reservation: str = ANY_RESERVATION) -> None:
+    """Give a reservation back, before its start or while it is open.
+
+    Tasks that run in it go on as ordinary ones where they fit. For its user and operators.
+    """
+    done = options.ask(EndReservation(reservation))
+    options.print_result(_document(done, reservation), f"cancelled: {printable(reservation)}")
+
+
+def end(options: GlobalOptions, reservation: str = ANY_RESERVATION) -> None:
+    """Give the rest of an open reservation back; refused for one that is not open.
+
+    Tasks that run in it go on as ordinary ones where they fit. For its user and operators.
+    """
+    done = options.ask(EndReservation(reservation, is_open_only=True))
+    options.print_result(_document(done, reservation), f"ended: {printable(reservation)}")
+
+
+def _document(_: Done, reservation: str) -> dict[str, str]:
+    return {"id": reservation}
+
+
+def _pairs(row: ReservationRow) -> list[tuple[str, str]]:
+    pairs = [
+        ("reservation", row.id),
+        ("start", iso_text(row.start_wall_s)),
+        ("end", iso_text(row.end_wall_s)),
+        ("number of nodes", str(row.node_count)),
+        ("nodes", names_text(row.nodes)),
+        ("state", f"{row.state}, {row.cause}" if row.cause else row.state),
+        ("for", span_text(row.end_wall_s - row.start_wall_s)),
+    ]
+    if row.node_count > len(row.nodes) > 0:
+        pairs.append(("lacks", count_text(row.node_count - len(row.nodes), "node")))
+    if not row.is_detailed:
+        return pairs
+    gives = "the whole machine" if row.resources is None else amounts_text(row.resources)
+    return [
+        *pairs,
+        ("account", row.account),
+        ("user", row.user),
+        ("also used by", for_text(row.users, row.group)),
+        ("each gives", gives),
+        ("requires", row.requirements),
+        ("asked for", iso_text(row.asked_wall_s)),
+        ("over since", iso_text(row.over_wall_s) if row.over_wall_s else ""),
+    ]
+
+
+app = CommandGroup(
+    "Look at a reservation, or give it back; 'iriai reserve' makes one.",
+    {
+        show: (("iriai reservation show ume-r7", "when and where it is, and what it gives"),),
+        cancel: (("iriai reservation cancel ume-r7", "give it back"),),
+        end: (("iriai reservation end ume-r7", "give back the rest of one that is open"),),
+    },
+)

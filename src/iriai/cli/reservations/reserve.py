@@ -1,0 +1,221 @@
+"""`iriai reserve`: machines for a time that lies ahead."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from iriai.cli.framework.command import Command, GlobalOptions, OptionGroup, option, options_under
+from iriai.cli.framework.standard_streams import remark
+from iriai.cli.framework.table import amounts_text, count_text, names_text, print_pairs
+from iriai.cli.jobs.options.job import named_resource, parsed
+from iriai.client.wall_time import iso_text, parse_wall_time
+from iriai.model.problem import UsageProblem
+from iriai.model.units import format_duration, parse_duration, parse_size, printable
+from iriai.wire.reservations import ReservationPlan, Reserve, Reserved
+
+when = options_under("When")
+need = options_under("What each node gives; without any of these the whole machine")
+whom = options_under("For whom")
+"""As `option`, each for one heading of the help page."""
+
+
+class TimeOptions(OptionGroup, frozen=True):
+    """From when to when."""
+
+    start: str | None = when(
+        None,
+        "-s",
+        "--start",
+        metavar="TIME",
+        help="Start: now, 9:00 (the next), 'tomorrow 9:00', 'monday 9:00', +2h, or ISO 8601 as "
+        "2026-12-01T09:00, with +01:00 or ' Europe/Berlin' for another zone than yours.",
+    )
+    end: str | None = when(
+        None,
+        "-e",
+        "--end",
+        metavar="TIME",
+        help="End, in the same forms; 17:00, 'friday 17:00' and +2h are the next after the start.",
+    )
+    duration: str | None = when(
+        None, "-d", "--duration", metavar="DURATION", help="Its length instead of an end, as 2h."
+    )
+    earliest: bool = when(
+        False,
+        "--earliest",
+        help="Start at the first time from --start on at which the nodes can be had for that "
+        "long. \\[default of --start: now]",
+    )
+
+    def times(self, now_wall_s: float) -> tuple[float, float]:
+        """Return start and end; raise `UsageProblem` if they cannot be."""
+        if self.start is None and not self.earliest:
+            raise UsageProblem(
+                "no-start",
+                "there is no start",
+                "give -s TIME, as -s 'tomorrow 9:00', or --earliest",
+            )
+        start_s = now_wall_s
+        if self.start is not None:
+            start_s = _time("--start", self.start, now_wall_s, now_wall_s)
+        end_s = self._end(start_s, now_wall_s)
+        if end_s <= start_s:
+            raise UsageProblem(
+                "bad-time",
+                f"--end: {iso_text(end_s)} is not after the start, {iso_text(start_s)}",
+                "give a later end, or -d DURATION",
+            )
+        if end_s <= now_wall_s:
+            raise UsageProblem(
+                "bad-time",
+                f"{iso_text(start_s)} to {iso_text(end_s)} is over",
+                "give a time that lies ahead",
+            )
+        return start_s, end_s
+
+    def _end(self, start_s: float, now_wall_s: float) -> float:
+        if (self.end is None) == (self.duration is None):
+            is_none = self.end is None
+            raise UsageProblem(
+                "no-end" if is_none else "two-ends",
+                "there is no end" if is_none else "--end and --duration are two ends",
+                "give -e TIME or -d DURATION",
+            )
+        if self.end is None:
+            return start_s + (parsed("--duration", self.duration, parse_duration) or 0.0)
+        return _time("--end", self.end, now_wall_s, start_s)
+
+
+def _time(option: str, text: str, now_wall_s: float, after_wall_s: float) -> float:
+    read = partial(parse_wall_time, now_wall_s=now_wall_s, after_wall_s=after_wall_s)
+    return parsed(option, text, read) or 0.0
+
+
+class NodeOptions(OptionGroup, frozen=True):
+    """What each node gives."""
+
+    cpus: int | None = need(
+        None, "-c", "--cpus", metavar="N", help="CPUs of each node, for all that runs in it."
+    )
+    memory: str | None = need(None, metavar="SIZE", help="Memory of each node, as 16G.")
+    gpus: int | None = need(None, metavar="N", help="GPUs of each node.")
+    resource: list[str] | None = need(
+        None, metavar="NAME=N", help="Amount of a named resource, as licence=1. Repeatable."
+    )
+
+
+def reserve(
+    options: GlobalOptions,
+    times: TimeOptions,
+    each: NodeOptions,
+    nodes: int = option(..., "-n", "--nodes", metavar="N", help="How many nodes."),
+    requirements: str = option(
+        "",
+        metavar="EXPR",
+        help="Condition on the nodes, as 'Arch == \"X86_64\" && Mips > 9000'; see 'iriai match'.",
+    ),
+    use_by: str = whom(
+        "",
+        "--for",
+        metavar="USER,...|GROUP",
+        help="Who may submit into it beside you: users, or a group. \\[default: nobody]",
+    ),
+    group: str | None = whom(
+        None, metavar="GROUP", help="Group whose share it uses. \\[default: your primary group]"
+    ),
+    account: str | None = whom(
+        None,
+        metavar="[GROUP/]USER",
+        help="User to charge instead of you, if the machine permits it.",
+    ),
+    dry_run: bool = option(
+        False,
+        "--dry-run",
+        help="Show what would be asked for, and whether it could be had.",
+    ),
+) -> None:
+    """Reserve nodes for a time that lies ahead, and print the reservation's id.
+
+    Once the id is printed all nodes have it, durably. If they cannot be had, nothing is reserved;
+    the exit code is 3, with the reasons and the earliest start that would do, as far as known.
+
+    Submit into it with 'iriai submit --reservation ID'. While it is open, what it does not use is
+    nobody else's, and charged to your account: give back what you do not need with 'iriai
+    reservation cancel ID'.
+
+    A local time that a change of clocks leaves out or repeats is refused; both readings are named.
+    """
+    start_s, end_s = times.times(time.time())
+    request = Reserve(
+        start_s,
+        end_s,
+        nodes,
+        each.cpus,
+        parsed("--memory", each.memory, parse_size),
+        each.gpus,
+        tuple(map(named_resource, each.resource or ())),
+        requirements,
+        tuple(filter(None, (name.strip() for name in use_by.split(",")))),
+        times.earliest,
+        group,
+        account,
+        dry_run,
+    )
+    answer = options.ask(request)
+    if isinstance(answer, Reserved):
+        options.print_result(answer, answer.id)
+        if not options.as_json:
+            remark(reserved_text(answer))
+    else:
+        options.print_result(answer, lambda: print_pairs(_pairs(answer)))
+
+
+def reserved_text(answer: Reserved) -> str:
+    """Return when and where it is, in a line."""
+    times = f"{iso_text(answer.start_wall_s)} to {iso_text(answer.end_wall_s)}"
+    nodes = count_text(len(answer.nodes), "node")
+    return f"{times} on {nodes}: {printable(names_text(answer.nodes))}"
+
+
+def _pairs(plan: ReservationPlan) -> Sequence[tuple[str, str]]:
+    gives = "the whole machine" if plan.resources is None else amounts_text(plan.resources)
+    return [
+        ("start", iso_text(plan.start_wall_s)),
+        ("end", iso_text(plan.end_wall_s)),
+        ("for", format_duration(plan.end_wall_s - plan.start_wall_s)),
+        ("number of nodes", str(plan.node_count)),
+        ("nodes", names_text(plan.nodes)),
+        ("each gives", gives),
+        ("account", plan.account),
+        ("also used by", for_text(plan.users, plan.group)),
+        ("cannot be had", plan.note or _reasons_text(plan)),
+        (
+            "earliest start",
+            "" if plan.earliest_wall_s is None else iso_text(plan.earliest_wall_s),
+        ),
+    ]
+
+
+def _reasons_text(plan: ReservationPlan) -> str:
+    if not plan.reasons:
+        return ""
+    from iriai.cli.framework.reasons import reasons_text
+
+    return reasons_text(plan.reasons)
+
+
+def for_text(users: Sequence[str], group: str) -> str:
+    """Return who may use a reservation beside its user."""
+    return ", ".join([*users, *([f"the group {group}"] if group else [])])
+
+
+app = Command(
+    reserve,
+    ("iriai reserve -s 'tomorrow 9:00' -e 17:00 -n 4", "four whole machines for a day"),
+    ("iriai reserve -s now -d 2h -n 1 --cpus 8 --memory 16G", "a part of one, at once"),
+    ("iriai reserve --earliest -d 4h -n 16", "as soon as sixteen can be had for four hours"),
+    ("iriai reserve -s 'monday 9:00' -d 3h -n 8 --for lecture", "for a group, for a lecture"),
+    ("iriai submit --reservation $(iriai reserve -s +10m -d 1h -n 2) job.sh", "and submit into it"),
+)

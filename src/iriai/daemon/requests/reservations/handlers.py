@@ -1,0 +1,177 @@
+"""Handlers of the requests about reservations."""
+
+from __future__ import annotations
+
+from iriai.client.wall_time import iso_text
+from iriai.daemon.cluster.broker_rpc import BrokerRpc
+from iriai.daemon.loop.engine import Engine
+from iriai.daemon.loop.pending import Pending
+from iriai.daemon.requests.reservations.terms import checked_terms, number_at
+from iriai.daemon.server.connections import RequestContext
+from iriai.daemon.server.handler_table import handles
+from iriai.daemon.server.request_scheduling import Durability
+from iriai.identity.users.permissions import Permissions
+from iriai.jobs.views import amounts
+from iriai.model.ids import ReservationId, parse_reservation_id
+from iriai.model.problem import NotAllowed, NotFound, Refused
+from iriai.model.reservation import Reservation, ReservationTerms
+from iriai.protocol.messages.effects import Part, ReservationAnswered
+from iriai.reports.reservations import known_reservations, merged, offer_now, row_for
+from iriai.wire.exchange import Done
+from iriai.wire.inquiries import AskOffer, NodeOffer
+from iriai.wire.reservations import (
+    AskReservations,
+    EndReservation,
+    ReservationPlan,
+    ReservationRow,
+    ReservationTable,
+    Reserve,
+    Reserved,
+)
+
+REASONS_TOLD_MAX = 8
+"""Of a refusal: more than one line has room for."""
+
+
+class ReservationHandlers:
+    """Handlers of the requests about reservations."""
+
+    def __init__(
+        self,
+        home: str,
+        engine: Engine,
+        users: Permissions,
+        durability: Durability,
+        inquirer: BrokerRpc,
+    ) -> None:
+        self._name = home
+        self._engine = engine
+        self._users = users
+        self._durability = durability
+        self._inquirer = inquirer
+        self._asked: dict[int, Pending[ReservationAnswered]] = {}
+        """Who asked for each reservation that is neither confirmed nor refused yet."""
+        engine.routes.take(ReservationAnswered, self._answered)
+        inquirer.answerers[AskReservations] = lambda _, now: known_reservations(engine.machine, now)
+        inquirer.answerers[AskOffer] = lambda question, now: offer_now(
+            engine.machine, question.terms, now
+        )
+
+    @handles(Reserve)
+    async def _reserve(self, asked: RequestContext, body: Reserve) -> Reserved | ReservationPlan:
+        self._durability.check()
+        person, now = asked.caller.person, self._engine.now
+        self._users.check_may_run(person)
+        account = self._users.account(person, body.group, body.account)
+        use_by = self._users.users_and_group(body.use_by)
+        terms = checked_terms(body, account, person.name, use_by, now.wall_s)
+        if body.dry_run:
+            reply = await self._inquirer.ask(AskOffer(terms), NodeOffer)
+            return _plan(terms, reply.checked(), reply.missing)
+        reservations = self._engine.machine.home.reservations
+        asked.is_changing = True
+        number = reservations.ask(terms, now).number
+        pending = self._asked[number] = Pending()
+        answer = await pending
+        if not answer.is_confirmed:
+            raise _refusal(answer)
+        found = reservations.get(number)
+        return Reserved(
+            str(ReservationId(self._name, number)),
+            found.terms.start_wall_s,
+            found.terms.end_wall_s,
+            found.nodes,
+        )
+
+    def _answered(self, answer: ReservationAnswered) -> None:
+        pending = self._asked.pop(answer.number, None)
+        if pending is not None:
+            pending.resolve(answer)
+
+    @handles(AskReservations)
+    async def _all(self, asked: RequestContext, body: AskReservations) -> ReservationTable:
+        named = parse_reservation_id(body.id) if body.id else None
+        has_home = Part.HOME in self._engine.machine.parts
+        if named is not None and has_home and named.home == self._name:
+            return ReservationTable((self._row(asked, self._of_home(named.number)),))
+        own = self._own(asked, over=body.over) if has_home else []
+        reply = await self._inquirer.ask(AskReservations(), ReservationTable)
+        near = reply.checked()
+        note = "" if near is not None else f"{reply.missing}; it knows those of other homes"
+        table = merged(own, () if near is None else near.rows, note)
+        if named is None:
+            return table
+        rows = tuple(row for row in table.rows if row.id == str(named))
+        if not rows:
+            raise _unknown(str(named), note)
+        return ReservationTable(rows)
+
+    def _own(self, asked: RequestContext, *, over: bool) -> list[ReservationRow]:
+        return [
+            self._row(asked, each) for each in self._engine.machine.home.reservations.all(over=over)
+        ]
+
+    def _of_home(self, number: int) -> Reservation:
+        return self._engine.machine.home.reservations.get(number)
+
+    def _row(self, asked: RequestContext, reservation: Reservation) -> ReservationRow:
+        caller = asked.caller
+        name, groups = caller.person.name, self._users.groups_of(caller.person.name)
+        return row_for(self._name, reservation, name, groups, is_operator=caller.operator)
+
+    @handles(EndReservation)
+    async def _end(self, asked: RequestContext, body: EndReservation) -> Done:
+        self._durability.check()
+        reservations = self._engine.machine.home.reservations
+        number = number_at(self._name, body.id)
+        user, caller = reservations.get(number).terms.user, asked.caller
+        if not caller.operator and caller.person.name != user:
+            raise NotAllowed(
+                "not-yours",
+                f"{body.id} belongs to {user}",
+                "ask them, or a member of the operators' group",
+            )
+        asked.is_changing = True
+        change = reservations.end if body.is_open_only else reservations.cancel
+        change(number, caller.person.name, self._engine.now)
+        await self._durability.stored()
+        return Done()
+
+
+def _plan(terms: ReservationTerms, offer: NodeOffer | None, missing: str) -> ReservationPlan:
+    """Return what would be asked for; `missing` says why the broker offers nothing."""
+    known = NodeOffer() if offer is None else offer
+    start_s = known.start_wall_s if known.machines else terms.start_wall_s
+    return ReservationPlan(
+        str(terms.account),
+        start_s,
+        start_s + terms.length_s,
+        terms.nodes,
+        None if terms.resources is None else amounts(terms.resources),
+        terms.users,
+        terms.group,
+        known.machines,
+        known.reasons,
+        known.earliest_wall_s,
+        missing if offer is None else "",
+    )
+
+
+def _refusal(answer: ReservationAnswered) -> Refused:
+    """Return why a reservation is refused, with the earliest start that would do."""
+    told = [str(each) for each in dict.fromkeys(answer.reasons)]
+    more = len(told) - REASONS_TOLD_MAX
+    shown = told[:REASONS_TOLD_MAX] + ([f"and {more} more"] if more > 0 else [])
+    hint = "ask for fewer nodes, less of each, or another time"
+    if answer.earliest_wall_s is not None:
+        earliest = iso_text(answer.earliest_wall_s)
+        hint = f"the earliest start is {earliest}: use -s {earliest}, or --earliest"
+    why = "; ".join(shown) or "it was cancelled, or the nodes did not agree"
+    return Refused("cannot-be-reserved", f"these nodes cannot be had: {why}", hint)
+
+
+def _unknown(name: str, note: str) -> NotFound:
+    hint = (
+        note or "'iriai reservations' lists those there are; one that is over is known at its home"
+    )
+    return NotFound("no-such-reservation", f"there is no reservation {name}", hint)

@@ -1,0 +1,72 @@
+"""The terms of a reservation from what a client asks for, or a refusal with its reason."""
+
+from __future__ import annotations
+
+from iriai.classad.installation import canonical
+from iriai.jobs.validation import checked_resources
+from iriai.model.ids import Account, parse_reservation_id
+from iriai.model.problem import NotFound, UsageProblem
+from iriai.model.reservation import ReservationTerms, terms_problem
+from iriai.model.resources import Resources
+from iriai.model.units import printable
+from iriai.wire.reservations import Reserve
+
+TIME_MAX_S = 32_503_680_000.0
+"""The year 3000."""
+
+
+def checked_terms(
+    body: Reserve,
+    account: Account,
+    user: str,
+    use_by: tuple[tuple[str, ...], str],
+    now_wall_s: float,
+) -> ReservationTerms:
+    """Return the terms; `use_by` are the users and the group that may use it as well.
+
+    Raises `UsageProblem` if they cannot be; `Refused` where they are too far ahead, or without the
+    extra that reads requirements.
+    """
+    start_s, end_s = body.start_wall_s, body.end_wall_s
+    if body.is_earliest and start_s < now_wall_s:
+        start_s, end_s = now_wall_s, end_s + (now_wall_s - start_s)
+    if not (0 <= start_s <= TIME_MAX_S and 0 <= end_s <= TIME_MAX_S):
+        raise UsageProblem("bad-time", "there is no such time", "give one that lies ahead")
+    terms = ReservationTerms(
+        account,
+        user,
+        start_s,
+        end_s,
+        body.nodes,
+        _resources(body),
+        canonical(body.requirements, "--requirements"),
+        *use_by,
+        is_earliest=body.is_earliest,
+    )
+    problem = terms_problem(terms, now_wall_s)
+    if problem is not None:
+        raise problem
+    return terms
+
+
+def _resources(body: Reserve) -> Resources | None:
+    """Return what each node gives; None: all that it has."""
+    if body.cpus is body.memory_bytes is body.gpus is None and not body.named:
+        return None
+    cpus = 1 if body.cpus is None else body.cpus
+    return checked_resources(Resources(cpus, body.memory_bytes or 0, body.gpus or 0, body.named))
+
+
+def number_at(home: str, text: str) -> int:
+    """Return the number of the reservation of this home that `text` names.
+
+    Raises `UsageProblem` if it is no id of a reservation, `NotFound` if it is another home's.
+    """
+    named = parse_reservation_id(text)
+    if named.home != home:
+        raise NotFound(
+            "no-such-reservation",
+            f"{printable(text)} is not a reservation of this home",
+            f"ids here begin with {home}-r; ask on {named.home}",
+        )
+    return named.number

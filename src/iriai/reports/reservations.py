@@ -1,0 +1,112 @@
+"""Reservations as clients are told of them: those of the home, and what nodes keep for others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from iriai.jobs.queries import told_reasons
+from iriai.jobs.views import amounts
+from iriai.machine.core import Machine
+from iriai.model.ids import Account, ReservationId
+from iriai.model.instant import Instant
+from iriai.model.reservation import Reservation, ReservationState, ReservationTerms
+from iriai.protocol.messages.effects import Part
+from iriai.protocol.messages.reservations import SeekNodes
+from iriai.wire.inquiries import NodeOffer
+from iriai.wire.reservations import ReservationRow, ReservationTable
+
+RESERVED = "reserved"
+"""The state of a reservation of another home that is not open yet."""
+
+
+def known_reservations(machine: Machine, now: Instant) -> ReservationTable:
+    """Return what the nodes keep, as the broker here knows; without one, nothing.
+
+    It knows when and where, and no more.
+    """
+    if Part.BROKER not in machine.parts:
+        return ReservationTable(())
+    found: dict[ReservationId, ReservationRow] = {}
+    for view in machine.broker.state.machines.values():
+        for span in view.calendar.bookings:
+            start_wall_s = now.wall_s + span.start_s - now.steady_s
+            end_wall_s = now.wall_s + span.end_s - now.steady_s
+            row = found.get(span.reservation)
+            if row is None:
+                row = ReservationRow(
+                    str(span.reservation), RESERVED, start_wall_s, end_wall_s, 0, ()
+                )
+            found[span.reservation] = replace(
+                row,
+                state=ReservationState.OPEN if span.is_open else row.state,
+                node_count=row.node_count + 1,
+                nodes=(*row.nodes, view.name),
+            )
+    rows = (replace(row, nodes=tuple(sorted(row.nodes))) for row in found.values())
+    return _table(rows)
+
+
+def offer_now(machine: Machine, terms: ReservationTerms, now: Instant) -> NodeOffer:
+    """Return which machines the broker here would offer for a reservation now."""
+    seek = SeekNodes(ReservationId(machine.name, 0), 1, terms)
+    offered = machine.broker.offer(seek, now)
+    return NodeOffer(
+        offered.machines,
+        offered.start_wall_s,
+        told_reasons(list(offered.reasons)),
+        offered.earliest_wall_s,
+    )
+
+
+def row_of(home: str, reservation: Reservation) -> ReservationRow:
+    """Return all that is known of a reservation of this home."""
+    terms = reservation.terms
+    return ReservationRow(
+        str(ReservationId(home, reservation.number)),
+        reservation.state,
+        terms.start_wall_s,
+        terms.end_wall_s,
+        terms.nodes,
+        reservation.nodes,
+        reservation.end or "",
+        is_usable=True,
+        is_detailed=True,
+        account=str(terms.account),
+        user=terms.user,
+        users=terms.users,
+        group=terms.group,
+        resources=None if terms.resources is None else amounts(terms.resources),
+        requirements=terms.requirements,
+        asked_wall_s=reservation.asked_wall_s,
+        over_wall_s=reservation.over_wall_s,
+    )
+
+
+def row_for(
+    home: str, reservation: Reservation, user: str, groups: Iterable[str], *, is_operator: bool
+) -> ReservationRow:
+    """Return what a user with accounts in these groups may see of a reservation of this home."""
+    row = row_of(home, reservation)
+    accounts = (Account(group, user) for group in ("", *groups))
+    is_usable = any(reservation.terms.admits(user, account) for account in accounts)
+    is_usable = is_usable and reservation.state is not ReservationState.OVER
+    if is_operator or is_usable or user == reservation.terms.user:
+        return replace(row, is_usable=is_usable)
+    return ReservationRow(
+        row.id, row.state, row.start_wall_s, row.end_wall_s, row.node_count, row.nodes, row.cause
+    )
+
+
+def merged(
+    own: Iterable[ReservationRow], broker: Iterable[ReservationRow], note: str = ""
+) -> ReservationTable:
+    """Return the rows of the home, and of the broker those that the home does not know."""
+    rows = {row.id: row for row in broker} | {row.id: row for row in own}
+    return _table(rows.values(), note)
+
+
+def _table(rows: Iterable[ReservationRow], note: str = "") -> ReservationTable:
+    ordered = sorted(rows, key=lambda row: (row.start_wall_s, row.id))
+    return ReservationTable(tuple(ordered), note)
