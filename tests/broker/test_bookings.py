@@ -5,11 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from iriai.broker.machines.beside_bookings import EARLIER_S
-from iriai.broker.queue.entries import EVICTABLE_S
 from iriai.model.ids import Account, ReservationId
 from iriai.model.ranks import RankShape
 from iriai.model.reason import Reason, Rule
-from iriai.model.reservation import ReservationTerms
+from iriai.model.reservation import EVICTABLE_MIN_S, ReservationTerms
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import END_SLACK_S
 from iriai.protocol.messages.candidates import BrokerCandidate
@@ -143,7 +142,7 @@ def test_an_evictable_task_starts_if_it_can_stay_for_a_while():
 
 
 def test_not_where_it_had_to_leave_at_once():
-    soon_s = EVICTABLE_S + 10.0 + END_SLACK_S + EARLIER_S - 0.5
+    soon_s = EVICTABLE_MIN_S + 10.0 + END_SLACK_S + EARLIER_S - 0.5
     broker = with_booking(booked(soon_s, 200.0))
     said = broker.tell(want(1, is_evictable=True, grace_s=10.0))
     assert matched(said) == []

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from iriai.policy.matching.match import Demand
 
 
-EVICTABLE_S = 60.0
-"""An evictable task is started only where it runs for so long at least, before its grace."""
-
-
 class ForwardedRequest(Want, frozen=True):
     """The request of a job that another broker forwarded. It never becomes a reserved head."""
 
