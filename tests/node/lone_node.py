@@ -48,9 +48,11 @@ class LoneNode:
         memory_bytes: int = 0,
         owner: OwnerSteps | None = None,
         bookings=(),
+        stepped_s: float = 0.0,
     ) -> None:
         self.now_s = now_s
-        self.stepped_s = 0.0
+        self.stepped_s = stepped_s
+        self.started: set[int] = set()
         self.is_checked = is_checked
         settings = NodeSettings(
             HOME,
@@ -65,7 +67,7 @@ class LoneNode:
             queues=queues or NodeQueues(),
             owner=owner,
         )
-        kept = (claims, ledger, instant(now_s), drained, bookings)
+        kept = (claims, ledger, self.instant(), drained, bookings)
         self.node = Node(settings, Random(1), incarnation, *kept)
         self.capabilities: list[Capability] = []
         self.ahead: list[Capability] = []

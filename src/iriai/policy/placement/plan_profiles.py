@@ -108,18 +108,18 @@ class PlanProfiles:
         )
 
     def reserve(self, seats: Seats, job: WaitingJob, start_s: float) -> None:
-        """Plan a task of `job` on these seats."""
-        resources, stay_s = job.resources, job.stay_s
+        """Plan a task of `job` on these seats; what is evictable may be gone where it has to."""
+        resources, stay_s = job.resources, self._stay_s(job)
         for name, ranks in seats:
             taken = resources if ranks == 1 else resources.times(ranks)
             self._profiles[name].reserve(taken, start_s, stay_s)
             if self._is_booked:
-                self._unbooked[name].reserve(taken, start_s, stay_s)
+                self._unbooked[name].reserve(taken, start_s, job.stay_s)
 
     def give(self, seats: Seats, job: WaitingJob, start_s: float) -> None:
         """Take such a plan back."""
         for name, ranks in seats:
-            self._profiles[name].give(_taken(job, ranks), start_s, job.stay_s)
+            self._profiles[name].give(_taken(job, ranks), start_s, self._stay_s(job))
             if self._is_booked:
                 self._unbooked[name].give(_taken(job, ranks), start_s, job.stay_s)
 
@@ -173,9 +173,10 @@ class PlanProfiles:
             if shape.least == shape.most:
                 return start_s, [Seat(names[0], shape.least)]
             return start_s, self._seats_at(names, job, start_s)
-        times = {
-            time_s for name in names for time_s in self._profiles[name].times_from(self._now_s)
-        }
+        profiles = [self._profiles[name] for name in names]
+        if self._is_booked:
+            profiles += [self._unbooked[name] for name in names]
+        times = {time_s for each in profiles for time_s in each.times_from(self._now_s)}
         for start_s in sorted(times):
             seats = self._seats_at(names, job, start_s)
             if seats:
@@ -185,6 +186,10 @@ class PlanProfiles:
     def _seats_at(self, names: list[str], job: WaitingJob, start_s: float) -> Seats:
         rooms = [Room(name, fit) for name in names if (fit := self._fit(name, job, start_s))]
         return seats_of(rooms, job.shape)
+
+    def _stay_s(self, job: WaitingJob) -> float | None:
+        """Return for how long a task is there, whatever reservations ask."""
+        return job.needed_s if self._is_booked else job.stay_s
 
     def _fit(self, name: str, job: WaitingJob, start_s: float) -> int:
         """Return how many ranks fit from then on: beside reservations for as long as needed."""
