@@ -300,7 +300,7 @@ class _Search:
             name, bookings = each.view.name, each.view.calendar.bookings
             run = each.room.run_from(each.need, self._length_s, start_s)
             had = "it is not free for so long in any time that is known"
-            if run is not None:
+            if run is not None and run[0] < inf:
                 in_s = run[0] - self._now.steady_s
                 had = f"it is free for so long in {format_duration(in_s)}"
             others = [booked for booked in bookings if booked.from_s < end_s]
