@@ -24,6 +24,8 @@ LENGTH_MIN_S = 60.0
 LENGTH_MAX_S = 31 * 86_400.0
 NODES_MAX = SEATS_MAX
 """Of one reservation: as many as an attempt has seats."""
+EVICTABLE_MIN_S = 60.0
+"""An evictable task is started only where it runs for so long at least, before its grace."""
 BOOKINGS_MAX = 1_024
 """That one node keeps."""
 HORIZON_S = 14 * 86_400.0

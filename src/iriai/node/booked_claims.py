@@ -14,7 +14,7 @@ from iriai.model.ids import ReservationId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import ClaimStored
-from iriai.model.reservation import Booking
+from iriai.model.reservation import EVICTABLE_MIN_S, Booking
 from iriai.model.resources import NOTHING, Resources
 from iriai.model.state import EndCause
 from iriai.model.units import format_duration
@@ -28,8 +28,6 @@ from iriai.policy.placement.calendar import AHEAD_WAIT_S
 from iriai.protocol.messages.effects import Persist, TerminateAttempt
 from iriai.protocol.messages.scheduling import Run, Stop
 
-EVICTABLE_MIN_S = 60.0
-"""A task starts although it has to leave for a booking only if it has so long until then."""
 LIMIT_MIN_S = 1.0
 """The shortest time for which a task starts inside a booking."""
 

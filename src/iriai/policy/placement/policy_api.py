@@ -94,7 +94,7 @@ class PlannedMachine(Protocol):
 
     @property
     def ended(self) -> int:
-        """Return the number of claims that have ended.
+        """Return the number of claims that have ended, and of changes of reservations there.
 
         If it grew, more may start than a policy planned with.
         """
