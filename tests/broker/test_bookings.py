@@ -406,6 +406,17 @@ def test_nor_one_of_a_plan():
     assert offered(broker, seek(300.0, 400.0)).machines == (HOME,)
 
 
+def test_a_place_for_a_task_without_a_limit_is_never_offered():
+    for backfill in ("easy", "conservative"):
+        broker = LoneBroker(backfill=backfill)
+        running = (as_running(want(100, "zoe"), ends_in_s=90.0),)
+        told_of(broker, free=3, began=running)
+        broker.tell(want(1, cpus=4))
+        found = offered(broker, seek())
+        assert (found.machines, found.earliest_wall_s) == ((), None)
+        assert "in any time that is known" in found.reasons[1].had
+
+
 def test_machines_that_take_no_tasks_are_not_offered():
     drained = Reason(Rule.DRAINED, "that it is resumed", "drained by ann")
     broker = LoneBroker()

@@ -9,10 +9,10 @@ from iriai.model.claim import HOLD_MAX_S, Phase
 from iriai.model.ids import AttemptId
 from iriai.model.reason import Rule
 from iriai.model.records import BookingsDropped, ClaimStored
+from iriai.model.reservation import EVICTABLE_MIN_S
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
-from iriai.node.booked_claims import EVICTABLE_MIN_S
 from iriai.policy.placement.calendar import END_SLACK_S
 from iriai.protocol.messages.effects import (
     LaunchAttempt,

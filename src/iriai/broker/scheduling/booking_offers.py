@@ -29,6 +29,7 @@ from iriai.model.units import format_duration
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.booking_search import earliest_of
 from iriai.policy.placement.bookings import HeldSpan, RoomProfile
+from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.policy.placement.pool_plan import PoolHead
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.reservations import NodesOffered, SeekNodes
@@ -298,7 +299,8 @@ class _Search:
             if each.room.is_room(each.need, start_s, end_s):
                 continue
             name, bookings = each.view.name, each.view.calendar.bookings
-            run = each.room.run_from(each.need, self._length_s, start_s)
+            latest_s = start_s + OPEN_END_S / 2  # what begins later waits for tasks without limits
+            run = each.room.run_from(each.need, self._length_s, start_s, latest_s)
             had = "it is not free for so long in any time that is known"
             if run is not None:
                 in_s = run[0] - self._now.steady_s

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from math import inf
 
+from iriai.model.ids import JobId
 from iriai.model.ranks import SEATS_MAX, RankShape
 from iriai.model.resources import Resources
 from iriai.policy.placement.availability_profile import AvailabilityProfile
+from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.policy.placement.policy_api import PlannedMachine, WaitingJob, anywhere
 from iriai.policy.placement.seats import Room, Seat, Seats, rank_fit, seats_of
 
@@ -55,6 +58,8 @@ class PlanProfiles:
         self._profiles: dict[str, AvailabilityProfile] = {}
         self._unbooked: dict[str, AvailabilityProfile] = {}
         """The same as if there were no reservations; empty: there are none."""
+        self._held_s: dict[JobId, float | None] = {}
+        """For how long what is planned is there beside reservations."""
         pools: dict[str, list[PlannedMachine]] = {}
         for machine in machines.values():
             pools.setdefault(machine.pool, []).append(machine)
@@ -109,7 +114,9 @@ class PlanProfiles:
 
     def reserve(self, seats: Seats, job: WaitingJob, start_s: float) -> None:
         """Plan a task of `job` on these seats; what is evictable may be gone where it has to."""
-        resources, stay_s = job.resources, self._stay_s(job)
+        resources, stay_s = job.resources, job.stay_s
+        if self._is_booked:
+            stay_s = self._held_s[job.id] = self._lasting_s(seats, job, start_s)
         for name, ranks in seats:
             taken = resources if ranks == 1 else resources.times(ranks)
             self._profiles[name].reserve(taken, start_s, stay_s)
@@ -119,9 +126,10 @@ class PlanProfiles:
     def give(self, seats: Seats, job: WaitingJob, start_s: float) -> None:
         """Take such a plan back."""
         for name, ranks in seats:
-            self._profiles[name].give(_taken(job, ranks), start_s, self._stay_s(job))
             if self._is_booked:
                 self._unbooked[name].give(_taken(job, ranks), start_s, job.stay_s)
+            stay_s = self._held_s.get(job.id, job.stay_s)
+            self._profiles[name].give(_taken(job, ranks), start_s, stay_s)
 
     def is_earliest(self, job: WaitingJob, start_s: float) -> bool:
         """Return True if a look shows that a task that is planned then cannot start before."""
@@ -187,9 +195,14 @@ class PlanProfiles:
         rooms = [Room(name, fit) for name in names if (fit := self._fit(name, job, start_s))]
         return seats_of(rooms, job.shape)
 
-    def _stay_s(self, job: WaitingJob) -> float | None:
-        """Return for how long a task is there, whatever reservations ask."""
-        return job.needed_s if self._is_booked else job.stay_s
+    def _lasting_s(self, seats: Seats, job: WaitingJob, start_s: float) -> float | None:
+        """Return for how long a task is there; one that is evictable leaves for reservations."""
+        if job.needed_s == job.stay_s:
+            return job.stay_s
+        lasting = (
+            self._profiles[name].lasting_s(_taken(job, ranks), start_s) for name, ranks in seats
+        )
+        return min(inf if job.stay_s is None else job.stay_s, *lasting, OPEN_END_S)
 
     def _fit(self, name: str, job: WaitingJob, start_s: float) -> int:
         """Return how many ranks fit from then on: beside reservations for as long as needed."""
