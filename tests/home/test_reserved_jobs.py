@@ -105,6 +105,22 @@ def test_what_waits_on_is_a_task_of_none(home):
     assert home.home.explain(1) == []
     again = home.restarted()
     assert only(again.first.broker, Want).reservation is None
+    [run] = again.tell(match(1)).node
+    assert run.spec.reservation is None
+    finished = only(again.tell(end(run.attempt)).records, JobFinished)
+    assert finished.spec.reservation is None
+
+
+def test_a_task_that_runs_inside_is_of_none_only_when_it_starts_again(home):
+    home.submit(reservation=named(), or_queue=True)
+    attempt = home.start(1)
+    home.wait(3_600.0)
+    home.end()
+    assert home.home.jobs[1].spec_of(0).reservation == named()
+    home.tell(end(attempt, EndCause.EVICTED, None))
+    [run] = home.tell(match(1)).node
+    assert run.spec.reservation is None
+    home.restarted().home.check()
 
 
 def test_it_starts_as_a_task_of_none(home):

@@ -62,7 +62,7 @@ class Attempts:
         self._completion = completion
         self._effects = effects
         self._jobs = jobs
-        self.nodes = NodeSessions(home, jobs, effects, requests.reservations)
+        self.nodes = NodeSessions(home, jobs, effects)
         self.steps = HomeSteps(home, jobs, log, effects)
         self.suspensions = HomeSuspensions(home, jobs, log, self.nodes)
         self.stats = MachineStats()

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from iriai.home.active_task import ActiveTask
 from iriai.home.job import JobState
 from iriai.home.leases import Leases, lease_of
 from iriai.model.claim import Phase
 from iriai.model.ids import AttemptId
-from iriai.model.reservation import Reservation, live_reservation
 from iriai.model.state import EndCause, TaskState
 from iriai.protocol.messages.effects import Effect, Part, Send
 from iriai.protocol.messages.scheduling import (
@@ -36,16 +33,9 @@ class NodeSessions:
     free them by themselves (docs/spec/011, section 5).
     """
 
-    def __init__(
-        self,
-        home: str,
-        jobs: Mapping[int, JobState],
-        effects: list[Effect],
-        reservations: Mapping[int, Reservation],
-    ) -> None:
+    def __init__(self, home: str, jobs: Mapping[int, JobState], effects: list[Effect]) -> None:
         self._home = home
         self._jobs = jobs
-        self._reservations = reservations
         self._effects = effects
         self.leases = Leases()
 
@@ -219,9 +209,6 @@ class NodeSessions:
         # An attempt on the home's own machine shares its fate, and needs no lease.
         lease_s = None if machine == self._home else lease_of(job.spec)
         spec, parallel = job.spec_of(attempt.index), job.tasks[attempt.index].parallel
-        if spec.or_queue:  # the reservation may be over: its machines have no place for it then
-            live = live_reservation(self._reservations, spec.reservation)
-            spec = replace(spec, reservation=live)
         if parallel is None:
             run = Run(attempt, spec, capability, lease_s)
         else:

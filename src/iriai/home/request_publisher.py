@@ -36,7 +36,7 @@ class RequestPublisher:
     ) -> None:
         self._home = home
         self._jobs = jobs
-        self.reservations = reservations
+        self._reservations = reservations
         self._counts: dict[int, int] = {}
         """The number of ready tasks of each job that the broker knows, if it was sent."""
         self._due: dict[int, None] = {}
@@ -140,7 +140,7 @@ class RequestPublisher:
             shape=spec.shape,
             across_pools=spec.across_pools,
             queue=spec.queue,
-            reservation=live_reservation(self.reservations, spec.reservation),
+            reservation=live_reservation(self._reservations, spec.reservation),
             is_evictable=spec.is_evictable,
         )
 
