@@ -7,12 +7,13 @@ import pytest
 from iriai.model.ids import ReservationId
 from iriai.model.job import Condition, Dependency
 from iriai.model.problem import Refused
-from iriai.model.reason import Rule
+from iriai.model.reason import Reason, Rule
 from iriai.model.records import DependencyFailed, JobFinished, ReservationOver
 from iriai.model.reservation import ReservationEnd
 from iriai.model.state import EndCause
-from iriai.protocol.messages.scheduling import Want, Withdraw
-from tests.home.lone_home import changes, end
+from iriai.protocol.messages.effects import LinkUp
+from iriai.protocol.messages.scheduling import Refusal, Run, Want, Withdraw
+from tests.home.lone_home import changes, end, match
 from tests.home.reserving import ReservingHome, named
 from tests.support.told import only, spec
 
@@ -104,6 +105,39 @@ def test_what_waits_on_is_a_task_of_none(home):
     assert home.home.explain(1) == []
     again = home.restarted()
     assert only(again.first.broker, Want).reservation is None
+    [run] = again.tell(match(1)).node
+    assert run.spec.reservation is None
+    finished = only(again.tell(end(run.attempt)).records, JobFinished)
+    assert finished.spec.reservation is None
+
+
+def test_a_task_that_runs_inside_is_of_none_only_when_it_starts_again(home):
+    home.submit(reservation=named(), or_queue=True)
+    attempt = home.start(1)
+    home.wait(3_600.0)
+    home.end()
+    assert home.home.jobs[1].spec_of(0).reservation == named()
+    home.tell(end(attempt, EndCause.EVICTED, None))
+    [run] = home.tell(match(1)).node
+    assert run.spec.reservation is None
+    home.restarted().home.check()
+
+
+def test_it_starts_as_a_task_of_none(home):
+    home.submit(reservation=named(), or_queue=True)
+    [inside] = home.tell(match(1)).node
+    home.tell(Refusal(inside.attempt, Reason(Rule.MACHINE_BUSY, "a cpu", "none", "ume")))
+    home.cancel()
+    [run] = home.tell(match(1)).node
+    assert (inside.spec.reservation, run.spec.reservation) == (named(), None)
+
+
+def test_a_start_that_is_asked_for_again_may_not_be_outside(home):
+    home.submit(reservation=named())
+    [run] = home.tell(match(1, machine="a")).node
+    home.cancel()
+    [again] = (each for each in home.tell(LinkUp("a")).node if type(each) is Run)
+    assert (again.attempt, again.spec.reservation) == (run.attempt, named())
 
 
 def test_a_task_that_was_evicted_after_its_end_does_not_wait_again(home):

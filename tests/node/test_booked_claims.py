@@ -298,6 +298,16 @@ def test_tasks_go_on_when_an_open_booking_is_given_back():
     assert only(hold(node, 8, 2 * HOUR, cpus=2).home, Booked)
 
 
+def test_what_has_not_started_inside_never_does():
+    node = opened()
+    node.run(1, inside(cpus=2))
+    old = Run(attempt(2), inside(cpus=2), node.capabilities[0], 30.0)
+    assert [each for each in node.tell(old).others if isinstance(each, LaunchAttempt)] == []
+    said = node.tell(Unbook(named(), 1))
+    assert only(said.home, Refusal).attempt == attempt(2)
+    assert node.node.calendar.free == Resources(2)
+
+
 # --- what is pushed into a booking ---------------------------------------------------------------
 
 

@@ -258,6 +258,11 @@ class BookedClaims:
         held.stop = Stop(attempt, cause, grace_s)
         self.effects.append(TerminateAttempt(attempt, cause, grace_s, words))
 
+    def outside_reason(self, reservation: ReservationId) -> Reason:
+        """Return why a task of a reservation does not start: its booking is gone."""
+        needed, had = f"a booking of {reservation}", "it is over, or was given back"
+        return Reason(Rule.NOT_RESERVED, needed, had, self._machine)
+
     # --- bookings that change --------------------------------------------------------------------
 
     def bind_anew(self, ends_by_s: Callable[[Claim], float | None], now: Instant) -> None:
@@ -276,9 +281,13 @@ class BookedClaims:
     def give_back(self, reservation: ReservationId, now: Instant) -> None:
         """Let what is inside a booking go on as ordinary claims, with the limits that it has.
 
-        These end before the booking would have, so they fit beside all others.
+        These end before the booking would have, so they fit beside all others. What has not started
+        never does.
         """
         for held in self._inside(reservation):
+            if not held.is_ordered:
+                self._ends.refuse(held, self.outside_reason(reservation))
+                continue
             held.claim = replace(held.claim, reservation=None)
             held.ends_by_s = None
             self.claims.bound.pop(held.claim.attempt, None)

@@ -379,6 +379,10 @@ class NodeBookings:
         """Return why a claim that was granted ahead may not begin now; None: it may."""
         return self._booked.of_waiting(held, self.first_ahead, now)
 
+    def outside_reason(self, reservation: ReservationId) -> Reason:
+        """Return why a task of a reservation does not start: its booking is gone."""
+        return self._booked.outside_reason(reservation)
+
     def cut(self, held: HeldClaim, now: Instant) -> None:
         """Cut the limit of a claim inside that is about to start to what is left then."""
         self._booked.cut(held, now)

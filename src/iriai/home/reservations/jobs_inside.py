@@ -57,18 +57,20 @@ class JobsInside:
     def withdraw(self, changed: Iterable[int]) -> None:
         """Cancel what waits for reservations that are over, of jobs that changed.
 
-        Those that wait on as tasks of none are left out.
+        Or let it wait on without them.
         """
         for number in tuple(changed):
             job = self._jobs.get(number)
-            if job is None or job.spec.reservation is None or job.spec.or_queue:
+            wanted = None if job is None else job.spec.reservation
+            if job is None or wanted is None or not (job.waiting or job.spec.or_queue):
                 continue
-            if job.waiting and live_reservation(self._reservations, job.spec.reservation) is None:
-                self._withdraw(job, job.spec.reservation)
+            if live_reservation(self._reservations, wanted) is None:
+                self._withdraw(job, wanted)
 
     def _withdraw(self, job: JobState, wanted: ReservationId) -> None:
         reservation = self._reservations.get(wanted.number)
         end = None if reservation is None else reservation.end
-        self._completion.dependents.drop(job.number, job.open_after)
+        if not job.spec.or_queue:
+            self._completion.dependents.drop(job.number, job.open_after)
         self._log.apply(job, ReservationOver(wanted, end))
         self._completion.withdrawn(job)
