@@ -81,6 +81,8 @@ def row_of(home: str, reservation: Reservation) -> ReservationRow:
         requirements=terms.requirements,
         asked_wall_s=reservation.asked_wall_s,
         over_wall_s=reservation.over_wall_s,
+        by=reservation.by,
+        missing=reservation.missing,
     )
 
 

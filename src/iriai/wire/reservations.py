@@ -57,6 +57,10 @@ class ReservationRow(msgspec.Struct, frozen=True, omit_defaults=True):
     asked_wall_s: Seconds = 0.0
     over_wall_s: Seconds = 0.0
     """When it was over; 0: it is not."""
+    by: Name = ""
+    """Who cancelled or ended it; empty: nobody did."""
+    missing: NodeNames = ()
+    """Those of `nodes` that have lost it."""
 
 
 class ReservationTable(ClientAnswer, frozen=True, tag="reservation-table"):

@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from iriai.cli.reservations.chart import FREE, TAKEN, chart_lines
 from iriai.model.problem import ExitCode, NotAllowed, NotFound, Refused
@@ -136,11 +137,13 @@ def test_of_those_of_others_time_and_place_are_shown(state, shell):
     ]
 
 
-def test_one_without_a_node_says_how_many_it_lacks(state, shell):
-    lacking = ReservationRow("ume-r9", "open", NOW_S, NOW_S + HOUR_S, 3, ("n1",))
+def test_one_that_lost_a_node_says_which_and_one_that_is_over_who_gave_it_back(state, shell):
+    lacking = replace(OWN, missing=("n2", "n3"), by="kim", over_wall_s=NOW_S)
     with double(state, lambda _: ReservationTable((lacking,))):
-        said = shell("reservation", "show", "ume-r9")
-    assert "lacks            2 nodes" in said.out
+        out = shell("reservation", "show", "ume-r7").out
+    assert "lacks            n[2-3]" in out
+    assert "over since       2030-03-17T17:46:40+00:00" in out
+    assert "given back by    kim" in out
 
 
 @pytest.mark.parametrize(

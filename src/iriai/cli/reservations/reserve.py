@@ -141,9 +141,8 @@ def reserve(
     Once the id is printed all nodes have it, durably. If they cannot be had, nothing is reserved;
     the exit code is 3, with the reasons and the earliest start that would do, as far as known.
 
-    Submit into it with 'iriai submit --reservation ID'. While it is open, what it does not use is
-    nobody else's, and charged to your account: give back what you do not need with 'iriai
-    reservation cancel ID'.
+    Submit into it with 'iriai submit --reservation ID'. While it is open, nobody else gets what it
+    does not use: give back what you do not need with 'iriai reservation cancel ID'.
 
     A local time that a change of clocks leaves out or repeats is refused; both readings are named.
     """
