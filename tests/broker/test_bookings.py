@@ -295,6 +295,14 @@ def test_a_plan_keeps_its_promise_from_an_evictable_task():
     assert matched(broker.tell(want(2, "bob", cpus=2, is_evictable=True))) == []
 
 
+def test_a_plan_without_bookings_takes_no_task_for_evicted():
+    broker = LoneBroker(backfill="conservative")
+    running = (as_running(want(100, "zoe", cpus=2), ends_in_s=70.0),)
+    told_of(broker, free=2, began=running)
+    assert promises(broker.tell(want(1, cpus=4, limit_s=limit_for(100.0)))) == [(1, 70.0)]
+    assert matched(broker.tell(want(2, "bob", cpus=2, is_evictable=True))) == []
+
+
 def test_with_a_plan_tasks_of_reservations_start_too():
     broker = with_booking(booked(-1.0, 100.0, left=4), backfill="conservative")
     assert matched(broker.tell(inside(count=5))) == [job(1)] * 4

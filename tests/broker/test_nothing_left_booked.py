@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -131,4 +131,5 @@ def test_a_plan_starts_nothing_that_does_not_fit_either(seed, story):
     room = BookedNodes(Resources(4), Resources(8), seed=seed, backfill="conservative")
     room.report_all()
     for act in story:
-        play(room, act)
+        is_whole = act.is_exclusive and act.what == "book"
+        play(room, replace(act, count=1, is_exclusive=is_whole))

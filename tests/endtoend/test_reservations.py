@@ -10,6 +10,7 @@ import pytest
 from iriai.client.wall_time import iso_text
 from iriai.model.problem import ExitCode, NotFound, Refused
 from iriai.wire.reservations import AskReservations, EndReservation, Reserve, Reserved
+from tests.endtoend.cluster import Cluster
 from tests.endtoend.installation import Installation, installed
 from tests.support.waiting import until
 
@@ -178,3 +179,32 @@ def test_one_that_is_not_there_is_told_so(machine, client):
         submitted(machine, client, reservation=f"{home}-r999")
     with pytest.raises(Refused, match="is a reservation of nowhere"):
         submitted(machine, client, reservation="nowhere-r1")
+
+
+def test_several_machines_are_had_at_one_time_or_none(person):
+    cluster = Cluster(person)
+    try:
+        cluster.start("b1 b2 b3")
+        with cluster.front.client() as client:
+            now_s = time.time()
+            with pytest.raises(Refused, match="4 machines at once"):
+                client.ask(Reserve(now_s, now_s + HOUR_S, 4))
+            answer = client.ask(Reserve(now_s, now_s + HOUR_S, 2))
+            assert isinstance(answer, Reserved)
+            assert len(answer.nodes) == 2
+            inside = submitted(cluster.front, client, reservation=answer.id, ranks="4", nodes=2)
+            assert client.wait([inside])[0].exit_code == 0
+            machines = {row.machine for row in client.show(inside, ranks=True).seats}
+            assert machines == {*answer.nodes}
+            beside = submitted(cluster.front, client)
+            client.wait([beside])
+            assert client.show(beside).attempts[0].machine not in answer.nodes
+            client.ask(EndReservation(answer.id, is_open_only=True))
+            wide = Reserve(now_s, now_s + HOUR_S, 3, dry_run=True)
+            nodes = ("b1", "b2", "b3")  # the broker hears from them that they are free again
+            until(lambda: client.ask(wide).nodes == nodes, "all to be free")
+            every = client.ask(Reserve(now_s, now_s + HOUR_S, 3))
+            assert isinstance(every, Reserved)
+            assert every.nodes == nodes
+    finally:
+        cluster.stop()

@@ -7,6 +7,7 @@ from itertools import pairwise, permutations
 import pytest
 
 from iriai.home.reservations.stored_reservations import KEPT_S
+from iriai.machine.core import Machine
 from iriai.model.claim import Phase
 from iriai.model.ids import Account, ReservationId
 from iriai.model.problem import NotFound, Problem, Refused, UsageProblem
@@ -14,7 +15,7 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.records import ReservationsDropped
 from iriai.model.reservation import COUNT_MAX, ReservationEnd, ReservationState
 from iriai.model.resources import Resources
-from iriai.protocol.messages.effects import LinkUp, Part, Wake
+from iriai.protocol.messages.effects import Delivered, LinkUp, Part, Send, Wake
 from iriai.protocol.messages.reservations import Book, NodesOffered, SeekNodes, Unbook
 from tests.home.reserving import (
     DAY_S,
@@ -225,6 +226,16 @@ def test_offers_that_are_no_answer_are_ignored(home):
     home.tell(offer("a", "b"))
     said = home.tell(offer("c", "d"))
     assert (said.node, said.records) == ([], []), "it came twice"
+
+
+def test_the_broker_alone_offers_machines(home):
+    home.ask()
+    machine = Machine("ume", None, home.home, None, broker_at="front")
+    for sender in ("stranger", "front"):
+        machine.handle(Delivered(sender, Part.HOME, offer("a", "b")), home.now)
+        sent = [each for each in machine.end_turn(home.now).outward if isinstance(each, Send)]
+        asked = [each.machine for each in sent if isinstance(each.message, Book)]
+        assert asked == ([] if sender == "stranger" else ["a", "b"])
 
 
 def test_a_hold_of_a_stranger_does_not_count_and_is_freed(home):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from iriai.cli.framework import completion
 from iriai.cli.reservations.chart import FREE, TAKEN, chart_lines
 from iriai.model.problem import ExitCode, NotAllowed, NotFound, Refused
 from iriai.wire.exchange import Done
@@ -179,6 +181,15 @@ def test_a_refusal_keeps_its_exit_code(state, shell, problem, code, verb):
         said = shell("reservation", verb, "ume-r9")
     assert said.code == code
     assert said.err.startswith(f"iriai: {problem.message}")
+
+
+def test_the_shell_completes_those_that_may_be_used_and_all_that_are_there(state):
+    context = SimpleNamespace(params={"state": state})
+    with double(state, lambda _: ReservationTable((OWN, OTHER))):
+        own = completion.complete_reservation(context)
+        every = completion.complete_any_reservation(context)
+    assert own == [("ume-r7", "confirmed, 2030-03-17 18:46 to 2030-03-18 02:46")]
+    assert [name for name, _ in every] == ["ume-r7", "momo-r1"]
 
 
 # --- the chart -----------------------------------------------------------------------------------

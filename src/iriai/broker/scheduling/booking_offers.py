@@ -43,8 +43,9 @@ REASONS_MAX = 16
 LOOKS_MAX = 200_000
 """Machines that one search for the earliest start looks at, some at several times."""
 
-Planned = Callable[[float], dict[str, list[HeldSpan]]]
-"""Returns what places a plan keeps for tasks that wait, by machine, at a time."""
+Planned = Callable[[float, Resources | None], dict[str, list[HeldSpan]]]
+"""Returns what places a plan keeps for tasks that wait, by machine, at a time, beside a booking of
+such resources (None: of a whole machine)."""
 
 
 class _Candidate(NamedTuple):
@@ -96,7 +97,8 @@ class BookingOffers:
 
     def offer(self, seek: SeekNodes, now: Instant) -> NodesOffered:
         """Return the answer to a question, as of now."""
-        held = {} if self._planned is None else self._planned(now.steady_s)
+        asked = seek.terms.resources
+        held = {} if self._planned is None else self._planned(now.steady_s, asked)
         return _Search(self._state, held, seek, now).offered()
 
 

@@ -75,8 +75,11 @@ class PlanDriver:
         """Promises of an earlier broker."""
         self.promised[job] = PlannedStart(job, machine, start_s)
 
-    def kept(self, now_s: float) -> dict[str, list[HeldSpan]]:
-        """Return what is planned to run on each machine, as far as it is known."""
+    def kept(self, now_s: float, beside: Resources | None) -> dict[str, list[HeldSpan]]:
+        """Return what is planned to run on each machine, as far as it is known.
+
+        `beside` is what is to be booked (None: all); what has to leave for that only has to start.
+        """
         from iriai.policy.placement.bookings import HeldSpan
 
         policy, waiting = self._source.policy, self._state.queues.entries
@@ -85,10 +88,12 @@ class PlanDriver:
             views = self._state.machines.values()
             machines = {each.name: _Machine(each, now_s) for each in views if each.is_available}
             for job, seats, start_s in policy.bound(machines, now_s):
-                end_s = start_s + (inf if job.needed_s is None else job.needed_s)
                 for name, ranks in seats:
-                    held = HeldSpan(start_s, end_s, job.resources.times(ranks))
-                    places.setdefault(name, []).append(held)
+                    taken, capacity = job.resources.times(ranks), machines[name].capacity
+                    leaves = not taken.plus(beside or capacity).fits_in(capacity)
+                    stay_s = job.needed_s if leaves else job.stay_s
+                    end_s = inf if stay_s is None else start_s + stay_s
+                    places.setdefault(name, []).append(HeldSpan(start_s, end_s, taken))
             return places
         for promise in self.promised.values():
             entry = waiting.get(promise.job)
