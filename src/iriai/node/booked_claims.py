@@ -45,6 +45,12 @@ class KeptBooking:
     end_s: float = 0.0
     is_open: bool = False
     """Whether its resources are those of tasks inside, and nobody else's."""
+    charged_to_s: float | None = None
+    """Until when what nobody used of it was charged; None: it is not open, or not charged yet."""
+    offpeak_mark_s: float = 0.0
+    """The off-peak time until then."""
+    unused: Resources = NOTHING
+    """What no claim inside has used since."""
 
     @property
     def reservation(self) -> ReservationId:
