@@ -12,7 +12,7 @@ from iriai.model.ad import machine_ad
 from iriai.model.owner import OwnerWord, SignKind
 from iriai.model.reason import Rule
 from iriai.model.state import EndCause
-from iriai.node.giving_way import IDLE_MAX_S
+from iriai.node.suspending.giving_way import IDLE_MAX_S
 from iriai.protocol.messages.effects import LoadMeasured, MachineWakes, OwnerSaid
 from tests.node.test_giving_way import BROKEN, Desk, ends
 from tests.support.told import instant, spec
