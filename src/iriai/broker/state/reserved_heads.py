@@ -13,6 +13,7 @@ from iriai.broker.machines.beside_bookings import is_beside
 from iriai.broker.machines.machine_index import MachineIndex
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.machines.pool_rooms import PoolOf
+from iriai.broker.machines.pool_slots import PoolSlots
 from iriai.broker.queue.entries import Queue, QueuedJob, TaskClass
 from iriai.broker.state.suspended_claims import SuspendedClaims
 from iriai.model.ids import JobId
@@ -38,8 +39,9 @@ handful, unless all machines differ."""
 class ReservedHeads:
     """Lives as long as the broker."""
 
-    def __init__(self, index: MachineIndex, suspended: SuspendedClaims) -> None:
+    def __init__(self, index: MachineIndex, suspended: SuspendedClaims, slots: PoolSlots) -> None:
         """No place is kept on a machine where a task of `suspended` waits to go on."""
+        self._slots = slots
         self.by_machine: dict[str, ReservedHead] = {}
         self.by_job: dict[JobId, PoolHead] = {}
         """Heads of parallel tasks, whose places are on the machines of a pool."""
@@ -370,7 +372,20 @@ class ReservedHeads:
 
     def _promise_plan(self, head: ReservedHead, now_s: float) -> None:
         rests_on_open_claim = head.start_s > now_s + OPEN_END_S / 2
-        self.promise(head, None if rests_on_open_claim else head.start_s, now_s)
+        is_told = not (rests_on_open_claim or self._lacks_slot(head))
+        self.promise(head, head.start_s if is_told else None, now_s)
+
+    def _lacks_slot(self, head: ReservedHead) -> bool:
+        """Return whether it has room sooner than its pool is known to run fewer tasks than it may.
+
+        The end of a booking is no task less.
+        """
+        view = self._index.views.get(head.machine) if self._slots.bounds else None
+        if view is None or view.pool not in self._slots.bounds:
+            return False
+        if view.closed_until_s is not None and head.start_s < view.closed_until_s:
+            return True
+        return any(each.end_s == head.start_s for each in view.calendar.bookings)
 
 
 def could_hold(kind: TaskClass, view: MachineView) -> bool:
