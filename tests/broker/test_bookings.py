@@ -5,6 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from iriai.broker.machines.beside_bookings import EARLIER_S
+from iriai.config.sections import PoolSection
+from iriai.model.ad import POOL, machine_ad
 from iriai.model.ids import Account, ReservationId
 from iriai.model.ranks import RankShape
 from iriai.model.reason import Reason, Rule
@@ -20,6 +22,7 @@ from tests.support.told import HOME, WALL_S, attempt, instant, job
 
 RESERVATION = ReservationId(HOME, 7)
 FOUR = Resources(4)
+DRAINED = Reason(Rule.DRAINED, "iriai resume momo", "root drained it", "momo")
 
 
 def booked(
@@ -500,3 +503,30 @@ def test_a_machine_that_books_more_than_it_has_harms_itself_alone():
     told_of(broker, machine="kaki")
     said = broker.tell(want(1), inside(2, "bob"))
     assert [each.seats[0].machine for each in matches(said) if each.job == job(1)] == ["kaki"]
+
+
+def in_bounded_pool(*bookings: BookedTime, most: int = 1) -> LoneBroker:
+    """Two machines of a pool that may run so many tasks; one of them has bookings."""
+    broker = LoneBroker(pools={"blade": PoolSection(jobs_max=most)})
+    ad = machine_ad({POOL: "blade"})
+    told_of(broker, machine="momo", free=1, ad=ad, unavailable=DRAINED)
+    told_of(broker, *bookings, ad=ad)
+    return broker
+
+
+def test_a_start_behind_a_booking_is_not_promised_where_others_may_fill_the_pool():
+    broker = in_bounded_pool(booked(10.0, 200.0))
+    limit_s = limit_for(100.0)
+    assert promises(broker.tell(want(1, limit_s=limit_s))) == []
+    assert HOME in broker.broker.state.reserved
+    unbounded = with_booking(booked(10.0, 200.0))
+    assert len(promises(unbounded.tell(want(1, limit_s=limit_s)))) == 1
+
+
+def test_the_place_behind_a_booking_that_is_over_counts_from_the_first_end_in_the_pool():
+    broker = in_bounded_pool(booked(10.0, 200.0))
+    broker.tell(want(1, limit_s=limit_for(100.0)))
+    running = as_running(want(2), ends_in_s=500.0)
+    told_of(broker, machine="momo", free=0, whole=False, began=(running,))
+    told_of(broker, whole=False)
+    assert {head.start_s for head in broker.broker.state.reserved.values()} == {500.0}

@@ -110,10 +110,10 @@ class BrokerState:
         self.suspended = SuspendedClaims()
         self.preemptible = PreemptibleClaims(configuration, self.index)
         self.slots = PoolSlots(self.machines)
+        self.slots.bound(configuration.bounded_pools)
         self.heads = ReservedHeads(self.index, self.suspended, self.slots)
         self.reserved = self.heads.by_machine
         """By machine; at most one for each disjoint set of machines."""
-        self.slots.bound(configuration.bounded_pools)
         self.placement = Placement(
             self.index, self.queues, self.heads, self.backfill, self.preemptible
         )
