@@ -45,9 +45,12 @@ def evictable(rng: Rng, happening: Happening) -> Happening:
 
 
 def reservations_of(
-    rng: Rng, homes: list[str], nodes: int, cpus_max: int, begin_s: float
+    rng: Rng, homes: list[str], nodes: int, cpus_max: int, sizes: list[int], begin_s: float
 ) -> list[Happening]:
-    """Return what users do with reservations from `begin_s` on, where so many nodes are."""
+    """Return what users do with reservations from `begin_s` on, where so many nodes are.
+
+    `sizes`: the cpus of the machines that stay; what waits on as an ordinary job must fit there.
+    """
     asked = sorted(rng.between(begin_s, ASKED_UNTIL_S) for _ in range(1 + rng.below(4)))
     happenings: list[Happening] = []
     numbers = dict.fromkeys(homes, 0)
@@ -60,7 +63,8 @@ def reservations_of(
         named = ReservationId(home, number if rng.chance(0.9) else 1 + rng.below(5))
         until_s = at_s + reservation.ahead_s + reservation.length_s
         happenings += [
-            _inside(rng, reservation, named, cpus_max, at_s, until_s) for _ in range(rng.below(5))
+            _lasting(_inside(rng, reservation, named, cpus_max, at_s, until_s), sizes)
+            for _ in range(rng.below(5))
         ]
         if rng.chance(0.4):
             kind = rng.pick(("cancel-reservation", "end-reservation"))
@@ -108,6 +112,15 @@ def _inside(
     )
     at_s = rng.between(begin_s, until_s)
     return Happening(at_s, "submit", named.home, submission=submission)
+
+
+def _lasting(happening: Happening, sizes: list[int]) -> Happening:
+    """Return the same; its job does not outlast the reservation if machines could not hold it."""
+    submission = happening.submission
+    assert submission is not None
+    if submission.shape.least <= sum(size // submission.cpus for size in sizes):
+        return happening
+    return replace(happening, submission=replace(submission, or_queue=False))
 
 
 def _beside(rng: Rng, homes: list[str], cpus_max: int, begin_s: float) -> Happening:
