@@ -49,7 +49,8 @@ def reservations_of(
 ) -> list[Happening]:
     """Return what users do with reservations from `begin_s` on, where so many nodes are.
 
-    `sizes`: the cpus of the machines that stay; what waits on as an ordinary job must fit there.
+    `sizes`: the cpus of the machines that stay, on which jobs inside must fit: they may wait on as
+    ordinary ones.
     """
     asked = sorted(rng.between(begin_s, ASKED_UNTIL_S) for _ in range(1 + rng.below(4)))
     happenings: list[Happening] = []
@@ -63,7 +64,7 @@ def reservations_of(
         named = ReservationId(home, number if rng.chance(0.9) else 1 + rng.below(5))
         until_s = at_s + reservation.ahead_s + reservation.length_s
         happenings += [
-            _lasting(_inside(rng, reservation, named, cpus_max, at_s, until_s), sizes)
+            _fitting(_inside(rng, reservation, named, cpus_max, at_s, until_s), sizes)
             for _ in range(rng.below(5))
         ]
         if rng.chance(0.4):
@@ -114,13 +115,14 @@ def _inside(
     return Happening(at_s, "submit", named.home, submission=submission)
 
 
-def _lasting(happening: Happening, sizes: list[int]) -> Happening:
-    """Return the same; its job does not outlast the reservation if machines could not hold it."""
+def _fitting(happening: Happening, sizes: list[int]) -> Happening:
+    """Return the same, with no more ranks than fit on machines of these sizes."""
     submission = happening.submission
     assert submission is not None
-    if submission.shape.least <= sum(size // submission.cpus for size in sizes):
+    most = max(1, sum(size // submission.cpus for size in sizes))
+    if submission.shape.least <= most:
         return happening
-    return replace(happening, submission=replace(submission, or_queue=False))
+    return replace(happening, submission=replace(submission, shape=RankShape(most, most)))
 
 
 def _beside(rng: Rng, homes: list[str], cpus_max: int, begin_s: float) -> Happening:
