@@ -186,11 +186,10 @@ def scenario_of(
     if gone:
         happenings.append(Happening(shape.between(BEGIN_S, FAULTS_UNTIL_S), "gone", gone))
     happenings.sort(key=lambda each: each.at_s)
-    through_wire = shape.chance(0.2)
     return Scenario(
         seed,
         network,
-        through_wire,
+        shape.chance(0.2),
         tuple(plans),
         tuple(clocks),
         tuple(happenings),
