@@ -10,6 +10,7 @@ of several ranks that fits nowhere lets nothing pass.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from iriai.policy.api import Instant, PlannedStart, Start, View, place_for, seats_now
 
@@ -20,7 +21,7 @@ class Easy:
     def plan(self, view: View, now: Instant) -> Iterator[Start | PlannedStart]:
         """Yield what starts now, and a promise for the first job that does not."""
         has_head = False
-        for job in view.queue():
+        for job in sorted(view.queue(), key=lambda job: job.promised_start_s or inf):
             for _ in range(job.tasks):
                 seats = seats_now(job, view.machines)
                 if not seats:

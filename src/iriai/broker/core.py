@@ -360,6 +360,11 @@ class Broker:
         return is_known and not self._cycle.is_unfinished and self._is_idle
 
     @property
+    def has_own_policy(self) -> bool:
+        """Return whether a policy of one's own decides, which may pass over levels of queues."""
+        return self.state.settings.plan is not None
+
+    @property
     def policy_mistake(self) -> PolicyError | None:
         """Return the last mistake of a policy of one's own, until it has planned without one."""
         driver = self._cycle.plan_driver

@@ -161,7 +161,7 @@ class DecisionJudge:
             return None
         is_number = isinstance(start_s, int | float) and not isinstance(start_s, bool)
         if not is_number or not isfinite(promise.start_s or 0.0):
-            return Mistake(f"{start_s!r:.60} is not a time", "now.steady_s and seconds; or None")
+            return Mistake(f"{start_s!r:.60} is not a time", "now.steady_s and seconds, or None")
         machine: object = promise.machine
         if not promise.seats and machine == "":
             return None

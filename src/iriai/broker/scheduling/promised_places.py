@@ -40,17 +40,26 @@ class PromisedPlaces:
             seats = promise.seats or (Seat(promise.machine, 1),)
             ranks = sum(ranks for machine, ranks in seats if machine == view.name)
             if ranks and (promise.seats or not entry.kind.is_wide):
-                planned_s = entry.kind.planned_s
                 start_s = max(now_s, promise.start_s)
-                end_s = inf if planned_s is None else start_s + planned_s
+                end_s = start_s + length_beside(entry.kind.planned_s)
                 yield promise.job, HeldSpan(start_s, end_s, kept_for(entry.kind, view, ranks))
 
     def before(
         self, view: MachineView, job: JobId, now_s: float, until_s: float
     ) -> list[tuple[JobId, HeldSpan]]:
-        """Return what was promised of a machine to other jobs than `job`, from before `until_s`."""
+        """Return what was promised of a machine to other jobs than `job`, from before `until_s`.
+
+        Where promises are overdue, what was promised for later is in nobody's way: else each of two
+        might wait for the other.
+        """
+        overdue = self.by_job.get(job)
+        due_s = inf if overdue is None or overdue.start_s is None else overdue.start_s
         return [
-            each for each in self.of(view, now_s) if each[0] != job and each[1].from_s < until_s
+            (other, held)
+            for other, held in self.of(view, now_s)
+            if other != job
+            and held.from_s < until_s
+            and (due_s > now_s or ((self.by_job[other].start_s or 0.0), other) < (due_s, job))
         ]
 
     def profile(self, view: MachineView, job: JobId, now_s: float) -> RoomProfile:
@@ -75,11 +84,11 @@ class PromisedPlaces:
         return ranks
 
     def earliest_s(self, view: MachineView, job: WaitingJob, now_s: float) -> float | None:
-        """Return when a rank of a task may start there first; None: at no time."""
+        """Return when a rank of a task may start there first; None: it rests on no known end."""
         needed = view.calendar.capacity if job.is_exclusive else job.resources
         length_s = length_beside(job.needed_s)
         run = self.profile(view, job.id, now_s).run_from(needed, length_s, now_s)
-        return None if run is None else run[0]
+        return None if run is None or run[0] > now_s + OPEN_END_S / 2 else run[0]
 
 
 def length_beside(planned_s: float | None) -> float:

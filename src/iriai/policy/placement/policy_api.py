@@ -188,9 +188,10 @@ class PlannedMachine(Protocol):
         ...
 
     def start_s(self, job: WaitingJob) -> float | None:
-        """Return when a rank of a task of `job` may start there first; None: at no time.
+        """Return when a rank of a task of `job` may start there first; None: it is not known.
 
-        Beside tasks until their latest ends, reservations, and the promises of other jobs.
+        Beside tasks until their latest ends, reservations, and the promises of other jobs. It is
+        not known where it rests on the end of a task without a limit.
         """
         ...
 
