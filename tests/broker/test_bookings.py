@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from iriai.broker.queue.entries import BESIDE_S, EVICTABLE_S
+from iriai.broker.machines.beside_bookings import EARLIER_S
+from iriai.config.sections import PoolSection
+from iriai.model.ad import POOL, machine_ad
 from iriai.model.ids import Account, ReservationId
 from iriai.model.ranks import RankShape
 from iriai.model.reason import Reason, Rule
-from iriai.model.reservation import ReservationTerms
+from iriai.model.reservation import EVICTABLE_MIN_S, ReservationTerms
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import END_SLACK_S
 from iriai.protocol.messages.candidates import BrokerCandidate
@@ -20,6 +22,7 @@ from tests.support.told import HOME, WALL_S, attempt, instant, job
 
 RESERVATION = ReservationId(HOME, 7)
 FOUR = Resources(4)
+DRAINED = Reason(Rule.DRAINED, "iriai resume momo", "root drained it", "momo")
 
 
 def booked(
@@ -142,7 +145,7 @@ def test_an_evictable_task_starts_if_it_can_stay_for_a_while():
 
 
 def test_not_where_it_had_to_leave_at_once():
-    soon_s = EVICTABLE_S + 10.0 + END_SLACK_S + BESIDE_S - 0.5
+    soon_s = EVICTABLE_MIN_S + 10.0 + END_SLACK_S + EARLIER_S - 0.5
     broker = with_booking(booked(soon_s, 200.0))
     said = broker.tell(want(1, is_evictable=True, grace_s=10.0))
     assert matched(said) == []
@@ -152,7 +155,7 @@ def test_not_where_it_had_to_leave_at_once():
 def test_others_count_on_it_to_leave_for_the_booking():
     broker = with_booking(booked(100.0, 200.0, cpus=2))
     broker.tell(want(1, cpus=3, is_evictable=True))
-    assert promises(broker.tell(want(2, "bob", cpus=2, limit_s=1e4))) == [(2, 100.0)]
+    assert promises(broker.tell(want(2, "bob", cpus=2, limit_s=1e4))) == [(2, 99.0)]
 
 
 # --- tasks of reservations -----------------------------------------------------------------------
@@ -292,6 +295,14 @@ def test_a_plan_keeps_its_promise_from_an_evictable_task():
     assert matched(broker.tell(want(2, "bob", cpus=2, is_evictable=True))) == []
 
 
+def test_a_plan_without_bookings_takes_no_task_for_evicted():
+    broker = LoneBroker(backfill="conservative")
+    running = (as_running(want(100, "zoe", cpus=2), ends_in_s=70.0),)
+    told_of(broker, free=2, began=running)
+    assert promises(broker.tell(want(1, cpus=4, limit_s=limit_for(100.0)))) == [(1, 70.0)]
+    assert matched(broker.tell(want(2, "bob", cpus=2, is_evictable=True))) == []
+
+
 def test_with_a_plan_tasks_of_reservations_start_too():
     broker = with_booking(booked(-1.0, 100.0, left=4), backfill="conservative")
     assert matched(broker.tell(inside(count=5))) == [job(1)] * 4
@@ -349,7 +360,7 @@ def test_not_where_a_claim_may_last_into_it():
     found = offered(broker, seek())
     assert found.machines == ()
     assert Rule.MACHINE_BUSY in {reason.rule for reason in found.reasons}
-    assert found.earliest_wall_s == WALL_S + 150.0
+    assert found.earliest_wall_s == WALL_S + 150.0 + EARLIER_S
     assert offered(broker, seek(resources=Resources(3))).machines == (HOME,)
 
 
@@ -357,13 +368,13 @@ def test_not_where_another_has_booked():
     found = offered(with_booking(booked(150.0, 250.0, of=ReservationId("kaki", 1))), seek())
     reason = next(each for each in found.reasons if each.rule is Rule.RESERVED_AHEAD)
     assert "kaki-r1" in reason.had
-    assert found.earliest_wall_s == WALL_S + 250.0
+    assert found.earliest_wall_s == WALL_S + 250.0 + EARLIER_S
 
 
 def test_the_earliest_start_can_be_asked_for():
     broker = with_booking(booked(150.0, 250.0, of=ReservationId("kaki", 1)))
     found = offered(broker, seek(is_earliest=True))
-    assert (found.machines, found.start_wall_s) == ((HOME,), WALL_S + 250.0)
+    assert (found.machines, found.start_wall_s) == ((HOME,), WALL_S + 250.0 + EARLIER_S)
 
 
 def test_the_earliest_start_of_several_is_when_all_are_free():
@@ -371,7 +382,7 @@ def test_the_earliest_start_of_several_is_when_all_are_free():
     for name, start_s in (("kaki", 50.0), ("nashi", 120.0)):
         told_of(broker, booked(start_s, start_s + 100.0), machine=name, whole=False)
     found = offered(broker, seek(0.0, 60.0, nodes=3, is_earliest=True))
-    assert found.start_wall_s == WALL_S + 220.0
+    assert found.start_wall_s == WALL_S + 220.0 + EARLIER_S
     assert offered(broker, seek(0.0, 60.0, nodes=2, is_earliest=True)).start_wall_s == WALL_S
 
 
@@ -383,7 +394,7 @@ def test_a_promised_place_is_not_offered():
     found = offered(broker, seek())
     assert found.machines == ()
     assert Rule.RESERVED_HEAD_AHEAD in {reason.rule for reason in found.reasons}
-    assert found.earliest_wall_s == WALL_S + 190.0 + BESIDE_S
+    assert found.earliest_wall_s == WALL_S + 190.0 + 2 * EARLIER_S
 
 
 def test_nor_one_of_a_parallel_task():
@@ -404,6 +415,17 @@ def test_nor_one_of_a_plan():
     broker.tell(want(1, cpus=4, limit_s=limit_for(100.0)))
     assert offered(broker, seek()).machines == ()
     assert offered(broker, seek(300.0, 400.0)).machines == (HOME,)
+
+
+def test_a_place_for_a_task_without_a_limit_is_never_offered():
+    for backfill in ("easy", "conservative"):
+        broker = LoneBroker(backfill=backfill)
+        running = (as_running(want(100, "zoe"), ends_in_s=90.0),)
+        told_of(broker, free=3, began=running)
+        broker.tell(want(1, cpus=4))
+        found = offered(broker, seek())
+        assert (found.machines, found.earliest_wall_s) == ((), None)
+        assert "in any time that is known" in found.reasons[1].had
 
 
 def test_machines_that_take_no_tasks_are_not_offered():
@@ -481,3 +503,30 @@ def test_a_machine_that_books_more_than_it_has_harms_itself_alone():
     told_of(broker, machine="kaki")
     said = broker.tell(want(1), inside(2, "bob"))
     assert [each.seats[0].machine for each in matches(said) if each.job == job(1)] == ["kaki"]
+
+
+def in_bounded_pool(*bookings: BookedTime, most: int = 1) -> LoneBroker:
+    """Two machines of a pool that may run so many tasks; one of them has bookings."""
+    broker = LoneBroker(pools={"blade": PoolSection(jobs_max=most)})
+    ad = machine_ad({POOL: "blade"})
+    told_of(broker, machine="momo", free=1, ad=ad, unavailable=DRAINED)
+    told_of(broker, *bookings, ad=ad)
+    return broker
+
+
+def test_a_start_behind_a_booking_is_not_promised_where_others_may_fill_the_pool():
+    broker = in_bounded_pool(booked(10.0, 200.0))
+    limit_s = limit_for(100.0)
+    assert promises(broker.tell(want(1, limit_s=limit_s))) == []
+    assert HOME in broker.broker.state.reserved
+    unbounded = with_booking(booked(10.0, 200.0))
+    assert len(promises(unbounded.tell(want(1, limit_s=limit_s)))) == 1
+
+
+def test_the_place_behind_a_booking_that_is_over_counts_from_the_first_end_in_the_pool():
+    broker = in_bounded_pool(booked(10.0, 200.0))
+    broker.tell(want(1, limit_s=limit_for(100.0)))
+    running = as_running(want(2), ends_in_s=500.0)
+    told_of(broker, machine="momo", free=0, whole=False, began=(running,))
+    told_of(broker, whole=False)
+    assert {head.start_s for head in broker.broker.state.reserved.values()} == {500.0}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from iriai.home.job import JobState
 from iriai.model.alteration import Alteration
-from iriai.model.ids import AttemptId
+from iriai.model.ids import AttemptId, ReservationId
 from iriai.model.job import Condition, Dependency, JobSpec, task_indices
 from iriai.model.ranks import SeatPlace
 from iriai.model.records import (
@@ -23,9 +23,11 @@ from iriai.model.records import (
     Held,
     Promised,
     Released,
+    ReservationOver,
     SeatEnded,
     Started,
 )
+from iriai.model.reservation import ReservationEnd
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause, TaskState
 from iriai.model.usage import Usage
@@ -33,7 +35,7 @@ from tests.support.told import spec
 
 STEPS = (
     *("attempt", "start", "end", "cancel", "hold", "promise", "fold"),
-    *("alter", "await", "met", "unmet", "decide", "seat", "seat"),
+    *("alter", "await", "met", "unmet", "decide", "seat", "seat", "over"),
 )
 CAUSES = (
     EndCause.COMPLETED,
@@ -101,6 +103,8 @@ def change_for(job: JobState, step: str, choice: int, cause: EndCause) -> Change
             return DependencyMet(((job.open_after[choice % len(job.open_after)], cause),))
         case "unmet" if job.open_after:
             return DependencyFailed(job.open_after[0], cause)
+        case "over" if job.spec.reservation is not None:
+            return ReservationOver(job.spec.reservation, ReservationEnd.ENDED)
         case "promise" if job.ready:
             return Promised(float(choice) if choice else None, "ume")
     return None
@@ -114,9 +118,12 @@ def replay(job: JobState, changes: list[Change], submitted: JobSpec | None = Non
     return again
 
 
-@given(array=arrays, steps=steps, max_restarts=st.sampled_from([None, 0, 1]))
-def test_the_replay_of_its_events_is_the_job(array, steps, max_restarts):
-    submitted = spec(array=array, max_restarts=max_restarts)
+@given(
+    array=arrays, steps=steps, max_restarts=st.sampled_from([None, 0, 1]), or_queue=st.booleans()
+)
+def test_the_replay_of_its_events_is_the_job(array, steps, max_restarts, or_queue):
+    inside = {"reservation": ReservationId("ume", 1), "or_queue": or_queue}
+    submitted = spec(array=array, max_restarts=max_restarts, **inside)
     job = JobState(1, submitted, 0.0)
     changes: list[Change] = []
     for step, choice, cause in steps:

@@ -98,7 +98,10 @@ def test_a_dependency_that_can_never_hold_says_so():
 
 def test_the_end_of_the_reservation_of_a_job_says_which_and_why():
     over = ReservationOver(ReservationId(HOME, 7), ReservationEnd.CANCELLED)
-    assert told(over)[1:] == [("cancelled", "the reservation ume-r7 is over: cancelled")]
+    text = "the reservation ume-r7 is over: cancelled"
+    assert told(over)[1:] == [("cancelled", text)]
+    goes_on = ("altered", f"{text}, and what waits goes on without it")
+    assert told(over, or_queue=True)[1:] == [goes_on]
 
 
 def test_a_refusal_says_why():

@@ -48,15 +48,19 @@ class LoneNode:
         memory_bytes: int = 0,
         owner: OwnerSteps | None = None,
         bookings=(),
+        stepped_s: float = 0.0,
+        half_life_s: float = 3600.0,
+        unused_factor: float = 1.0,
     ) -> None:
         self.now_s = now_s
-        self.stepped_s = 0.0
+        self.stepped_s = stepped_s
+        self.started: set[int] = set()
         self.is_checked = is_checked
         settings = NodeSettings(
             HOME,
             Resources(cpus, memory_bytes, gpus),
             rule or ChargeRule(),
-            Decay(3600.0),
+            Decay(half_life_s),
             boot_id=boot_id,
             load_max=load_max,
             ad=ad,
@@ -64,8 +68,9 @@ class LoneNode:
             free_port=free_port,
             queues=queues or NodeQueues(),
             owner=owner,
+            unused_factor=unused_factor,
         )
-        kept = (claims, ledger, instant(now_s), drained, bookings)
+        kept = (claims, ledger, self.instant(), drained, bookings)
         self.node = Node(settings, Random(1), incarnation, *kept)
         self.capabilities: list[Capability] = []
         self.ahead: list[Capability] = []

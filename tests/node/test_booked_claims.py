@@ -9,10 +9,10 @@ from iriai.model.claim import HOLD_MAX_S, Phase
 from iriai.model.ids import AttemptId
 from iriai.model.reason import Rule
 from iriai.model.records import BookingsDropped, ClaimStored
+from iriai.model.reservation import EVICTABLE_MIN_S
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendReason
-from iriai.node.booked_claims import EVICTABLE_MIN_S
 from iriai.policy.placement.calendar import END_SLACK_S
 from iriai.protocol.messages.effects import (
     LaunchAttempt,
@@ -296,6 +296,16 @@ def test_tasks_go_on_when_an_open_booking_is_given_back():
     assert only(node.run(2, cpus=2).others, LaunchAttempt)
     assert not_booked(hold(node, 8, 1.9 * HOUR)) is Rule.MACHINE_BUSY
     assert only(hold(node, 8, 2 * HOUR, cpus=2).home, Booked)
+
+
+def test_what_has_not_started_inside_never_does():
+    node = opened()
+    node.run(1, inside(cpus=2))
+    old = Run(attempt(2), inside(cpus=2), node.capabilities[0], 30.0)
+    assert [each for each in node.tell(old).others if isinstance(each, LaunchAttempt)] == []
+    said = node.tell(Unbook(named(), 1))
+    assert only(said.home, Refusal).attempt == attempt(2)
+    assert node.node.calendar.free == Resources(2)
 
 
 # --- what is pushed into a booking ---------------------------------------------------------------

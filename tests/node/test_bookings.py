@@ -394,7 +394,8 @@ def test_what_never_started_inside_is_ended_although_its_home_asks_again():
     node.now_s = 3 * HOUR
     came = again(node)
     said = came.tell(Run(attempt(1), inside(cpus=2), None))
-    assert [type(each) for each in said.others] == [LaunchAttempt, TerminateAttempt]
+    assert refusal(said) is Rule.NOT_RESERVED
+    assert came.node.calendar.free == Resources(4)
 
 
 def test_a_task_whose_booking_is_gone_is_an_ordinary_one():

@@ -108,6 +108,7 @@ def test_numbers_go_on_beyond_what_may_have_been_given_out(file: Path, there: Pa
     state = store.load()
     assert state.next_number == done.first_number
     assert state.incarnation > 3 + 1000
+    assert state.next_reservation > 1 + 1000
     store.close()
 
 

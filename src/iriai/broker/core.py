@@ -39,7 +39,7 @@ from iriai.policy.policy_error import PolicyError
 from iriai.protocol.messages import scheduling as said
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
 from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Timer, Wake
-from iriai.protocol.messages.reservations import SeekNodes
+from iriai.protocol.messages.reservations import NodesOffered, SeekNodes
 
 if TYPE_CHECKING:
     from iriai.broker.scheduling.booking_offers import BookingOffers
@@ -380,14 +380,21 @@ class Broker:
     def _explain(self, explain: said.Explain, now: Instant) -> None:
         self._explain_requests[explain.job] = None  # told after the pass of this turn
 
-    def _seek(self, seek: SeekNodes, now: Instant) -> None:
+    def offer(self, seek: SeekNodes, now: Instant) -> NodesOffered:
+        """Return which machines could take a reservation now; nothing is kept of it."""
+        return self._booking_offers().offer(seek, now)
+
+    def _booking_offers(self) -> BookingOffers:
         if self._offers is None:
             from iriai.broker.scheduling.booking_offers import BookingOffers
 
             driver = self._cycle.plan_driver
             self._offers = BookingOffers(self.state, None if driver is None else driver.kept)
+        return self._offers
+
+    def _seek(self, seek: SeekNodes, now: Instant) -> None:
         self.sessions.contacted(seek.reservation.home, now.steady_s)
-        self._offers.take(seek)
+        self._booking_offers().take(seek)
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
         self._machine_away(event.machine, now)

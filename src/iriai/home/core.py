@@ -7,7 +7,9 @@ events that make the job's state. docs/spec/001 has the life cycle, docs/spec/00
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from math import inf
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 from iriai.home.attempts import Attempts
 from iriai.home.completion import Completion, EventLog
@@ -22,6 +24,7 @@ from iriai.model.job import Dependency, JobSpec
 from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Reason
 from iriai.model.records import Altered, Cancelled, Held, JobAccepted, Promised, Released
+from iriai.model.reservation import DEFAULT_LIMITS, Reservation, ReservationLimits
 from iriai.model.snapshot import StoredJob
 from iriai.model.state import TaskState
 from iriai.protocol.messages.effects import (
@@ -34,6 +37,12 @@ from iriai.protocol.messages.effects import (
     Timer,
     Wake,
     WhyAnswered,
+)
+from iriai.protocol.messages.reservations import (
+    Booked,
+    NodesOffered,
+    NotBooked,
+    ReservationToHome,
 )
 from iriai.protocol.messages.scheduling import (
     Accepted,
@@ -50,6 +59,10 @@ from iriai.protocol.messages.scheduling import (
 from iriai.protocol.messages.steps import StepBegun, StepEnded
 from iriai.protocol.messages.suspension import Suspended
 
+if TYPE_CHECKING:
+    from iriai.home.reservations.home_reservations import HomeReservations
+    from iriai.home.reservations.jobs_inside import JobsInside
+
 HomeEvent = ToHome | LinkUp | LinkDown | Wake
 
 NONE_ENDED: Ends = {}
@@ -65,12 +78,24 @@ class Home:
         next_number: int,
         jobs: Iterable[StoredJob],
         ended: Ends = NONE_ENDED,
+        reservations: Iterable[Reservation] = (),
+        next_reservation: int = 1,
+        rng: Random | None = None,
+        limits: ReservationLimits = DEFAULT_LIMITS,
     ) -> None:
-        """`next_number`, `jobs` and `ended` are as `StoredState` has them."""
+        """All but `rng` and `limits` are as `StoredState` has them; `rng` draws pauses."""
         self.name = name
         self.jobs: dict[int, JobState] = {}
         self._next_number = next_number
-        self.requests = RequestPublisher(name, self.jobs)
+        self._rng = rng
+        self.limits = limits
+        """Of what each account may reserve."""
+        self._reserved = {each.number: each for each in reservations}
+        self._next_reservation = next_reservation
+        self._reservations: HomeReservations | None = None
+        """None: there are none, and never were since the last restart."""
+        self._inside: JobsInside | None = None
+        self.requests = RequestPublisher(name, self.jobs, self._reserved)
         self._effects: list[Effect] = []
         """The effects since the last drain, in order; the parts of the home append to it."""
         self._log = EventLog(self.jobs)
@@ -97,18 +122,46 @@ class Home:
             Renew: self._attempts.renew,
             StepBegun: self._attempts.step_begun,
             StepEnded: self._attempts.step_ended,
-            LinkUp: self._attempts.link_up,
+            NodesOffered: self._of_reservation,
+            Booked: self._of_reservation,
+            NotBooked: self._of_reservation,
+            LinkUp: self._link_up,
             LinkDown: self._link_down,
             Wake: self._wake,
         }
         for stored in jobs:
             self._restore(stored)
+        if self._reserved:
+            self._reservations = self.reservations
         self._completion.dependents.restore(self.jobs, ended)
 
     @property
     def outcomes(self) -> Mapping[int, JobOutcome]:
         """Return the outcomes of recently finished jobs, by number."""
         return self._completion.outcomes
+
+    @property
+    def reserved(self) -> Mapping[int, Reservation]:
+        """Return what is stored of reservations, by number; also of those that are over."""
+        return self._reserved
+
+    @property
+    def reservations(self) -> HomeReservations:
+        """Return the reservations of this home."""
+        if self._reservations is None:
+            from iriai.home.reservations.home_reservations import HomeReservations
+            from iriai.home.reservations.jobs_inside import JobsInside
+
+            self._reservations = HomeReservations(
+                self.name,
+                self._reserved,
+                self._next_reservation,
+                self._effects,
+                self._rng,
+                self.limits,
+            )
+            self._inside = JobsInside(self._reserved, self.jobs, self._log, self._completion)
+        return self._reservations
 
     @property
     def has_dependents(self) -> bool:
@@ -127,8 +180,11 @@ class Home:
         """Accept a job. Its id may be sent once the record of its acceptance is durable.
 
         `ended` has the ends of the dependencies that `unknown_ends` returned. Raises `NotFound` if
-        a dependency does not exist, `Refused` if one can never hold.
+        a dependency does not exist, `Refused` if one can never hold, or its user may not use the
+        reservation.
         """
+        if spec.reservation is not None:
+            self.reservations.check_may_use(spec.reservation, spec.user, spec.account, now)
         met = self._known().dependencies_met(spec.after, ended) if spec.after else ()
         number = self._next_number
         self._next_number += 1
@@ -277,6 +333,8 @@ class Home:
 
     def end_turn(self, now: Instant) -> list[Effect]:
         """After the events of one instant, send the requests that changed other than by matches."""
+        if self._reservations is not None:
+            self._settle_reservations(self._reservations, now)
         if self._completion.dependents.due:
             self._completion.notify_due()
             self._is_alarm_due = True
@@ -297,7 +355,14 @@ class Home:
 
     def explain(self, number: int) -> list[Reason]:
         """Return the reasons in the home itself that keep the job's waiting tasks from starting."""
-        return explain_here(self.name, self.job(number), self.jobs)
+        job = self.job(number)
+        reasons = explain_here(self.name, job, self.jobs)
+        if job.spec.reservation is not None:
+            from iriai.home.reservations.jobs_inside import explain_unopened
+
+            unopened = explain_unopened(self._reserved, job.spec.reservation)
+            reasons += [unopened] if unopened is not None else []
+        return reasons
 
     def explain_ahead(self, attempt: AttemptId) -> Reason | None:
         """Return why an attempt with a claim has not started: its claim was granted ahead."""
@@ -306,6 +371,8 @@ class Home:
     def rejoin(self, now: Instant) -> list[Effect]:
         """After a restart: ask again for every attempt whose end is not known."""
         self._attempts.rejoin(now)
+        if self._reservations is not None:
+            self._reservations.rejoin(now)
         self._is_alarm_due = True
         return self.drain_effects()
 
@@ -320,6 +387,8 @@ class Home:
             assert not job.is_finished, f"job {job.number} has finished and is still kept"
         self._nodes.check()
         self._completion.dependents.check(self.jobs)
+        if self._reservations is not None:
+            self._reservations.check()
 
     # --- messages of brokers ---------------------------------------------------------------------
 
@@ -349,6 +418,28 @@ class Home:
         self._effects.append(WhyAnswered(explained.job.number, explained.reasons))
 
     # --- the rest --------------------------------------------------------------------------------
+
+    def _link_up(self, event: LinkUp, now: Instant) -> None:
+        """Send again what a machine that can be reached again may not have received."""
+        self._attempts.link_up(event, now)
+        if self._reservations is not None:
+            self._reservations.link_up(event.machine, now)
+
+    def _of_reservation(self, message: ReservationToHome, now: Instant) -> None:
+        self.reservations.take(message, now)
+
+    def _settle_reservations(self, reservations: HomeReservations, now: Instant) -> None:
+        """Do what is due for reservations, and withdraw what waits for those that are over."""
+        assert self._inside is not None
+        for number in self._attempts.drain_begun_inside():
+            reservations.has_begun(number)
+        for number in reservations.settle(now, self._inside):
+            for job in self._inside.of(number):
+                self.requests.changed(job)
+        self._inside.withdraw(self.requests.due)
+        next_s = reservations.next_s(now)
+        if next_s < inf:
+            self._effects.extend(self._alarm.by(next_s))
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
         """Leases go on."""

@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import NamedTuple, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from iriai.home.active_task import ActiveTask, StoredTaskReasons, TaskReasons
 from iriai.home.parallel_attempt import ParallelAttempt, SeatEnds
@@ -298,17 +299,21 @@ class JobState:
         self.open_after = tuple(each for each in self.open_after if each not in met)
 
     def withdrawn(self) -> None:
-        """Cancel the waiting tasks: a dependency can never hold, or their reservation is over."""
+        """Cancel the waiting tasks, because a dependency can never hold."""
         self.open_after = ()
         self._cancel_waiting(())
+
+    def reservation_over(self) -> None:
+        """Cancel the waiting tasks, or let them wait on without their reservation."""
+        if self.spec.or_queue:
+            self._start_from_now_with(replace(self.spec, reservation=None))
+        else:
+            self.withdrawn()
 
     def change(self, now: Alteration) -> None:
         """Apply an alteration to tasks that start from now on."""
         before = self.spec
-        for task in self.tasks.values():
-            if task.state is not TaskState.QUEUED and task.spec is None:
-                task.spec = before
-        self.spec, self.altered = now.applied(before), True
+        self._start_from_now_with(now.applied(before))
         if "after" in now.fields:
             self.open_after = self.spec.after
         is_larger = (before.resources, before.exclusive) != (
@@ -350,10 +355,13 @@ class JobState:
         self.listing = None
 
     def _apply_condition(self, change: DependencyMet | DependencyFailed | ReservationOver) -> None:
-        if isinstance(change, DependencyMet):
-            self.dependency_met(change.ends)
-        else:
-            self.withdrawn()
+        match change:
+            case DependencyMet(ends):
+                self.dependency_met(ends)
+            case DependencyFailed():
+                self.withdrawn()
+            case _:
+                self.reservation_over()
 
     def _apply_to_attempts(self, change: Attempted | Decided | Started | SeatEnded | Ended) -> None:
         match change:
@@ -494,6 +502,13 @@ class JobState:
             self._skipped.add(index)
 
     # --- helpers of the changes ------------------------------------------------------------------
+
+    def _start_from_now_with(self, spec: JobSpec) -> None:
+        """Have tasks that start from now on follow another specification."""
+        for task in self.tasks.values():
+            if task.state is not TaskState.QUEUED and task.spec is None:
+                task.spec = self.spec
+        self.spec, self.altered = spec, True
 
     def _is_repeated(self, task: ActiveTask, cause: EndCause) -> bool:
         if task.stopping:

@@ -13,6 +13,7 @@ from heapq import nsmallest
 from iriai.home.job import JobState
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
+from iriai.model.reservation import Reservation, live_reservation
 from iriai.protocol.messages.scheduling import Capability, Want, Wants, Withdraw
 
 REPEATED_MAX = 64
@@ -27,9 +28,15 @@ ToTell = Want | Withdraw | Wants
 class RequestPublisher:
     """Requests to the broker, by job number."""
 
-    def __init__(self, home: str, jobs: Mapping[int, JobState]) -> None:
+    def __init__(
+        self,
+        home: str,
+        jobs: Mapping[int, JobState],
+        reservations: Mapping[int, Reservation],
+    ) -> None:
         self._home = home
         self._jobs = jobs
+        self._reservations = reservations
         self._counts: dict[int, int] = {}
         """The number of ready tasks of each job that the broker knows, if it was sent."""
         self._due: dict[int, None] = {}
@@ -66,6 +73,11 @@ class RequestPublisher:
         self._next_repeated = chosen[-1] + 1 if len(chosen) == REPEATED_MAX else 0
         self._due.update(dict.fromkeys(chosen))
         self._is_all = True
+
+    @property
+    def due(self) -> Iterable[int]:
+        """Return the jobs whose ready tasks changed since requests were sent."""
+        return self._due
 
     @property
     def is_due(self) -> bool:
@@ -128,6 +140,8 @@ class RequestPublisher:
             shape=spec.shape,
             across_pools=spec.across_pools,
             queue=spec.queue,
+            reservation=live_reservation(self._reservations, spec.reservation),
+            is_evictable=spec.is_evictable,
         )
 
     # --- matches ---------------------------------------------------------------------------------

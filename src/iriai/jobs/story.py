@@ -224,7 +224,11 @@ class StoryBuilder:
         self, change: DependencyMet | DependencyFailed | ReservationOver, wall_s: float
     ) -> Iterator[_Row]:
         if isinstance(change, ReservationOver):
-            yield _Row("cancelled", text=over_text(change.reservation, change.end))
+            text = over_text(change.reservation, change.end)
+            if self._record.spec.or_queue:
+                yield _Row("altered", text=f"{text}, and what waits goes on without it")
+            else:
+                yield _Row("cancelled", text=text)
             return
         if isinstance(change, DependencyFailed):
             text = change.dependency.failed_text(change.cause)

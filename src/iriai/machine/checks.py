@@ -37,11 +37,13 @@ def check_stored(node: Node | None, home: Home | None, stored: StoredState) -> N
     """
     if home is not None:
         name = home.name
-        again = Home(name, stored.next_number, stored.jobs, stored.ended)
+        reserved = (stored.reservations, stored.next_reservation)
+        again = Home(name, stored.next_number, stored.jobs, stored.ended, *reserved)
         assert list(again.jobs) == list(home.jobs), f"{name}: jobs {list(home.jobs)} are not kept"
         for number, job in home.jobs.items():
             is_replay = again.jobs[number].equals(job)
             assert is_replay, f"{name}-{number} is not the replay of its events"
+        assert again.reserved == home.reserved, f"{name}: reservations differ"
     if node is not None:
         name = node.settings.machine
         assert stored.drained == node.drained, f"{name}: stored as drained: {stored.drained}"

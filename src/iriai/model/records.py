@@ -163,7 +163,7 @@ class ReasonsTold(msgspec.Struct, frozen=True, array_like=True, tag=16):
 
 
 class ReservationOver(msgspec.Struct, frozen=True, array_like=True, tag=17):
-    """The reservation of the job is over, or was never to be: its waiting tasks are cancelled."""
+    """The reservation of the job is over: what waits is cancelled, or waits on without it."""
 
     reservation: ReservationId
     end: ReservationEnd | None = None

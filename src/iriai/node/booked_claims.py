@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from iriai.model.ids import ReservationId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import ClaimStored
-from iriai.model.reservation import Booking
+from iriai.model.reservation import EVICTABLE_MIN_S, Booking
 from iriai.model.resources import NOTHING, Resources
 from iriai.model.state import EndCause
 from iriai.model.units import format_duration
@@ -23,13 +23,13 @@ from iriai.node.claims import StayBound
 from iriai.node.metering import HeldClaim
 from iriai.node.settings import NodeSettings
 from iriai.node.suspending.suspended_claims import QueueParts
-from iriai.policy.placement.bookings import BookedSpan
 from iriai.policy.placement.calendar import AHEAD_WAIT_S
 from iriai.protocol.messages.effects import Persist, TerminateAttempt
 from iriai.protocol.messages.scheduling import Run, Stop
 
-EVICTABLE_MIN_S = 60.0
-"""A task starts although it has to leave for a booking only if it has so long until then."""
+if TYPE_CHECKING:
+    from iriai.policy.placement.bookings import BookedSpan
+
 LIMIT_MIN_S = 1.0
 """The shortest time for which a task starts inside a booking."""
 
@@ -45,6 +45,12 @@ class KeptBooking:
     end_s: float = 0.0
     is_open: bool = False
     """Whether its resources are those of tasks inside, and nobody else's."""
+    charged_to_s: float | None = None
+    """Until when what nobody used of it was charged; None: it is not open, or not charged yet."""
+    offpeak_mark_s: float = 0.0
+    """The off-peak time until then."""
+    unused: Resources = NOTHING
+    """What no claim inside has used since."""
 
     @property
     def reservation(self) -> ReservationId:
@@ -64,6 +70,8 @@ class KeptBooking:
     @property
     def span(self) -> BookedSpan:
         """Return it as a calendar knows it."""
+        from iriai.policy.placement.bookings import BookedSpan
+
         return BookedSpan(
             self.reservation, self.start_s, self.end_s, self.resources, is_open=self.is_open
         )
@@ -260,6 +268,11 @@ class BookedClaims:
         held.stop = Stop(attempt, cause, grace_s)
         self.effects.append(TerminateAttempt(attempt, cause, grace_s, words))
 
+    def outside_reason(self, reservation: ReservationId) -> Reason:
+        """Return why a task of a reservation does not start: its booking is gone."""
+        needed, had = f"a booking of {reservation}", "it is over, or was given back"
+        return Reason(Rule.NOT_RESERVED, needed, had, self._machine)
+
     # --- bookings that change --------------------------------------------------------------------
 
     def bind_anew(self, ends_by_s: Callable[[Claim], float | None], now: Instant) -> None:
@@ -278,9 +291,13 @@ class BookedClaims:
     def give_back(self, reservation: ReservationId, now: Instant) -> None:
         """Let what is inside a booking go on as ordinary claims, with the limits that it has.
 
-        These end before the booking would have, so they fit beside all others.
+        These end before the booking would have, so they fit beside all others. What has not started
+        never does.
         """
         for held in self._inside(reservation):
+            if not held.is_ordered:
+                self._ends.refuse(held, self.outside_reason(reservation))
+                continue
             held.claim = replace(held.claim, reservation=None)
             held.ends_by_s = None
             self.claims.bound.pop(held.claim.attempt, None)

@@ -131,7 +131,10 @@ class Node:
         )
         self.cycle = NodeCycle(queue_parts)
         self.bookings = NodeBookings(
-            settings, self._availability, BookedClaims(settings, queue_parts, self._ends)
+            settings,
+            self._availability,
+            BookedClaims(settings, queue_parts, self._ends),
+            self._meter,
         )
         judges = (self._report, self.agreement, self.cycle, self.bookings)
         self._admission = Admission(settings, self._claims, self._availability, *judges)
@@ -326,7 +329,7 @@ class Node:
             self._raise_phase(held, run.phase, now)
         elif held.end is not None or held.started_wall_s is not None or held.claim.is_ahead:
             self._resend(held)
-        else:
+        elif not (self._is_compared and self._alive is None and self._is_outside(held)):
             self._launch(held, now)
             if held.stop is not None and held.is_ordered:  # that follows the launch
                 self._terminate(held, held.stop)
@@ -359,6 +362,14 @@ class Node:
             self._effects.append(held.launch(held.spec))
             if held.suspension is not None:
                 self._suspensions.order(held)
+
+    def _is_outside(self, held: HeldClaim) -> bool:
+        """Return whether it never started and its booking is gone; it is refused then."""
+        wanted = None if held.spec is None else held.spec.reservation
+        if wanted is None or held.claim.reservation is not None:
+            return False
+        self._ends.refuse(held, self.bookings.outside_reason(wanted))
+        return True
 
     def _see_to_waiting(self, now: Instant) -> None:
         """Start claims granted ahead that fit now, and refuse those that waited too long."""
@@ -438,6 +449,8 @@ class Node:
                     continue
                 if held.has_lapsed(now.steady_s):
                     self._ends.lapsed(held, now)
+                    continue
+                if self._is_outside(held):
                     continue
                 self._launch(held, now)
             if held.stop is not None:

@@ -6,12 +6,15 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from iriai.jobs.queries import told_reasons
 from iriai.jobs.views import amounts
 from iriai.machine.core import Machine
 from iriai.model.ids import Account, ReservationId
 from iriai.model.instant import Instant
-from iriai.model.reservation import Reservation, ReservationState
+from iriai.model.reservation import Reservation, ReservationState, ReservationTerms
 from iriai.protocol.messages.effects import Part
+from iriai.protocol.messages.reservations import SeekNodes
+from iriai.wire.inquiries import NodeOffer
 from iriai.wire.reservations import ReservationRow, ReservationTable
 
 RESERVED = "reserved"
@@ -45,6 +48,18 @@ def known_reservations(machine: Machine, now: Instant) -> ReservationTable:
     return _table(rows)
 
 
+def offer_now(machine: Machine, terms: ReservationTerms, now: Instant) -> NodeOffer:
+    """Return which machines the broker here would offer for a reservation now."""
+    seek = SeekNodes(ReservationId(machine.name, 0), 1, terms)
+    offered = machine.broker.offer(seek, now)
+    return NodeOffer(
+        offered.machines,
+        offered.start_wall_s,
+        told_reasons(list(offered.reasons)),
+        offered.earliest_wall_s,
+    )
+
+
 def row_of(home: str, reservation: Reservation) -> ReservationRow:
     """Return all that is known of a reservation of this home."""
     terms = reservation.terms
@@ -66,6 +81,8 @@ def row_of(home: str, reservation: Reservation) -> ReservationRow:
         requirements=terms.requirements,
         asked_wall_s=reservation.asked_wall_s,
         over_wall_s=reservation.over_wall_s,
+        by=reservation.by,
+        missing=reservation.missing,
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from iriai.model.bounds import Code, Document, Many, Name, Seconds, Text, Word, Words, decoded
 from iriai.model.pool_room import PoolRoom
+from iriai.model.reservation import ReservationTerms
 from iriai.protocol.messages.scheduling import Want
 from iriai.wire.machines import (
     AdList,
@@ -25,7 +26,7 @@ from iriai.wire.machines import (
 )
 from iriai.wire.reports import Gangs, GangTable, Shares, ShareTable
 from iriai.wire.requests import Why
-from iriai.wire.reservations import AskReservations, ReservationTable
+from iriai.wire.reservations import AskReservations, NodeNames, ReservationTable
 
 INQUIRY_VERSION = 1
 """Raised with every change that an older machine would misread. A question of another version is
@@ -44,6 +45,12 @@ class AskFit(msgspec.Struct, frozen=True, tag="ask-fit"):
     """Whether any machine could ever run such a job, and what it would wait for now."""
 
     want: Want
+
+
+class AskOffer(msgspec.Struct, frozen=True, tag="ask-offer"):
+    """Which machines could take such a reservation now; nothing is kept of it."""
+
+    terms: ReservationTerms
 
 
 class AskDrain(msgspec.Struct, frozen=True, tag="ask-drain"):
@@ -70,6 +77,15 @@ class DocumentInForce(msgspec.Struct, frozen=True, tag="document-in-force"):
     """Answer to `OfferDocument`: what is in force at the broker's machine from now on."""
 
     document: Document
+
+
+class NodeOffer(msgspec.Struct, frozen=True, tag="node-offer"):
+    """Answer to `AskOffer`, as `NodesOffered` to a home."""
+
+    machines: NodeNames = ()
+    start_wall_s: Seconds = 0.0
+    reasons: Annotated[tuple[Why, ...], Many] = ()
+    earliest_wall_s: Seconds | None = None
 
 
 class Declined(msgspec.Struct, frozen=True, tag="declined"):
@@ -106,6 +122,7 @@ Question = (
     | AskAds
     | AskMatchFor
     | AskFit
+    | AskOffer
     | AskDrain
     | OfferDocument
 )
@@ -119,6 +136,7 @@ Told = (
     | AdList
     | MatchTable
     | Fit
+    | NodeOffer
     | DrainChanged
     | DocumentInForce
     | Declined

@@ -22,6 +22,7 @@ from iriai.model.bounds import (
 )
 from iriai.model.reservation import NODES_MAX
 from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query
+from iriai.wire.requests import Why
 
 NodeNames = Annotated[tuple[Name, ...], msgspec.Meta(max_length=NODES_MAX)]
 
@@ -56,6 +57,10 @@ class ReservationRow(msgspec.Struct, frozen=True, omit_defaults=True):
     asked_wall_s: Seconds = 0.0
     over_wall_s: Seconds = 0.0
     """When it was over; 0: it is not."""
+    by: Name = ""
+    """Who cancelled or ended it; empty: nobody did."""
+    missing: NodeNames = ()
+    """Those of `nodes` that have lost it."""
 
 
 class ReservationTable(ClientAnswer, frozen=True, tag="reservation-table"):
@@ -85,18 +90,28 @@ class Reserved(ClientAnswer, frozen=True, tag="reserved"):
 
 
 class ReservationPlan(ClientAnswer, frozen=True, tag="reservation-plan"):
-    """The terms as they would be asked for. Nothing is kept, and no machine was asked."""
+    """The terms as they would be asked for, and whether the broker would offer nodes now.
+
+    Nothing is kept, and no node was asked.
+    """
 
     account: Name
     start_wall_s: Seconds
-    """Or with `is_earliest` the first from then on."""
+    """With `is_earliest` the first that would do; as asked for if none is known."""
     end_wall_s: Seconds
     node_count: Count
     resources: Annotated[dict[Name, SizeBytes], Many] | None
     """What each node would give; None: the whole machine."""
     users: Annotated[tuple[Name, ...], Few]
     group: Name
-    is_earliest: bool = False
+    nodes: NodeNames = ()
+    """Those that would be asked; none: they could not be had, or it is not known."""
+    reasons: Annotated[tuple[Why, ...], Many] = ()
+    """Why they could not be had."""
+    earliest_wall_s: Seconds | None = None
+    """Then: the earliest start that would do; None: none is known."""
+    note: Words = ""
+    """Why it is not known; empty: it is."""
 
 
 class Reserve(ClientRequest[Reserved | ReservationPlan], frozen=True, tag="reserve"):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from iriai.cli.framework import completion
 from iriai.cli.reservations.chart import FREE, TAKEN, chart_lines
 from iriai.model.problem import ExitCode, NotAllowed, NotFound, Refused
 from iriai.wire.exchange import Done
@@ -136,11 +139,13 @@ def test_of_those_of_others_time_and_place_are_shown(state, shell):
     ]
 
 
-def test_one_without_a_node_says_how_many_it_lacks(state, shell):
-    lacking = ReservationRow("ume-r9", "open", NOW_S, NOW_S + HOUR_S, 3, ("n1",))
+def test_one_that_lost_a_node_says_which_and_one_that_is_over_who_gave_it_back(state, shell):
+    lacking = replace(OWN, missing=("n2", "n3"), by="kim", over_wall_s=NOW_S)
     with double(state, lambda _: ReservationTable((lacking,))):
-        said = shell("reservation", "show", "ume-r9")
-    assert "lacks            2 nodes" in said.out
+        out = shell("reservation", "show", "ume-r7").out
+    assert "lacks            n[2-3]" in out
+    assert "over since       2030-03-17T17:46:40+00:00" in out
+    assert "given back by    kim" in out
 
 
 @pytest.mark.parametrize(
@@ -176,6 +181,15 @@ def test_a_refusal_keeps_its_exit_code(state, shell, problem, code, verb):
         said = shell("reservation", verb, "ume-r9")
     assert said.code == code
     assert said.err.startswith(f"iriai: {problem.message}")
+
+
+def test_the_shell_completes_those_that_may_be_used_and_all_that_are_there(state):
+    context = SimpleNamespace(params={"state": state})
+    with double(state, lambda _: ReservationTable((OWN, OTHER))):
+        own = completion.complete_reservation(context)
+        every = completion.complete_any_reservation(context)
+    assert own == [("ume-r7", "confirmed, 2030-03-17 18:46 to 2030-03-18 02:46")]
+    assert [name for name, _ in every] == ["ume-r7", "momo-r1"]
 
 
 # --- the chart -----------------------------------------------------------------------------------

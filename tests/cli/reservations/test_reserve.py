@@ -8,6 +8,7 @@ import pytest
 
 from iriai.client.wall_time import parse_wall_time
 from iriai.model.problem import ExitCode, Refused
+from iriai.wire.requests import Why
 from iriai.wire.reservations import ReservationPlan, Reserve, Reserved
 from tests.client.double import double
 
@@ -100,20 +101,36 @@ def test_the_earliest_needs_no_start(state, shell):
 
 def test_a_dry_run_shows_the_terms(state, shell):
     plan = ReservationPlan(
-        "lab/ann", START_S, START_S + HOUR_S, 3, {"cpus": 2}, ("bob",), "lecture"
+        *("lab/ann", START_S, START_S + HOUR_S, 3, {"cpus": 2}, ("bob",), "lecture"),
+        nodes=("n1", "n2", "n3"),
     )
     with double(state, lambda _: plan) as server:
         said = shell("reserve", "-s", "+1h", "-d", "1h", "-n", "3", "--dry-run")
     assert server.received[0].dry_run
     assert said.out.splitlines() == [
-        "start         2030-03-17T17:46:40+00:00",
-        "end           2030-03-17T18:46:40+00:00",
-        "for           1h00m",
-        "nodes         3",
-        "each gives    2 cpus",
-        "account       lab/ann",
-        "also used by  bob, the group lecture",
+        "start            2030-03-17T17:46:40+00:00",
+        "end              2030-03-17T18:46:40+00:00",
+        "for              1h00m",
+        "number of nodes  3",
+        "nodes            n[1-3]",
+        "each gives       2 cpus",
+        "account          lab/ann",
+        "also used by     bob, the group lecture",
     ]
+
+
+def test_a_dry_run_says_why_it_cannot_be_and_which_start_would_do(state, shell):
+    plan = ReservationPlan(
+        *("lab/ann", START_S, START_S + HOUR_S, 3, None, (), ""),
+        reasons=(Why("machine-busy", "3 machines at once", "2 of 9 machines could give one"),),
+        earliest_wall_s=START_S + HOUR_S,
+    )
+    with double(state, lambda _: plan):
+        said = shell("reserve", "-s", "+1h", "-d", "1h", "-n", "3", "--dry-run")
+    assert said.code == 0
+    why, earliest = said.out.splitlines()[-2:]
+    assert why.startswith("cannot be had    the machine is busy: needs 3 machines at once; 2 of 9")
+    assert earliest == "earliest start   2030-03-17T18:46:40+00:00"
 
 
 def test_a_refusal_has_its_reasons_and_exit_code_3(state, shell):

@@ -89,7 +89,7 @@ class Story:
 
     def keep(self, command: str, rest: list[str], heading: str, document: object) -> None:
         """Put what a command said to what its golden file is to be."""
-        groups = ("cluster", "config", "gang", "operator", "pool", "queue")
+        groups = ("cluster", "config", "gang", "operator", "pool", "queue", "reservation")
         name = f"iriai-{command}-{rest[0]}" if command in groups else f"iriai-{command}"
         text = shape_text(document, RULES)
         self._parts.setdefault(name, []).append(f"{heading}{text}\n")
@@ -167,11 +167,30 @@ def _jobs(story: Story, ume: Installation) -> None:
     say(ume, "remote-shell -- ume true", code=2)
     say(ume, "cancel ume-6")
     say(ume, "wait ume-6", code=130)
+    _reservations(story, ume)
     say(ume, "shares")
     for kind in ("job", "account"):
         say(ume, f"usage --by {kind}")
     say(ume, "simulate --generate lublin --jobs 20")
     say(ume, "simulate --faults --seeds 1")
+
+
+def _reservations(story: Story, ume: Installation) -> None:
+    say = story.say
+    say(ume, "reserve --start now --duration 1h --nodes 1 --cpus 1 --dry-run")
+    say(ume, "reserve --start now --duration 1h --nodes 1 --cpus 1")
+    say(ume, "reserve --start +1h --duration 1h --nodes 2", code=3)
+    say(ume, "reserve --start soon --duration 1h --nodes 1", code=2)
+    say(ume, "submit --reservation ume-r1 -- true")
+    say(ume, "wait ume-7")
+    say(ume, "submit --reservation ume-7 -- true", code=2)
+    say(ume, "submit --reservation ume-r9 -- true", code=3)
+    say(ume, "reservations")
+    say(ume, "reservation show ume-r1")
+    say(ume, "reservation end ume-r1")
+    say(ume, "reservation cancel ume-r1", code=3)
+    say(ume, "reservation show ume-r9", code=4)
+    say(ume, "reservations --all")
 
 
 def _machine(story: Story, ume: Installation) -> None:

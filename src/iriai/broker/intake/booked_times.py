@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iriai.broker.machines.beside_bookings import EARLIER_S
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.state.state import BrokerState
 from iriai.model.instant import Instant
@@ -17,9 +18,12 @@ def take_bookings(
     if state.index.booked.put(view) and state.queues.classes.reserved:
         state.queues.review()
     state.heads.changes += 1
+    view.ended += 1  # others may have more room
 
 
 def _span(booked: BookedTime, now_s: float) -> BookedSpan:
     start_s, end_s = now_s + booked.starts_in_s, now_s + booked.ends_in_s
     is_open = booked.left is not None
+    if not is_open:
+        start_s -= EARLIER_S
     return BookedSpan(booked.reservation, start_s, end_s, booked.resources, is_open)

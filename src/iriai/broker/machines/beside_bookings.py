@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from iriai.broker.queue.entries import BESIDE_S, TaskClassKey
+from iriai.broker.queue.entries import TaskClassKey
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import Calendar
+
+EARLIER_S = 1.0
+"""By so much earlier than told a booking counts as begun: a match is under way for a moment, and
+what a broker knows of a machine's time is as old as the message that told it."""
 
 
 def is_beside(
@@ -19,12 +23,9 @@ def is_beside(
 
     One that is evictable may if it can stay for a while.
     """
-    stay_s = None if key.stay_s is None else key.stay_s + BESIDE_S
-    if calendar.fits(resources, now_s, stay_s):
+    if calendar.fits(resources, now_s, key.stay_s):
         return True
-    if key.least_s is None:
-        return False
-    return calendar.fitting_s(resources, now_s) >= key.least_s + BESIDE_S
+    return key.least_s is not None and calendar.fitting_s(resources, now_s) >= key.least_s
 
 
 def ranks_beside(calendar: Calendar[Any], key: TaskClassKey, ranks: int, now_s: float) -> int:

@@ -256,7 +256,7 @@ class MachineView:
     tenants: dict[str, int] = field(default_factory=dict)
     """The number of tasks that run or are matched, by tenant; see `TaskClassKey`."""
     ended: int = 0
-    """Counts the claims that are over, and the matches that became none."""
+    """Counts the claims that are over, the matches that became none, and changes of bookings."""
     rules: int = 0
     """Counts the changes of whose tasks it runs; see `Idle.rules`."""
     unavailable: Reason | None = None

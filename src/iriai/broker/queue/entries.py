@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from iriai.policy.matching.match import Demand
 
 
-EVICTABLE_S = 60.0
-"""An evictable task is started only where it runs for so long at least, before its grace."""
-BESIDE_S = 1.0
-"""By so much longer than needed a place has to be free before a booking: a match is under way for a
-moment, and what a broker knows of a machine's time is as old as the message that told it."""
-
-
 class ForwardedRequest(Want, frozen=True):
     """The request of a job that another broker forwarded. It never becomes a reserved head."""
 
@@ -121,8 +114,7 @@ class TaskClass:
         self.bit = 1 << self.position
         self.is_choosy = key.demand is not None or key.bounds is not None
         self.may_be_head = not key.is_guest and key.reservation is None
-        stay_s = key.stay_s if key.least_s is None else key.least_s
-        self.planned_s = None if stay_s is None else stay_s + BESIDE_S
+        self.planned_s = key.stay_s if key.least_s is None else key.least_s
 
     def may_run_on(self, machine: str) -> bool:
         """Return whether job and machine permit it to run there now, if there is room."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iriai.broker.machines.beside_bookings import is_beside
+from iriai.broker.machines.beside_bookings import EARLIER_S, is_beside
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import TaskClass
 from iriai.broker.state.reserved_heads import kept_for
@@ -47,8 +47,9 @@ def when_words(booked: BookedSpan, now_s: float) -> str:
     had, left_s = resources_words(booked.resources), max(0.0, booked.end_s - now_s)
     if booked.is_open:
         return f"it has {had} for {left_s:.0f} s more"
-    in_s = max(0.0, booked.start_s - now_s)
-    return f"it starts in {in_s:.0f} s, with {had}, for {booked.end_s - booked.start_s:.0f} s"
+    start_s = booked.start_s + EARLIER_S
+    in_s = max(0.0, start_s - now_s)
+    return f"it starts in {in_s:.0f} s, with {had}, for {booked.end_s - start_s:.0f} s"
 
 
 def resources_words(resources: Resources) -> str:

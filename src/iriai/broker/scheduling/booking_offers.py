@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
+from iriai.broker.machines.beside_bookings import EARLIER_S
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.scheduling.machine_reasons import (
     mismatches,
@@ -24,8 +25,11 @@ from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.reservation import LENGTH_MAX_S, LENGTH_MIN_S, ReservationTerms
 from iriai.model.resources import Resources
+from iriai.model.units import format_duration
+from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.booking_search import earliest_of
 from iriai.policy.placement.bookings import HeldSpan, RoomProfile
+from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.policy.placement.pool_plan import PoolHead
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.reservations import NodesOffered, SeekNodes
@@ -39,8 +43,9 @@ REASONS_MAX = 16
 LOOKS_MAX = 200_000
 """Machines that one search for the earliest start looks at, some at several times."""
 
-Planned = Callable[[float], dict[str, list[HeldSpan]]]
-"""Returns what places a plan keeps for tasks that wait, by machine, at a time."""
+Planned = Callable[[float, Resources | None], dict[str, list[HeldSpan]]]
+"""Returns what places a plan keeps for tasks that wait, by machine, at a time, beside a booking of
+such resources (None: of a whole machine)."""
 
 
 class _Candidate(NamedTuple):
@@ -86,11 +91,15 @@ class BookingOffers:
         """Return the next answers; more may be due then."""
         sends = []
         for reservation in list(self._seeks)[:ANSWERS_MAX]:
-            seek = self._seeks.pop(reservation)
-            held = {} if self._planned is None else self._planned(now.steady_s)
-            offered = _Search(self._state, held, seek, now).offered()
-            sends.append(Send(seek.reservation.home, Part.HOME, offered))
+            offered = self.offer(self._seeks.pop(reservation), now)
+            sends.append(Send(offered.reservation.home, Part.HOME, offered))
         return sends
+
+    def offer(self, seek: SeekNodes, now: Instant) -> NodesOffered:
+        """Return the answer to a question, as of now."""
+        asked = seek.terms.resources
+        held = {} if self._planned is None else self._planned(now.steady_s, asked)
+        return _Search(self._state, held, seek, now).offered()
 
 
 class _Search:
@@ -101,13 +110,13 @@ class _Search:
     ) -> None:
         """`held`: what is kept for tasks that wait, by machine, beside reserved heads."""
         self._state = state
-        self._held = held
         self._seek = seek
         self._now = now
         terms = seek.terms
         asked_s = now.steady_s + terms.start_wall_s - now.wall_s
         self._start_s = max(now.steady_s, asked_s)
-        self._length_s = terms.length_s
+        self._length_s = terms.length_s - EARLIER_S
+        """Less than that: what is booked from its end on counts as begun before."""
         if not terms.is_earliest:
             self._length_s -= self._start_s - asked_s
         self._refused: list[Reason] = []
@@ -116,9 +125,13 @@ class _Search:
         singles = (*state.heads.by_machine.values(), *state.heads.aside)
         for head in singles:
             if not isinstance(head, PoolHead):
-                end_s = head.start_s + (inf if head.stay_s is None else head.stay_s)
-                span = HeldSpan(head.start_s, end_s, head.resources)
-                self._held.setdefault(head.machine, []).append(span)
+                held.setdefault(head.machine, []).append(
+                    HeldSpan(head.start_s, _end_s(head), head.resources)
+                )
+        self._held = {
+            name: [HeldSpan(*_around(each.from_s, each.to_s), each.resources) for each in spans]
+            for name, spans in held.items()
+        }
         aside = [head for head in state.heads.aside if isinstance(head, PoolHead)]
         self._pool_heads = [*state.heads.by_job.values(), *aside]
 
@@ -138,7 +151,8 @@ class _Search:
         if first is not None and terms.is_earliest:
             return NodesOffered(of, version, first.machines, self._wall_s(first.start_s))
         had = f"{len(able)} of {len(self._state.machines)} machines could give one"
-        few = Reason(Rule.MACHINE_BUSY, f"{terms.nodes} machines at once", had)
+        nodes = "1 machine" if terms.nodes == 1 else f"{terms.nodes} machines at once"
+        few = Reason(Rule.MACHINE_BUSY, nodes, had)
         reasons = (few, *self._refused, *in_the_way)[:REASONS_MAX]
         earliest_wall_s = None if first is None else self._wall_s(first.start_s)
         return NodesOffered(of, version, reasons=reasons, earliest_wall_s=earliest_wall_s)
@@ -248,8 +262,12 @@ class _Search:
         return all(head.tolerates_all(claims, None, self._now.steady_s) for head in heads)
 
     def _earliest(self, candidates: Sequence[_Candidate]) -> _Found | None:
-        """Return the first start at which there are enough, within the longest time ahead."""
-        nodes, length_s = self._seek.terms.nodes, self._seek.terms.length_s
+        """Return the first start at which there are enough, within the longest time ahead.
+
+        It keeps away from what is before and after: a machine may know the times of these by a
+        little earlier or later; what comes after counts as begun earlier anyway.
+        """
+        nodes, length_s = self._seek.terms.nodes, self._seek.terms.length_s + EARLIER_S
         start_s, until_s = self._start_s, self._start_s + LENGTH_MAX_S
         self._length_s = length_s
         rooms = {each.view.name: each for each in candidates}
@@ -264,13 +282,14 @@ class _Search:
                 return None
             found = self._at(candidates, first[0])
             if found is not None:
-                return found
+                is_asked = first[0] <= self._start_s
+                return found if is_asked else found._replace(start_s=first[0] + EARLIER_S)
             start_s = self._next_s(candidates, first[0])
         return None
 
     def _next_s(self, candidates: Sequence[_Candidate], start_s: float) -> float:
         """Return the next moment at which places of parallel heads end, or room changes."""
-        ends = (head.start_s + (head.stay_s or inf) for head in self._pool_heads)
+        ends = (_around(head.start_s, _end_s(head))[1] for head in self._pool_heads)
         times = (time_s for each in candidates for time_s in each.room.times)
         return min((each for each in (*ends, *times) if each > start_s), default=inf)
 
@@ -282,10 +301,12 @@ class _Search:
             if each.room.is_room(each.need, start_s, end_s):
                 continue
             name, bookings = each.view.name, each.view.calendar.bookings
-            run = each.room.run_from(each.need, self._length_s, start_s)
+            latest_s = start_s + OPEN_END_S / 2  # what begins later waits for tasks without limits
+            run = each.room.run_from(each.need, self._length_s, start_s, latest_s)
             had = "it is not free for so long in any time that is known"
             if run is not None:
-                had = f"it is free for so long in {run[0] - self._now.steady_s:.0f} s"
+                in_s = run[0] - self._now.steady_s
+                had = f"it is free for so long in {format_duration(in_s)}"
             others = [booked for booked in bookings if booked.from_s < end_s]
             others = [booked for booked in others if booked.end_s > start_s]
             if others:
@@ -311,8 +332,17 @@ def _preference(candidate: _Candidate) -> tuple[bool, bool, int, str]:
 
 
 def _overlaps(head: PoolHead, start_s: float, end_s: float) -> bool:
-    head_end_s = head.start_s + (inf if head.stay_s is None else head.stay_s)
-    return head.start_s < end_s and start_s < head_end_s
+    from_s, to_s = _around(head.start_s, _end_s(head))
+    return from_s < end_s and start_s < to_s
+
+
+def _end_s(head: ReservedHead | PoolHead) -> float:
+    return head.start_s + (inf if head.stay_s is None else head.stay_s)
+
+
+def _around(start_s: float, end_s: float) -> tuple[float, float]:
+    """Return a time in which no booking may be, so that it counts as over or not begun then."""
+    return start_s - EARLIER_S, end_s + EARLIER_S
 
 
 def _without_cpus(view: MachineView) -> Reason:

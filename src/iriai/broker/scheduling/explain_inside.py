@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iriai.broker.machines.beside_bookings import EARLIER_S
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import QueuedJob, TaskClass
 from iriai.broker.scheduling.booked_ahead import resources_words, when_words
@@ -48,7 +49,7 @@ def _not_open(state: BrokerState, entry: QueuedJob, now: Instant) -> Reason:
     ]
     had = "no machine has told of it"
     if spans:
-        in_s = max(0.0, min(each.start_s for each in spans) - now.steady_s)
+        in_s = max(0.0, min(each.start_s for each in spans) + EARLIER_S - now.steady_s)
         plural = "" if len(spans) == 1 else "s"
         had = f"it opens in {in_s:.0f} s, on {len(spans)} machine{plural}"
     return Reason(Rule.NOT_RESERVED, f"{reservation} to be open", had)

@@ -112,8 +112,11 @@ class PlanDriver:
         else:
             self.promised[job] = PlannedStart(job, machine, start_s)
 
-    def kept(self, now_s: float) -> dict[str, list[HeldSpan]]:
-        """Return what is planned to run on each machine, as far as it is known."""
+    def kept(self, now_s: float, beside: Resources | None) -> dict[str, list[HeldSpan]]:
+        """Return what is planned to run on each machine, as far as it is known.
+
+        `beside` is what is to be booked (None: all); what has to leave for that only has to start.
+        """
         from iriai.policy.placement.bookings import HeldSpan
 
         policy = self._source.policy
@@ -126,10 +129,12 @@ class PlanDriver:
                 if each.is_available
             }
             for job, seats, start_s in policy.bound(machines, now_s):
-                end_s = start_s + (inf if job.needed_s is None else job.needed_s)
                 for name, ranks in seats:
-                    held = HeldSpan(start_s, end_s, job.resources.times(ranks))
-                    places.setdefault(name, []).append(held)
+                    taken, capacity = job.resources.times(ranks), machines[name].capacity
+                    leaves = not taken.plus(beside or capacity).fits_in(capacity)
+                    stay_s = job.needed_s if leaves else job.stay_s
+                    end_s = inf if stay_s is None else start_s + stay_s
+                    places.setdefault(name, []).append(HeldSpan(start_s, end_s, taken))
             return places
         for name, view in self._state.machines.items():
             spans = [span for _, span in self._places.of(view, now_s)] if self.promised else []

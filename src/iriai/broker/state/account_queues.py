@@ -10,7 +10,6 @@ from typing import NamedTuple
 from iriai.broker.machines.matchmaking import Matchmaking
 from iriai.broker.queue.ageing import Ageing
 from iriai.broker.queue.entries import (
-    EVICTABLE_S,
     Eligibility,
     Precedence,
     Queue,
@@ -24,6 +23,7 @@ from iriai.broker.queue.indices import SEVERAL, Mask, ShapeIndex, bins_of
 from iriai.config.reader import Configuration
 from iriai.model.ids import Account, JobId
 from iriai.model.ranks import ONE
+from iriai.model.reservation import EVICTABLE_MIN_S
 from iriai.policy.placement.calendar import longest_stay_s
 from iriai.protocol.messages.scheduling import Want
 
@@ -461,6 +461,6 @@ def _endable(key: TaskClassKey, want: Want, slack_s: float) -> TaskClassKey:
     least_s = want.grace_s + slack_s
     if want.reservation is not None:
         return key._replace(reservation=want.reservation, least_s=least_s)
-    least_s += EVICTABLE_S
+    least_s += EVICTABLE_MIN_S
     is_longer = key.stay_s is None or key.stay_s > least_s
     return key._replace(least_s=least_s) if is_longer else key

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from iriai.broker.machines.beside_bookings import EARLIER_S
 from iriai.broker.machines.machine_index import MachineIndex
 from iriai.broker.machines.machine_view import MachineView
-from iriai.broker.queue.entries import BESIDE_S, TaskClass
+from iriai.broker.queue.entries import TaskClass
 from iriai.model.resources import Resources
 from iriai.policy.placement.seats import Room, Seat, Seats, rank_fit, seats_of
 
@@ -59,7 +60,7 @@ def may_start_inside(view: MachineView, kind: TaskClass, now_s: float) -> bool:
     booking, least_s = booking_of(view, kind), kind.key.least_s or 0.0
     return (
         booking is not None
-        and booking.end_s > now_s + least_s + BESIDE_S
+        and booking.end_s > now_s + least_s + EARLIER_S
         and view.is_available
         and not view.is_pool_full
         and (not view.mints or bool(view.capabilities))

@@ -6,13 +6,14 @@ improved. At most one stands for each disjoint set of machines.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from math import inf
 
 from iriai.broker.machines.beside_bookings import is_beside
 from iriai.broker.machines.machine_index import MachineIndex
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.machines.pool_rooms import PoolOf
+from iriai.broker.machines.pool_slots import PoolSlots
 from iriai.broker.queue.entries import Queue, QueuedJob, TaskClass
 from iriai.broker.state.suspended_claims import SuspendedClaims
 from iriai.model.ids import JobId
@@ -38,7 +39,7 @@ handful, unless all machines differ."""
 class ReservedHeads:
     """Lives as long as the broker."""
 
-    def __init__(self, index: MachineIndex, suspended: SuspendedClaims) -> None:
+    def __init__(self, index: MachineIndex, suspended: SuspendedClaims, slots: PoolSlots) -> None:
         """No place is kept on a machine where a task of `suspended` waits to go on."""
         self.by_machine: dict[str, ReservedHead] = {}
         self.by_job: dict[JobId, PoolHead] = {}
@@ -53,6 +54,7 @@ class ReservedHeads:
         self._promises: list[Promise] = []
         self._index = index
         self._suspended = suspended
+        self._slots = slots
         self._capacities: tuple[Resources, ...] = ()
         """Keys of the machines that hold a head and take tasks."""
         self._held = 0
@@ -217,7 +219,8 @@ class ReservedHeads:
     def promise_pool(self, head: PoolHead, now_s: float) -> None:
         """Send the promise of a parallel task to its home, unless the home knows it."""
         start_s: float | None = head.start_s
-        if head.start_s > now_s + OPEN_END_S / 2:
+        views = self._index.rooms.machines_of(head.pool, is_across=head.is_across)
+        if head.start_s > now_s + OPEN_END_S / 2 or self._may_fill(views, head.start_s):
             start_s = None
         told = head.told_start_s
         if start_s == told or (start_s and told and abs(start_s - told) < PROMISE_STEP_S):
@@ -276,16 +279,15 @@ class ReservedHeads:
                 break
             looks += 1
             before_s = inf if best is None else best[0]
-            begin_s = now_s if view.closed_until_s is None else max(now_s, view.closed_until_s)
             need, stay_s = kept_for(kind, view), kind.planned_s
-            slot = view.calendar.earliest(need, begin_s, before_s, stay_s)
+            slot = view.calendar.earliest(need, _open_from_s(view, now_s), before_s, stay_s)
             if slot is not None and (best is None or (slot.start_s, view.name) < best[:2]):
                 best = (slot.start_s, view.name, slot, view)
         return None if best is None else (best[3], best[2])
 
     def plan(self, head: ReservedHead, view: MachineView, now_s: float) -> bool:
         """Plan a head again whose machine changed; return whether it leaves more than before."""
-        slot = view.calendar.earliest(head.resources, now_s, stay_s=head.stay_s)
+        slot = view.calendar.earliest(head.resources, _open_from_s(view, now_s), stay_s=head.stay_s)
         assert slot is not None, "a reserved head fits on its machine"
         is_wider = slot.start_s > head.start_s or not slot.spare.fits_in(head.spare)
         head.start_s, head.spare = slot
@@ -369,8 +371,26 @@ class ReservedHeads:
             assert entry is None or entry.want.reservation is None, f"{job} runs in bookings"
 
     def _promise_plan(self, head: ReservedHead, now_s: float) -> None:
-        rests_on_open_claim = head.start_s > now_s + OPEN_END_S / 2
-        self.promise(head, None if rests_on_open_claim else head.start_s, now_s)
+        view = self._index.views.get(head.machine)
+        is_open = head.start_s > now_s + OPEN_END_S / 2  # it rests on an open claim
+        is_open = is_open or (view is not None and self._may_fill((view,), head.start_s))
+        self.promise(head, None if is_open else head.start_s, now_s)
+
+    def _may_fill(self, views: Iterable[MachineView], start_s: float) -> bool:
+        """Return whether others may fill the pool until then: bookings are before it, not tasks."""
+        return bool(self._slots.bounds) and any(
+            booked.start_s < start_s
+            for view in views
+            if view.calendar.bookings and view.pool in self._slots.bounds
+            for booked in view.calendar.bookings
+        )
+
+
+def _open_from_s(view: MachineView, now_s: float) -> float:
+    """Return from when on the pool of a machine may run one more task, as far as known."""
+    if view.closed_until_s is None or view.closed_until_s == inf:
+        return now_s
+    return max(now_s, view.closed_until_s)
 
 
 def could_hold(kind: TaskClass, view: MachineView) -> bool:

@@ -109,11 +109,11 @@ class BrokerState:
         self.queues = AccountQueues(rules, self.could_ever_run)
         self.suspended = SuspendedClaims()
         self.preemptible = PreemptibleClaims(configuration, self.index)
-        self.heads = ReservedHeads(self.index, self.suspended)
-        self.reserved = self.heads.by_machine
-        """By machine; at most one for each disjoint set of machines."""
         self.slots = PoolSlots(self.machines)
         self.slots.bound(configuration.bounded_pools)
+        self.heads = ReservedHeads(self.index, self.suspended, self.slots)
+        self.reserved = self.heads.by_machine
+        """By machine; at most one for each disjoint set of machines."""
         self.placement = Placement(
             self.index, self.queues, self.heads, self.backfill, self.preemptible
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iriai.cli.framework.command import CommandGroup, GlobalOptions, argument
-from iriai.cli.framework.table import amounts_text, count_text, names_text, print_pairs, span_text
+from iriai.cli.framework.table import amounts_text, names_text, print_pairs, span_text
 from iriai.cli.reservations.reserve import for_text
 from iriai.client.wall_time import iso_text
 from iriai.model.units import printable
@@ -56,8 +56,6 @@ def _pairs(row: ReservationRow) -> list[tuple[str, str]]:
         ("state", f"{row.state}, {row.cause}" if row.cause else row.state),
         ("for", span_text(row.end_wall_s - row.start_wall_s)),
     ]
-    if row.node_count > len(row.nodes) > 0:
-        pairs.append(("lacks", count_text(row.node_count - len(row.nodes), "node")))
     if not row.is_detailed:
         return pairs
     gives = "the whole machine" if row.resources is None else amounts_text(row.resources)
@@ -69,7 +67,9 @@ def _pairs(row: ReservationRow) -> list[tuple[str, str]]:
         ("each gives", gives),
         ("requires", row.requirements),
         ("asked for", iso_text(row.asked_wall_s)),
+        ("lacks", names_text(row.missing)),
         ("over since", iso_text(row.over_wall_s) if row.over_wall_s else ""),
+        ("given back by", row.by),
     ]
 
 

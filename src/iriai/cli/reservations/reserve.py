@@ -131,7 +131,9 @@ def reserve(
         help="User to charge instead of you, if the machine permits it.",
     ),
     dry_run: bool = option(
-        False, "--dry-run", help="Show what would be asked for, without reserving anything."
+        False,
+        "--dry-run",
+        help="Show what would be asked for, and whether it could be had.",
     ),
 ) -> None:
     """Reserve nodes for a time that lies ahead, and print the reservation's id.
@@ -139,9 +141,8 @@ def reserve(
     Once the id is printed all nodes have it, durably. If they cannot be had, nothing is reserved;
     the exit code is 3, with the reasons and the earliest start that would do, as far as known.
 
-    Submit into it with 'iriai submit --reservation ID'. While it is open, what it does not use is
-    nobody else's, and charged to your account: give back what you do not need with 'iriai
-    reservation cancel ID'.
+    Submit into it with 'iriai submit --reservation ID'. While it is open, nobody else gets what it
+    does not use: give back what you do not need with 'iriai reservation cancel ID'.
 
     A local time that a change of clocks leaves out or repeats is refused; both readings are named.
     """
@@ -178,17 +179,30 @@ def reserved_text(answer: Reserved) -> str:
 
 
 def _pairs(plan: ReservationPlan) -> Sequence[tuple[str, str]]:
-    start = iso_text(plan.start_wall_s)
     gives = "the whole machine" if plan.resources is None else amounts_text(plan.resources)
     return [
-        ("start", f"the first from {start} on" if plan.is_earliest else start),
-        ("end", "" if plan.is_earliest else iso_text(plan.end_wall_s)),
+        ("start", iso_text(plan.start_wall_s)),
+        ("end", iso_text(plan.end_wall_s)),
         ("for", format_duration(plan.end_wall_s - plan.start_wall_s)),
-        ("nodes", str(plan.node_count)),
+        ("number of nodes", str(plan.node_count)),
+        ("nodes", names_text(plan.nodes)),
         ("each gives", gives),
         ("account", plan.account),
         ("also used by", for_text(plan.users, plan.group)),
+        ("cannot be had", plan.note or _reasons_text(plan)),
+        (
+            "earliest start",
+            "" if plan.earliest_wall_s is None else iso_text(plan.earliest_wall_s),
+        ),
     ]
+
+
+def _reasons_text(plan: ReservationPlan) -> str:
+    if not plan.reasons:
+        return ""
+    from iriai.cli.framework.reasons import reasons_text
+
+    return reasons_text(plan.reasons)
 
 
 def for_text(users: Sequence[str], group: str) -> str:

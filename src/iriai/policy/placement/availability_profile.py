@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import accumulate, islice
+from math import inf
 from operator import attrgetter, ge
 
 from iriai.model.ranks import RANKS_MAX
@@ -137,6 +138,14 @@ class AvailabilityProfile:
         needs = _needs(need)
         fits = (min(self._columns[name][first:last]) // amount for name, amount in needs)
         return max(0, min(fits, default=RANKS_MAX))
+
+    def lasting_s(self, resources: Resources, start_s: float) -> float:
+        """Return for how long `resources` are free from `start_s` on; infinity: for ever."""
+        needs, times = _needs(resources), self._times
+        for place in range(max(0, bisect_right(times, start_s) - 1), len(times)):
+            if any(self._columns[name][place] < amount for name, amount in needs):
+                return max(0.0, times[place] - start_s)
+        return inf
 
     def _steps(self, start_s: float, stay_s: float | None) -> tuple[int, int]:
         """Return the first step of a plan, and the first after it."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
+from iriai.model.ids import JobId
 from iriai.model.ranks import SEATS_MAX, RankShape
 from iriai.model.resources import Resources
 from iriai.policy.placement.availability_profile import AvailabilityProfile
+from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.policy.placement.policy_api import PlannedMachine, WaitingJob, anywhere
 from iriai.policy.placement.seats import Room, Seat, Seats, rank_fit, seats_of
 
@@ -53,8 +55,12 @@ class PlanProfiles:
         """The machines of each profile."""
         self._by_pool: dict[str, list[str]] = {}
         self._profiles: dict[str, AvailabilityProfile] = {}
+        self._unplanned: dict[str, AvailabilityProfile] = {}
+        """The same without what is planned; empty: there are no reservations."""
         self._unbooked: dict[str, AvailabilityProfile] = {}
-        """The same as if there were no reservations; empty: there are none."""
+        """The same without reservations, which may be given back; empty: there are none."""
+        self._held_s: dict[tuple[JobId, str], float | None] = {}
+        """For how long what is planned is there, beside reservations."""
         pools: dict[str, list[PlannedMachine]] = {}
         for machine in machines.values():
             pools.setdefault(machine.pool, []).append(machine)
@@ -76,10 +82,11 @@ class PlanProfiles:
             capacity = Resources(sum(machine.capacity.cpus for machine in members))
         claimed = chain.from_iterable(machine.claimed() for machine in members)
         if self._is_booked:  # one machine has one profile then
-            machine = members[0]
-            self._unbooked[name] = AvailabilityProfile(capacity, machine.claimed(), self._now_s)
-            booked = machine.booked()
-            self._profiles[name] = AvailabilityProfile(capacity, claimed, self._now_s, booked)
+            known = list(claimed)
+            booked = [each for machine in members for each in machine.booked()]
+            self._profiles[name] = AvailabilityProfile(capacity, known, self._now_s, booked)
+            self._unplanned[name] = AvailabilityProfile(capacity, known, self._now_s, booked)
+            self._unbooked[name] = AvailabilityProfile(capacity, known, self._now_s)
         else:
             self._profiles[name] = AvailabilityProfile(capacity, claimed, self._now_s)
         self._members[name] = members
@@ -112,16 +119,19 @@ class PlanProfiles:
         resources, stay_s = job.resources, job.stay_s
         for name, ranks in seats:
             taken = resources if ranks == 1 else resources.times(ranks)
-            self._profiles[name].reserve(taken, start_s, stay_s)
             if self._is_booked:
-                self._unbooked[name].reserve(taken, start_s, stay_s)
+                self._unbooked[name].reserve(taken, start_s, job.stay_s)
+                stay_s = self._held_s[job.id, name] = self._lasting_s(name, job, ranks, start_s)
+            self._profiles[name].reserve(taken, start_s, stay_s)
 
     def give(self, seats: Seats, job: WaitingJob, start_s: float) -> None:
         """Take such a plan back."""
         for name, ranks in seats:
-            self._profiles[name].give(_taken(job, ranks), start_s, job.stay_s)
+            stay_s = job.stay_s
             if self._is_booked:
-                self._unbooked[name].give(_taken(job, ranks), start_s, job.stay_s)
+                self._unbooked[name].give(_taken(job, ranks), start_s, stay_s)
+                stay_s = self._held_s[job.id, name]
+            self._profiles[name].give(_taken(job, ranks), start_s, stay_s)
 
     def is_earliest(self, job: WaitingJob, start_s: float) -> bool:
         """Return True if a look shows that a task that is planned then cannot start before."""
@@ -173,9 +183,10 @@ class PlanProfiles:
             if shape.least == shape.most:
                 return start_s, [Seat(names[0], shape.least)]
             return start_s, self._seats_at(names, job, start_s)
-        times = {
-            time_s for name in names for time_s in self._profiles[name].times_from(self._now_s)
-        }
+        profiles = [self._profiles[name] for name in names]
+        if self._is_booked:
+            profiles += [self._unbooked[name] for name in names]
+        times = {time_s for each in profiles for time_s in each.times_from(self._now_s)}
         for start_s in sorted(times):
             seats = self._seats_at(names, job, start_s)
             if seats:
@@ -186,13 +197,30 @@ class PlanProfiles:
         rooms = [Room(name, fit) for name in names if (fit := self._fit(name, job, start_s))]
         return seats_of(rooms, job.shape)
 
+    def _lasting_s(self, name: str, job: WaitingJob, ranks: int, start_s: float) -> float | None:
+        """Return for how long ranks stay; what is evictable, until a reservation needs its place.
+
+        A machine that grants it does not know what is planned, so that sends nobody away.
+        """
+        if not job.is_evictable:
+            return job.stay_s
+        lasting_s = self._unplanned[name].lasting_s(_taken(job, ranks), start_s)
+        return job.stay_s if lasting_s >= (job.stay_s or OPEN_END_S) else lasting_s
+
     def _fit(self, name: str, job: WaitingJob, start_s: float) -> int:
-        """Return how many ranks fit from then on: beside reservations for as long as needed."""
+        """Return how many ranks fit from then on."""
         profile = self._profiles[name]
         if not self._is_booked:
             return profile.fit(job.resources, start_s, job.stay_s)
         fit = profile.fit(job.resources, start_s, job.needed_s)
-        return min(fit, self._unbooked[name].fit(job.resources, start_s, job.stay_s))
+        if fit:
+            fit = min(fit, self._unbooked[name].fit(job.resources, start_s, job.stay_s))
+        while fit and job.is_evictable:
+            stay_s = self._lasting_s(name, job, fit, start_s)
+            if profile.fit(job.resources, start_s, stay_s) >= fit:
+                break
+            fit -= 1
+        return fit
 
     def _groups(self, job: WaitingJob) -> Iterable[list[str]]:
         """Yield the profiles of each pool, of which a task takes one's, or any of all."""

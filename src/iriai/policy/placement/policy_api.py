@@ -71,6 +71,11 @@ class WaitingJob(NamedTuple):
         """Return for how long it needs a place beside reservations; None: for ever."""
         return self.stay_s if self.least_s is None else self.least_s
 
+    @property
+    def is_evictable(self) -> bool:
+        """Return whether it leaves for a reservation before it has used up its stay."""
+        return self.needed_s != self.stay_s
+
 
 class Claimed(NamedTuple):
     """The resources of one machine that a task holds, or a reservation from its start on."""
@@ -158,7 +163,7 @@ class PlannedMachine(Protocol):
 
     @property
     def ended(self) -> int:
-        """Return the number of claims that have ended.
+        """Return the number of claims that have ended, and of changes of reservations there.
 
         If it grew, more may start than a policy planned with.
         """

@@ -42,8 +42,8 @@ _STREAMS = (Output, InputTaken, Fence)
 _REPORTS = (said.Renew, said.Idle, said.Counted, said.Wants)
 _REQUESTS = (said.Want, said.Withdraw, said.Decline, said.Explain)
 _PROSPECTS = (said.Promise, said.Explained)
-BROKER_ONLY = (said.Charging, said.Quiet, ReturnCpus, said.Cycle, Vacate)
-"""Messages to nodes that only the broker that they follow may send."""
+BROKER_ONLY = (said.Charging, said.Quiet, ReturnCpus, said.Cycle, Vacate, NodesOffered)
+"""Messages that only the broker that a machine follows may send to it."""
 _BETWEEN_CLUSTERS = (said.Summary, said.Forward, said.Returned)
 
 

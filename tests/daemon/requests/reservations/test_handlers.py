@@ -16,13 +16,21 @@ from iriai.model.ids import Account, ReservationId
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, NotFound, Refused, UsageProblem
 from iriai.model.reason import Reason, Rule
-from iriai.model.reservation import Reservation, ReservationEnd, ReservationState, ReservationTerms
+from iriai.model.reservation import (
+    DEFAULT_LIMITS,
+    Reservation,
+    ReservationEnd,
+    ReservationState,
+    ReservationTerms,
+)
 from iriai.model.resources import Resources
 from iriai.policy.placement.bookings import BookedSpan
 from iriai.protocol.messages.effects import Part, ReservationAnswered
 from iriai.reports.reservations import known_reservations
 from iriai.system.passwd_cache import Person
 from iriai.wire.exchange import Done
+from iriai.wire.inquiries import NodeOffer
+from iriai.wire.requests import Why
 from iriai.wire.reservations import (
     AskReservations,
     EndReservation,
@@ -87,7 +95,8 @@ class Daemon:
         self.kept = Kept()
         self.routes = Routes()
         machine = SimpleNamespace(
-            parts=(Part.HOME, Part.BROKER), home=SimpleNamespace(reservations=self.kept)
+            parts=(Part.HOME, Part.BROKER),
+            home=SimpleNamespace(reservations=self.kept, limits=DEFAULT_LIMITS),
         )
         engine = SimpleNamespace(machine=machine, now=NOW, routes=self.routes)
         users = SimpleNamespace(
@@ -169,11 +178,34 @@ def test_a_refusal_without_reasons_says_so():
 
 
 def test_a_dry_run_keeps_nothing():
-    daemon = Daemon()
-    asked = daemon.reserve(replace(ASKED, dry_run=True, use_by=("bob",)))
+    daemon = Daemon(BrokerReply(NodeOffer()))
+    request = replace(ASKED, dry_run=True, use_by=("bob",))
+    asked = daemon.reserve(request)
     assert asked.answer.resources == {"cpus": 4}
     assert asked.answer.users == ("bob",)
     assert daemon.kept.all_of_them == {}
+
+
+def test_a_dry_run_tells_what_the_broker_would_offer():
+    later_s = ASKED.start_wall_s + HOUR_S
+    for offer, start_s in (
+        (NodeOffer(("n1", "n2"), later_s), later_s),
+        (
+            NodeOffer((), 0.0, (Why("machine-busy", "2 machines", "1"),), later_s),
+            ASKED.start_wall_s,
+        ),
+    ):
+        plan = Daemon(BrokerReply(offer)).reserve(replace(ASKED, dry_run=True)).answer
+        assert (plan.nodes, plan.reasons) == (offer.machines, offer.reasons)
+        assert (plan.start_wall_s, plan.end_wall_s) == (start_s, start_s + HOUR_S)
+        assert plan.earliest_wall_s == offer.earliest_wall_s
+        assert plan.note == ""
+
+
+def test_a_dry_run_without_the_broker_says_so():
+    daemon = Daemon(BrokerReply(missing="it did not answer"))
+    plan = daemon.reserve(replace(ASKED, dry_run=True)).answer
+    assert (plan.nodes, plan.note) == ((), "it did not answer")
 
 
 def test_what_cannot_be_does_not_reach_the_home():

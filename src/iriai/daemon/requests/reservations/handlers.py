@@ -1,23 +1,22 @@
-"""Handlers of the requests about reservations."""
+"""Handlers of the requests about reservations; what few ask for is loaded when it is asked for."""
 
 from __future__ import annotations
 
-from iriai.client.wall_time import iso_text
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending
-from iriai.daemon.requests.reservations.terms import checked_terms, number_at
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
 from iriai.daemon.server.request_scheduling import Durability
 from iriai.identity.users.permissions import Permissions
 from iriai.jobs.views import amounts
 from iriai.model.ids import ReservationId, parse_reservation_id
+from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, NotFound, Refused
 from iriai.model.reservation import Reservation, ReservationTerms
 from iriai.protocol.messages.effects import Part, ReservationAnswered
-from iriai.reports.reservations import known_reservations, merged, row_for
 from iriai.wire.exchange import Done
+from iriai.wire.inquiries import AskOffer, NodeOffer
 from iriai.wire.reservations import (
     AskReservations,
     EndReservation,
@@ -51,18 +50,33 @@ class ReservationHandlers:
         self._asked: dict[int, Pending[ReservationAnswered]] = {}
         """Who asked for each reservation that is neither confirmed nor refused yet."""
         engine.routes.take(ReservationAnswered, self._answered)
-        inquirer.answerers[AskReservations] = lambda _, now: known_reservations(engine.machine, now)
+        inquirer.answerers[AskReservations] = self._known
+        inquirer.answerers[AskOffer] = self._offer
+
+    def _known(self, _: AskReservations, now: Instant) -> ReservationTable:
+        from iriai.reports.reservations import known_reservations
+
+        return known_reservations(self._engine.machine, now)
+
+    def _offer(self, question: AskOffer, now: Instant) -> NodeOffer:
+        from iriai.reports.reservations import offer_now
+
+        return offer_now(self._engine.machine, question.terms, now)
 
     @handles(Reserve)
     async def _reserve(self, asked: RequestContext, body: Reserve) -> Reserved | ReservationPlan:
         self._durability.check()
+        from iriai.daemon.requests.reservations.terms import checked_terms
+
         person, now = asked.caller.person, self._engine.now
         self._users.check_may_run(person)
         account = self._users.account(person, body.group, body.account)
         use_by = self._users.users_and_group(body.use_by)
-        terms = checked_terms(body, account, person.name, use_by, now.wall_s)
+        horizon_s = self._engine.machine.home.limits.horizon_s
+        terms = checked_terms(body, account, person.name, use_by, now.wall_s, horizon_s)
         if body.dry_run:
-            return _plan(terms)
+            reply = await self._inquirer.ask(AskOffer(terms), NodeOffer)
+            return _plan(terms, reply.checked(), reply.missing)
         reservations = self._engine.machine.home.reservations
         asked.is_changing = True
         number = reservations.ask(terms, now).number
@@ -85,6 +99,8 @@ class ReservationHandlers:
 
     @handles(AskReservations)
     async def _all(self, asked: RequestContext, body: AskReservations) -> ReservationTable:
+        from iriai.reports.reservations import merged
+
         named = parse_reservation_id(body.id) if body.id else None
         has_home = Part.HOME in self._engine.machine.parts
         if named is not None and has_home and named.home == self._name:
@@ -110,6 +126,8 @@ class ReservationHandlers:
         return self._engine.machine.home.reservations.get(number)
 
     def _row(self, asked: RequestContext, reservation: Reservation) -> ReservationRow:
+        from iriai.reports.reservations import row_for
+
         caller = asked.caller
         name, groups = caller.person.name, self._users.groups_of(caller.person.name)
         return row_for(self._name, reservation, name, groups, is_operator=caller.operator)
@@ -117,6 +135,8 @@ class ReservationHandlers:
     @handles(EndReservation)
     async def _end(self, asked: RequestContext, body: EndReservation) -> Done:
         self._durability.check()
+        from iriai.daemon.requests.reservations.terms import number_at
+
         reservations = self._engine.machine.home.reservations
         number = number_at(self._name, body.id)
         user, caller = reservations.get(number).terms.user, asked.caller
@@ -133,16 +153,22 @@ class ReservationHandlers:
         return Done()
 
 
-def _plan(terms: ReservationTerms) -> ReservationPlan:
+def _plan(terms: ReservationTerms, offer: NodeOffer | None, missing: str) -> ReservationPlan:
+    """Return what would be asked for; `missing` says why the broker offers nothing."""
+    known = NodeOffer() if offer is None else offer
+    start_s = known.start_wall_s if known.machines else terms.start_wall_s
     return ReservationPlan(
         str(terms.account),
-        terms.start_wall_s,
-        terms.end_wall_s,
+        start_s,
+        start_s + terms.length_s,
         terms.nodes,
         None if terms.resources is None else amounts(terms.resources),
         terms.users,
         terms.group,
-        terms.is_earliest,
+        known.machines,
+        known.reasons,
+        known.earliest_wall_s,
+        missing if offer is None else "",
     )
 
 
@@ -153,6 +179,8 @@ def _refusal(answer: ReservationAnswered) -> Refused:
     shown = told[:REASONS_TOLD_MAX] + ([f"and {more} more"] if more > 0 else [])
     hint = "ask for fewer nodes, less of each, or another time"
     if answer.earliest_wall_s is not None:
+        from iriai.client.wall_time import iso_text
+
         earliest = iso_text(answer.earliest_wall_s)
         hint = f"the earliest start is {earliest}: use -s {earliest}, or --earliest"
     why = "; ".join(shown) or "it was cancelled, or the nodes did not agree"

@@ -1,0 +1,231 @@
+"""The reservations of a home: what clients ask of them, and how they open and end."""
+
+from __future__ import annotations
+
+from math import inf
+from random import Random
+
+from msgspec.structs import replace
+
+from iriai.home.reservations.jobs_inside import JobsInside
+from iriai.home.reservations.negotiation import Negotiation
+from iriai.home.reservations.stored_reservations import StoredReservations
+from iriai.model.ids import Account, ReservationId
+from iriai.model.instant import Instant
+from iriai.model.problem import NotFound, Refused
+from iriai.model.reservation import (
+    DEFAULT_LIMITS,
+    Reservation,
+    ReservationEnd,
+    ReservationLimits,
+    ReservationState,
+    ReservationTerms,
+    over_text,
+    terms_problem,
+)
+from iriai.protocol.messages.effects import Effect
+from iriai.protocol.messages.reservations import ReservationToHome
+
+WALL_CHECK_S = 600.0
+"""A time of the wall clock is looked at again so often: the clock may be set meanwhile."""
+NO_SHOW_LOOK_S = 60.0
+"""How often it is looked at whether a task that has a claim has started after all, and how long
+machines have after a restart of the home to tell what has."""
+
+
+class HomeReservations:
+    """The reservations that were asked for on this machine."""
+
+    def __init__(
+        self,
+        home: str,
+        reservations: dict[int, Reservation],
+        next_number: int,
+        effects: list[Effect],
+        rng: Random | None = None,
+        limits: ReservationLimits = DEFAULT_LIMITS,
+    ) -> None:
+        """`reservations` has them by number, ascending, and is changed here.
+
+        `rng` draws the pauses before further tries; without one they are as long as they may be.
+        """
+        self._stored = StoredReservations(home, reservations, next_number, effects, limits)
+        self._unused: dict[int, None] = {}
+        """Those in which no task has started in time, as far as is known."""
+        self._looks_from_s = -inf
+        """From when on that is known, by the steady clock: machines tell it after a restart."""
+        self._negotiation = Negotiation(self._stored, effects, rng)
+
+    @property
+    def next_number(self) -> int:
+        """Return the number of the next reservation."""
+        return self._stored.next_number
+
+    # --- requests of clients ---------------------------------------------------------------------
+
+    def ask(self, terms: ReservationTerms, now: Instant) -> ReservationId:
+        """Seek nodes for a reservation; `ReservationAnswered` follows.
+
+        Raises `UsageProblem` or `Refused` if it can never be, or the account has too many.
+        """
+        self._advance(now)
+        limits = self._stored.limits
+        problem = terms_problem(terms, now.wall_s, limits.horizon_s)
+        if problem is not None:
+            raise problem
+        if sum(r.terms.account == terms.account for r in self.all()) >= limits.count_max:
+            most = f"at most {limits.count_max} reservations that are not over"
+            hint = "cancel one of them; list them with iriai reservations"
+            if not limits.count_max:
+                hint = "ask an operator to set [reservations] count_max"
+            what = f"{terms.account} may have {most}"
+            raise Refused("too-many-reservations", what, hint)
+        number = self._stored.new_number()
+        self._stored.store(Reservation(number, 1, terms, asked_wall_s=now.wall_s))
+        self._negotiation.begin(number, now)
+        return self._stored.named(number)
+
+    def cancel(self, number: int, by: str, now: Instant) -> Reservation:
+        """Give a reservation back, whether it is open or not; return it as it is now.
+
+        Raises `NotFound`, and `Refused` if it is over.
+        """
+        return self._give_back(number, ReservationEnd.CANCELLED, by, now)
+
+    def end(self, number: int, by: str, now: Instant) -> Reservation:
+        """Give back what is left of an open one; raise as `cancel`, and `Refused` for others."""
+        self._advance(now)
+        reservation = self._live(number)
+        if reservation.state is not ReservationState.OPEN:
+            what = f"{self._stored.named(number)} is not open: it is {reservation.state}"
+            raise Refused(
+                "not-open", what, f"iriai reservation cancel {self._stored.named(number)}"
+            )
+        return self._give_back(number, ReservationEnd.ENDED, by, now)
+
+    def get(self, number: int) -> Reservation:
+        """Return a reservation, also one that is over; raise `NotFound` if there is none."""
+        reservation = self._stored.by_number.get(number)
+        if reservation is None:
+            hint = "list them with iriai reservations"
+            missing = f"there is no reservation {self._stored.named(number)}"
+            raise NotFound("no-such-reservation", missing, hint)
+        return reservation
+
+    def all(self, *, over: bool = False) -> list[Reservation]:
+        """Return those that are not over, by number; with `over` those that were, as well."""
+        return [each for each in self._stored.by_number.values() if over or not each.is_over]
+
+    def check_may_use(
+        self, wanted: ReservationId, user: str, account: Account, now: Instant
+    ) -> None:
+        """Raise `Refused` if a user who submits under an account may not use a reservation."""
+        if wanted.home != self._stored.home:
+            raise Refused(
+                "reserved-elsewhere",
+                f"{wanted} is a reservation of {wanted.home}, and this is {self._stored.home}",
+                f"submit it on {wanted.home}, or with --host {wanted.home}",
+            )
+        self._advance(now)
+        reservation = self._stored.by_number.get(wanted.number)
+        if reservation is None:
+            hint = "list them with iriai reservations"
+            raise Refused("no-such-reservation", f"there is no reservation {wanted}", hint)
+        if reservation.is_over:
+            hint = "submit it into another one, or into none"
+            raise Refused("reservation-over", over_text(wanted, reservation.end), hint)
+        if not reservation.terms.admits(user, account):
+            raise Refused(
+                "not-reserved-for",
+                f"{wanted} is not for {user}, who submits for {account}",
+                f"ask {reservation.terms.user} to reserve it for you as well, or use none",
+            )
+
+    def _live(self, number: int) -> Reservation:
+        reservation = self.get(number)
+        if reservation.is_over:
+            raise Refused(
+                "reservation-over", over_text(self._stored.named(number), reservation.end)
+            )
+        return reservation
+
+    def _give_back(self, number: int, end: ReservationEnd, by: str, now: Instant) -> Reservation:
+        self._advance(now)
+        reservation = self._live(number)
+        self._negotiation.give_back(reservation.number, end, by, now)
+        return self._stored.by_number[number]
+
+    # --- events ----------------------------------------------------------------------------------
+
+    def take(self, message: ReservationToHome, now: Instant) -> None:
+        """Handle a message; one that was repeated, is late or is not expected changes nothing."""
+        self._negotiation.take(message, now)
+
+    def link_up(self, machine: str, now: Instant) -> None:
+        """Tell a machine that can be reached again what it may not have received."""
+        self._negotiation.link_up(machine, now)
+
+    def rejoin(self, now: Instant) -> None:
+        """After a restart: give up what was not decided, go on with what was."""
+        self._looks_from_s = now.steady_s + NO_SHOW_LOOK_S
+        self._negotiation.rejoin(now)
+
+    def has_begun(self, number: int) -> None:
+        """Note that a task of a job inside has started."""
+        reservation = self._stored.by_number.get(number)
+        if reservation is not None and not (reservation.is_used or reservation.is_over):
+            # Not urgent: what is lost with it is told again, as the start of the task is.
+            self._stored.store(replace(reservation, is_used=True), is_urgent=False)
+
+    def settle(self, now: Instant, jobs: JobsInside) -> list[int]:
+        """At the end of each turn: do what is due; return those that are over since the last."""
+        self._advance(now)
+        if self._unused:
+            self._end_unused(jobs, now)
+        self._negotiation.forget(self._stored.forget(now))
+        self._negotiation.settle(now)
+        ended = self._negotiation.ended
+        if ended:
+            self._negotiation.ended = []
+        return ended
+
+    def next_s(self, now: Instant) -> float:
+        """Return when `settle` has something to do, by the steady clock; inf: never.
+
+        Those that are over are forgotten in some turn, which need not be had for that.
+        """
+        next_wall_s = self._stored.next_wall_s
+        if next_wall_s == inf:
+            return self._negotiation.next_s
+        in_s = min(max(0.0, next_wall_s - now.wall_s), WALL_CHECK_S)
+        return min(self._negotiation.next_s, now.steady_s + in_s)
+
+    def check(self) -> None:
+        """Raise if an invariant of this part is broken."""
+        self._stored.check()
+        self._negotiation.check()
+
+    def _advance(self, now: Instant) -> None:
+        """Open and end what is due by the wall clock."""
+        while (reservation := self._stored.next_due(now)) is not None:
+            if reservation.state is ReservationState.CONFIRMED:
+                self._stored.store(replace(reservation, state=ReservationState.OPEN))
+                late_wall_s = self._stored.limits.no_show_wall_s(reservation.terms)
+                if late_wall_s is not None and late_wall_s <= now.wall_s:
+                    self._looks_from_s = now.steady_s + NO_SHOW_LOOK_S  # it slept meanwhile
+            elif reservation.terms.end_wall_s > now.wall_s:
+                self._unused[reservation.number] = None
+            else:
+                self._negotiation.time_over(reservation, now)
+
+    def _end_unused(self, jobs: JobsInside, now: Instant) -> None:
+        """Give back those in which no task has started, unless one may have."""
+        for number in self._unused:
+            reservation = self._stored.by_number[number]
+            if reservation.is_over or reservation.is_used:
+                continue
+            if now.steady_s < self._looks_from_s or jobs.has_claims(number):
+                self._stored.look_again(reservation, now.wall_s + NO_SHOW_LOOK_S)
+            else:
+                self._negotiation.give_back(number, ReservationEnd.NO_SHOW, "", now)
+        self._unused.clear()

@@ -1,0 +1,80 @@
+"""The jobs that were submitted into reservations of this home."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+from iriai.home.completion import Completion, EventLog
+from iriai.home.job import JobState
+from iriai.model.ids import ReservationId
+from iriai.model.reason import Reason, Rule
+from iriai.model.records import ReservationOver
+from iriai.model.reservation import Reservation, ReservationState, live_reservation
+
+
+def explain_unopened(
+    reservations: Mapping[int, Reservation], wanted: ReservationId
+) -> Reason | None:
+    """Return why a job cannot start in its reservation yet; None: it is open, or over."""
+    reservation = reservations.get(wanted.number)
+    if reservation is None or reservation.state in _OPENED:
+        return None
+    moment = datetime.fromtimestamp(reservation.terms.start_wall_s, UTC)
+    opens = f"its reservation {wanted} to open, at {moment:%Y-%m-%d %H:%M:%S} UTC"
+    return Reason(Rule.NOT_RESERVED, opens, f"it is {reservation.state}")
+
+
+_OPENED = (ReservationState.OPEN, ReservationState.OVER)
+
+
+class JobsInside:
+    """Withdraws what waits for a reservation that is over."""
+
+    def __init__(
+        self,
+        reservations: Mapping[int, Reservation],
+        jobs: Mapping[int, JobState],
+        log: EventLog,
+        completion: Completion,
+    ) -> None:
+        self._reservations = reservations
+        self._jobs = jobs
+        self._log = log
+        self._completion = completion
+
+    def of(self, number: int) -> list[int]:
+        """Return the jobs of a reservation that have not finished.
+
+        This goes over all jobs, so it is too slow for each turn.
+        """
+        return [
+            job.number
+            for job in self._jobs.values()
+            if job.spec.reservation is not None and job.spec.reservation.number == number
+        ]
+
+    def has_claims(self, number: int) -> bool:
+        """Return whether a task of a job of a reservation has a claim, so that it may run."""
+        return any(self._jobs[job].active for job in self.of(number))
+
+    def withdraw(self, changed: Iterable[int]) -> None:
+        """Cancel what waits for reservations that are over, of jobs that changed.
+
+        Or let it wait on without them.
+        """
+        for number in tuple(changed):
+            job = self._jobs.get(number)
+            wanted = None if job is None else job.spec.reservation
+            if job is None or wanted is None or not (job.waiting or job.spec.or_queue):
+                continue
+            if live_reservation(self._reservations, wanted) is None:
+                self._withdraw(job, wanted)
+
+    def _withdraw(self, job: JobState, wanted: ReservationId) -> None:
+        reservation = self._reservations.get(wanted.number)
+        end = None if reservation is None else reservation.end
+        if not job.spec.or_queue:
+            self._completion.dependents.drop(job.number, job.open_after)
+        self._log.apply(job, ReservationOver(wanted, end))
+        self._completion.withdrawn(job)

@@ -1,0 +1,120 @@
+"""The reservations of a home as they are stored, and when the next of them changes by itself."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from math import inf
+
+from iriai.model.ids import ReservationId
+from iriai.model.instant import Instant
+from iriai.model.records import ReservationsDropped, ReservationStored
+from iriai.model.reservation import (
+    DEFAULT_LIMITS,
+    Reservation,
+    ReservationLimits,
+    ReservationState,
+)
+from iriai.protocol.messages.effects import Effect, Persist
+
+KEPT_S = 30 * 86_400.0
+"""How long one that is over is kept."""
+
+
+class StoredReservations:
+    """By number, ascending; each change is a record."""
+
+    def __init__(
+        self,
+        home: str,
+        by_number: dict[int, Reservation],
+        next_number: int,
+        effects: list[Effect],
+        limits: ReservationLimits = DEFAULT_LIMITS,
+    ) -> None:
+        """`by_number` is changed here."""
+        self.limits = limits
+        self.home = home
+        self.by_number = by_number
+        self.next_number = next_number
+        """Of the next reservation."""
+        self._effects = effects
+        self._times: list[tuple[float, int]] = []
+        """A heap: when, by the wall clock, one that is not over changes; some are void."""
+        self._kept: list[tuple[float, int]] = []
+        """A heap: until when those that are over are kept."""
+        for reservation in by_number.values():
+            self._note_time(reservation)
+
+    def named(self, number: int) -> ReservationId:
+        """Return the name of a reservation."""
+        return ReservationId(self.home, number)
+
+    def new_number(self) -> int:
+        """Return the next number, which nobody gets again."""
+        self.next_number += 1
+        return self.next_number - 1
+
+    def store(self, reservation: Reservation, *, is_urgent: bool = True) -> None:
+        """Keep a reservation as it is now."""
+        before = self.by_number.get(reservation.number)
+        self.by_number[reservation.number] = reservation
+        if before is None or self._changes_wall_s(before) != self._changes_wall_s(reservation):
+            self._note_time(reservation)
+        self._effects.append(Persist(ReservationStored(reservation), urgent=is_urgent))
+
+    @property
+    def next_wall_s(self) -> float:
+        """When one that is not over may next change by itself, by the wall clock; inf: never."""
+        return self._times[0][0] if self._times else inf
+
+    def next_due(self, now: Instant) -> Reservation | None:
+        """Return one whose time has come, each time once; None: there is no other."""
+        while self._times and self._times[0][0] <= now.wall_s:
+            _, number = heappop(self._times)
+            reservation = self.by_number.get(number)
+            if reservation is None or reservation.is_over:
+                continue
+            if self._changes_wall_s(reservation) <= now.wall_s:
+                return reservation
+        return None
+
+    def forget(self, now: Instant) -> list[int]:
+        """Forget those that have been over for long; return their numbers."""
+        dropped: list[int] = []
+        while self._kept and self._kept[0][0] <= now.wall_s:
+            _, number = heappop(self._kept)
+            if self.by_number.pop(number, None) is not None:
+                dropped.append(number)
+        if dropped:
+            self._effects.append(Persist(ReservationsDropped(tuple(dropped)), urgent=False))
+        return dropped
+
+    def check(self) -> None:
+        """Raise if an invariant of what is stored is broken."""
+        for number, reservation in self.by_number.items():
+            assert number == reservation.number < self.next_number
+            assert list(reservation.nodes) == sorted(frozenset(reservation.nodes))
+            assert (reservation.end is None) is not reservation.is_over
+            nodes = frozenset(reservation.nodes)
+            assert reservation.is_over or nodes.isdisjoint(reservation.unanswered)
+            assert nodes.issuperset(reservation.missing)
+
+    def _note_time(self, reservation: Reservation) -> None:
+        times = self._kept if reservation.is_over else self._times
+        heappush(times, (self._changes_wall_s(reservation), reservation.number))
+
+    def look_again(self, reservation: Reservation, wall_s: float) -> None:
+        """Let `next_due` return one again then, though its time has come."""
+        heappush(self._times, (min(wall_s, reservation.terms.end_wall_s), reservation.number))
+
+    def _changes_wall_s(self, reservation: Reservation) -> float:
+        """Return when it changes by itself, by the wall clock."""
+        terms = reservation.terms
+        if reservation.is_over:  # and no machine can have anything of it any more
+            return max(reservation.over_wall_s, terms.end_wall_s) + KEPT_S
+        if reservation.state is ReservationState.CONFIRMED:
+            return terms.start_wall_s
+        if reservation.state is ReservationState.OPEN and not reservation.is_used:
+            late_wall_s = self.limits.no_show_wall_s(terms)
+            return terms.end_wall_s if late_wall_s is None else late_wall_s
+        return terms.end_wall_s
