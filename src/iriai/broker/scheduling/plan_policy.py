@@ -25,6 +25,7 @@ from iriai.model.backoff import Backoff
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
+from iriai.model.resources import Resources
 from iriai.policy.placement.conservative import CONSERVATIVE, Conservative
 from iriai.policy.placement.policy_api import PlannedStart, PlanSource, Start
 from iriai.policy.placement.seats import Seats

@@ -111,7 +111,6 @@ class PlanView:
                 want.user or want.account.user,
                 want.requirements,
                 key.exclusive,
-                want.is_evictable,
             )
 
 

@@ -63,8 +63,6 @@ class WaitingJob(NamedTuple):
     """The expression that it requires of machines; `may_run_on` has the result."""
     is_exclusive: bool = False
     """Whether each task takes a whole machine."""
-    is_evictable: bool = False
-    """Whether a task may start that has to leave for a reservation."""
 
     @property
     def needed_s(self) -> float | None:
