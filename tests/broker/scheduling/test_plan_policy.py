@@ -326,3 +326,14 @@ def test_a_promise_of_several_machines_keeps_its_places():
     policy.decisions = [PlannedStart(job(1), "", 100.0, seats=seats), Start(job(2), "b2")]
     said = broker.tell(want(1, shape=shape, limit_s=50.0), want(2, limit_s=500.0))
     assert "ume-2 would be in the way of ume-1, which was promised b2" in failures(said)[0]
+
+
+def test_a_promise_that_is_due_is_not_put_off():
+    broker, policy = deciding()
+    policy.decisions = [PlannedStart(job(1), HOME, 5.0)]
+    broker.tell(want(1, limit_s=50.0))
+    broker.now_s = 9.0
+    policy.decisions = [PlannedStart(job(1), HOME, 9.0)]
+    said = broker.tell(want(2))
+    assert not [message for message in said.home if isinstance(message, Told)]
+    assert (failures(said), broker.broker._cycle.plan_driver.promised[job(1)].start_s) == ([], 5.0)

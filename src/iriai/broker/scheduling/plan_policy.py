@@ -272,8 +272,8 @@ class PlanDriver:
         wrong = self._judge.promise(promise, now.steady_s, is_own=not self._source.path)
         if wrong is not None:
             return wrong
-        if promise == self.promised.get(promise.job):
-            return None  # its home knows
+        if self._source.path and self._is_known(promise, now.steady_s):
+            return None
         in_s: float | None = None
         if promise.start_s is None:
             self.promised.pop(promise.job, None)
@@ -285,6 +285,14 @@ class PlanDriver:
             machine = promise.seats[0][0]
         outcome.promises.append(Promise(promise.job, machine, in_s, promise.pool))
         return None
+
+    def _is_known(self, promise: PlannedStart, now_s: float) -> bool:
+        """Return whether its home knows it: one that is due is not put off to this moment."""
+        known = self.promised.get(promise.job)
+        if known is None or known.start_s is None or promise.start_s is None:
+            return False
+        is_due = known.start_s <= promise.start_s <= now_s
+        return known == (promise._replace(start_s=known.start_s) if is_due else promise)
 
     def _mistake(self, decisions: object, wrong: Mistake) -> PolicyError:
         """Add the line at which the generator stopped, which is that of its decision."""
