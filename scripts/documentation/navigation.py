@@ -49,6 +49,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "guide/history",
         "guide/logs",
         "guide/back-ends",
+        "guide/policies",
         "guide/simulate",
         "performance",
         "CHANGELOG",

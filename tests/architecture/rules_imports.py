@@ -87,6 +87,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
     "iriai.cli.simulate.options": frozenset({"plugins"}),
     "iriai.cli.simulate.simulate": frozenset({"sim", "plugins", "system.extras"}),
     "iriai.cli.simulate.faults": frozenset({"sim"}),
+    "iriai.cli.simulate.policy": frozenset({"sim", "plugins"}),
     "iriai.cli.top.top": frozenset({"system.extras"}),
 }
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from iriai.model.problem import NotFound, UsageProblem
-from iriai.plugins.policy_file import is_policy_file, load_policy, split_name
+from iriai.plugins import policy_file
+from iriai.plugins.policy_file import is_policy_file, load_policy, named_plan, split_name
 from iriai.policy.policy_error import PolicyError
+from iriai.sim.workload.settings import ReplaySettings
 
 
 @pytest.fixture
@@ -91,3 +93,52 @@ def test_names_of_files_are_told_from_names_of_policies():
     for wrong in ("mine.py:", ":Mine", "mine.py:no class"):
         with pytest.raises(UsageProblem):
             split_name(wrong)
+
+
+# --- of installed packages ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def brought(monkeypatch):
+    """A package brings these."""
+
+    class Mine:
+        def plan(self, view, now):
+            return []
+
+    class Broken:
+        def __init__(self):
+            raise ValueError("no idea")
+
+        def plan(self, view, now):
+            return []
+
+    found = {"mine": Mine, "broken": Broken, "no-plan": object, "no-class": 7}
+    monkeypatch.setattr(policy_file, "declared", lambda group: found)
+    return found
+
+
+def test_a_policy_is_found_by_its_name(brought):
+    source = named_plan("mine")
+    assert source.policy.plan(None, None) is not None
+    assert source.path.endswith("test_policy_file.py")
+    assert ReplaySettings(policy="mine").plan_source() is not None
+
+
+@pytest.mark.parametrize("name", ["no-plan", "no-class"])
+def test_what_is_no_policy_is_refused(brought, name):
+    with pytest.raises(UsageProblem, match="brings no class with a method plan"):
+        named_plan(name)
+
+
+def test_one_that_cannot_be_made_is_refused_with_its_line(brought):
+    with pytest.raises(PolicyError, match=r"test_policy_file.py, line \d+: ValueError: no idea"):
+        named_plan("broken")
+
+
+def test_one_that_nobody_brings_is_not_found(brought):
+    with pytest.raises(NotFound) as refused:
+        named_plan("other")
+    assert "use one of: broken, mine" in refused.value.hint
+    with pytest.raises(UsageProblem, match="there is no policy 'other'"):
+        ReplaySettings(policy="other").refuse_unknown()

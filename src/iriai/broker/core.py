@@ -35,6 +35,7 @@ from iriai.model.records import LedgerRow
 from iriai.policy.accounting.decay import ChargeRule
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.accounting.offpeak import OffpeakPublisher, OffpeakRule
+from iriai.policy.policy_error import PolicyError
 from iriai.protocol.messages import scheduling as said
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
 from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Timer, Wake
@@ -70,8 +71,21 @@ class SchedulingCycle:
 
     def run(self, now: Instant, *, has_changed: bool) -> list[PassResult]:
         """Continue the unfinished pass, or begin one if anything changed."""
-        if self.plan_driver is not None:
-            return [self.plan_driver.run(self._decision_rng, now)]
+        planned = [] if self.plan_driver is None else self._planned(self.plan_driver, now)
+        if self.plan_driver is not None and not self.plan_driver.is_paused:
+            return planned
+        return [*planned, *self._built_in(now, has_changed=has_changed or bool(planned))]
+
+    def _planned(self, driver: PlanDriver, now: Instant) -> list[PassResult]:
+        """Ask the policy, unless it pauses; nothing is left of the built-in order then."""
+        if driver.is_paused:
+            if not driver.may_resume(now.steady_s):
+                return []
+            self._unfinished = None
+            self._state.placement.end()
+        return [driver.run(self._decision_rng, now)]
+
+    def _built_in(self, now: Instant, *, has_changed: bool) -> list[PassResult]:
         if has_changed:
             self._unfinished = None
         if not self._state.may_start_something:
@@ -193,6 +207,8 @@ class Broker:
         """Note the own cluster's name and all clusters of the site."""
         self._is_idle = False
         self.federation.peers_changed(cluster, peers)
+        if self._cycle.plan_driver is not None:
+            self._cycle.plan_driver.machines.cluster = cluster
 
     def take(self, event: BrokerEvent, now: Instant) -> None:
         """Handle one message; decisions are made in `end_turn`."""
@@ -290,6 +306,8 @@ class Broker:
             if self.state.preemptible.to_tell:
                 effects += cycles(self.state)  # before the matches that need what they free
             effects += self._pending.announce(outcome)
+        if self._cycle.plan_driver is not None:
+            effects += self._cycle.plan_driver.drain_effects()
         if self._cycle.is_unfinished:
             effects += self._alarm.by(now.steady_s)
         review_in_s = self._pending.review_in_s
@@ -340,6 +358,17 @@ class Broker:
         """Return whether all that could start now has, as far as it knows."""
         is_known = self.sessions.is_complete(now_s) and not self._must_pass
         return is_known and not self._cycle.is_unfinished and self._is_idle
+
+    @property
+    def has_own_policy(self) -> bool:
+        """Return whether a policy of one's own decides, which may pass over levels of queues."""
+        return self.state.settings.plan is not None
+
+    @property
+    def policy_mistake(self) -> PolicyError | None:
+        """Return the last mistake of a policy of one's own, until it has planned without one."""
+        driver = self._cycle.plan_driver
+        return None if driver is None else driver.mistake
 
     def check(self) -> None:
         """Raise where an invariant of this part is broken."""

@@ -326,8 +326,8 @@ class OrderSection(msgspec.Struct, frozen=True):
     """`user` or `group`: at most one task of a user, or of a group, runs on each machine, so that
     nobody slows down a desk twice (paper 000, section 5.4). `none`: as many as fit."""
     policy: PolicyFile | None = None
-    """A policy of one's own, `/path/file.py:Class`, asked instead of draws and backfill (see
-    docs/guide/simulate.md). It runs in the daemon. None: none."""
+    """A policy of one's own, `/path/file.py:Class` or the name of an installed one, asked instead
+    of draws and backfill (see docs/guide/policies.md). It runs in the daemon. None: none."""
     backfill: Literal["easy", "easy-sjbf", "conservative", "none"] = "easy"
     """What may pass a task that a place is kept for. `easy`: what does not delay it;
     `easy-sjbf`: the same, the shortest first. `conservative`: every waiting task has a place, and

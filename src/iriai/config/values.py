@@ -78,7 +78,9 @@ def _is_address(text: str) -> bool:
 
 
 def _is_policy_file(text: str) -> bool:
-    path, _, class_name = text.rpartition(":")
+    path, colon, class_name = text.rpartition(":")
+    if not colon:
+        return is_name(text)
     return path.startswith("/") and class_name.isidentifier()
 
 
@@ -242,7 +244,8 @@ Program = Annotated[
 PolicyFile = Annotated[
     str,
     ValueFormat(
-        "the path of a file and a class in it, such as '/etc/iriai/mine.py:Policy'",
+        "the path of a file and a class in it, such as '/etc/iriai/mine.py:Policy', or the name "
+        "of a policy that an installed package brings",
         check=_is_policy_file,
     ),
 ]

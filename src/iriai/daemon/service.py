@@ -57,7 +57,12 @@ from iriai.machine.operator_requests import take_request
 from iriai.model.address import host_of
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
-from iriai.protocol.messages.effects import AttemptExited, LauncherEvent, StepExited
+from iriai.protocol.messages.effects import (
+    AttemptExited,
+    LauncherEvent,
+    PolicyFailed,
+    StepExited,
+)
 from iriai.reports.limited_users import LimitedUsers
 from iriai.store.sqlite import StoreFailure
 from iriai.store.store import Store
@@ -126,7 +131,7 @@ class Service:
         self._fences = FenceRelay(engine)
         self._culprits = Culprits(settings.paths.store)
         routes.take(CoreFailed, self._blame)
-        routes.take(EpilogFailed, self._epilog_failed)
+        self._take_failures(routes)
         self._texts = RemotePayloads(engine)
         self._durability = Durability(engine, self._writer)
         is_member = settings.cluster is not None
@@ -465,6 +470,13 @@ class Service:
         """End with an error: the supervisor starts the daemon again, from what is stored."""
         if not self._over.done():
             self._over.set_exception(error)
+
+    def _take_failures(self, routes: Routes) -> None:
+        routes.take(EpilogFailed, self._epilog_failed)
+        routes.take(PolicyFailed, self._policy_failed)
+
+    def _policy_failed(self, failed: PolicyFailed) -> None:
+        log.warning("the policy erred, and the built-in order goes on: %s", failed.message)
 
     def _epilog_failed(self, failed: EpilogFailed) -> None:
         """The machine may not be fit for other tasks: nothing more is started here."""

@@ -7,10 +7,7 @@ that is asked for is loaded.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from contextlib import suppress
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -18,6 +15,7 @@ from msgspec.structs import replace
 
 from iriai.config.reader import Configuration
 from iriai.model.problem import UsageProblem
+from iriai.plugins.entry_points import declared
 from iriai.policy import orders
 from iriai.policy.draw.order import Order, OrderFactory, OrderSettings
 
@@ -26,37 +24,9 @@ BUILT_IN = tuple(sorted({each.stem for each in Path(orders.__path__[0]).glob("[!
 """Names of orders."""
 
 
-@cache
 def plug_in_orders() -> dict[str, OrderFactory]:
     """Return the order of each installed plug-in by name, as of the first call."""
-    if not _is_any_declared():
-        return {}
-    from importlib.metadata import entry_points
-
-    return {entry.name: entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP)}
-
-
-def _is_any_declared() -> bool:
-    """Return whether an installed package may bring an order.
-
-    Most machines have none, and whether it is so is found without importlib.metadata, which takes
-    2 MB and stays. Packages inside an archive are left to that.
-    """
-    for place in map(Path, sys.path):
-        with suppress(OSError):  # a place that cannot be read brings nothing
-            if place.is_file():
-                return True
-            if any(map(_declares_orders, place.glob("*-info/entry_points.txt"))):
-                return True
-            if any(map(_declares_orders, place.glob("EGG-INFO/entry_points.txt"))):
-                return True
-    return False
-
-
-def _declares_orders(entry_points: Path) -> bool:
-    with suppress(OSError):
-        return ENTRY_POINT_GROUP in entry_points.read_text(errors="replace")
-    return False
+    return declared(ENTRY_POINT_GROUP)
 
 
 def order_named(

@@ -1,4 +1,7 @@
-"""Loads a policy from a file: `FILE.py:CLASS`."""
+"""Loads a policy: from a file, `FILE.py:CLASS`, or by its name from an installed package.
+
+A package brings policies by entry points in the group `iriai.policies`, each a class as a file has.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,12 @@ from pathlib import Path
 from types import ModuleType
 
 from iriai.model.problem import NotFound, UsageProblem
+from iriai.plugins.entry_points import declared
+from iriai.plugins.policy_time import TimedPolicy
 from iriai.policy.placement.policy_api import PlanSource, Policy
 from iriai.policy.policy_error import PolicyError
 
+ENTRY_POINT_GROUP = "iriai.policies"
 MODULE = "iriai_policy"
 """The name under which the file's classes find their module; one policy is in use at a time."""
 
@@ -17,6 +23,47 @@ MODULE = "iriai_policy"
 def is_policy_file(text: str) -> bool:
     """Return whether `text` names a class in a file, rather than a policy that is built in."""
     return ":" in text
+
+
+def plug_in_policies() -> dict[str, object]:
+    """Return what each installed package brings as a policy, by name."""
+    return declared(ENTRY_POINT_GROUP)
+
+
+def is_own_policy(text: str) -> bool:
+    """Return whether `text` names a class in a file, or a policy of an installed package."""
+    return is_policy_file(text) or text in plug_in_policies()
+
+
+def installed_policy(name: str) -> PlanSource:
+    """Return a new instance of the policy that an installed package brings.
+
+    Raises:
+        NotFound: there is none of that name.
+        UsageProblem: it has no method `plan`.
+        PolicyError: it cannot be made.
+    """
+    known = plug_in_policies()
+    if name not in known:
+        names = ", ".join(sorted(known))
+        raise NotFound(
+            "no-policy",
+            f"no installed package brings a policy '{name}'",
+            f"use one of: {names}; or FILE.py:CLASS" if names else "name one as FILE.py:CLASS",
+        )
+    found = known[name]
+    if not isinstance(found, type) or not callable(getattr(found, "plan", None)):
+        raise UsageProblem(
+            "no-policy",
+            f"the plug-in of policy '{name}' brings no class with a method plan",
+            "its entry point names such a class; see docs/guide/policies.md",
+        )
+    path = getattr(sys.modules.get(found.__module__), "__file__", None) or name
+    try:
+        policy: Policy = found()
+    except Exception as error:  # noqa: BLE001 - whatever that code lets out
+        raise PolicyError.of(path, error) from None
+    return PlanSource(TimedPolicy(policy, path), path)
 
 
 def load_policy(text: str) -> Policy:
@@ -61,10 +108,17 @@ def load_policy(text: str) -> Policy:
 def named_plan(text: str | None) -> PlanSource | None:
     """Return the policy that `text` names, with its file; None if it names none.
 
+    It has a bound on its time.
+
     Raises:
-        Problem: as `load_policy`.
+        Problem: as `load_policy`, or `installed_policy`.
     """
-    return None if text is None else PlanSource(load_policy(text), split_name(text)[0])
+    if text is None:
+        return None
+    if not is_policy_file(text):
+        return installed_policy(text)
+    path = split_name(text)[0]
+    return PlanSource(TimedPolicy(load_policy(text), path), path)
 
 
 def split_name(text: str) -> tuple[str, str]:

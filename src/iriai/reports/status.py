@@ -42,6 +42,7 @@ def own_trouble(
         f"tasks are not started: the launcher cannot: {backed_off}" if backed_off else "",
         load_problem,
         _owner_trouble(machine),
+        _policy_trouble(machine),
         "" if failure is None else f"the store cannot be written: {failure}",
     )
     return [each for each in words if each]
@@ -54,6 +55,14 @@ def _owner_trouble(machine: Machine) -> str:
         return ""
     found = "; ".join(f"{step}: {what}" for step, what in owner.judge.problems.items())
     return f"[owner] counts as in use for some tasks, since an expression has no value: {found}"
+
+
+def _policy_trouble(machine: Machine) -> str:
+    """Return what the policy of the broker here did wrong last; empty: nothing."""
+    mistake = machine.broker.policy_mistake if Part.BROKER in machine.parts else None
+    if mistake is None:
+        return ""
+    return f"the policy erred, and the built-in order goes on for a while: {mistake.one_line}"
 
 
 def share_table(broker: Broker, order: OrderSection, now: Instant, note: str = "") -> ShareTable:

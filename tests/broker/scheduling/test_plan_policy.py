@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from iriai.broker.scheduling.plan_policy import PAUSE_S
+from iriai.model.ids import ReservationId
+from iriai.model.ranks import RankShape
 from iriai.model.reason import Rule
+from iriai.model.resources import Resources
 from iriai.policy.placement.policy_api import PlannedStart, PlanSource, Start
-from iriai.protocol.messages.effects import Part, WakeAt
+from iriai.policy.placement.seats import Seat
+from iriai.protocol.messages.effects import Part, PolicyFailed, WakeAt
+from iriai.protocol.messages.reservations import BookedTime
 from iriai.protocol.messages.scheduling import Promise as Told
 from tests.broker.lone_broker import LoneBroker, matches, want
 from tests.support.told import HOME, instant, job
@@ -123,3 +129,211 @@ def test_drawn_orders_give_every_job_once(order):
     broker = broker_with(look, order=order)
     broker.tell(*(want(n, user) for n, user in enumerate(("ann", "ben", "ann", "cleo"), 1)))
     assert seen[-1] == [1, 2, 3, 4]
+
+
+# --- what may not be, and what goes on ------------------------------------------------------------
+
+
+def failures(said) -> list[str]:
+    return [each.message for each in said.others if isinstance(each, PolicyFailed)]
+
+
+class Once:
+    """Decides what the test says for one pass, then nothing."""
+
+    def __init__(self) -> None:
+        self.decisions = []
+        self.asked = 0
+
+    def plan(self, view, now):
+        self.asked += 1
+        decisions, self.decisions = self.decisions, []
+        return decisions
+
+
+def deciding(**options) -> tuple[LoneBroker, Once]:
+    policy = Once()
+    broker = LoneBroker(plan=PlanSource(policy, "mine.py"), **({"order": "fifo"} | options))
+    broker.tell(broker.idle())
+    return broker, policy
+
+
+def test_after_a_mistake_the_built_in_order_goes_on():
+    broker, policy = deciding()
+    policy.decisions = [Start(job(1), "moon")]
+    said = broker.tell(want(1), want(2))
+    assert started(said) == [1, 2]
+    [line] = failures(said)
+    assert "there is no machine 'moon', but ume" in line
+    assert "\n" not in line
+
+
+def test_it_is_told_once_until_the_policy_is_asked_again():
+    broker, policy = deciding()
+    policy.decisions = [Start(job(1), "moon")]
+    assert failures(broker.tell(want(1)))
+    asked = policy.asked
+    assert not failures(broker.tell(want(2)))
+    assert policy.asked == asked
+    broker.now_s += PAUSE_S
+    broker.wake()
+    assert policy.asked > asked
+    assert broker.broker.policy_mistake is None
+
+
+def test_the_broker_wakes_when_the_pause_is_over():
+    broker, policy = deciding()
+    policy.decisions = [Start(job(1), "moon")]
+    said = broker.tell(want(1))
+    assert WakeAt(Part.BROKER, PAUSE_S) in said.others
+
+
+def test_what_the_built_in_order_keeps_a_place_for_is_promised_to_the_policy():
+    broker, policy = deciding()
+    policy.decisions = [Start(job(1), "moon")]
+    broker.tell(want(1, cpus=3, limit_s=50.0), want(2, cpus=4, limit_s=50.0))
+    assert broker.broker.state.heads.planned()
+    broker.now_s += PAUSE_S
+    broker.wake()
+    assert not broker.broker.state.heads.planned()
+    seen = []
+    policy.plan = lambda view, now: seen.extend(view.queue()) or []
+    broker.tell(want(3, cpus=4))
+    promised = {each.id: each.promised_start_s for each in seen}
+    assert promised[job(2)] is not None
+    assert promised[job(3)] is None
+
+
+def test_what_the_policy_promised_the_built_in_order_keeps():
+    broker, policy = deciding()
+    policy.decisions = [PlannedStart(job(1), HOME, 0.0), 7]
+    said = broker.tell(want(1, cpus=4, limit_s=50.0), want(2, cpus=1, waited_s=9.0))
+    assert "7 is not a decision" in failures(said)[0]
+    assert started(said) == [1]
+
+
+NONSENSE = [
+    None,
+    7,
+    "start",
+    Start("ume-1", HOME),
+    Start([], HOME),
+    Start(None),
+    Start(job(99), HOME),
+    Start(job(1), None),
+    Start(job(1), 7),
+    Start(job(1), seats="ume"),
+    Start(job(1), seats=((HOME, -1),)),
+    Start(job(1), seats=((HOME, 1), (HOME, 1))),
+    Start(job(1), seats=((HOME, 1 << 40),)),
+    Start(job(1), seats=(None,)),
+    PlannedStart("ume-1", HOME, 1.0),
+    PlannedStart(job(1), 7, 1.0),
+    PlannedStart(job(1), HOME, "now"),
+    PlannedStart(job(1), HOME, float("inf")),
+    PlannedStart(job(1), HOME, True),
+    PlannedStart(job(1), HOME, 1.0, pool=7),
+    PlannedStart(job(1), "", 1.0, seats=((7, 7),)),
+    PlannedStart(job(1), "", 1.0, seats=7),
+]
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE, ids=repr)
+def test_nonsense_is_one_line_and_the_broker_goes_on(nonsense):
+    broker, policy = deciding()
+    policy.decisions = [nonsense]
+    said = broker.tell(want(1))
+    assert len(failures(said)) == 1
+    assert started(said) == [1]
+
+
+@pytest.mark.parametrize("nonsense", [None, 7, object()], ids=repr)
+def test_what_is_no_list_of_decisions_is_told(nonsense):
+    broker, policy = deciding()
+    policy.decisions = nonsense
+    said = broker.tell(want(1))
+    assert "return a list of decisions, or yield them" in failures(said)[0]
+    assert started(said) == [1]
+
+
+def test_a_refusal_names_the_nearest_that_would_do():
+    broker, policy = deciding()
+    broker.tell(broker.idle(machine="b2", capacity=Resources(8, 8 << 30)))
+    policy.decisions = [Start(job(1), HOME)]
+    [line] = failures(broker.tell(want(1, cpus=6)))
+    assert "do not match" in line
+    assert "it could start now on b2" in line
+
+
+def test_without_room_now_it_names_the_earliest_start():
+    broker, policy = deciding()
+    policy.decisions = [Start(job(1), HOME), Start(job(2), HOME)]
+    said = broker.tell(want(1, cpus=3, limit_s=95.0), want(2, cpus=3))
+    assert started(said) == [1]
+    assert "ume has 1 cpus" in failures(said)[0]
+    assert "it fits on ume in 100 s" in failures(said)[0]
+
+
+def test_a_start_that_breaks_a_promise_is_refused():
+    broker, policy = deciding()
+    policy.decisions = [PlannedStart(job(1), HOME, 100.0), Start(job(2), HOME)]
+    said = broker.tell(want(1, cpus=4, limit_s=50.0), want(2, cpus=1, limit_s=500.0))
+    [line] = failures(said)
+    assert "ume-2 would be in the way of ume-1, which was promised ume in 100 s" in line
+    assert "it fits on ume in 1" in line
+
+
+def test_a_start_that_ends_before_a_promise_is_carried_out():
+    broker, policy = deciding()
+    policy.decisions = [PlannedStart(job(1), HOME, 100.0), Start(job(2), HOME)]
+    said = broker.tell(want(1, cpus=4, limit_s=50.0), want(2, cpus=1, limit_s=50.0))
+    assert (failures(said), started(said)) == ([], [2])
+
+
+def test_two_promises_of_one_place_cannot_be():
+    broker, policy = deciding()
+    policy.decisions = [PlannedStart(job(1), HOME, 100.0), PlannedStart(job(2), HOME, 100.0)]
+    wants = want(1, cpus=3, limit_s=50.0), want(2, cpus=3, limit_s=50.0)
+    [line] = failures(broker.tell(*wants))
+    assert "ume does not have in 100 s beside tasks, reservations and promises" in line
+
+
+def test_a_promise_may_not_lie_in_a_booking():
+    broker, policy = deciding()
+    booked = BookedTime(ReservationId("ume", 7), Resources(4), 100.0, 200.0, None)
+    broker.tell(broker.idle(0, whole=False, bookings=(booked,)))
+    policy.decisions = [PlannedStart(job(1), HOME, 150.0)]
+    [line] = failures(broker.tell(want(1, limit_s=60.0)))
+    assert "beside tasks, reservations" in line
+    assert "it fits on ume in 0 s" in line
+
+
+def test_a_start_may_not_run_into_a_booking():
+    broker, policy = deciding()
+    booked = BookedTime(ReservationId("ume", 7), Resources(4), 100.0, 200.0, None)
+    broker.tell(broker.idle(0, whole=False, bookings=(booked,)))
+    policy.decisions = [Start(job(1), HOME)]
+    said = broker.tell(want(1, limit_s=600.0))
+    assert "and reservations" in failures(said)[0]
+    assert started(said) == []
+
+
+def test_a_promise_of_several_machines_keeps_its_places():
+    broker, policy = deciding()
+    broker.tell(broker.idle(machine="b2"))
+    shape = RankShape(8, 8)
+    seats = (Seat(HOME, 4), Seat("b2", 4))
+    policy.decisions = [PlannedStart(job(1), "", 100.0, seats=seats), Start(job(2), "b2")]
+    said = broker.tell(want(1, shape=shape, limit_s=50.0), want(2, limit_s=500.0))
+    assert "ume-2 would be in the way of ume-1, which was promised b2" in failures(said)[0]
+
+
+def test_a_promise_that_is_due_is_not_put_off():
+    broker, policy = deciding()
+    policy.decisions = [PlannedStart(job(1), HOME, 5.0)]
+    broker.tell(want(1, limit_s=50.0))
+    broker.now_s = 9.0
+    policy.decisions = [PlannedStart(job(1), HOME, 9.0)]
+    said = broker.tell(want(2))
+    assert not [message for message in said.home if isinstance(message, Told)]
+    assert (failures(said), broker.broker._cycle.plan_driver.promised[job(1)].start_s) == ([], 5.0)

@@ -88,6 +88,7 @@ def test_a_frequent_command_loads_nothing_that_it_does_not_need(name: str, state
 
 IN_GROUPS = [
     *("config show", "cluster create", "cluster show"),
+    "policy check",
     *("operator request", "operator add", "operator remove", "operator show"),
 ]
 
@@ -98,7 +99,10 @@ def test_every_command_has_help_with_examples(shell, command: str):
     assert said.code == 0
     assert said.err == ""
     of_group = {"config": "show", "cluster": "show", "operator": "show"}
-    of_group |= dict.fromkeys(("queue", "pool", "gang"), "unset") | {"reservation": "cancel"}
+    of_group |= dict.fromkeys(("queue", "pool", "gang"), "unset") | {
+        "reservation": "cancel",
+        "policy": "check",
+    }
     for option in (
         (of_group[command],) if command in of_group else ("--state", "--json", "Examples")
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from iriai.broker.scheduling import plan_policy
 from iriai.model.ids import Account
 from iriai.model.problem import ExitCode, Refused
 from iriai.policy.policy_error import PolicyError
@@ -16,6 +17,8 @@ from tests.sim.naive import schedule
 from tests.support.shared import ROOT
 
 FIFO = f"{ROOT}/examples/fifo.py:Fifo"
+EASY = f"{ROOT}/examples/easy.py:Easy"
+SHORTEST = f"{ROOT}/examples/shortest.py:Shortest"
 ANN = Account("g1", "u1")
 TWO_JOBS = Log("two", 4, [LogJob(1, 0, 10, 3, 10, ANN), LogJob(2, 5, 10, 3, 10, ANN)])
 
@@ -25,8 +28,35 @@ def starts(log, policy, **settings):
     return {record.job.number: record.start_s for record in records}
 
 
-def test_the_example_is_short():
-    assert len((ROOT / "examples" / "fifo.py").read_text().splitlines()) <= 40
+@pytest.mark.parametrize("name", ["fifo.py", "easy.py", "shortest.py"])
+def test_the_examples_are_short(name):
+    assert len((ROOT / "examples" / name).read_text().splitlines()) <= 40
+
+
+def test_the_example_of_easy_is_easy_backfill():
+    for seed in range(150):
+        log = coincidental(seed)
+        assert starts(log, EASY) == schedule(as_numbers(log), log.processors, "easy"), seed
+
+
+def test_shortest_starts_the_shortest_that_fits():
+    jobs = [LogJob(1, 0, 10, 4, 10, ANN), LogJob(2, 1, 9, 4, 9, ANN), LogJob(3, 2, 5, 4, 5, ANN)]
+    assert starts(Log("three", 4, jobs), SHORTEST) == {1: 0, 3: 10, 2: 15}
+
+
+def test_who_has_waited_for_a_day_is_not_passed():
+    long = LogJob(1, 0, 90_000, 3, 90_000, ANN)
+    wide = LogJob(2, 1, 10, 4, 10, ANN)
+    late = LogJob(3, 89_000, 10, 1, 10, ANN)
+    assert starts(Log("patient", 4, [long, wide, late]), SHORTEST) == {1: 0, 2: 90_000, 3: 90_010}
+
+
+@pytest.mark.parametrize("policy", [EASY, SHORTEST])
+def test_the_examples_start_every_job_on_many_machines(policy):
+    for seed in range(30):
+        log, machines = parallel(seed)
+        found = starts(log, policy, machines=len(machines))
+        assert found.keys() == {job.number for job in log.jobs}
 
 
 def test_the_example_is_first_come_first_served():
@@ -76,11 +106,6 @@ ANEW = "while True:"
         ((ALL, "    yield PlannedStart(job.id, 'machine', float('nan'))"), 5, "nan is not a time"),
         ((ALL, "    yield job.id"), 5, "is not a decision; use Start and PlannedStart"),
         ((ALL, "    job.free += 1", "    yield 1"), 5, "AttributeError"),
-        (
-            ("while True:", "    yield PlannedStart(next(view.queue()).id, 'machine', 1.0)"),
-            5,
-            "100,000",
-        ),
     ],
 )
 def test_what_a_policy_may_not_do_is_refused_with_its_line(write, body, line, what):
@@ -88,6 +113,17 @@ def test_what_a_policy_may_not_do_is_refused_with_its_line(write, body, line, wh
         starts(TWO_JOBS, write(*body))
     assert f"mine.py, line {line}: " in refused.value.message
     assert what in refused.value.message
+
+
+def test_a_policy_that_decides_without_end_is_ended(write, monkeypatch):
+    monkeypatch.setattr(plan_policy, "DECISIONS_MAX", 1_000)
+    policy = write(
+        "first = next(view.queue()).id",
+        "while True:",
+        "    yield PlannedStart(first, 'machine', 1.0)",
+    )
+    with pytest.raises(PolicyError, match=r"line 6: more than 1,000 decisions at once"):
+        starts(TWO_JOBS, policy)
 
 
 def test_a_list_of_decisions_will_do(write):

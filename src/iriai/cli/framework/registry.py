@@ -26,7 +26,7 @@ FOLDERS = {
     "jobs.changing": ("Jobs", "cancel hold release suspend unsuspend alter"),
     "reservations": ("Jobs", "reserve reservations reservation"),
     "accounts": ("Accounts", "shares usage"),
-    "simulate": ("Simulation", "simulate"),
+    "simulate": ("Simulation", "simulate policy"),
 }
 """The commands of each folder, and their heading on the help page."""
 COMMANDS = {

@@ -131,6 +131,7 @@ def _app(command: Command | CommandGroup) -> typer.Typer:
     app = typer.Typer(help=command.text, add_completion=False, rich_markup_mode="rich")
     for each in command.commands.values():
         _register(app, each, rich_help_panel=MACHINE)
+    app.callback()(lambda: None)  # else a group of one command would be that command
     return app
 
 

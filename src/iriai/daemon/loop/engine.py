@@ -33,6 +33,7 @@ from iriai.protocol.messages.effects import (
     LauncherEvent,
     Part,
     PeerNoticed,
+    PolicyFailed,
     ReservationAnswered,
     Send,
     StepChanged,
@@ -131,7 +132,9 @@ class LauncherOrders(Protocol):
         ...
 
 
-ROUTED = frozenset({JobCompleted, PeerNoticed, ReservationAnswered, StepChanged, WhyAnswered})
+ROUTED = frozenset(
+    {JobCompleted, PeerNoticed, PolicyFailed, ReservationAnswered, StepChanged, WhyAnswered}
+)
 """Effects that others of this daemon take."""
 
 

@@ -1,26 +1,29 @@
-"""The interface of a whole policy: waiting jobs and machines in, starts out.
+"""The interface of a whole policy: the cluster and its waiting jobs in, decisions out.
 
 A policy is an object with a method `plan(view, now)`, which returns decisions or yields them one by
 one. Each decision is looked at, and takes effect in the view, before the next one is asked for; so
 a policy that yields sees what its own decisions left. The broker asks after everything that
 happened at one instant, and at `wake_s` where a policy has that attribute. The same file serves the
-daemon (`[order] policy` in iriai.toml) and `iriai simulate --policy`.
+daemon (`[order] policy` in iriai.toml), `iriai simulate --policy` and `iriai policy check`.
 
-Decisions are `Start` and `PlannedStart`. The names Suspend, Resume, Requeue, Move and End are kept
-for later.
+Decisions are `Start` and `PlannedStart`. None may break a booking, nor the promise of another job:
+such a decision is refused. docs/guide/policies.md has the interface beside that of paper 004.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from iriai.model.ids import Account, JobId
+from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.ranks import ONE, RankShape
 from iriai.model.resources import Resources
 from iriai.policy.placement.seats import Room, Seats, seats_of
+
+if TYPE_CHECKING:
+    from iriai.policy.placement.bookings import BookedSpan
 
 
 def anywhere(_machine: str) -> bool:
@@ -52,6 +55,14 @@ class WaitingJob(NamedTuple):
     """Whether the machines of a task may be of several pools."""
     least_s: float | None = None
     """For how long a place has to be free beside reservations; None: for as long as it stays."""
+    queue: int = 0
+    """The number of its queue."""
+    user: str = ""
+    """The user that its tasks run as."""
+    requirements: str = ""
+    """The expression that it requires of machines; `may_run_on` has the result."""
+    is_exclusive: bool = False
+    """Whether each task takes a whole machine."""
 
     @property
     def needed_s(self) -> float | None:
@@ -72,6 +83,57 @@ class Claimed(NamedTuple):
     """On the steady clock, at the latest; a task without a limit ends in a year."""
     start_s: float = -inf
     """Of a reservation: when it starts."""
+
+
+class PlacedTask(NamedTuple):
+    """A task, or the ranks of one, that holds resources of a machine."""
+
+    attempt: AttemptId | None
+    """None: it was started a moment ago, and its machine has not said that it runs."""
+    job: JobId | None
+    """Known for either; None in a replay, which has no jobs of homes."""
+    account: Account | None
+    resources: Resources
+    """What it holds now: while it is suspended, less than it asked for."""
+    end_s: float
+    """On the steady clock, at the latest; a task without a limit ends in a year."""
+    is_suspended: bool = False
+    """Whether its user, its queue or an owner keeps it from running."""
+
+
+class QueueState(NamedTuple):
+    """A queue, and how much is in it."""
+
+    number: int
+    state: str
+    """`active`; `enabled`: takes jobs and starts none; `disabled`: refuses jobs, and what is in it
+    goes on; `gone`: it is configured no more."""
+    mode: str
+    """`shared`, `exclusive` or `gang`: what its running tasks do for those of a higher queue."""
+    waiting: int
+    """Tasks."""
+    running: int
+    """Tasks that run or were just started."""
+
+
+class ClusterSummary(NamedTuple):
+    """The cluster as a whole."""
+
+    name: str
+    """Empty: the broker's machine is of no cluster."""
+    capacity: Resources
+    """Of the machines that are online; and what is free there."""
+    free: Resources
+    waiting: int
+    """Tasks."""
+    running: int
+
+
+class ClosedMachine(NamedTuple):
+    """A machine on which nothing can be started now."""
+
+    name: str
+    reason: str
 
 
 class PlannedMachine(Protocol):
@@ -113,8 +175,27 @@ class PlannedMachine(Protocol):
         """Yield what reservations have there from their starts to their ends."""
         ...
 
+    def tasks(self) -> Iterator[PlacedTask]:
+        """Yield the tasks that run there, those inside of reservations too, by their ends."""
+        ...
+
+    def bookings(self) -> Sequence[BookedSpan]:
+        """Return the reservations with their ids, times and resources, by their starts."""
+        ...
+
     def fit(self, job: WaitingJob) -> int:
-        """Return how many ranks of a task of `job` fit now, and stay beside reservations."""
+        """Return how many ranks of a task of `job` fit now.
+
+        Beside reservations for as long as they stay, and in the way of no other job's promise.
+        """
+        ...
+
+    def start_s(self, job: WaitingJob) -> float | None:
+        """Return when a rank of a task of `job` may start there first; None: it is not known.
+
+        Beside tasks until their latest ends, reservations, and the promises of other jobs. It is
+        not known where it rests on the end of a task without a limit.
+        """
         ...
 
     def earliest_s(self, resources: Resources) -> float | None:
@@ -123,7 +204,22 @@ class PlannedMachine(Protocol):
 
 
 class View(Protocol):
-    """The input of a policy; read only."""
+    """The input of a policy; read only. What is not asked for costs nothing."""
+
+    @property
+    def cluster(self) -> ClusterSummary:
+        """Return the state of the cluster."""
+        ...
+
+    @property
+    def queues(self) -> Sequence[QueueState]:
+        """Return all queues, by number: the first comes first."""
+        ...
+
+    @property
+    def closed(self) -> Sequence[ClosedMachine]:
+        """Return the machines that take no tasks now, by name."""
+        ...
 
     @property
     def machines(self) -> Sequence[PlannedMachine]:
@@ -151,15 +247,18 @@ class Start(NamedTuple):
 class PlannedStart(NamedTuple):
     """The next task of `job` starts on `machine` at `start_s` (steady clock) at the latest.
 
-    Its owner is told. A promise is the policy's to keep. `start_s` None takes it back. Where
-    it is to start on several machines, or which one is open, that name is empty, and `pool` may
-    name theirs.
+    Its owner is told. `start_s` None takes it back. Where it is to start on several machines, or
+    which one is open, that name is empty, and `pool` may name theirs. With a machine, or `seats`,
+    it is refused where it does not fit then beside tasks, bookings and other promises, and no other
+    job may start in its way. Without them the promise is the policy's to keep.
     """
 
     job: JobId
     machine: str
     start_s: float | None
     pool: str = ""
+    seats: Seats = ()
+    """Where its ranks are to go; a job of several ranks needs them for its places to be kept."""
 
 
 Decision = Start | PlannedStart
@@ -178,6 +277,20 @@ def seats_now(job: WaitingJob, machines: Iterable[PlannedMachine]) -> Seats:
             pool = "" if job.across_pools else machine.pool
             pools.setdefault(pool, []).append(Room(machine.name, fit))
     return next(filter(None, (seats_of(rooms, job.shape) for rooms in pools.values())), ())
+
+
+def place_for(job: WaitingJob, machines: Iterable[PlannedMachine]) -> PlannedStart | None:
+    """Return the promise of the earliest place for a task of one rank.
+
+    None: there is none, or it has several ranks. Of machines with the same time the first that is
+    given has it.
+    """
+    best: PlannedStart | None = None
+    for machine in machines if job.shape == ONE else ():
+        start_s = machine.start_s(job) if job.may_run_on(machine.name) else None
+        if start_s is not None and (best is None or start_s < (best.start_s or 0.0)):
+            best = PlannedStart(job.id, machine.name, start_s)
+    return best
 
 
 class Policy(Protocol):

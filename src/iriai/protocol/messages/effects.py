@@ -272,6 +272,13 @@ class PeerNoticed(msgspec.Struct, frozen=True):
     count: int = 1
 
 
+class PolicyFailed(msgspec.Struct, frozen=True):
+    """Broker: a policy of one's own erred, and the built-in order goes on; for the log."""
+
+    message: str
+    """What it did, where, and what would do, in one line."""
+
+
 class PeerBlocked(msgspec.Struct, frozen=True):
     """Directory: messages of a machine are ignored for a while; end the link with it."""
 
@@ -325,6 +332,7 @@ Effect = (
     | MembersChanged
     | EntriesChanged
     | PeerNoticed
+    | PolicyFailed
     | PeerBlocked
     | DocumentReceived
     | Inquired

@@ -19,7 +19,7 @@ from iriai.config.keys import WrongValue, keys
 from iriai.config.sections import OrderSection
 from iriai.model.problem import UsageProblem
 from iriai.plugins.orders import BUILT_IN
-from iriai.plugins.policy_file import is_policy_file
+from iriai.plugins.policy_file import is_own_policy
 from iriai.sim.workload import full
 from iriai.sim.workload.entitlement import parts
 from iriai.sim.workload.log import Log, Progress, Record, no_progress, with_starts
@@ -72,7 +72,7 @@ def compared(text: str, base: ReplaySettings) -> list[Case]:
 def _compared(label: str, base: ReplaySettings) -> Case:
     settings = base
     for word in label.split("+"):
-        if word in POLICIES or is_policy_file(word):
+        if word in POLICIES or is_own_policy(word):
             settings = replace(settings, policy=word)
         elif word in BUILT_IN:
             settings = replace(settings, order=word)
@@ -140,7 +140,7 @@ def _axis(word: str) -> tuple[str, list[str]]:
 def _with(settings: ReplaySettings, key: str, value: str) -> ReplaySettings:
     if key in ("policy", "order"):
         known = POLICIES if key == "policy" else BUILT_IN
-        if value not in known and not (key == "policy" and is_policy_file(value)):
+        if value not in known and not (key == "policy" and is_own_policy(value)):
             raise UsageProblem(
                 "bad-sweep", f"there is no {key} '{value}'", f"use one of: {', '.join(known)}"
             )

@@ -11,7 +11,7 @@ from iriai.config.reader import Configuration
 from iriai.config.sections import WEIGHT_MAX, GroupSection
 from iriai.model.problem import UsageProblem
 from iriai.plugins.orders import BUILT_IN
-from iriai.plugins.policy_file import is_policy_file, named_plan
+from iriai.plugins.policy_file import is_own_policy, named_plan, plug_in_policies
 from iriai.policy.placement.policy_api import PlanSource
 from iriai.sim.workload.log import Log
 
@@ -70,16 +70,17 @@ class ReplaySettings:
                 f"there is no order '{self.order}'",
                 f"use one of: {', '.join(BUILT_IN)}",
             )
-        if self.policy not in POLICIES and not is_policy_file(self.policy):
+        if self.policy not in POLICIES and not is_own_policy(self.policy):
+            known = ", ".join([*POLICIES, *sorted(plug_in_policies())])
             raise UsageProblem(
                 "unknown-policy",
                 f"there is no policy '{self.policy}'",
-                f"use one of: {', '.join(POLICIES)}, or FILE.py:CLASS",
+                f"use one of: {known}, or FILE.py:CLASS",
             )
 
     def plan_source(self) -> PlanSource | None:
         """Return the policy from a file; None for one that is built in."""
-        return named_plan(self.policy if is_policy_file(self.policy) else None)
+        return named_plan(None if self.policy in POLICIES else self.policy)
 
     def rights_for(self, log: Log) -> Configuration:
         """Return the configuration; the groups of `log` have equal rights if it names none."""

@@ -41,6 +41,7 @@ from iriai.protocol.messages.effects import (
     OrderCycle,
     Part,
     PeerNoticed,
+    PolicyFailed,
     ReservationAnswered,
     Send,
     Wake,
@@ -118,6 +119,8 @@ class SimulatedMachine:
         self.store = StoreModel()
         self.launcher = LauncherModel(clock, works, plan.speed)
         self.commits = Commits(self.store, plan.sync_s)
+        self.policy_mistakes: list[str] = []
+        """What its broker said of the policy."""
         self.settled: list[int] = []
         """The numbers of the jobs that completed."""
         self.explanations: dict[int, tuple[Reason, ...]] = {}
@@ -398,6 +401,8 @@ class SimulatedMachine:
             elif isinstance(effect, PeerNoticed):
                 is_liar = self.liars & {self.plan.name, effect.machine}
                 assert is_liar, f"an honest machine is accused: {effect}"
+            elif isinstance(effect, PolicyFailed):
+                self.policy_mistakes.append(effect.message)
             elif launcher.is_up:
                 self.inbox.extend(launcher.order(effect, self._now_s))
         for answer in answers:

@@ -68,6 +68,8 @@ class QueueChecker:
         for matched in new:
             want = matched.entry.want
             assert want.queue in starting, f"{want.job} is matched, and queue {want.queue} stopped"
+            if broker.has_own_policy:
+                continue
             level = matched.entry.precedence.level
             higher = [job for job, before in waited.items() if before < level]
             for job in higher if not matched.is_ahead else ():

@@ -191,6 +191,7 @@ class TurnChecker:
         is_plain = not (kind.is_wide or kind.key.exclusive or kind.key.is_guest)
         is_head = any(each.job == entry.want.job for each in state.heads.by_machine.values())
         is_plain &= entry.want.reservation is None
+        is_plain &= not broker.has_own_policy
         if is_head or not is_plain or not kind.is_possible or state.cap_cpus is not None:
             return
         for view in state.machines.values():
