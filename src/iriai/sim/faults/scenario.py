@@ -30,7 +30,7 @@ from iriai.sim.faults.actions import (
     Happening,
 )
 from iriai.sim.faults.owners import skipping, visits, with_conditions, with_owner
-from iriai.sim.faults.reservations import disciplined, evictable, reservations_of
+from iriai.sim.faults.reservations import deaths, disciplined, evictable, reservations_of
 from iriai.sim.faults.user_requests import Submission
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import EVERYBODY, MachinePlan
@@ -64,7 +64,7 @@ REFUND_MAX_S = 60.0
 """How much is returned to an account a day: less than many lose."""
 OWNER_CHANCE = 0.25
 """The chance that machines of a seed have owners, for whom tasks give way."""
-RESERVATION_CHANCE = 0.0
+RESERVATION_CHANCE = 0.25
 """The chance that users of a seed reserve machines ahead."""
 QUEUE_CHANCE = 0.3
 """The chance that the jobs of a seed are in several queues."""
@@ -83,7 +83,7 @@ FRONT = "front"
 PEOPLE = ("cancel", "cancel-running", "hold")
 OF_THEIR_OWN = (
     *("submit", "gone", "forgotten", "prolog-fails", "program-missing"),
-    *("reserve", "cancel-reservation", "end-reservation"),
+    *("reserve", "cancel-reservation", "end-reservation", "dies-reserving"),
     *("dies-in-phase", "suspend", "freezes", "queue-stops", "pool-has-less"),
     *("owner-comes", "owner-says", "sensor-fails", "condition-holds", "machine-sleeps"),
 )
@@ -180,6 +180,7 @@ def scenario_of(
         clocks = disciplined(reserving, clocks)
         happenings = [evictable(reserving, each) for each in happenings]
         happenings += reservations_of(reserving, homes, len(nodes), cpus, BEGIN_S)
+        happenings += [] if is_calm else deaths(reserving, names, BEGIN_S)
     if not is_calm:
         happenings += _breaking(seed, homes, names, nodes)
     if gone:
