@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -23,10 +23,12 @@ from iriai.node.claims import StayBound
 from iriai.node.metering import HeldClaim
 from iriai.node.settings import NodeSettings
 from iriai.node.suspending.suspended_claims import QueueParts
-from iriai.policy.placement.bookings import BookedSpan
 from iriai.policy.placement.calendar import AHEAD_WAIT_S
 from iriai.protocol.messages.effects import Persist, TerminateAttempt
 from iriai.protocol.messages.scheduling import Run, Stop
+
+if TYPE_CHECKING:
+    from iriai.policy.placement.bookings import BookedSpan
 
 LIMIT_MIN_S = 1.0
 """The shortest time for which a task starts inside a booking."""
@@ -62,6 +64,8 @@ class KeptBooking:
     @property
     def span(self) -> BookedSpan:
         """Return it as a calendar knows it."""
+        from iriai.policy.placement.bookings import BookedSpan
+
         return BookedSpan(
             self.reservation, self.start_s, self.end_s, self.resources, is_open=self.is_open
         )
