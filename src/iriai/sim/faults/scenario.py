@@ -136,8 +136,7 @@ def scenario_of(
     is_calm = shape.chance(1 / 6)
     network = LAN if is_calm else shape.pick(NETWORKS)
     plans = arranged(_plans(shape, is_calm))
-    rng = Rng(seed, "clocks")
-    clocks = [_clock(rng) for _ in plans]
+    clocks = _clocks(Rng(seed, "clocks"), len(plans))
     names = [plan.name for plan in plans]
     homes = [plan.name for plan in plans if Part.HOME in plan.parts]
     nodes = [plan.name for plan in plans if Part.NODE in plan.parts]
@@ -248,12 +247,15 @@ def _plans(shape: Rng, is_calm: bool) -> list[MachinePlan]:
     ]
 
 
-def _clock(rng: Rng) -> Clock:
-    return Clock(
-        rng.between(0.0, 1e6),
-        rng.between(-100.0, 100.0),
-        rng.between(-DRIFT_MAX, DRIFT_MAX),
-    )
+def _clocks(rng: Rng, count: int) -> list[Clock]:
+    return [
+        Clock(
+            rng.between(0.0, 1e6),
+            rng.between(-100.0, 100.0),
+            rng.between(-DRIFT_MAX, DRIFT_MAX),
+        )
+        for _ in range(count)
+    ]
 
 
 def _work(rng: Rng, use: Rng, homes: list[str], cpus_max: int) -> list[Happening]:
