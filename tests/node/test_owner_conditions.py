@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from iriai.config.sections import OwnerSection
@@ -10,9 +12,10 @@ from iriai.model.ad import machine_ad
 from iriai.model.owner import OwnerWord, SignKind
 from iriai.model.reason import Rule
 from iriai.model.state import EndCause
-from iriai.protocol.messages.effects import LoadMeasured, OwnerSaid
-from tests.node.test_giving_way import Desk, ends
-from tests.support.told import spec
+from iriai.node.suspending.giving_way import IDLE_MAX_S
+from iriai.protocol.messages.effects import LoadMeasured, MachineWakes, OwnerSaid
+from tests.node.test_giving_way import BROKEN, Desk, ends
+from tests.support.told import instant, spec
 
 
 def desk_of(*, quiet_s: float = 400.0, **steps) -> Desk:
@@ -41,6 +44,79 @@ def test_a_task_stands_while_the_keyboard_was_used_a_minute_ago_and_waits_five_t
     assert desk.frozen == {1: True}
     watch(desk, 10)
     assert desk.frozen == {1: False}
+
+
+CONDITIONS = [each for each in SignKind if each.is_condition]
+
+
+@pytest.mark.parametrize("kind", CONDITIONS)
+def test_a_condition_is_no_hand_at_a_keyboard_and_a_sign_of_the_owner_all_the_same(kind):
+    frozen = {}
+    for name in ("KeyboardIdle", "ConsoleIdle", "OwnerIdle"):
+        desk = desk_of(suspend=f"{name} < 60", resume=f"{name} > 300")
+        desk.run(1)
+        desk.sign(kind)
+        frozen[name] = desk.frozen[1]
+    assert frozen == {"KeyboardIdle": False, "ConsoleIdle": False, "OwnerIdle": True}
+
+
+@pytest.mark.parametrize(
+    ("kind", "idle_s"),
+    [
+        (SignKind.TERMINAL, (20, 420, 20)),
+        (SignKind.INPUT, (20, 20, 20)),
+        (SignKind.SESSION, (20, 20, 20)),
+        (SignKind.GPU, (420, 420, 20)),
+        (SignKind.START, (20, 20, 20)),
+    ],
+)
+def test_expressions_and_the_ad_mean_the_same_by_a_name(kind, idle_s):
+    desk = desk_of(suspend="KeyboardIdle < 10")
+    desk.sign(kind)
+    desk.after(20.0)
+    desk.tell(LoadMeasured(0.0, 0.0, 5.0, 5.0))
+    assert idle_of(desk) == idle_s
+    ad = desk.node.node.agreement.attributes(0.0)
+    assert (ad["KeyboardIdle"], ad["ConsoleIdle"], "OwnerIdle" in ad) == (*idle_s[:2], False)
+
+
+def test_who_was_there_by_no_sensor_counts_as_hands():
+    desk = desk_of(suspend="KeyboardIdle < 10")
+    desk.tell(MachineWakes())
+    assert idle_of(desk) == (0, 0, 0)
+    desk.after(100.0)
+    desk.tell(OwnerSaid(OwnerWord.HERE, 50.0, False))
+    desk.after(20.0)
+    assert idle_of(desk) == (0, 0, 0)
+    desk.tell(OwnerSaid(None, inf, False))
+    desk.after(5.0)
+    assert idle_of(desk) == (5, 5, 5)
+    desk.tell(OwnerSaid(OwnerWord.HERE, 50.0, False))
+    desk.after(70.0)
+    assert idle_of(desk) == (20, 20, 20)
+
+
+def test_while_the_owner_is_away_by_their_word_nobody_is_there_and_then_what_was_seen_counts():
+    desk = desk_of(suspend="KeyboardIdle < 60")
+    desk.tell(OwnerSaid(OwnerWord.AWAY, 50.0, False))
+    desk.after(40.0)
+    desk.sign(SignKind.INPUT)
+    assert min(idle_of(desk)) == IDLE_MAX_S
+    desk.after(20.0)
+    assert idle_of(desk) == (20, 20, 20)
+
+
+def test_without_a_sensor_that_works_somebody_may_be_there():
+    desk = desk_of(suspend="KeyboardIdle < 60")
+    desk.sensors = BROKEN
+    desk.tell(desk.noticed())
+    assert idle_of(desk) == (0, 0, 0)
+
+
+def idle_of(desk: Desk) -> tuple[int, ...]:
+    """What expressions see of it now."""
+    values = desk.node.node.owner._attributes(instant(desk.node.now_s))
+    return tuple(values[name] for name in ("KeyboardIdle", "ConsoleIdle", "OwnerIdle"))
 
 
 def test_each_job_is_judged_by_itself():

@@ -12,7 +12,10 @@ from iriai.system.clock import steady_s
 
 
 class SessionAgent:
-    """Says that somebody uses a session: at once, then each second while they do."""
+    """Says that somebody uses a session: at once, then each second while they do.
+
+    While nobody does it says now and then that it watches still.
+    """
 
     def __init__(self, source: ActivitySource, sensors: Sequence[SensorConnection]) -> None:
         self._source = source
@@ -30,6 +33,7 @@ class SessionAgent:
         now_s = steady_s()
         for each in self._sensors:
             each.connect(now_s)
+            each.tell_alive(now_s)
         # What the display's library has read already does not make its descriptor readable.
         is_used = self._source.take()
         if is_used is not None:
@@ -46,7 +50,7 @@ class SessionAgent:
         by_fd = {each.fd: each for each in self._sensors if each.fd is not None}
         for fd in by_fd:
             poll.register(fd, select.POLLIN)
-        dues_s = [each.due_s for each in self._sensors if each.fd is None]
+        dues_s = [each.next_s for each in self._sensors]
         if self._is_used:
             dues_s.append(self._told_s + SESSION_PAUSE_S)
         left_s = min(dues_s, default=None)

@@ -10,9 +10,11 @@ import msgspec
 
 from iriai.launcher.contract.session_messages import (
     PACKET_BYTES_MAX,
+    SESSION_LIVES_S,
     SESSION_VERSION,
     DisplayKind,
     SessionBegins,
+    SessionLives,
     SessionRefused,
     SessionUsed,
 )
@@ -39,11 +41,18 @@ class SensorConnection:
         """Whether the last word was that this agent is not heard."""
         self.due_s = 0.0
         """When it tries again to connect."""
+        self._told_s = 0.0
+        """When it last said something."""
 
     @property
     def fd(self) -> int | None:
         """What to wait for until it is readable; None: it is not connected."""
         return None if self._socket is None else self._socket.fileno()
+
+    @property
+    def next_s(self) -> float:
+        """When it is to connect, or to say that the agent lives."""
+        return self.due_s if self._socket is None else self._told_s + SESSION_LIVES_S
 
     def connect(self, now_s: float) -> None:
         """Connect, if that is due."""
@@ -60,7 +69,7 @@ class SensorConnection:
             connection.close()
             self._say(f"nobody listens: {error.strerror or error}")
             return
-        self._socket, self._pause_s = connection, RETRY_MIN_S
+        self._socket, self._pause_s, self._told_s = connection, RETRY_MIN_S, now_s
         self._say("connected")
 
     def tell_used(self, now_s: float) -> None:
@@ -68,13 +77,23 @@ class SensorConnection:
         if self._socket is None and not self._is_refused:
             self.due_s = min(self.due_s, now_s)
             self.connect(now_s)
-        if self._socket is not None:
-            try:
-                self._socket.send(_encode(SessionUsed()))
-            except BlockingIOError:  # it has not read the last one yet
-                return
-            except OSError:
-                self._close()
+        self._tell(SessionUsed(), now_s)
+
+    def tell_alive(self, now_s: float) -> None:
+        """Say that the agent lives, if it has said nothing for long."""
+        if self._socket is not None and now_s >= self.next_s:
+            self._tell(SessionLives(), now_s)
+
+    def _tell(self, message: SessionUsed | SessionLives, now_s: float) -> None:
+        if self._socket is None:
+            return
+        self._told_s = now_s
+        try:
+            self._socket.send(_encode(message))
+        except BlockingIOError:  # it has not read the last one yet
+            return
+        except OSError:
+            self._close()
 
     def take(self, now_s: float) -> None:
         """Take in what it says, which is its last word."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -15,26 +18,34 @@ import pytest
 
 from iriai.launcher.contract.session_messages import (
     PACKET_BYTES_MAX,
+    SESSION_LIVES_S,
     SESSION_VERSION,
+    DisplayKind,
     SessionBegins,
+    SessionLives,
     SessionRefused,
     SessionUsed,
 )
 from iriai.launcher.owner.session_agents import (
     ACCEPTS_MAX,
     AGENTS_MAX,
+    LIVES_MAX,
     NAMED_MAX,
     OF_USER_MAX,
     PACKETS_MAX,
     RETRY_S,
+    SILENT_MAX,
     SessionSensor,
 )
 from iriai.launcher.owner.session_users import NamedUsers, SessionUsers, named_users
 from iriai.system.passwd_cache import PeerCredentials
 from tests.launcher.owner.test_sensors import Asked
+from tests.launcher.owner.xserver import XServer
+from tests.support.waiting import WAIT_S, until
 
 BEGINS = msgspec.msgpack.encode(SessionBegins(SESSION_VERSION, "x11"))
 USED = msgspec.msgpack.encode(SessionUsed())
+LIVES = msgspec.msgpack.encode(SessionLives())
 OWN = NamedUsers({os.geteuid(): "ann"})
 NOBODY_S_TASKS = 1 << 30
 """No launcher has this number."""
@@ -100,6 +111,11 @@ class Sessions:
     def works(self) -> bool:
         return self.asked.sensor.state().works
 
+    def look(self) -> int:
+        """Let the sensor look once for agents of which nothing is heard; return the signs."""
+        self.asked.now_s += SESSION_LIVES_S
+        return self.asked.signs()
+
 
 @pytest.fixture
 def sessions(tmp_path: Path) -> Iterator[Sessions]:
@@ -155,6 +171,118 @@ def test_a_path_that_is_too_long_says_so(tmp_path: Path):
     sessions = Sessions(tmp_path / ("x" * 120) / "sessions.sock")
     sessions.watch()
     assert "too long" in sessions.note()
+
+
+# --- agents of which nothing is heard ------------------------------------------------------------
+
+
+def test_an_agent_that_says_nothing_counts_no_more_until_it_says_something(sessions: Sessions):
+    asked = sessions.watch()
+    agent = sessions.agent(BEGINS)
+    asked.signs()
+    worked = []
+    for _ in range(SILENT_MAX):
+        worked.append(sessions.works())
+        assert sessions.look() == 0
+    assert (worked, sessions.works()) == ([True] * SILENT_MAX, False)
+    assert "agents of ann (x11) say nothing any more" in sessions.note()
+    agent.say(LIVES)
+    assert (asked.signs(), sessions.works()) == (0, True)
+    for _ in range(SILENT_MAX):
+        sessions.look()
+    agent.say(USED)
+    assert (asked.signs(), sessions.works()) == (1, True)
+
+
+@pytest.mark.parametrize("word", [LIVES, USED], ids=["lives", "used"])
+def test_an_agent_that_says_something_at_times_counts(sessions: Sessions, word: bytes):
+    asked = sessions.watch()
+    agent = sessions.agent(BEGINS)
+    asked.signs()
+    for _ in range(10 * SILENT_MAX):
+        agent.say(word)
+        sessions.look()
+        assert sessions.works()
+
+
+def test_another_agent_that_lives_is_enough_and_the_silent_one_is_named(sessions: Sessions):
+    asked = sessions.watch()
+    sessions.agent(msgspec.msgpack.encode(SessionBegins(SESSION_VERSION, DisplayKind.WAYLAND)))
+    other = sessions.agent(BEGINS)
+    asked.signs()
+    for _ in range(SILENT_MAX):
+        other.say(LIVES)
+        sessions.look()
+    note = "agents of ann (x11); those of ann (wayland) say nothing any more"
+    assert (sessions.works(), sessions.note()) == (True, note)
+
+
+def test_a_machine_that_slept_for_long_has_missed_one_look(sessions: Sessions):
+    asked = sessions.watch()
+    sessions.agent(BEGINS)
+    asked.signs()
+    asked.now_s += 1e6
+    asked.signs()
+    assert sessions.works()
+
+
+def test_an_agent_may_say_that_it_lives_again_after_each_look(sessions: Sessions):
+    asked = sessions.watch()
+    agent = sessions.agent(BEGINS)
+    for _ in range(3):
+        agent.say(*[LIVES] * (LIVES_MAX - 1))
+        asked.signs()
+        sessions.look()
+        assert sessions.works()
+
+
+def test_nobody_looks_where_there_are_no_agents(sessions: Sessions):
+    asked = sessions.watch()
+    agent = sessions.agent(BEGINS)
+    asked.signs()
+    assert asked.sensor.due_s() < inf
+    agent.socket.close()
+    asked.signs()
+    assert asked.sensor.due_s() == inf
+
+
+LIVES_S = 0.3
+"""How often the real agent of the next test says that it lives."""
+QUIET_AGENT = f"""
+import sys
+from iriai.launcher.contract import session_messages
+session_messages.SESSION_LIVES_S = {LIVES_S}
+from iriai.session.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_real_agent_that_is_stopped_counts_no_more_until_it_goes_on(sessions: Sessions):
+    asked, xserver = sessions.watch(), XServer()
+    sensor, folder = asked.sensor, str(sessions.path.parent)
+    words = [sys.executable, "-P", "-c", QUIET_AGENT, folder]
+    environment = xserver.environment()
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environment) as agent:
+        try:
+            until(lambda: asked.signs() >= 0 and sessions.works(), "the agent")
+            quiet = 0
+            while quiet < 2 * SILENT_MAX:  # nobody is there, and it lives
+                select.select(sensor.descriptors(asked.now_s), [], [], WAIT_S)
+                quiet = 0 if sessions.look() else quiet + 1
+                assert sessions.works()
+            agent.send_signal(signal.SIGSTOP)
+            assert os.WIFSTOPPED(os.waitpid(agent.pid, os.WUNTRACED)[1])
+            asked.signs()
+            for _ in range(SILENT_MAX):
+                sessions.look()
+            assert not sessions.works()
+            agent.send_signal(signal.SIGCONT)
+            until(lambda: asked.signs() >= 0 and sessions.works(), "its next word")
+            xserver.press()
+            until(asked.signs, "the key")
+        finally:
+            agent.kill()
+            xserver.close()
 
 
 # --- who is heard --------------------------------------------------------------------------------
@@ -218,6 +346,9 @@ def test_a_process_that_has_ended_and_one_too_deep_may_be_tasks(monkeypatch):
     [
         [USED],
         [BEGINS, BEGINS],
+        [LIVES],
+        [BEGINS, *[LIVES] * (LIVES_MAX + 1)],
+        [msgspec.msgpack.encode([1, 1, "x11"])],
         [msgspec.msgpack.encode([1, SESSION_VERSION + 1, "x11"])],
         [msgspec.msgpack.encode([1, -1, "x11"])],
         [msgspec.msgpack.encode([1, SESSION_VERSION, "keyboard"])],

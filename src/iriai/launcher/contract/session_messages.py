@@ -11,12 +11,14 @@ import msgspec
 
 from iriai.model.bounds import Count, Word
 
-SESSION_VERSION = 1
+SESSION_VERSION = 2
 """Of these messages; another one is refused."""
 PACKET_BYTES_MAX = 256
 """More than any of them takes."""
 SESSION_PAUSE_S = 1.0
 """Between two `SessionUsed`, beside the first of each time that somebody comes back."""
+SESSION_LIVES_S = 30.0
+"""The longest that an agent says nothing: so often it says at least that it lives."""
 
 
 class DisplayKind(StrEnum):
@@ -47,5 +49,9 @@ class SessionRefused(msgspec.Struct, frozen=True, array_like=True, tag=3):
     reason: Word
 
 
-FromAgent = SessionBegins | SessionUsed
+class SessionLives(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """Agent: it watches still, and has said nothing for `SESSION_LIVES_S`."""
+
+
+FromAgent = SessionBegins | SessionUsed | SessionLives
 AgentMessage = FromAgent | SessionRefused

@@ -16,10 +16,12 @@ import msgspec
 
 from iriai.launcher.contract.session_messages import (
     PACKET_BYTES_MAX,
+    SESSION_LIVES_S,
     SESSION_VERSION,
     DisplayKind,
     FromAgent,
     SessionBegins,
+    SessionLives,
     SessionRefused,
     SessionUsed,
 )
@@ -37,6 +39,11 @@ ACCEPTS_MAX, ACCEPT_REST_S = 8, 0.05
 more."""
 PACKETS_MAX = 16
 """Of one agent, read at once."""
+SILENT_MAX = 3
+"""At so many looks, one each `SESSION_LIVES_S`, an agent has said nothing since the one before, and
+counts no more. Looks are counted, and not seconds: when the machine wakes, one of them is over."""
+LIVES_MAX = 16
+"""So often it may say between two looks that it lives: nobody listens any longer then."""
 RETRY_S = 10.0
 """Until the next trial to listen."""
 NAMED_MAX = 4
@@ -54,6 +61,20 @@ class _Agent:
         self.user = user
         self.display: DisplayKind | None = None
         """None: it has not begun yet."""
+        self.silent = 0
+        """The looks since it last said something."""
+        self.lives = 0
+        """How often it has said since the last look that it lives."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether it counts no more: it was stopped, or hangs."""
+        return self.silent >= SILENT_MAX
+
+    @property
+    def words(self) -> str:
+        """Return whose it is, for people."""
+        return f"{self.user} ({self.display})"
 
 
 class SessionSensor:
@@ -72,6 +93,8 @@ class SessionSensor:
         self._decoder = msgspec.msgpack.Decoder(FromAgent)
         self._rest_until_s = 0.0
         self._listen_due_s = 0.0
+        self._look_due_s = math.inf
+        """When silent agents are looked for; infinite: there are none at all."""
         self._problem = ""
         """Why nobody can connect."""
         self._last_user = ""
@@ -96,9 +119,8 @@ class SessionSensor:
 
     def due_s(self) -> float:
         """Return when `take` is to be called although nothing is readable; infinite: never."""
-        if self._rest_until_s > 0.0:
-            return min(self._listen_due_s, self._rest_until_s)
-        return self._listen_due_s
+        due_s = min(self._listen_due_s, self._look_due_s)
+        return min(due_s, self._rest_until_s) if self._rest_until_s > 0.0 else due_s
 
     def take(self, readable: Collection[int], now_s: float) -> bool:
         """Take in what has come; return whether there was a sign."""
@@ -113,7 +135,19 @@ class SessionSensor:
         for fd, agent in list(self._agents.items()):
             if fd in readable and self._hear(agent):
                 is_used, self._last_user = True, agent.user
+        self._look(now_s)
         return is_used
+
+    def _look(self, now_s: float) -> None:
+        """Count what is not heard of, if that is due."""
+        if not self._agents:
+            self._look_due_s = math.inf
+        elif self._look_due_s == math.inf:
+            self._look_due_s = now_s + SESSION_LIVES_S
+        elif now_s >= self._look_due_s:
+            self._look_due_s = now_s + SESSION_LIVES_S
+            for agent in self._agents.values():
+                agent.silent, agent.lives = agent.silent + 1, 0
 
     def state(self) -> SensorState:
         """Return how it does: it needs an agent."""
@@ -124,10 +158,13 @@ class SessionSensor:
             return SensorState(
                 self.kind, False, "no session agent is connected: iriai session-agent"
             )
-        names = sorted(f"{each.user} ({each.display})" for each in begun)
-        more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
-        last = f"; the last sign was of {self._last_user}" if self._last_user else ""
-        words = f"agents of {', '.join(names[:NAMED_MAX])}{more}{last}"
+        silent = [each.words for each in begun if each.is_silent]
+        if len(silent) == len(begun):
+            words = f"agents of {_named(silent)} say nothing any more: they were stopped, or hang"
+            return SensorState(self.kind, False, words)
+        words = f"agents of {_named([each.words for each in begun if not each.is_silent])}"
+        words += f"; the last sign was of {self._last_user}" if self._last_user else ""
+        words += f"; those of {_named(silent)} say nothing any more" if silent else ""
         return SensorState(self.kind, True, words)
 
     def _listen(self, now_s: float) -> None:
@@ -182,6 +219,7 @@ class SessionSensor:
         """Take in one message; return whether the session is used. Raises ValueError."""
         if len(content) > PACKET_BYTES_MAX:
             raise ValueError(f"it is longer than {PACKET_BYTES_MAX} bytes")
+        agent.silent = 0
         match decoded(self._decoder, content):
             case SessionBegins(version, display) if agent.display is None:
                 if version != SESSION_VERSION:
@@ -190,7 +228,17 @@ class SessionSensor:
                 return False
             case SessionUsed() if agent.display is not None:
                 return True
+            case SessionLives() if agent.display is not None:
+                agent.lives += 1
+                if agent.lives > LIVES_MAX:
+                    raise ValueError("it says again and again that it lives")
+                return False
         raise ValueError("it is not its turn")
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return f"{', '.join(sorted(names)[:NAMED_MAX])}{more}"
 
 
 def _listening_at(path: str) -> socket.socket:

@@ -66,8 +66,10 @@ SIGN_WORDS = {
 LEARNT_EVERY_S = 3_600.0
 """What was learnt is stored so often at most: 5 KiB, of which an hour may be lost."""
 CONDITION_HOLDS = "its owner's condition to suspend tasks holds"
+IDLE_TIMES = ("KeyboardIdle", INPUTS), ("ConsoleIdle", CONSOLE), ("OwnerIdle", tuple(SignKind))
+"""Attributes of expressions, and the signs from which they count."""
 IDLE_MAX_S = 365 * 86_400.0
-"""`KeyboardIdle` where nobody was ever there, or the owner has said `away`."""
+"""`KeyboardIdle` in expressions while the owner's word is `away`."""
 
 
 class GivingWay:
@@ -148,9 +150,13 @@ class GivingWay:
             self._report.is_due = True
 
     def _away_s(self, kinds: tuple[SignKind, ...], now_s: float) -> float | None:
-        """Return the time since a sign of these kinds; at most since somebody watches."""
+        """Return the time since a sign of these kinds; at most since somebody watches.
+
+        Who was there by other words than those of a sensor counts for all kinds. None: nobody
+        knows.
+        """
         signs_s = [sign.at_s for sign in self.last if sign.kind in (*kinds, SignKind.START)]
-        return max(0.0, now_s - max(signs_s)) if signs_s else None
+        return max(0.0, now_s - max(*signs_s, self.presence.unseen_s)) if signs_s else None
 
     def launcher_attached(self) -> None:
         """Note that a launcher came, which may know no order."""
@@ -189,7 +195,7 @@ class GivingWay:
     def _wakes(self, _event: MachineWakes, now: Instant) -> None:
         """Begin anew: nobody knows who is there now."""
         self._sleep, self._sleep_until_s = None, inf
-        self.presence.sign(now.steady_s, now.steady_s)
+        self.presence.woke(now.steady_s)
 
     # --- what follows ----------------------------------------------------------------------------
 
@@ -303,20 +309,17 @@ class GivingWay:
             self._judged[claim.attempt] = step, seen
 
     def _attributes(self, now: Instant) -> dict[str, Value]:
-        """Return the machine's attributes, with what the sensors have seen."""
-        word, input_s = self.presence.word, -inf
-        for sign in self.last:
-            if sign.kind in CONSOLE:
-                input_s = max(input_s, sign.at_s)
+        """Return the machine's attributes, with what the sensors have seen by now."""
         return self._agreement.attributes(now.wall_s) | {
-            "KeyboardIdle": self._idle_s(self.presence.last_s, word, now.steady_s),
-            "ConsoleIdle": self._idle_s(input_s, word, now.steady_s),
+            name: self._idle_s(kinds, now.steady_s) for name, kinds in IDLE_TIMES
         }
 
-    def _idle_s(self, last_s: float, word: OwnerWord | None, now_s: float) -> int:
-        if word is OwnerWord.HERE or not self.presence.is_watched:
-            return 0
-        return int(min(IDLE_MAX_S, IDLE_MAX_S if word else now_s - last_s))
+    def _idle_s(self, kinds: tuple[SignKind, ...], now_s: float) -> int:
+        """Return the time since a sign of these kinds, unless the owner's word outranks it."""
+        if self.presence.word is OwnerWord.AWAY and self.presence.is_watched:
+            return int(IDLE_MAX_S)
+        is_here = self.presence.word is OwnerWord.HERE or not self.presence.is_watched
+        return 0 if is_here else int(min(IDLE_MAX_S, self._away_s(kinds, now_s) or 0.0))
 
     # --- the launcher and the broker -------------------------------------------------------------
 

@@ -17,6 +17,9 @@ class Presence:
         """Since when it is in use; None: it is not."""
         self.last_s = -inf
         """When the last sign was that counted."""
+        self.unseen_s = -inf
+        """When somebody was there last, or may have been, though no sensor saw it: they took back
+        `here`, it was over, or the machine woke."""
         self.word: OwnerWord | None = None
         self.word_until_s = inf
         """Until when the owner's word holds."""
@@ -32,11 +35,16 @@ class Presence:
     def say(self, word: OwnerWord | None, until_s: float, now_s: float) -> None:
         """Take the owner's word, or without one go by signs again."""
         if self.word is OwnerWord.HERE:
-            self.last_s = now_s  # who takes it back is here
+            self.last_s = self.unseen_s = now_s  # who takes it back is here
         self.word, self.word_until_s = word, until_s
         if word is OwnerWord.AWAY:
             self.last_s = -inf
         self.look(now_s)
+
+    def woke(self, now_s: float) -> None:
+        """Begin anew, as at a sign: nobody knows who is there."""
+        self.unseen_s = now_s
+        self.sign(now_s, now_s)
 
     def watched(self, now_s: float, *, is_watched: bool) -> None:
         """Note whether any sensor works."""
@@ -48,6 +56,7 @@ class Presence:
         if self.word is not None and now_s >= self.word_until_s:
             if self.word is OwnerWord.HERE:
                 self.last_s = max(self.last_s, self.word_until_s)
+                self.unseen_s = max(self.unseen_s, self.word_until_s)
             self.word = None
         if self._is_in_use(now_s):
             if self.since_s is None:

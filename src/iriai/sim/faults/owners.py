@@ -30,7 +30,7 @@ SUSPEND_IDLE_S, RESUME_IDLE_S = 30, 60
 EXPRESSION_CHANCE = 0.2
 """Of an owner whose steps are expressions."""
 EXPRESSIONS = OwnerSection(
-    suspend=f"KeyboardIdle < {SUSPEND_IDLE_S} || CpuBusyTime > 20",
+    suspend=f"OwnerIdle < {SUSPEND_IDLE_S} || CpuBusyTime > 20",
     resume=f"KeyboardIdle > {RESUME_IDLE_S} && OwnerLoad < 0.5",
     vacate='Activity == "Suspended" && CurrentTime - EnteredCurrentActivity > 90',
     users=("owner",),

@@ -130,7 +130,9 @@ class OwnerChecker:
             return
         if owner.is_about_to_sleep:
             return  # all stand, until they have left
-        idle_s = now.steady_s - owner.presence.last_s
+        # Signs while the owner was away by their word do not count as use, but are times.
+        seen_s = max((sign.at_s for sign in owner.last), default=-inf)
+        idle_s = now.steady_s - max(seen_s, owner.presence.last_s)
         is_there = machine.core.node.has_launcher and owner.presence.is_watched
         runs = is_there and held.is_ordered and not is_given and idle_s < SUSPEND_IDLE_S
         self._is_late(machine, f"{attempt} was not suspended by an expression", runs)
