@@ -45,6 +45,12 @@ def test_pools_of_both_are_joined_key_by_key():
     assert (found.pool("desk").jobs_max, found.pool("other").jobs_max) == (1, None)
 
 
+def test_what_may_be_reserved_is_the_cluster_s():
+    own = "[reservations]\ncount_max = 99\nno_show_s = 'none'"
+    found = merged(own, "[reservations]\ncount_max = 4\nhorizon_s = '7d'").reservations
+    assert (found.count_max, found.no_show_s, found.horizon_s) == (4, None, 7 * 86_400.0)
+
+
 def test_each_value_says_where_it_comes_from():
     found = merged("[order]\nburst = 3\n[jobs]\nprocesses = 9", "[order]\nburst = 4")
     sources = {key: source for key, _, source in found.rows()}

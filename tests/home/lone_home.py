@@ -5,6 +5,7 @@ from __future__ import annotations
 from iriai.home.core import Home
 from iriai.model.ids import AttemptId
 from iriai.model.records import AttemptResult, JobAccepted, JobEvent
+from iriai.model.reservation import DEFAULT_LIMITS, ReservationLimits
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
 from iriai.protocol.messages.scheduling import Begun, Capability, End, Match, Run, SeatOffer, Want
@@ -17,12 +18,18 @@ CAPABILITY = Capability(1, 1, 1, 1)
 class LoneHome:
     """Each call is a turn; its records are kept."""
 
-    def __init__(self, store: StoreModel | None = None, now_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        store: StoreModel | None = None,
+        now_s: float = 0.0,
+        limits: ReservationLimits = DEFAULT_LIMITS,
+    ) -> None:
         self.now_s = now_s
         self.store = store or StoreModel()
         state = self.store.load()
         reserved = (state.reservations, state.next_reservation)
-        self.home = Home(HOME, state.next_number, state.jobs, state.ended, *reserved)
+        kept = (state.next_number, state.jobs, state.ended, *reserved)
+        self.home = Home(HOME, *kept, limits=limits)
         self.first = self._turn(self.home.rejoin(instant(now_s)))
 
     def tell(self, *messages) -> Told:

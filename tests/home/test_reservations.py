@@ -473,7 +473,7 @@ def test_an_offer_beyond_the_horizon_is_refused(home):
 def test_an_account_has_so_many_that_are_not_over_at_most(home):
     for _ in range(COUNT_MAX):
         home.ask()
-    with pytest.raises(Refused, match=f"lab/ann has {COUNT_MAX}"):
+    with pytest.raises(Refused, match=f"lab/ann may have at most {COUNT_MAX}"):
         home.ask()
     home.cancel(3)
     home.ask()

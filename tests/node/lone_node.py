@@ -49,6 +49,8 @@ class LoneNode:
         owner: OwnerSteps | None = None,
         bookings=(),
         stepped_s: float = 0.0,
+        half_life_s: float = 3600.0,
+        unused_factor: float = 1.0,
     ) -> None:
         self.now_s = now_s
         self.stepped_s = stepped_s
@@ -58,7 +60,7 @@ class LoneNode:
             HOME,
             Resources(cpus, memory_bytes, gpus),
             rule or ChargeRule(),
-            Decay(3600.0),
+            Decay(half_life_s),
             boot_id=boot_id,
             load_max=load_max,
             ad=ad,
@@ -66,6 +68,7 @@ class LoneNode:
             free_port=free_port,
             queues=queues or NodeQueues(),
             owner=owner,
+            unused_factor=unused_factor,
         )
         kept = (claims, ledger, self.instant(), drained, bookings)
         self.node = Node(settings, Random(1), incarnation, *kept)

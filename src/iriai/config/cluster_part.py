@@ -17,7 +17,7 @@ from iriai.config.sections import GroupSection, PoolSection, QueueSection
 
 Section = TypeVar("Section", bound=Struct)
 
-CLUSTER_SECTIONS = ("groups", "queues", "pools", "gang", "order", "jobs", "gossip")
+CLUSTER_SECTIONS = ("groups", "queues", "pools", "gang", "order", "jobs", "reservations", "gossip")
 """Sections that must be equal for all brokers, homes and directories. Other sections belong to each
 machine: what it offers, which users it admits, where it listens."""
 

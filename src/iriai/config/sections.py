@@ -45,6 +45,7 @@ from iriai.config.values import (
 )
 from iriai.model.instant import SILENCE_S
 from iriai.model.job import DEFAULT_LEASE_S
+from iriai.model.reservation import COUNT_MAX, HORIZON_S, NO_SHOW_S
 from iriai.model.resources import CPUS, GPUS, MEMORY
 from iriai.model.units import parse_size
 
@@ -333,6 +334,21 @@ class OrderSection(msgspec.Struct, frozen=True):
     what comes later delays none; for a few machines. `none`: nothing, first come, first served."""
 
 
+class ReservationsSection(msgspec.Struct, frozen=True):
+    """`[reservations]`: what an account may reserve, and what becomes of what it does not use."""
+
+    horizon_s: Seconds = HORIZON_S
+    """How far ahead a reservation may start. Longer: machines are promised to plans that change."""
+    count_max: Annotated[int, Meta(ge=0, le=1_000_000)] = COUNT_MAX
+    """Reservations of one account that are not over, at most. 0: nobody reserves."""
+    no_show_s: Seconds | None = NO_SHOW_S
+    """A reservation in which no task has started so long after its start is given back. Longer: it
+    stands empty for longer; shorter: whoever is late loses it. None: it is kept until its end."""
+    unused_factor: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    """What no task uses of an open reservation is charged to its account, multiplied by it. 0: only
+    what tasks use costs; 1: to reserve costs as much as to use."""
+
+
 class JobSection(msgspec.Struct, frozen=True):
     """`[jobs]`: defaults for jobs, and bounds on their requests."""
 
@@ -442,6 +458,7 @@ class Sections(msgspec.Struct, frozen=True):
     queues: Mapping[QueueNumber, QueueSection] = {}
     pools: Mapping[Name, PoolSection] = {}
     gang: GangSection = GangSection()
+    reservations: ReservationsSection = ReservationsSection()
     homes: Mapping[HomePattern, Users] = {}
     """`[homes]`: by home, or `*`, the users whose tasks it may have run here; empty: no rule."""
 

@@ -72,6 +72,8 @@ class Attempts:
         """The machine of each attempt whose claim was granted ahead, as reported last."""
         self._begun_wall_s: dict[AttemptId, float] = {}
         """The start of each running attempt; after a restart their nodes report it again."""
+        self._begun_inside: dict[int, None] = {}
+        """Reservations of which a task has started since they were last asked for."""
         self._undecided: dict[AttemptId, float] = {}
         """When the home's count ends for each attempt whose machines hold its seats, in order."""
 
@@ -220,9 +222,21 @@ class Attempts:
             parallel.has_first |= not begun.attempt.rank
             self._start(job, begun.attempt.seat(0), before)
         if job.tasks[index].state is TaskState.CLAIMED:
-            self.stats.begun += 1
+            self._count_begun(job)
             job.started(index, attempt)
             self._log.add(number, Started(((index, attempt),)))
+
+    def _count_begun(self, job: JobState) -> None:
+        self.stats.begun += 1
+        if job.spec.reservation is not None:
+            self._begun_inside[job.spec.reservation.number] = None
+
+    def drain_begun_inside(self) -> list[int]:
+        """Return the reservations of which a task has started since the last call."""
+        begun = list(self._begun_inside)
+        if begun:
+            self._begun_inside.clear()
+        return begun
 
     def suspended(self, suspended: Suspended, _now: Instant) -> None:
         """Note for which reasons a seat does not run at present."""
@@ -245,7 +259,7 @@ class Attempts:
             return
         task = job.tasks[attempt.index]
         if result.elapsed_s > 0.0 and task.state is TaskState.CLAIMED:
-            self.stats.begun += 1  # the end of a short task tells its start
+            self._count_begun(job)  # the end of a short task tells its start
         if task.parallel is None:
             self.stats.ended(result, job.spec)
             self._effects.append(Persist(result))

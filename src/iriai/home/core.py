@@ -24,7 +24,7 @@ from iriai.model.job import Dependency, JobSpec
 from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Reason
 from iriai.model.records import Altered, Cancelled, Held, JobAccepted, Promised, Released
-from iriai.model.reservation import Reservation
+from iriai.model.reservation import DEFAULT_LIMITS, Reservation, ReservationLimits
 from iriai.model.snapshot import StoredJob
 from iriai.model.state import TaskState
 from iriai.protocol.messages.effects import (
@@ -81,12 +81,15 @@ class Home:
         reservations: Iterable[Reservation] = (),
         next_reservation: int = 1,
         rng: Random | None = None,
+        limits: ReservationLimits = DEFAULT_LIMITS,
     ) -> None:
-        """All but `rng` are as `StoredState` has them; it draws pauses."""
+        """All but `rng` and `limits` are as `StoredState` has them; `rng` draws pauses."""
         self.name = name
         self.jobs: dict[int, JobState] = {}
         self._next_number = next_number
         self._rng = rng
+        self.limits = limits
+        """Of what each account may reserve."""
         self._reserved = {each.number: each for each in reservations}
         self._next_reservation = next_reservation
         self._reservations: HomeReservations | None = None
@@ -150,7 +153,12 @@ class Home:
             from iriai.home.reservations.jobs_inside import JobsInside
 
             self._reservations = HomeReservations(
-                self.name, self._reserved, self._next_reservation, self._effects, self._rng
+                self.name,
+                self._reserved,
+                self._next_reservation,
+                self._effects,
+                self._rng,
+                self.limits,
             )
             self._inside = JobsInside(self._reserved, self.jobs, self._log, self._completion)
         return self._reservations
@@ -423,7 +431,9 @@ class Home:
     def _settle_reservations(self, reservations: HomeReservations, now: Instant) -> None:
         """Do what is due for reservations, and withdraw what waits for those that are over."""
         assert self._inside is not None
-        for number in reservations.settle(now):
+        for number in self._attempts.drain_begun_inside():
+            reservations.has_begun(number)
+        for number in reservations.settle(now, self._inside):
             for job in self._inside.of(number):
                 self.requests.changed(job)
         self._inside.withdraw(self.requests.due)

@@ -18,6 +18,7 @@ from iriai.machine.node_queues import node_queues
 from iriai.machine.owner_section import owner_policy
 from iriai.model.ad import MachineAd
 from iriai.model.instant import Instant
+from iriai.model.reservation import ReservationLimits
 from iriai.model.resources import Resources
 from iriai.model.snapshot import StoredState
 from iriai.node.core import Node
@@ -72,7 +73,10 @@ def compose(
         node = _node(settings, stored, node_rng, now)
     if Part.HOME in settings.parts:
         reserved = (stored.reservations, stored.next_reservation)
-        home = Home(name, stored.next_number, stored.jobs, stored.ended, *reserved, node_rng)
+        asked = configuration.reservations
+        limits = ReservationLimits(asked.horizon_s, asked.count_max, asked.no_show_s)
+        kept = (stored.next_number, stored.jobs, stored.ended, *reserved)
+        home = Home(name, *kept, node_rng, limits)
     make_broker = partial(
         Broker,
         BrokerSettings(configuration, settings.order, settings.plan),
@@ -106,6 +110,7 @@ def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant
         node_queues(settings.configuration, settings.ad),
         settings.free_port,
         owner_policy(settings.configuration.owner),
+        settings.configuration.reservations.unused_factor,
     )
     incarnation = stored.incarnation + 1
     kept = (stored.claims, stored.ledger, now, stored.drained)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -32,6 +32,8 @@ HORIZON_S = 14 * 86_400.0
 """How far ahead the start of a reservation may lie."""
 COUNT_MAX = 16
 """Reservations of one account that are not over."""
+NO_SHOW_S = 900.0
+"""A reservation in which no task has started so long after its start is given back."""
 TRIES_MAX = 4
 """Tries to have all nodes hold a reservation, each without the machines that refused before."""
 
@@ -149,11 +151,31 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     degraded."""
     by: Name = ""
     """Who cancelled or ended it; empty: nobody did."""
+    is_used: bool = False
+    """Whether a task inside has ever started."""
 
     @property
     def is_over(self) -> bool:
         """Whether nothing of it lies ahead any more."""
         return self.state is ReservationState.OVER
+
+
+class ReservationLimits(NamedTuple):
+    """What a home grants to each account; `[reservations]` of the configuration."""
+
+    horizon_s: float = HORIZON_S
+    count_max: int = COUNT_MAX
+    no_show_s: float | None = NO_SHOW_S
+    """None: what is not used is kept."""
+
+    def no_show_wall_s(self, terms: ReservationTerms) -> float | None:
+        """Return when it is given back if no task has started; None: never, or it is shorter."""
+        if self.no_show_s is None or terms.length_s <= self.no_show_s:
+            return None
+        return terms.start_wall_s + self.no_show_s
+
+
+DEFAULT_LIMITS = ReservationLimits()
 
 
 def terms_problem(

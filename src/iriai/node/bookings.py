@@ -23,7 +23,7 @@ from iriai.model.resources import NOTHING, Resources, describe_amount
 from iriai.model.units import format_duration
 from iriai.node.booked_claims import BookedClaims, KeptBooking
 from iriai.node.claims import StayBound
-from iriai.node.metering import HeldClaim
+from iriai.node.metering import SLICE_S, HeldClaim, Meter, Stretch
 from iriai.node.offer_builder import Availability
 from iriai.node.settings import NodeSettings
 from iriai.protocol.messages.effects import Part, Persist, Send
@@ -48,8 +48,13 @@ class NodeBookings:
     """The bookings of a node."""
 
     def __init__(
-        self, settings: NodeSettings, availability: Availability, claims: BookedClaims
+        self,
+        settings: NodeSettings,
+        availability: Availability,
+        claims: BookedClaims,
+        meter: Meter,
     ) -> None:
+        self._meter = meter
         self._settings, self._availability, self._booked = settings, availability, claims
         self._machine = settings.machine
         self._claims, self._report, self._effects = claims.claims, claims.report, claims.effects
@@ -248,6 +253,7 @@ class NodeBookings:
     def _unbook(self, unbook: Unbook, now: Instant) -> None:
         kept = self.kept.get(unbook.reservation)
         if kept is not None and kept.booking.version <= unbook.version:
+            self._charge(kept, now)
             self._booked.give_back(unbook.reservation, now)
             self._drop(kept)
             self._booked.extend(self.first_ahead, now)
@@ -263,11 +269,15 @@ class NodeBookings:
         self._expire(now)
         moments = [self._booked.see_to_ends(now)]
         for kept in [each for each in self.kept.values() if each.end_s <= now.steady_s]:
+            self._charge(kept, now)
             self._booked.close(kept.reservation, now)
             self._drop(kept)
         waiting = [kept for kept in self.kept.values() if not kept.is_open]
         waiting.sort(key=lambda kept: kept.start_s)
         moments += self._open(waiting, now)
+        for kept in self.kept.values():
+            if kept.is_open:
+                moments.append(self._meter_unused(kept, now))
         moments += [kept.end_s for kept in self.kept.values()]
         moments += [kept.until_s for kept in waiting if kept.until_s is not None]
         if self.kept or self._claims.bound:
@@ -286,6 +296,7 @@ class NodeBookings:
         if abs(offset_s - self._offset_s) > MOVED_S:
             self._offset_s = offset_s
             for kept in self.kept.values():
+                self._charge(kept, now)
                 kept.map(offset_s)
             self._booked.bind_anew(self.ends_by_s, now)
             self._changed()
@@ -329,6 +340,33 @@ class NodeBookings:
                 kept.is_open = True
                 self._changed()
         return moments
+
+    # --- charges ---------------------------------------------------------------------------------
+
+    def _meter_unused(self, kept: KeptBooking, now: Instant) -> float:
+        """Charge an open booking if what is not used changed, or a slice is over; return the next.
+
+        After a restart charges begin anew: nothing is charged for the time between.
+        """
+        unused = self._calendar.left_in(kept.reservation)
+        if kept.charged_to_s is None:
+            kept.charged_to_s = now.steady_s
+            kept.offpeak_mark_s = self._meter.offpeak_so_far_s(now.steady_s)
+        elif unused != kept.unused or now.steady_s >= kept.charged_to_s + SLICE_S:
+            self._charge(kept, now)
+        kept.unused = unused
+        return kept.charged_to_s + SLICE_S
+
+    def _charge(self, kept: KeptBooking, now: Instant) -> None:
+        """Charge what nobody has used of a booking since it was last charged, until its end."""
+        if kept.charged_to_s is None:
+            return
+        offpeak_s = self._meter.offpeak_so_far_s(now.steady_s)
+        until_s = max(kept.charged_to_s, min(now.steady_s, kept.end_s))
+        stretch = Stretch(until_s - kept.charged_to_s, offpeak_s - kept.offpeak_mark_s)
+        kept.charged_to_s, kept.offpeak_mark_s = until_s, offpeak_s
+        factor = self._settings.unused_factor
+        self._meter.charge_unused(kept.booking.account, kept.unused, factor, stretch, now)
 
     # --- claims ----------------------------------------------------------------------------------
 

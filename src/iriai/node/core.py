@@ -131,7 +131,10 @@ class Node:
         )
         self.cycle = NodeCycle(queue_parts)
         self.bookings = NodeBookings(
-            settings, self._availability, BookedClaims(settings, queue_parts, self._ends)
+            settings,
+            self._availability,
+            BookedClaims(settings, queue_parts, self._ends),
+            self._meter,
         )
         judges = (self._report, self.agreement, self.cycle, self.bookings)
         self._admission = Admission(settings, self._claims, self._availability, *judges)

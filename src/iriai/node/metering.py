@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -118,6 +119,13 @@ ends. A draw counts their expected charge from their start, so intervals matter 
 run longer than expected; shorter ones would wake every machine for nothing (docs/adr/0073)."""
 
 
+class Stretch(NamedTuple):
+    """A stretch of time that is charged."""
+
+    whole_s: float
+    offpeak_s: float
+
+
 class Meter:
     """Charges claims to their accounts."""
 
@@ -186,6 +194,22 @@ class Meter:
         is_saved = event.exit_code is not None and event.exit_code == held.claim.checkpoint_exit
         if held.claim.is_for_owner and event.cause is EndCause.EVICTED and not is_saved:
             self._return(held, event, now)
+
+    def charge_unused(
+        self, account: Account, unused: Resources, factor: float, stretch: Stretch, now: Instant
+    ) -> None:
+        """Charge an account for what is kept for it and nobody uses, as for a claim that idles."""
+        price_s = charge(unused, stretch.whole_s, 0.0, self._rule, speed=self._speed) * factor
+        if stretch.whole_s > 0.0:
+            quiet_part = min(1.0, stretch.offpeak_s / stretch.whole_s)
+            price_s *= 1.0 - quiet_part * (1.0 - self._rule.offpeak_factor)
+        price_s *= self._queues.charge_factors.get(0, 1.0)
+        if price_s > 0.0:
+            self._ledger.add(account, price_s, now.wall_s)
+
+    def offpeak_so_far_s(self, now_s: float) -> float:
+        """Return the off-peak time until now, from which differences count."""
+        return self._offpeak.so_far_s(now_s)
 
     def _return(self, held: HeldClaim, event: AttemptExited, now: Instant) -> None:
         """Return the charge of an attempt to its account, once."""

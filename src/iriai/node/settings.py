@@ -55,6 +55,8 @@ class NodeSettings:
     """Returns a port on which nothing listens here, for the ranks of a parallel job to meet."""
     owner: OwnerSteps | None = None
     """When tasks give way to the machine's owner; None: never."""
+    unused_factor: float = 1.0
+    """`[reservations] unused_factor`."""
 
     @property
     def given(self) -> Resources:

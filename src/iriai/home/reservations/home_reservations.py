@@ -7,15 +7,17 @@ from random import Random
 
 from msgspec.structs import replace
 
+from iriai.home.reservations.jobs_inside import JobsInside
 from iriai.home.reservations.negotiation import Negotiation
 from iriai.home.reservations.stored_reservations import StoredReservations
 from iriai.model.ids import Account, ReservationId
 from iriai.model.instant import Instant
 from iriai.model.problem import NotFound, Refused
 from iriai.model.reservation import (
-    COUNT_MAX,
+    DEFAULT_LIMITS,
     Reservation,
     ReservationEnd,
+    ReservationLimits,
     ReservationState,
     ReservationTerms,
     over_text,
@@ -26,6 +28,9 @@ from iriai.protocol.messages.reservations import ReservationToHome
 
 WALL_CHECK_S = 600.0
 """A time of the wall clock is looked at again so often: the clock may be set meanwhile."""
+NO_SHOW_LOOK_S = 60.0
+"""How often it is looked at whether a task that has a claim has started after all, and how long
+machines have after a restart of the home to tell what has."""
 
 
 class HomeReservations:
@@ -38,12 +43,17 @@ class HomeReservations:
         next_number: int,
         effects: list[Effect],
         rng: Random | None = None,
+        limits: ReservationLimits = DEFAULT_LIMITS,
     ) -> None:
         """`reservations` has them by number, ascending, and is changed here.
 
         `rng` draws the pauses before further tries; without one they are as long as they may be.
         """
-        self._stored = StoredReservations(home, reservations, next_number, effects)
+        self._stored = StoredReservations(home, reservations, next_number, effects, limits)
+        self._unused: dict[int, None] = {}
+        """Those in which no task has started in time, as far as is known."""
+        self._looks_from_s = -inf
+        """From when on that is known, by the steady clock: machines tell it after a restart."""
         self._negotiation = Negotiation(self._stored, effects, rng)
 
     @property
@@ -59,15 +69,17 @@ class HomeReservations:
         Raises `UsageProblem` or `Refused` if it can never be, or the account has too many.
         """
         self._advance(now)
-        problem = terms_problem(terms, now.wall_s)
+        limits = self._stored.limits
+        problem = terms_problem(terms, now.wall_s, limits.horizon_s)
         if problem is not None:
             raise problem
-        if sum(r.terms.account == terms.account for r in self.all()) >= COUNT_MAX:
-            raise Refused(
-                "too-many-reservations",
-                f"{terms.account} has {COUNT_MAX} reservations that are not over",
-                "cancel one of them; list them with iriai reservations",
-            )
+        if sum(r.terms.account == terms.account for r in self.all()) >= limits.count_max:
+            most = f"at most {limits.count_max} reservations that are not over"
+            hint = "cancel one of them; list them with iriai reservations"
+            if not limits.count_max:
+                hint = "ask an operator to set [reservations] count_max"
+            what = f"{terms.account} may have {most}"
+            raise Refused("too-many-reservations", what, hint)
         number = self._stored.new_number()
         self._stored.store(Reservation(number, 1, terms, asked_wall_s=now.wall_s))
         self._negotiation.begin(number, now)
@@ -155,11 +167,21 @@ class HomeReservations:
 
     def rejoin(self, now: Instant) -> None:
         """After a restart: give up what was not decided, go on with what was."""
+        self._looks_from_s = now.steady_s + NO_SHOW_LOOK_S
         self._negotiation.rejoin(now)
 
-    def settle(self, now: Instant) -> list[int]:
+    def has_begun(self, number: int) -> None:
+        """Note that a task of a job inside has started."""
+        reservation = self._stored.by_number.get(number)
+        if reservation is not None and not (reservation.is_used or reservation.is_over):
+            # Not urgent: what is lost with it is told again, as the start of the task is.
+            self._stored.store(replace(reservation, is_used=True), is_urgent=False)
+
+    def settle(self, now: Instant, jobs: JobsInside) -> list[int]:
         """At the end of each turn: do what is due; return those that are over since the last."""
         self._advance(now)
+        if self._unused:
+            self._end_unused(jobs, now)
         self._negotiation.forget(self._stored.forget(now))
         self._negotiation.settle(now)
         ended = self._negotiation.ended
@@ -188,5 +210,22 @@ class HomeReservations:
         while (reservation := self._stored.next_due(now)) is not None:
             if reservation.state is ReservationState.CONFIRMED:
                 self._stored.store(replace(reservation, state=ReservationState.OPEN))
+                late_wall_s = self._stored.limits.no_show_wall_s(reservation.terms)
+                if late_wall_s is not None and late_wall_s <= now.wall_s:
+                    self._looks_from_s = now.steady_s + NO_SHOW_LOOK_S  # it slept meanwhile
+            elif reservation.terms.end_wall_s > now.wall_s:
+                self._unused[reservation.number] = None
             else:
                 self._negotiation.time_over(reservation, now)
+
+    def _end_unused(self, jobs: JobsInside, now: Instant) -> None:
+        """Give back those in which no task has started, unless one may have."""
+        for number in self._unused:
+            reservation = self._stored.by_number[number]
+            if reservation.is_over or reservation.is_used:
+                continue
+            if now.steady_s < self._looks_from_s or jobs.has_claims(number):
+                self._stored.look_again(reservation, now.wall_s + NO_SHOW_LOOK_S)
+            else:
+                self._negotiation.give_back(number, ReservationEnd.NO_SHOW, "", now)
+        self._unused.clear()

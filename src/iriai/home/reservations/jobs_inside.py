@@ -54,6 +54,10 @@ class JobsInside:
             if job.spec.reservation is not None and job.spec.reservation.number == number
         ]
 
+    def has_claims(self, number: int) -> bool:
+        """Return whether a task of a job of a reservation has a claim, so that it may run."""
+        return any(self._jobs[job].active for job in self.of(number))
+
     def withdraw(self, changed: Iterable[int]) -> None:
         """Cancel what waits for reservations that are over, of jobs that changed.
 

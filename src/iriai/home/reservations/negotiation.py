@@ -123,7 +123,7 @@ class Negotiation:
         if not is_whole or not without.isdisjoint(machines):
             return
         terms = _terms_at(exchange.asked, offer.start_wall_s)
-        problem = terms_problem(terms, now.wall_s)
+        problem = terms_problem(terms, now.wall_s, self._stored.limits.horizon_s)
         if problem is not None:
             reason = Reason(Rule.NOT_RESERVED, problem.hint, problem.message)
             self._refuse(reservation, (reason,), terms.start_wall_s, now)

@@ -8,7 +8,12 @@ from math import inf
 from iriai.model.ids import ReservationId
 from iriai.model.instant import Instant
 from iriai.model.records import ReservationsDropped, ReservationStored
-from iriai.model.reservation import Reservation, ReservationState
+from iriai.model.reservation import (
+    DEFAULT_LIMITS,
+    Reservation,
+    ReservationLimits,
+    ReservationState,
+)
 from iriai.protocol.messages.effects import Effect, Persist
 
 KEPT_S = 30 * 86_400.0
@@ -24,8 +29,10 @@ class StoredReservations:
         by_number: dict[int, Reservation],
         next_number: int,
         effects: list[Effect],
+        limits: ReservationLimits = DEFAULT_LIMITS,
     ) -> None:
         """`by_number` is changed here."""
+        self.limits = limits
         self.home = home
         self.by_number = by_number
         self.next_number = next_number
@@ -51,7 +58,7 @@ class StoredReservations:
         """Keep a reservation as it is now."""
         before = self.by_number.get(reservation.number)
         self.by_number[reservation.number] = reservation
-        if before is None or changes_wall_s(before) != changes_wall_s(reservation):
+        if before is None or self._changes_wall_s(before) != self._changes_wall_s(reservation):
             self._note_time(reservation)
         self._effects.append(Persist(ReservationStored(reservation), urgent=is_urgent))
 
@@ -67,7 +74,7 @@ class StoredReservations:
             reservation = self.by_number.get(number)
             if reservation is None or reservation.is_over:
                 continue
-            if changes_wall_s(reservation) <= now.wall_s:
+            if self._changes_wall_s(reservation) <= now.wall_s:
                 return reservation
         return None
 
@@ -94,13 +101,20 @@ class StoredReservations:
 
     def _note_time(self, reservation: Reservation) -> None:
         times = self._kept if reservation.is_over else self._times
-        heappush(times, (changes_wall_s(reservation), reservation.number))
+        heappush(times, (self._changes_wall_s(reservation), reservation.number))
 
+    def look_again(self, reservation: Reservation, wall_s: float) -> None:
+        """Let `next_due` return one again then, though its time has come."""
+        heappush(self._times, (min(wall_s, reservation.terms.end_wall_s), reservation.number))
 
-def changes_wall_s(reservation: Reservation) -> float:
-    """Return when it changes by itself, by the wall clock."""
-    terms = reservation.terms
-    if reservation.is_over:  # and no machine can have anything of it any more
-        return max(reservation.over_wall_s, terms.end_wall_s) + KEPT_S
-    is_confirmed = reservation.state is ReservationState.CONFIRMED
-    return terms.start_wall_s if is_confirmed else terms.end_wall_s
+    def _changes_wall_s(self, reservation: Reservation) -> float:
+        """Return when it changes by itself, by the wall clock."""
+        terms = reservation.terms
+        if reservation.is_over:  # and no machine can have anything of it any more
+            return max(reservation.over_wall_s, terms.end_wall_s) + KEPT_S
+        if reservation.state is ReservationState.CONFIRMED:
+            return terms.start_wall_s
+        if reservation.state is ReservationState.OPEN and not reservation.is_used:
+            late_wall_s = self.limits.no_show_wall_s(terms)
+            return terms.end_wall_s if late_wall_s is None else late_wall_s
+        return terms.end_wall_s

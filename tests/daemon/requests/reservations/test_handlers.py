@@ -16,7 +16,13 @@ from iriai.model.ids import Account, ReservationId
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, NotFound, Refused, UsageProblem
 from iriai.model.reason import Reason, Rule
-from iriai.model.reservation import Reservation, ReservationEnd, ReservationState, ReservationTerms
+from iriai.model.reservation import (
+    DEFAULT_LIMITS,
+    Reservation,
+    ReservationEnd,
+    ReservationState,
+    ReservationTerms,
+)
 from iriai.model.resources import Resources
 from iriai.policy.placement.bookings import BookedSpan
 from iriai.protocol.messages.effects import Part, ReservationAnswered
@@ -89,7 +95,8 @@ class Daemon:
         self.kept = Kept()
         self.routes = Routes()
         machine = SimpleNamespace(
-            parts=(Part.HOME, Part.BROKER), home=SimpleNamespace(reservations=self.kept)
+            parts=(Part.HOME, Part.BROKER),
+            home=SimpleNamespace(reservations=self.kept, limits=DEFAULT_LIMITS),
         )
         engine = SimpleNamespace(machine=machine, now=NOW, routes=self.routes)
         users = SimpleNamespace(

@@ -72,7 +72,8 @@ class ReservationHandlers:
         self._users.check_may_run(person)
         account = self._users.account(person, body.group, body.account)
         use_by = self._users.users_and_group(body.use_by)
-        terms = checked_terms(body, account, person.name, use_by, now.wall_s)
+        horizon_s = self._engine.machine.home.limits.horizon_s
+        terms = checked_terms(body, account, person.name, use_by, now.wall_s, horizon_s)
         if body.dry_run:
             reply = await self._inquirer.ask(AskOffer(terms), NodeOffer)
             return _plan(terms, reply.checked(), reply.missing)

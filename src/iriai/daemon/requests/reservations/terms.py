@@ -6,7 +6,7 @@ from iriai.classad.installation import canonical
 from iriai.jobs.validation import checked_resources
 from iriai.model.ids import Account, parse_reservation_id
 from iriai.model.problem import NotFound, UsageProblem
-from iriai.model.reservation import ReservationTerms, terms_problem
+from iriai.model.reservation import HORIZON_S, ReservationTerms, terms_problem
 from iriai.model.resources import Resources
 from iriai.model.units import printable
 from iriai.wire.reservations import Reserve
@@ -21,6 +21,7 @@ def checked_terms(
     user: str,
     use_by: tuple[tuple[str, ...], str],
     now_wall_s: float,
+    horizon_s: float = HORIZON_S,
 ) -> ReservationTerms:
     """Return the terms; `use_by` are the users and the group that may use it as well.
 
@@ -43,7 +44,7 @@ def checked_terms(
         *use_by,
         is_earliest=body.is_earliest,
     )
-    problem = terms_problem(terms, now_wall_s)
+    problem = terms_problem(terms, now_wall_s, horizon_s)
     if problem is not None:
         raise problem
     return terms
