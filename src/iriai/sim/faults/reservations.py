@@ -59,9 +59,13 @@ def with_no_shows(rng: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
 
 
 def reservations_of(
-    rng: Rng, homes: list[str], nodes: int, cpus_max: int, begin_s: float
+    rng: Rng, homes: list[str], nodes: int, cpus_max: int, sizes: list[int], begin_s: float
 ) -> list[Happening]:
-    """Return what users do with reservations from `begin_s` on, where so many nodes are."""
+    """Return what users do with reservations from `begin_s` on, where so many nodes are.
+
+    `sizes`: the cpus of the machines that stay, on which jobs inside must fit: they may wait on as
+    ordinary ones.
+    """
     asked = sorted(rng.between(begin_s, ASKED_UNTIL_S) for _ in range(1 + rng.below(4)))
     happenings: list[Happening] = []
     numbers = dict.fromkeys(homes, 0)
@@ -74,7 +78,8 @@ def reservations_of(
         named = ReservationId(home, number if rng.chance(0.9) else 1 + rng.below(5))
         until_s = at_s + reservation.ahead_s + reservation.length_s
         happenings += [
-            _inside(rng, reservation, named, cpus_max, at_s, until_s) for _ in range(rng.below(5))
+            _fitting(_inside(rng, reservation, named, cpus_max, at_s, until_s), sizes)
+            for _ in range(rng.below(5))
         ]
         if rng.chance(0.4):
             kind = rng.pick(("cancel-reservation", "end-reservation"))
@@ -136,6 +141,16 @@ def _inside(
     )
     at_s = rng.between(begin_s, until_s)
     return Happening(at_s, "submit", named.home, submission=submission)
+
+
+def _fitting(happening: Happening, sizes: list[int]) -> Happening:
+    """Return the same, with no more ranks than fit on machines of these sizes."""
+    submission = happening.submission
+    assert submission is not None
+    most = max(1, sum(size // submission.cpus for size in sizes))
+    if submission.shape.least <= most:
+        return happening
+    return replace(happening, submission=replace(submission, shape=RankShape(most, most)))
 
 
 def _beside(rng: Rng, homes: list[str], cpus_max: int, begin_s: float) -> Happening:

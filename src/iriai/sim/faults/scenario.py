@@ -151,12 +151,12 @@ def scenario_of(
         plan.capacity.cpus for plan in plans if Part.NODE in plan.parts and plan.name != gone
     )
     happenings = _work(Rng(seed, "work"), Rng(seed, "use"), homes, cpus)
+    sizes = _sizes([plan for plan in plans if Part.NODE in plan.parts and plan.name != gone])
     short = Rng(seed, "short")
     if short.chance(SHORT_CHANCE):
         happenings += _short_work(short, homes, cpus)
     parallel = Rng(seed, "parallel")
     if parallel.chance(PARALLEL_CHANCE):
-        sizes = _sizes([plan for plan in plans if Part.NODE in plan.parts and plan.name != gone])
         happenings += _parallel_work(parallel, homes, sizes)
         happenings += _deaths_in_phases(parallel, names) if not is_calm else []
     suspensions = Rng(seed, "suspensions")
@@ -170,8 +170,6 @@ def scenario_of(
         modes = Rng(seed, "modes")
         if modes.chance(PREEMPTION_CHANCE):
             plans = _with_modes(modes, plans)
-            nodes_left = [plan for plan in plans if Part.NODE in plan.parts and plan.name != gone]
-            sizes = _sizes(nodes_left)
             happenings += _whole_clusters(modes, homes, sizes)
             happenings = [_with_memory(modes, each) for each in happenings]
     if not is_calm:
@@ -185,7 +183,7 @@ def scenario_of(
         plans = with_no_shows(Rng(seed, "no-shows"), plans)
         clocks = disciplined(reserving, clocks)
         happenings = [evictable(reserving, each) for each in happenings]
-        happenings += reservations_of(reserving, homes, len(nodes), cpus, BEGIN_S)
+        happenings += reservations_of(reserving, homes, len(nodes), cpus, sizes, BEGIN_S)
         happenings += [] if is_calm else deaths(reserving, names, BEGIN_S)
     if not is_calm:
         happenings += _breaking(seed, homes, names, nodes)
