@@ -19,7 +19,7 @@ from iriai.protocol.messages.effects import (
     TerminateAttempt,
 )
 from iriai.protocol.messages.reservations import Booked, Unbook
-from iriai.protocol.messages.scheduling import Accepted, Refusal, Run
+from iriai.protocol.messages.scheduling import Accepted, MatchTurn, Refusal, Run
 from tests.node.booking_story import (
     DAY,
     GRACE_S,
@@ -40,6 +40,7 @@ from tests.node.booking_story import (
     until,
 )
 from tests.node.lone_node import LoneNode, exited
+from tests.node.turn_story import FIRST, GANG, SECOND, TurnStory
 from tests.support.told import WALL_S, attempt, only, spec
 
 # --- ordinary tasks beside a booking -------------------------------------------------------------
@@ -131,6 +132,45 @@ def test_a_task_stays_on_once_the_booking_that_it_was_to_leave_for_is_given_back
     said = node.tell(Unbook(named(8), 1))
     assert only(said.records, ClaimStored).claim.gone_by_wall_s is None
     assert terminated(until(node, 6 * HOUR)) == []
+
+
+def two_gangs_before_a_booking(**changes) -> TurnStory:
+    """Each takes all four cpus in a row of its own, and leaves for the booking; so does the next.
+
+    `changes` are of the second.
+    """
+    story = TurnStory()
+    for number, start_s in ((7, HOUR), (8, 5 * HOUR)):
+        hold(story.node, number, start_s, cpus=1, hold_s=HOLD_MAX_S)
+        hold(story.node, number, start_s, cpus=1, phase=Phase.CONFIRMED)
+    story.say(matched=(MatchTurn(story.node.capabilities[0], FIRST, 0),))
+    story.run(1, GANG)
+    story.told({1: FIRST}, matched=(MatchTurn(story.node.capabilities[0], SECOND, 1),))
+    story.run(2, GANG, **changes)
+    story.told({1: FIRST, 2: SECOND})
+    leaves = {story.held(number).claim.gone_by_wall_s for number in (1, 2)}
+    assert leaves == {WALL_S + HOUR - END_SLACK_S}
+    return story
+
+
+def test_tasks_that_take_turns_hold_no_more_once_a_booking_is_given_back():
+    story = two_gangs_before_a_booking()
+    said = story.node.tell(Unbook(named(7), 1))
+    stored = [each.claim for each in said.records if isinstance(each, ClaimStored)]
+    assert {each.gone_by_wall_s for each in stored} == {WALL_S + 5 * HOUR - END_SLACK_S}
+    assert (len(stored), story.free.cpus) == (2, 0)
+    story.node.tell(Unbook(named(8), 1))
+    assert story.free.cpus == 0
+    assert [story.held(number).claim.gone_by_wall_s for number in (1, 2)] == [None, None]
+
+
+def test_the_one_that_stays_longest_then_holds_the_cpus_of_the_rows():
+    story = two_gangs_before_a_booking(time_limit_s=2 * HOUR, evictable=True)
+    story.node.tell(Unbook(named(7), 1))
+    story.node.tell(Unbook(named(8), 1))
+    calendar = story.node.node.calendar
+    assert [calendar.held_by(attempt(number)).cpus for number in (1, 2)] == [4, 0]
+    assert not_booked(hold(story.node, 9, 10 * DAY)) is Rule.MACHINE_BUSY
 
 
 def test_nothing_is_fetched_in_advance_into_a_booking():

@@ -281,6 +281,7 @@ class BookedClaims:
             held.ends_by_s = ends_by_s(held.claim)
             self._place(held, now)
             self.report.changed(held.claim.attempt)
+        self.claims.settle_rows()
 
     def close(self, reservation: ReservationId, now: Instant) -> None:
         """Let what is inside a booking that is over be ended as ordinary claims."""
@@ -312,8 +313,12 @@ class BookedClaims:
             if claim.gone_by_wall_s is None or held.stop is not None or held.end is not None:
                 continue
             before_s, held.ends_by_s = held.ends_by_s, None
+            holds = self._calendar.held_by(claim.attempt)  # of a turn less than it needs
             self._calendar.remove(claim.attempt)
-            found = self._fitting(claim.kept, first_ahead, now)
+            if claim.turn is None:
+                found = self._fitting(holds, first_ahead, now)
+            else:  # what it holds depends on what else does
+                found = self._before_all(first_ahead, now)
             bound = self._bound(found, held.stay_left_s(now), claim.grace_s, now)
             if bound is None:
                 held.claim = replace(claim, gone_by_wall_s=None)
@@ -324,10 +329,11 @@ class BookedClaims:
                 held.ends_by_s = bound.ends_by_s
                 held.claim = replace(claim, gone_by_wall_s=bound.gone_by_wall_s)
             stay_s = held.stay_left_s(now)
-            self._calendar.add(claim.attempt, claim.kept, now.steady_s, stay_s)
+            self._calendar.add(claim.attempt, holds, now.steady_s, stay_s)
             if held.claim is not claim:
                 self.effects.append(Persist(ClaimStored(held.as_charged())))
                 self.report.changed(claim.attempt)
+        self.claims.settle_rows()  # they hold what their ends free
 
     def _inside(self, reservation: ReservationId) -> list[HeldClaim]:
         bound = self.claims.bound.values()

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec.structs import replace as with_fields
+
+from iriai.config.sections import ReservationsSection
 from iriai.model.ids import ReservationId
 from iriai.model.ranks import ONE, RankShape
 from iriai.sim.faults.actions import Happening
 from iriai.sim.faults.user_requests import AskedReservation, Submission
 from iriai.sim.world.clock import Clock
+from iriai.sim.world.machine_model import MachinePlan
 from iriai.sim.world.rng import Rng
 from iriai.sim.world.work import SUCCESS, Work
 
@@ -25,6 +29,7 @@ AHEADS_S = ((0.0, 5.0), (5.0, 60.0), (5.0, 60.0), (60.0, 240.0))
 LENGTHS_S = ((60.0, 61.0), (60.0, 120.0), (120.0, 300.0))
 HOLDS_S = (10.0, 10.0, 2.0, 60.0)
 LEASES_S = (12.0, 20.0, 40.0)
+NO_SHOWS_S = (None, 900.0, 20.0, 60.0)
 EVICTABLE = (None, None, True, False)
 ASKED_UNTIL_S = 160.0
 
@@ -42,6 +47,15 @@ def evictable(rng: Rng, happening: Happening) -> Happening:
         return happening
     submission = replace(happening.submission, evictable=rng.pick(EVICTABLE))
     return replace(happening, submission=submission)
+
+
+def with_no_shows(rng: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
+    """Return the machines; they may give back what is not used after a few seconds."""
+    section = ReservationsSection(no_show_s=rng.pick(NO_SHOWS_S))
+    return [
+        replace(plan, configuration=with_fields(plan.configuration, reservations=section))
+        for plan in plans
+    ]
 
 
 def reservations_of(

@@ -30,7 +30,7 @@ from iriai.sim.faults.actions import (
     Happening,
 )
 from iriai.sim.faults.owners import skipping, visits, with_conditions, with_owner
-from iriai.sim.faults.reservations import disciplined, evictable, reservations_of
+from iriai.sim.faults.reservations import disciplined, evictable, reservations_of, with_no_shows
 from iriai.sim.faults.user_requests import Submission
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import EVERYBODY, MachinePlan
@@ -177,6 +177,7 @@ def scenario_of(
         happenings += _shortages(pools, homes)
     reserving = Rng(seed, "reservations")
     if reserving.chance(RESERVATION_CHANCE):
+        plans = with_no_shows(Rng(seed, "no-shows"), plans)
         clocks = disciplined(reserving, clocks)
         happenings = [evictable(reserving, each) for each in happenings]
         happenings += reservations_of(reserving, homes, len(nodes), cpus, BEGIN_S)
@@ -185,11 +186,10 @@ def scenario_of(
     if gone:
         happenings.append(Happening(shape.between(BEGIN_S, FAULTS_UNTIL_S), "gone", gone))
     happenings.sort(key=lambda each: each.at_s)
-    through_wire = shape.chance(0.2)
     return Scenario(
         seed,
         network,
-        through_wire,
+        shape.chance(0.2),
         tuple(plans),
         tuple(clocks),
         tuple(happenings),

@@ -11,7 +11,7 @@ from iriai.machine.outbox import Turn
 from iriai.model.claim import Claim, Phase
 from iriai.model.ids import AttemptId, ReservationId
 from iriai.model.instant import Instant
-from iriai.model.records import BookingsDropped, BookingStored, ClaimStored
+from iriai.model.records import BookingsDropped, BookingStored, ClaimStored, ReservationStored
 from iriai.model.reservation import Booking, Reservation, ReservationEnd, ReservationState
 from iriai.model.resources import NOTHING, Resources
 from iriai.node.core import Node
@@ -53,6 +53,8 @@ class ReservationChecker:
         """By machine, its core and its bookings after its last turn."""
         self._inside: dict[AttemptId, ReservationId] = {}
         """In whose booking each attempt was started."""
+        self._used: dict[ReservationId, None] = {}
+        """The reservations in which any was."""
         self._over: dict[tuple[str, ReservationId], None] = {}
         """By machine, the reservations whose time is over there."""
         self._wrong_s: dict[tuple[str, str], float] = {}
@@ -70,7 +72,12 @@ class ReservationChecker:
                     if type(record) is ClaimStored:
                         self._check_granted(machine, record.claim, bookings, now)
             self._check_inside(machine, bookings, now)
-        if Part.HOME in machine.plan.parts and self._world.now_s >= self._calm_from_s:
+        if Part.HOME not in machine.plan.parts:
+            return
+        for record in turn.records:
+            if type(record) is ReservationStored:
+                self._check_stored(machine, record.reservation, now)
+        if self._world.now_s >= self._calm_from_s:
             for reservation in machine.store.reservations.values():
                 self._check_agreed(machine, reservation)
 
@@ -295,6 +302,27 @@ class ReservationChecker:
         is_admitted = booking.admits(spec.user, spec.account)
         assert is_admitted, f"{attempt} of {spec.user} starts in {reservation}"
         self._inside[attempt] = reservation
+        self._used[reservation] = None
+
+    # --- what was not used -----------------------------------------------------------------------
+
+    def _check_stored(
+        self, machine: SimulatedMachine, reservation: Reservation, now: Instant
+    ) -> None:
+        """Check that a reservation is given back as not used only if it was not, and not early.
+
+        Where machines are lost, a home may never hear of a start.
+        """
+        if reservation.end is not ReservationEnd.NO_SHOW or reservation.over_wall_s != now.wall_s:
+            return
+        named = ReservationId(machine.plan.name, reservation.number)
+        no_show_s = machine.plan.configuration.reservations.no_show_s
+        assert no_show_s is not None, f"{named} need not be used"
+        assert reservation.terms.length_s > no_show_s, f"{named} is too short for a no-show"
+        stood_s = now.wall_s - reservation.terms.start_wall_s
+        assert stood_s >= no_show_s, f"{named} is given back after {stood_s:.3f} s"
+        is_used = reservation.is_used or (self._is_calm and named in self._used)
+        assert not is_used, f"{named} is given back as not used, and was"
 
     # --- when all is over ------------------------------------------------------------------------
 
