@@ -12,7 +12,7 @@ from msgspec.structs import replace as with_fields
 from iriai.config.sections import ReservationsSection
 from iriai.model.ids import ReservationId
 from iriai.model.ranks import ONE, RankShape
-from iriai.sim.faults.actions import Happening
+from iriai.sim.faults.actions import RESERVING_STEPS, Happening
 from iriai.sim.faults.user_requests import AskedReservation, Submission
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import MachinePlan
@@ -59,9 +59,13 @@ def with_no_shows(rng: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
 
 
 def reservations_of(
-    rng: Rng, homes: list[str], nodes: int, cpus_max: int, begin_s: float
+    rng: Rng, homes: list[str], nodes: int, cpus_max: int, sizes: list[int], begin_s: float
 ) -> list[Happening]:
-    """Return what users do with reservations from `begin_s` on, where so many nodes are."""
+    """Return what users do with reservations from `begin_s` on, where so many nodes are.
+
+    `sizes`: the cpus of the machines that stay, on which jobs inside must fit: they may wait on as
+    ordinary ones.
+    """
     asked = sorted(rng.between(begin_s, ASKED_UNTIL_S) for _ in range(1 + rng.below(4)))
     happenings: list[Happening] = []
     numbers = dict.fromkeys(homes, 0)
@@ -74,13 +78,28 @@ def reservations_of(
         named = ReservationId(home, number if rng.chance(0.9) else 1 + rng.below(5))
         until_s = at_s + reservation.ahead_s + reservation.length_s
         happenings += [
-            _inside(rng, reservation, named, cpus_max, at_s, until_s) for _ in range(rng.below(5))
+            _fitting(_inside(rng, reservation, named, cpus_max, at_s, until_s), sizes)
+            for _ in range(rng.below(5))
         ]
         if rng.chance(0.4):
             kind = rng.pick(("cancel-reservation", "end-reservation"))
             given_back_s = rng.pick((rng.between(at_s, at_s + 2.0), rng.between(at_s, until_s)))
             happenings.append(Happening(given_back_s, kind, home, number=number))
     return [*happenings, *(_beside(rng, homes, cpus_max, begin_s) for _ in range(rng.below(5)))]
+
+
+def deaths(rng: Rng, names: list[str], begin_s: float) -> list[Happening]:
+    """Return daemons that die at one of the steps of a reservation, and come back."""
+    return [
+        Happening(
+            rng.between(begin_s, ASKED_UNTIL_S),
+            "dies-reserving",
+            rng.pick(names),
+            rng.pick((rng.between(0.0, 2.0), rng.between(2.0, 60.0))),
+            number=RESERVING_STEPS * rng.below(4) + rng.below(RESERVING_STEPS),
+        )
+        for _ in range(rng.below(9))
+    ]
 
 
 def _reservation(rng: Rng, nodes: int, cpus_max: int) -> AskedReservation:
@@ -124,13 +143,23 @@ def _inside(
     return Happening(at_s, "submit", named.home, submission=submission)
 
 
+def _fitting(happening: Happening, sizes: list[int]) -> Happening:
+    """Return the same, with no more ranks than fit on machines of these sizes."""
+    submission = happening.submission
+    assert submission is not None
+    most = max(1, sum(size // submission.cpus for size in sizes))
+    if submission.shape.least <= most:
+        return happening
+    return replace(happening, submission=replace(submission, shape=RankShape(most, most)))
+
+
 def _beside(rng: Rng, homes: list[str], cpus_max: int, begin_s: float) -> Happening:
     """Return the submission of a job of long tasks, in whose way reservations are."""
     submission = Submission(
         rng.pick(USERS),
-        cpus=min(cpus_max, rng.pick((1, 2, 4))),
+        cpus=min(cpus_max, rng.pick((1, 1, 2, 4))),
         tasks=rng.pick((1, 2)),
-        work=Work(rng.pick((60.0, 120.0)), SUCCESS, rng.chance(0.3)),
+        work=Work(rng.pick((60.0, 120.0, 240.0)), SUCCESS, rng.chance(0.3)),
         limit_s=rng.pick((None, None, 150.0)),
         lease_s=rng.pick(LEASES_S),
     )
