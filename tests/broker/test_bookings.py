@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from iriai.broker.machines.beside_bookings import EARLIER_S
@@ -13,10 +14,11 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.reservation import EVICTABLE_MIN_S, ReservationTerms
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import END_SLACK_S
+from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.messages.candidates import BrokerCandidate
 from iriai.protocol.messages.effects import LinkDown
 from iriai.protocol.messages.reservations import BookedTime, NodesOffered, SeekNodes
-from iriai.protocol.messages.scheduling import Want
+from iriai.protocol.messages.scheduling import Promise, Want
 from tests.broker.lone_broker import LoneBroker, as_running, matched, matches, promises, want
 from tests.support.told import HOME, WALL_S, attempt, instant, job
 
@@ -530,3 +532,64 @@ def test_the_place_behind_a_booking_that_is_over_counts_from_the_first_end_in_th
     told_of(broker, machine="momo", free=0, whole=False, began=(running,))
     told_of(broker, whole=False)
     assert {head.start_s for head in broker.broker.state.reserved.values()} == {500.0}
+
+
+def beside_a_full_pool() -> LoneBroker:
+    """Of two machines of a pool that is full, one has room; a third one is reserved."""
+    broker = LoneBroker(pools={"blade": PoolSection(jobs_max=1)})
+    ad, began = machine_ad({POOL: "blade"}), (as_running(want(9), ends_in_s=50.0),)
+    told_of(broker, machine="kaki", free=3, ad=ad, began=began)
+    told_of(broker, machine="nashi", ad=ad)
+    told_of(broker, booked(-1.0, 200.0, left=4))
+    return broker
+
+
+def test_what_waits_for_a_full_pool_alone_is_promised_nothing():
+    broker = beside_a_full_pool()
+    said = broker.tell(inside(1), want(2, "bob", cpus=2), want(3, "eve", cpus=3))
+    assert matched(said) == [job(1)], "in the reservation"
+    assert "kaki" not in [each.machine for each in said.home if isinstance(each, Promise)]
+    assert set(broker.broker.state.reserved) <= {HOME}, "behind the booking"
+    said = broker.tell(want(4, "zoe", cpus=4))
+    assert promises(said) == [], "nashi has room for it once the pool has"
+    over = {"ended": (attempt(9),), "capabilities": broker.capabilities(1)}
+    assert len(matches(told_of(broker, machine="kaki", free=0, whole=False, **over))) == 1
+
+
+def test_nor_is_a_parallel_task():
+    said = beside_a_full_pool().tell(inside(1), want(2, "bob", shape=RankShape(6, 6)))
+    assert (matched(said), promises(said)) == ([job(1)], [])
+
+
+# --- clocks --------------------------------------------------------------------------------------
+
+
+def by_clocks(broker: LoneBroker, **ahead_s: float) -> LoneBroker:
+    """The wall clocks of these machines are so much ahead of the broker's."""
+    broker.broker.clock_of = lambda machine: (
+        Estimate(ahead_s[machine], 0.01) if machine in ahead_s else None
+    )
+    return broker
+
+
+@pytest.mark.parametrize(("ahead_s", "words"), [(37.0, "ahead"), (-2.1, "behind")])
+def test_a_machine_whose_clock_is_off_is_not_offered_and_named(ahead_s, words):
+    broker = by_clocks(three_machines(), nashi=ahead_s, kaki=1.9)
+    assert offered(broker, seek(nodes=2)).machines == ("kaki", HOME)
+    (reason,) = (each for each in offered(broker, seek(nodes=3)).reasons if each.machine)
+    assert (reason.machine, words in reason.had) == ("nashi", True)
+
+
+@pytest.mark.parametrize("ahead_s", [-1.5, 0.0, 1.5])
+def test_a_booking_that_opens_by_a_clock_that_is_off_moves_no_promise(ahead_s):
+    stay_s = 40.0
+    broker = by_clocks(LoneBroker(), **{HOME: ahead_s})
+    told_of(broker, free=2, began=(as_running(want(9, cpus=2), ends_in_s=50.0),))
+    assert promises(broker.tell(want(1, cpus=4, limit_s=limit_for(stay_s)))) == [(1, 50.0)]
+    first_s = 50.0 + stay_s + EARLIER_S + ahead_s
+    assert offered(broker, seek(first_s - 0.1, first_s + 100.0)).machines == ()
+    assert offered(broker, seek(first_s + 0.1, first_s + 100.0)).machines == (HOME,)
+    opens_in_s = first_s + 0.1 - ahead_s
+    said = told_of(broker, booked(opens_in_s, opens_in_s + 100.0), whole=False, free=0)
+    assert promises(said) == []
+    assert broker.broker.state.reserved[HOME].start_s == 50.0

@@ -23,6 +23,7 @@ from tests.mutants.parallel import PARALLEL
 from tests.mutants.parted import PARTED
 from tests.mutants.pools import POOLS
 from tests.mutants.queues import QUEUES
+from tests.mutants.reservations import RESERVATIONS
 from tests.mutants.suspended import SUSPENDED
 from tests.mutants.told import TOLD
 from tests.mutants.turns import TURNS
@@ -88,6 +89,23 @@ FOUND_WITH_OWNERS = {
     "nothing is vacated": 10,
 }
 """As `FOUND_WITH`, of those about owners."""
+FOUND_RESERVED = {
+    "a hold never ends": 10,
+    "a machine books whatever else there is": 51,
+    "a booking is told before it is durable": 2,
+    "who asked is told before all machines have it": 2,
+    "what was given up is not freed": 7,
+    "a home hears nothing of machines": 10,
+    "nobody is told": 2,
+    "what waits for a reservation that is over starts all the same": 3,
+    "a machine looks for room at the start alone": 51,
+    "a task starts whatever is booked": 3,
+    "a machine confirms what it does not hold": 94,
+    "what runs inside goes on after its booking": 25,
+    "nothing leaves for a booking": 56,
+    "a home that comes back does not go on": 38,
+}
+"""As `FOUND_WITH`, of those about reservations."""
 FOUND_OF_ABSENCES: dict[str, int] = {}
 """As `FOUND_WITH`, of those about when owners are away."""
 FOUND_BY_DAY: dict[str, int] = {}
@@ -182,6 +200,13 @@ def test_a_mutant_is_found_where_machines_learn_of_their_owners(name, monkeypatc
 def test_a_mutant_is_found_where_owners_come_by_day_and_hour(name, monkeypatch):
     ABSENCES_BY_DAY[name](monkeypatch)
     check_found(fails_by_day, FOUND_BY_DAY.get(name, 1))
+
+
+@pytest.mark.parametrize("name", RESERVATIONS)
+def test_a_mutant_is_found_where_users_reserve_machines(name, monkeypatch):
+    monkeypatch.setattr(scenario, "RESERVATION_CHANCE", 1.0)
+    RESERVATIONS[name](monkeypatch)
+    check_found(fails_in(scenario_of), FOUND_RESERVED.get(name, 1))
 
 
 @pytest.mark.parametrize("name", POOLS)

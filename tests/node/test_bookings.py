@@ -214,6 +214,15 @@ def test_what_runs_is_not_displaced():
     assert only(hold(node, start_s=3 * HOUR).home, Booked)
 
 
+def test_nor_is_what_started_long_after_its_grant():
+    node = LoneNode()
+    node.run(1, cpus=4, time_limit_s=HOUR)
+    node.now_s = HOUR / 2
+    begin(node)
+    assert not_booked(hold(node, start_s=1.25 * HOUR)) is Rule.MACHINE_BUSY
+    assert only(hold(node, start_s=1.75 * HOUR).home, Booked)
+
+
 def test_nor_is_what_nobody_knows_the_end_of():
     node = LoneNode()
     node.run(1, cpus=1)

@@ -42,7 +42,7 @@ def with_trust(scenario: Scenario) -> Scenario:
     """Return the same scenario in a cluster that trusts homes by name.
 
     The largest machine runs everybody's tasks, by its owner's word, so that all can end. No pool is
-    bounded: a task of several machines could wait there until a consent has ended.
+    bounded, and nobody reserves: a task of several machines could wait until a consent has ended.
     """
     rng = Rng(scenario.seed, "trust")
     names = [plan.name for plan in scenario.plans]
@@ -66,7 +66,8 @@ def with_trust(scenario: Scenario) -> Scenario:
         lasts_s = rng.between(*CONSENTS_S)
         machine, home = rng.pick(names), rng.pick(names)
         happenings.append(OfTrust(at_s, "consents", machine, lasts_s, home, users))
-    everything = sorted((*happenings, *scenario.happenings), key=lambda each: each.at_s)
+    others = [each for each in scenario.happenings if each.kind != "reserve"]
+    everything = sorted((*happenings, *others), key=lambda each: each.at_s)
     return replace(scenario, plans=plans, happenings=tuple(everything))
 
 

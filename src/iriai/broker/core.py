@@ -36,6 +36,7 @@ from iriai.policy.accounting.decay import ChargeRule
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.accounting.offpeak import OffpeakPublisher, OffpeakRule
 from iriai.policy.policy_error import PolicyError
+from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.messages import scheduling as said
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
 from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Timer, Wake
@@ -161,6 +162,8 @@ class Broker:
         """Jobs whose homes asked why they wait."""
         self._offers: BookingOffers | None = None
         """None: no home has sought nodes for a reservation."""
+        self.clock_of: Callable[[str], Estimate | None] = lambda _: None
+        """Returns the wall clock of a machine minus the own one; None: it is not known."""
         self._must_pass = False
         self._is_idle = False
         """Whether nothing has changed since the last turn ended; what falls due has an alarm."""
@@ -389,8 +392,12 @@ class Broker:
             from iriai.broker.scheduling.booking_offers import BookingOffers
 
             driver = self._cycle.plan_driver
-            self._offers = BookingOffers(self.state, None if driver is None else driver.kept)
+            planned = None if driver is None else driver.kept
+            self._offers = BookingOffers(self.state, planned, self._clock_of)
         return self._offers
+
+    def _clock_of(self, machine: str) -> Estimate | None:
+        return self.clock_of(machine)
 
     def _seek(self, seek: SeekNodes, now: Instant) -> None:
         self.sessions.contacted(seek.reservation.home, now.steady_s)

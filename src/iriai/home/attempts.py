@@ -222,14 +222,11 @@ class Attempts:
             parallel.has_first |= not begun.attempt.rank
             self._start(job, begun.attempt.seat(0), before)
         if job.tasks[index].state is TaskState.CLAIMED:
-            self._count_begun(job)
+            self.stats.begun += 1
+            if job.spec.reservation is not None:
+                self._begun_inside[job.spec.reservation.number] = None
             job.started(index, attempt)
             self._log.add(number, Started(((index, attempt),)))
-
-    def _count_begun(self, job: JobState) -> None:
-        self.stats.begun += 1
-        if job.spec.reservation is not None:
-            self._begun_inside[job.spec.reservation.number] = None
 
     def drain_begun_inside(self) -> list[int]:
         """Return the reservations of which a task has started since the last call."""
@@ -259,7 +256,9 @@ class Attempts:
             return
         task = job.tasks[attempt.index]
         if result.elapsed_s > 0.0 and task.state is TaskState.CLAIMED:
-            self._count_begun(job)  # the end of a short task tells its start
+            self.stats.begun += 1  # the end of a short task tells its start
+            if job.spec.reservation is not None:
+                self._begun_inside[job.spec.reservation.number] = None
         if task.parallel is None:
             self.stats.ended(result, job.spec)
             self._effects.append(Persist(result))

@@ -54,6 +54,9 @@ def check_stored(node: Node | None, home: Home | None, stored: StoredState) -> N
         claims = {claim.attempt: claim for claim in node.claims()}
         kept = {claim.attempt: claim for claim in stored.claims}
         assert kept == claims, f"{name}: claims {list(claims)}, stored {list(kept)}"
+        booked = {booking.reservation: booking for booking in node.bookings.stored()}
+        found = {booking.reservation: booking for booking in stored.bookings}
+        assert found == booked, f"{name}: bookings {list(booked)}, stored {list(found)}"
         rows = {row.account: row for row in node.ledger.rows()}
         assert {row.account: row for row in stored.ledger} == rows, f"{name}: counters {rows}"
 

@@ -121,6 +121,8 @@ class Machine:
         """Returns the wall clock of a linked machine minus this one's; None: it is not known."""
         if node is not None:
             node.cycle.clock_of_broker = self._clock_of_broker
+        if broker is not None:
+            broker.clock_of = lambda name: None if name == self.name else self.clock_of(name)
         self._inbox: deque[Send] = deque()
         self._turn = Turn([], False, [])
 
@@ -421,6 +423,7 @@ class Machine:
     def _new_broker(self) -> Broker:
         assert self._make_broker is not None, "only the broker of a cluster can be elsewhere"
         broker = self._make_broker()
+        broker.clock_of = lambda name: None if name == self.name else self.clock_of(name)
         if self._configuration is not None:
             broker.configured(self._configuration)
         return broker

@@ -75,6 +75,7 @@ class AttemptEnds:
         """Note the start of an attempt, from which on it is charged."""
         self._availability.back_off.succeeded()
         held.started(started_wall_s, now)
+        self._claims.started(held, now)
         self._meter.started(held)
 
     def acknowledge(self, message: Acknowledge, now: Instant) -> None:

@@ -28,6 +28,8 @@ AGAIN_PART = 1 / 12
 """Part of the shortest lease after which an unanswered request is repeated."""
 AGAIN_MIN_S = 0.1
 """Shortest time between requests, for any lease: otherwise a machine does nothing else."""
+LATER_S = 1e-3
+"""By how much the end of a claim is later if it is at all, and not rounded."""
 PENDING_MAX = 16
 """Requests to a home that may still be answered: more than fit into one lease."""
 
@@ -426,6 +428,16 @@ class Claims:
             self.holds.add(claim.attempt, now.steady_s + left_s)
         elif claim.lease_s is not None:
             self.leases.add(held, now.steady_s)
+
+    def started(self, held: HeldClaim, now: Instant) -> None:
+        """Let a claim have its place for longer if it starts long after its grant."""
+        attempt = held.claim.attempt
+        stay_s = held.stay_left_s(now)
+        if stay_s is None or attempt not in self.calendar:
+            return
+        if now.steady_s + stay_s > self.calendar.end_s(attempt) + LATER_S:
+            kept = self.calendar.held_by(attempt)
+            self.calendar.change(attempt, kept, now.steady_s, stay_s)
 
     def suspension_changed(self, held: HeldClaim, now: Instant) -> None:
         """Let a claim hold what it keeps now that its suspension changed, until its new end."""

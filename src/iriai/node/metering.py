@@ -438,28 +438,25 @@ class HeldClaim(msgspec.Struct):
 
     def stay_left_s(self, now: Instant) -> float | None:
         """Return the time until its resources are certainly free; None: no limit."""
-        left_s = self._own_stay_left_s(now)
-        if self.ends_by_s is None:
-            return left_s
-        most_s = max(0.0, self.ends_by_s - now.steady_s - ROUNDING_S)
-        return most_s if left_s is None else min(left_s, most_s)
-
-    def _own_stay_left_s(self, now: Instant) -> float | None:
-        stay_s = self.longest_stay_s
+        claim, bound_s = self.claim, None
+        if self.ends_by_s is not None:
+            bound_s = max(0.0, self.ends_by_s - now.steady_s - ROUNDING_S)
+        stay_s = longest_stay_s(claim.limit_s, claim.grace_s, self.end_slack_s, parts=claim.parts)
         if stay_s is None:
-            return None
+            return bound_s
         end_s = self.granted_steady_s + stay_s
-        if self.claim.held_until_wall_s:  # a usual hold is within the slack of ends
-            hold_s = self.claim.held_until_wall_s - self.claim.granted_wall_s
+        if claim.held_until_wall_s:  # a usual hold is within the slack of ends
+            hold_s = claim.held_until_wall_s - claim.granted_wall_s
             end_s += max(0.0, hold_s - HOLD_S)
         if self.started_steady_s is not None:  # a start long after the grant needs no more slack
             end_s = max(end_s, self.started_steady_s + stay_s - self.end_slack_s)
         if self.suspension is not None:
             extension_s = self.suspension.extension_s(now.steady_s)
             if extension_s == inf:
-                return None
+                return bound_s
             end_s += extension_s
-        return max(0.0, end_s - now.steady_s)
+        left_s = max(0.0, end_s - now.steady_s)
+        return left_s if bound_s is None else min(left_s, bound_s)
 
     def launch(self, spec: JobSpec) -> LaunchAttempt:
         """Return the order to start it."""

@@ -2,7 +2,7 @@
 
 A machine is offered if the booking fits there beside its claims until their latest ends, other
 bookings, and places that are kept for promised tasks. Nothing is kept of an offer: the machines
-decide.
+decide. A machine opens a booking by its own clock, so what it would displace is counted by that.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from iriai.policy.placement.booking_search import earliest_of
 from iriai.policy.placement.bookings import HeldSpan, RoomProfile
 from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.policy.placement.pool_plan import PoolHead
+from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.reservations import NodesOffered, SeekNodes
 from iriai.protocol.messages.scheduling import Want
@@ -42,7 +43,12 @@ ANSWERS_MAX = 4
 REASONS_MAX = 16
 LOOKS_MAX = 200_000
 """Machines that one search for the earliest start looks at, some at several times."""
+CLOCK_OFFSET_MAX_S = 2.0
+"""A machine whose wall clock is known to differ more from the broker's is not offered: whoever
+reserved it would come too late, or too early. Clocks that are set by NTP differ by far less."""
 
+ClockOf = Callable[[str], Estimate | None]
+"""Returns the wall clock of a machine minus the broker's; None: it is not known."""
 Planned = Callable[[float, Resources | None], dict[str, list[HeldSpan]]]
 """Returns what places a plan keeps for tasks that wait, by machine, at a time, beside a booking of
 such resources (None: of a whole machine)."""
@@ -62,9 +68,10 @@ class _Found(NamedTuple):
 class BookingOffers:
     """Lives as long as the broker, from the first question on."""
 
-    def __init__(self, state: BrokerState, planned: Planned | None) -> None:
+    def __init__(self, state: BrokerState, planned: Planned | None, clock_of: ClockOf) -> None:
         """`planned`: of a whole plan; None: there are reserved heads instead."""
         self._state = state
+        self._clock_of = clock_of
         self._planned = planned
         self._seeks: dict[tuple[str, int], SeekNodes] = {}
         """The last of each reservation that was not answered."""
@@ -99,14 +106,19 @@ class BookingOffers:
         """Return the answer to a question, as of now."""
         asked = seek.terms.resources
         held = {} if self._planned is None else self._planned(now.steady_s, asked)
-        return _Search(self._state, held, seek, now).offered()
+        return _Search(self._state, held, seek, now, self._clock_of).offered()
 
 
 class _Search:
     """One search."""
 
     def __init__(
-        self, state: BrokerState, held: dict[str, list[HeldSpan]], seek: SeekNodes, now: Instant
+        self,
+        state: BrokerState,
+        held: dict[str, list[HeldSpan]],
+        seek: SeekNodes,
+        now: Instant,
+        clock_of: ClockOf,
     ) -> None:
         """`held`: what is kept for tasks that wait, by machine, beside reserved heads."""
         self._state = state
@@ -128,12 +140,21 @@ class _Search:
                 held.setdefault(head.machine, []).append(
                     HeldSpan(head.start_s, _end_s(head), head.resources)
                 )
+        known = {name: clock_of(name) for name in state.machines}
+        self._clocks = {name: clock for name, clock in known.items() if clock is not None}
         self._held = {
-            name: [HeldSpan(*_around(each.from_s, each.to_s), each.resources) for each in spans]
-            for name, spans in held.items()
+            name: [self._held_there(name, each) for each in spans] for name, spans in held.items()
         }
+        self._apart_s = 0.0
+        """How much the clocks of the machines that could take it may differ from the broker's."""
         aside = [head for head in state.heads.aside if isinstance(head, PoolHead)]
         self._pool_heads = [*state.heads.by_job.values(), *aside]
+
+    def _held_there(self, machine: str, span: HeldSpan) -> HeldSpan:
+        """Return when no booking may be there by the broker's clock, as the machine opens it."""
+        offset_s, error_s = self._clocks.get(machine, Estimate(0.0, 0.0))
+        from_s, to_s = _around(span.from_s + offset_s, span.to_s + offset_s)
+        return HeldSpan(from_s - error_s, to_s + error_s, span.resources)
 
     def offered(self) -> NodesOffered:
         """Return the answer."""
@@ -199,12 +220,15 @@ class _Search:
         matching, other = self._matching(terms, large)
         found, unavailable = [], []
         for view in matching:
-            reason = why_unavailable(view, self._now)
+            clock = self._clocks.get(view.name)
+            reason = why_unavailable(view, self._now) or _clock_off(view.name, clock)
             if reason is not None:
                 unavailable.append(reason)
                 continue
             room = view.calendar.profile(self._held.get(view.name, ()))
             found.append(_Candidate(view, terms.resources or view.calendar.capacity, room))
+            if clock is not None:
+                self._apart_s = max(self._apart_s, abs(clock.offset_s) + clock.error_s)
         self._refused = [*small, *other, *unavailable]
         return found
 
@@ -244,7 +268,8 @@ class _Search:
         if len(able) < nodes:
             return None
         able.sort(key=_preference)
-        heads = [head for head in self._pool_heads if _overlaps(head, start_s, end_s)]
+        from_s, to_s = start_s - self._apart_s, end_s + self._apart_s
+        heads = [head for head in self._pool_heads if _overlaps(head, from_s, to_s)]
         chosen = able[:nodes]
         if heads and not self._tolerated(heads, chosen):
             chosen = []
@@ -290,6 +315,7 @@ class _Search:
     def _next_s(self, candidates: Sequence[_Candidate], start_s: float) -> float:
         """Return the next moment at which places of parallel heads end, or room changes."""
         ends = (_around(head.start_s, _end_s(head))[1] for head in self._pool_heads)
+        ends = (each + self._apart_s for each in ends)
         times = (time_s for each in candidates for time_s in each.room.times)
         return min((each for each in (*ends, *times) if each > start_s), default=inf)
 
@@ -329,6 +355,17 @@ def _preference(candidate: _Candidate) -> tuple[bool, bool, int, str]:
     view = candidate.view
     is_owned = view.idle_until_s < inf
     return (is_owned, view.back_off.is_in_doubt, len(view.calendar.bookings), view.name)
+
+
+def _clock_off(machine: str, clock: Estimate | None) -> Reason | None:
+    """Return why a machine keeps no bookings by its clock; None: it does, as far as known."""
+    if clock is None or abs(clock.offset_s) - clock.error_s <= CLOCK_OFFSET_MAX_S:
+        return None
+    direction = "ahead of" if clock.offset_s > 0 else "behind"
+    needed = f"a clock within {CLOCK_OFFSET_MAX_S:.0f} s of the broker's"
+    off = format_duration(abs(clock.offset_s))
+    had = f"it is {off} {direction} that; set the one that is wrong"
+    return Reason(Rule.NOT_RESERVED, needed, had, machine)
 
 
 def _overlaps(head: PoolHead, start_s: float, end_s: float) -> bool:

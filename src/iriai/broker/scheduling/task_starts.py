@@ -15,6 +15,7 @@ from iriai.broker.state.reserved_heads import (
     could_hold,
     has_capacity,
     kept_for,
+    slot_on,
 )
 from iriai.broker.state.state import BrokerState, MatchedSeat
 from iriai.model.ids import JobId
@@ -78,10 +79,11 @@ class TaskStarts:
             self._see_to_resized()
         matched = self._state.start(entry, seats, now_s, row)
         self.decisions.append(Decision(entry, matched))
-        is_inside = entry.kind.key.reservation is not None
+        kind = entry.kind
+        is_inside = kind.key.reservation is not None
         for view, ranks, _ in matched:
             if not is_inside:
-                taken = kept_for(entry.kind, view, ranks)
+                taken = kept_for(kind, view, ranks)
                 head = self._heads.by_machine.get(view.name)
                 if head is not None:
                     head.filled(taken, entry.stay_s, now_s)
@@ -232,7 +234,10 @@ class TaskStarts:
 
         What an earlier broker promised is of that level at least.
         """
-        for head in list(self._heads.by_machine.values()):
+        singles = list(self._heads.by_machine.values())
+        if self._state.slots.bounds:  # what was promised nothing takes no place in a pool from it
+            singles.sort(key=lambda head: head.told_start_s is None)
+        for head in singles:
             if self._heads.by_machine.get(head.machine) is head:
                 self._place_head(head)
         for parallel in list(self._heads.by_job.values()):
@@ -358,8 +363,7 @@ class TaskStarts:
         if view.name in news and self._heads.plan(head, view, now_s):
             self._placement.grew(view)
         for other in list(self._fresh_for(head, kind)):
-            need, stay_s = kept_for(kind, other), kind.planned_s
-            slot = other.calendar.earliest(need, now_s, stay_s=stay_s)
+            slot = slot_on(kind, other, now_s)
             if slot is not None and slot.start_s < head.start_s - PROMISE_STEP_S:
                 self._move(head, view, other, kind)
                 view = other

@@ -212,9 +212,15 @@ class ReservedHeads:
             is_exclusive=key.exclusive,
             stay_s=kind.planned_s,
         )
-        if head is not None:
-            head.pool, head.is_across = pool.name, kind.key.across_pools
+        if head is None or (is_new and head.start_s <= now_s and self._has_full(calendars)):
+            return None  # it waits for a full pool alone
+        head.pool, head.is_across = pool.name, kind.key.across_pools
         return head
+
+    def _has_full(self, machines: Iterable[str]) -> bool:
+        return bool(self._slots.bounds) and any(
+            self._index.views[name].is_pool_full for name in machines
+        )
 
     def promise_pool(self, head: PoolHead, now_s: float) -> None:
         """Send the promise of a parallel task to its home, unless the home knows it."""
@@ -273,14 +279,13 @@ class ReservedHeads:
                 continue
             if kind.is_choosy and not kind.may_run_on(view.name):
                 continue
-            if kind.key.tenant in view.tenants or view.closed_until_s == inf:
-                continue  # it waits for its own account's task there, or for the pool
+            if kind.key.tenant in view.tenants:
+                continue  # it waits for its own account's task there
             if looks == LOOKS_MAX or (best is not None and end_s > best[0]):
                 break
             looks += 1
             before_s = inf if best is None else best[0]
-            need, stay_s = kept_for(kind, view), kind.planned_s
-            slot = view.calendar.earliest(need, _open_from_s(view, now_s), before_s, stay_s)
+            slot = slot_on(kind, view, now_s, before_s)
             if slot is not None and (best is None or (slot.start_s, view.name) < best[:2]):
                 best = (slot.start_s, view.name, slot, view)
         return None if best is None else (best[3], best[2])
@@ -384,6 +389,21 @@ class ReservedHeads:
             if view.calendar.bookings and view.pool in self._slots.bounds
             for booked in view.calendar.bookings
         )
+
+
+def slot_on(kind: TaskClass, view: MachineView, now_s: float, before_s: float = inf) -> Slot | None:
+    """Return when a task of that kind can start first on a machine, and what it leaves.
+
+    None: never, not before `before_s`, or as soon as the full pool of the machine has room: the
+    first task that ends there lets one start, and not one on each machine.
+    """
+    need, stay_s = kept_for(kind, view), kind.planned_s
+    slot = view.calendar.earliest(need, now_s, before_s, stay_s)
+    if slot is None or not view.is_pool_full:
+        return slot
+    if slot.start_s <= now_s or view.closed_until_s == inf:
+        return None
+    return view.calendar.earliest(need, _open_from_s(view, now_s), before_s, stay_s)
 
 
 def _open_from_s(view: MachineView, now_s: float) -> float:

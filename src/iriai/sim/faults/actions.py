@@ -13,7 +13,17 @@ from iriai.model.claim import Phase
 from iriai.model.instant import Instant
 from iriai.model.owner import OwnerWord, SignKind
 from iriai.model.problem import Problem
-from iriai.model.records import Attempted, ClaimStored, Decided, JobEvent, Record, SeatEnded
+from iriai.model.records import (
+    Attempted,
+    BookingStored,
+    ClaimStored,
+    Decided,
+    JobEvent,
+    Record,
+    ReservationStored,
+    SeatEnded,
+)
+from iriai.model.reservation import ReservationState
 from iriai.model.state import TaskState
 from iriai.model.suspension import SuspendReason
 from iriai.protocol.messages.effects import LoadMeasured, OwnerSaid, Part
@@ -337,6 +347,36 @@ class _DeathInPhase(_DeathInWriting):
         return any(_step_of(record) == self.step for record in turn.records)
 
 
+def _dies_reserving(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Kill the daemon as soon as it has gone one step with a reservation, or with a booking."""
+    kept_turns, step = divmod(happening.number, RESERVING_STEPS)
+    happening = replace(happening, number=kept_turns)
+    world.watchers.append(_DeathReserving(world, machine, happening, step))
+
+
+@dataclass(eq=False, slots=True)
+class _DeathReserving(_DeathInWriting):
+    """A watcher that kills a daemon after a step with a reservation."""
+
+    step: int = 0
+
+    def is_time(self, turn: Turn) -> bool:
+        """Return whether the machine, after this turn of it, dies."""
+        return any(_reserving_step_of(record) == self.step for record in turn.records)
+
+
+def _reserving_step_of(record: Record) -> int | None:
+    """Return the number of the step that a record is, of a home or of a node; None: of neither."""
+    if isinstance(record, ReservationStored):
+        reservation = record.reservation
+        is_asked = reservation.state is not ReservationState.SEEKING or reservation.nodes
+        return tuple(ReservationState).index(reservation.state) if is_asked else None  # 0 to 4
+    return 4 + record.booking.phase.value if isinstance(record, BookingStored) else None  # 5, 6
+
+
+RESERVING_STEPS = 7
+
+
 def _step_of(record: Record) -> int | None:
     """Return the number of the step that a record is, of a home or of a node; None: of neither."""
     if isinstance(record, ClaimStored):
@@ -498,6 +538,7 @@ KINDS: Mapping[str, Action] = {
     "daemon-dies": _daemon_dies,
     "dies-writing": _daemon_dies_writing,
     "dies-in-phase": _dies_in_phase,
+    "dies-reserving": _dies_reserving,
     "daemon-stops": _daemon_stops,
     "launcher-dies": _launcher_dies,
     "launcher-stops": _launcher_stops,

@@ -12,7 +12,7 @@ from msgspec.structs import replace as with_fields
 from iriai.config.sections import ReservationsSection
 from iriai.model.ids import ReservationId
 from iriai.model.ranks import ONE, RankShape
-from iriai.sim.faults.actions import Happening
+from iriai.sim.faults.actions import RESERVING_STEPS, Happening
 from iriai.sim.faults.user_requests import AskedReservation, Submission
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import MachinePlan
@@ -88,6 +88,20 @@ def reservations_of(
     return [*happenings, *(_beside(rng, homes, cpus_max, begin_s) for _ in range(rng.below(5)))]
 
 
+def deaths(rng: Rng, names: list[str], begin_s: float) -> list[Happening]:
+    """Return daemons that die at one of the steps of a reservation, and come back."""
+    return [
+        Happening(
+            rng.between(begin_s, ASKED_UNTIL_S),
+            "dies-reserving",
+            rng.pick(names),
+            rng.pick((rng.between(0.0, 2.0), rng.between(2.0, 60.0))),
+            number=RESERVING_STEPS * rng.below(4) + rng.below(RESERVING_STEPS),
+        )
+        for _ in range(rng.below(9))
+    ]
+
+
 def _reservation(rng: Rng, nodes: int, cpus_max: int) -> AskedReservation:
     """Return a reservation of one node or several, sometimes of more than there are."""
     return AskedReservation(
@@ -143,9 +157,9 @@ def _beside(rng: Rng, homes: list[str], cpus_max: int, begin_s: float) -> Happen
     """Return the submission of a job of long tasks, in whose way reservations are."""
     submission = Submission(
         rng.pick(USERS),
-        cpus=min(cpus_max, rng.pick((1, 2, 4))),
+        cpus=min(cpus_max, rng.pick((1, 1, 2, 4))),
         tasks=rng.pick((1, 2)),
-        work=Work(rng.pick((60.0, 120.0)), SUCCESS, rng.chance(0.3)),
+        work=Work(rng.pick((60.0, 120.0, 240.0)), SUCCESS, rng.chance(0.3)),
         limit_s=rng.pick((None, None, 150.0)),
         lease_s=rng.pick(LEASES_S),
     )

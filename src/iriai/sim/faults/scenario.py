@@ -30,7 +30,13 @@ from iriai.sim.faults.actions import (
     Happening,
 )
 from iriai.sim.faults.owners import skipping, visits, with_conditions, with_owner
-from iriai.sim.faults.reservations import disciplined, evictable, reservations_of, with_no_shows
+from iriai.sim.faults.reservations import (
+    deaths,
+    disciplined,
+    evictable,
+    reservations_of,
+    with_no_shows,
+)
 from iriai.sim.faults.user_requests import Submission
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import EVERYBODY, MachinePlan
@@ -64,7 +70,7 @@ REFUND_MAX_S = 60.0
 """How much is returned to an account a day: less than many lose."""
 OWNER_CHANCE = 0.25
 """The chance that machines of a seed have owners, for whom tasks give way."""
-RESERVATION_CHANCE = 0.0
+RESERVATION_CHANCE = 0.25
 """The chance that users of a seed reserve machines ahead."""
 QUEUE_CHANCE = 0.3
 """The chance that the jobs of a seed are in several queues."""
@@ -83,7 +89,7 @@ FRONT = "front"
 PEOPLE = ("cancel", "cancel-running", "hold")
 OF_THEIR_OWN = (
     *("submit", "gone", "forgotten", "prolog-fails", "program-missing"),
-    *("reserve", "cancel-reservation", "end-reservation"),
+    *("reserve", "cancel-reservation", "end-reservation", "dies-reserving"),
     *("dies-in-phase", "suspend", "freezes", "queue-stops", "pool-has-less"),
     *("owner-comes", "owner-says", "sensor-fails", "condition-holds", "machine-sleeps"),
 )
@@ -136,8 +142,7 @@ def scenario_of(
     is_calm = shape.chance(1 / 6)
     network = LAN if is_calm else shape.pick(NETWORKS)
     plans = arranged(_plans(shape, is_calm))
-    rng = Rng(seed, "clocks")
-    clocks = [_clock(rng) for _ in plans]
+    clocks = _clocks(Rng(seed, "clocks"), len(plans))
     names = [plan.name for plan in plans]
     homes = [plan.name for plan in plans if Part.HOME in plan.parts]
     nodes = [plan.name for plan in plans if Part.NODE in plan.parts]
@@ -179,6 +184,7 @@ def scenario_of(
         clocks = disciplined(reserving, clocks)
         happenings = [evictable(reserving, each) for each in happenings]
         happenings += reservations_of(reserving, homes, len(nodes), cpus, sizes, BEGIN_S)
+        happenings += [] if is_calm else deaths(reserving, names, BEGIN_S)
     if not is_calm:
         happenings += _breaking(seed, homes, names, nodes)
     if gone:
@@ -245,12 +251,15 @@ def _plans(shape: Rng, is_calm: bool) -> list[MachinePlan]:
     ]
 
 
-def _clock(rng: Rng) -> Clock:
-    return Clock(
-        rng.between(0.0, 1e6),
-        rng.between(-100.0, 100.0),
-        rng.between(-DRIFT_MAX, DRIFT_MAX),
-    )
+def _clocks(rng: Rng, count: int) -> list[Clock]:
+    return [
+        Clock(
+            rng.between(0.0, 1e6),
+            rng.between(-100.0, 100.0),
+            rng.between(-DRIFT_MAX, DRIFT_MAX),
+        )
+        for _ in range(count)
+    ]
 
 
 def _work(rng: Rng, use: Rng, homes: list[str], cpus_max: int) -> list[Happening]:

@@ -1,0 +1,100 @@
+"""Small mistakes about reservations; each is found from a seed in which users reserve machines."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from iriai.home.reservations.jobs_inside import JobsInside
+from iriai.home.reservations.negotiation import Negotiation
+from iriai.model.claim import Phase
+from iriai.model.records import BookingsDropped, BookingStored, ReservationStored
+from iriai.model.resources import NOTHING
+from iriai.node.booked_claims import BookedClaims
+from iriai.node.bookings import NodeBookings
+from iriai.node.claims import Claims
+from iriai.policy.placement.bookings import Bookings
+from iriai.policy.placement.calendar import Calendar
+from iriai.protocol.messages.effects import ReservationAnswered
+from iriai.protocol.messages.reservations import Booked, Unbook
+from tests.mutants.mutants import (
+    Patch,
+    around,
+    instead,
+    late_record,
+    lost_effect,
+    lost_message,
+    lost_record,
+    nothing,
+)
+
+
+def _at_its_start(whole, calendar, resources, start_s, _end_s, without=None):
+    return whole(calendar, resources, start_s, start_s, without)
+
+
+def _confirms_anything(whole, bookings, booking, reason):
+    if booking.phase is Phase.HELD:
+        whole(bookings, booking, reason)
+    else:
+        bookings._answer(booking)
+
+
+def _with_nothing_kept(whole, bookings, reservation):
+    whole(bookings, reservation)
+    bookings.kept = NOTHING
+
+
+def _told_at_once(whole, negotiation, reservation, exchange, now):
+    whole(negotiation, reservation, exchange, now)
+    decided = negotiation._stored.by_number[reservation.number]
+    negotiation._confirm(decided, exchange)
+
+
+def _bound_to_nothing(whole, claims, held, bound, now):
+    """A claim inside has its own limit, or none."""
+    limit_s = held.claim.limit_s
+    whole(claims, held, bound, now)
+    held.claim = replace(held.claim, limit_s=limit_s)
+
+
+def _goes_on_inside(monkeypatch):
+    """What runs inside is neither cut nor ended."""
+    monkeypatch.setattr(BookedClaims, "cut", nothing)
+    monkeypatch.setattr(BookedClaims, "_end_inside", nothing)
+    around(Claims, "_bind", _bound_to_nothing)(monkeypatch)
+
+
+RESERVATIONS: dict[str, Patch] = {
+    # --- node
+    "a hold never ends": instead(NodeBookings, "_expire", nothing),
+    "a machine books whatever else there is": instead(NodeBookings, "_in_its_way", nothing),
+    "a machine looks for room at the start alone": around(Calendar, "is_bookable", _at_its_start),
+    "a task starts whatever is booked": instead(
+        BookedClaims, "beside", lambda *_, takes_turns: None
+    ),
+    "a machine confirms what it does not hold": around(NodeBookings, "_refuse", _confirms_anything),
+    "a machine that comes back has forgotten its bookings": around(
+        NodeBookings,
+        "restore",
+        lambda whole, each, _kept, claims, now: whole(each, (), claims, now),
+    ),
+    "a booking is not kept": lost_record(BookingStored),
+    "a booking is told before it is durable": late_record(BookingStored),
+    "what is over is kept": lost_record(BookingsDropped),
+    "what an open booking leaves is given to others": around(
+        Bookings, "_count_left", _with_nothing_kept
+    ),
+    "what runs inside goes on after its booking": _goes_on_inside,
+    "nothing leaves for a booking": instead(BookedClaims, "_evict", nothing),
+    # --- home
+    "who asked is told before all machines have it": around(Negotiation, "_decide", _told_at_once),
+    "a decision is told before it is durable": late_record(ReservationStored),
+    "a home that comes back does not go on": instead(Negotiation, "rejoin", nothing),
+    "what was given up is not freed": lost_message(Unbook),
+    "a home hears nothing of machines": lost_message(Booked),
+    "nobody is told": lost_effect(ReservationAnswered),
+    "what waits for a reservation that is over starts all the same": instead(
+        JobsInside, "withdraw", nothing
+    ),
+}
+"""By what is wrong."""
