@@ -77,13 +77,11 @@ class BrokerState:
         state.add_machine(MachineView("ume", Resources(100), mints=False))
         state.put(want, now.steady_s)                   # a job arrives; `remove` withdraws it
         outcome = SchedulingPass(state, rng, now).run()          # after each change
-        for entry, seats in outcome.decisions:          # these start now; keep (view, key) of each
-            ...
+        outcome.decisions                               # these start now; keep (view, key) of each
         state.end(view, key)                            # such a task has ended
 
     After a pass no waiting task could start, so no pass is needed before something changes: a want
-    is put, a claim ends, a machine comes or changes. Changes of a machine's view have to go through
-    the methods below, which update the indices.
+    is put, a claim ends, a machine comes or changes. A machine's view is changed by methods below.
     """
 
     def __init__(self, settings: BrokerSettings, standings: UsageAccounts) -> None:
