@@ -9,6 +9,7 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tests.endtoend.installation import Installation
 from tests.golden.cli.golden_file import FOLDER
@@ -30,6 +31,7 @@ minimum_uid = 0
 listen = "{address}"
 address = "{address}"
 """
+FIFO = f"{Path(__file__).parents[3] / 'examples' / 'fifo.py'}:Fifo"
 NOT_IDLE = "3.20 3.20 3.20 1/100 1\n"
 """Else whether it is off-peak, and what is charged, would follow from what the host does."""
 ANY = ".*"
@@ -89,7 +91,7 @@ class Story:
 
     def keep(self, command: str, rest: list[str], heading: str, document: object) -> None:
         """Put what a command said to what its golden file is to be."""
-        groups = ("cluster", "config", "gang", "operator", "pool", "queue", "reservation")
+        groups = ("cluster", "config", "gang", "operator", "policy", "pool", "queue", "reservation")
         name = f"iriai-{command}-{rest[0]}" if command in groups else f"iriai-{command}"
         text = shape_text(document, RULES)
         self._parts.setdefault(name, []).append(f"{heading}{text}\n")
@@ -173,6 +175,7 @@ def _jobs(story: Story, ume: Installation) -> None:
         say(ume, f"usage --by {kind}")
     say(ume, "simulate --generate lublin --jobs 20")
     say(ume, "simulate --faults --seeds 1")
+    say(ume, "policy check --seeds 1", FIFO)
 
 
 def _reservations(story: Story, ume: Installation) -> None:
