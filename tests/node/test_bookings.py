@@ -7,7 +7,7 @@ import pytest
 
 from iriai.model.claim import HOLD_MAX_S, HOLD_S, Phase
 from iriai.model.reason import Rule
-from iriai.model.records import BookingsDropped, BookingStored, Drained
+from iriai.model.records import BookingsDropped, BookingStored, ClaimStored, Drained
 from iriai.model.reservation import BOOKINGS_MAX, LENGTH_MAX_S, LENGTH_MIN_S, Booking
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
@@ -395,6 +395,15 @@ def test_what_ended_meanwhile_is_over():
     assert terminated(came.first) == [(attempt(1), EndCause.TIME_LIMIT)]
     came.tell(exited(1, EndCause.TIME_LIMIT))
     assert came.node.calendar.free == Resources(4)
+
+
+def test_a_claim_whose_booking_is_not_kept_any_more_is_stored_as_inside_none():
+    node = opened()
+    node.run(1, inside(cpus=2))
+    begin(node)
+    came = again(node, 1, bookings=[])
+    assert only(came.first.records, ClaimStored).claim.reservation is None
+    assert [claim.reservation for claim in came.node.claims()] == [None]
 
 
 def test_what_never_started_inside_is_ended_although_its_home_asks_again():

@@ -17,7 +17,7 @@ from iriai.model.claim import HOLD_MAX_S, Claim, Phase
 from iriai.model.ids import ReservationId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
-from iriai.model.records import BookingsDropped, BookingStored
+from iriai.model.records import BookingsDropped, BookingStored, ClaimStored
 from iriai.model.reservation import BOOKINGS_MAX, LENGTH_MAX_S, LENGTH_MIN_S, Booking
 from iriai.model.resources import NOTHING, Resources, describe_amount
 from iriai.model.units import format_duration
@@ -119,8 +119,10 @@ class NodeBookings:
         for claim in claims:
             kept = None if claim.reservation is None else self.kept.get(claim.reservation)
             is_inside = kept is not None and kept.is_open
-            is_lost = claim.reservation is not None and not is_inside
-            yield replace(claim, reservation=None) if is_lost else claim
+            if claim.reservation is not None and not is_inside:
+                claim = replace(claim, reservation=None)  # noqa: PLW2901 - as it is from now on
+                self._effects.append(Persist(ClaimStored(claim)))
+            yield claim
 
     def ends_by_s(self, claim: Claim) -> float | None:
         """Return when a claim has to be gone, with its booking or for one; None: it need not."""
