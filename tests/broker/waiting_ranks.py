@@ -53,7 +53,7 @@ class WaitingRanks:
         named = order_named(order.name, OrderSettings(order.usage_floor_s))
         usage = UsageAccounts(decay_of(order), ChargeRule.of(order))
         self.state = BrokerState(BrokerSettings(configuration, named, None), usage)
-        self.planning = planning_of(self.state)
+        self.planning = planning_of(self.state) if self.state.settings.is_planned else None
         self.draws = DecisionRng(Random(seed))
         for number in range(self.rng.randint(3, 7)):
             pool = "ab"[number % 2]

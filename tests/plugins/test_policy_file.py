@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iriai.model.problem import NotFound, UsageProblem
-from iriai.plugins import policy_file
+from iriai.plugins import entry_points
 from iriai.plugins.policy_file import is_policy_file, load_policy, named_plan, split_name
 from iriai.policy.policy_error import PolicyError
 from iriai.sim.workload.settings import ReplaySettings
@@ -114,7 +114,7 @@ def brought(monkeypatch):
             return []
 
     found = {"mine": Mine, "broken": Broken, "no-plan": object, "no-class": 7}
-    monkeypatch.setattr(policy_file, "declared", lambda group: found)
+    monkeypatch.setattr(entry_points, "declared", lambda group: found)
     return found
 
 

@@ -18,7 +18,6 @@ from iriai.broker.scheduling.cycles import cycles
 from iriai.broker.scheduling.explain import explain, never_matching, never_runs
 from iriai.broker.scheduling.fair_shares import AccountShare, account_shares
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
-from iriai.broker.scheduling.plan_policy import PlanDriver, planning_of
 from iriai.broker.scheduling.resumptions import next_vacation_s
 from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.scheduling.start_estimates import estimated_starts
@@ -44,6 +43,7 @@ from iriai.protocol.messages.reservations import NodesOffered, SeekNodes
 
 if TYPE_CHECKING:
     from iriai.broker.scheduling.booking_offers import BookingOffers
+    from iriai.broker.scheduling.plan_policy import PlanDriver
 
 
 class SchedulingCycle:
@@ -53,8 +53,12 @@ class SchedulingCycle:
         self._state = state
         self._prefetcher = prefetcher
         self._decision_rng = DecisionRng(rng)
-        self.plan_driver: PlanDriver | None = planning_of(state)
+        self.plan_driver: PlanDriver | None = None
         """Plans in the place of passes; None where passes decide."""
+        if state.settings.is_planned:
+            from iriai.broker.scheduling.plan_policy import planning_of
+
+            self.plan_driver = planning_of(state)
         self._unfinished: SchedulingPass | None = None
         """The pass that stopped before its end, to continue in a later turn."""
         self._turn_s = 0.0

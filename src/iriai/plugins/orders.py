@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from iriai.config.reader import Configuration
 from iriai.model.problem import UsageProblem
-from iriai.plugins.entry_points import declared
 from iriai.policy import orders
 from iriai.policy.draw.order import Order, OrderFactory, OrderSettings
 
@@ -26,6 +25,8 @@ BUILT_IN = tuple(sorted({each.stem for each in Path(orders.__path__[0]).glob("[!
 
 def plug_in_orders() -> dict[str, OrderFactory]:
     """Return the order of each installed plug-in by name, as of the first call."""
+    from iriai.plugins.entry_points import declared
+
     return declared(ENTRY_POINT_GROUP)
 
 

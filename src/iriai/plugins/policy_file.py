@@ -10,8 +10,6 @@ from pathlib import Path
 from types import ModuleType
 
 from iriai.model.problem import NotFound, UsageProblem
-from iriai.plugins.entry_points import declared
-from iriai.plugins.policy_time import TimedPolicy
 from iriai.policy.placement.policy_api import PlanSource, Policy
 from iriai.policy.policy_error import PolicyError
 
@@ -27,6 +25,8 @@ def is_policy_file(text: str) -> bool:
 
 def plug_in_policies() -> dict[str, object]:
     """Return what each installed package brings as a policy, by name."""
+    from iriai.plugins.entry_points import declared
+
     return declared(ENTRY_POINT_GROUP)
 
 
@@ -63,6 +63,8 @@ def installed_policy(name: str) -> PlanSource:
         policy: Policy = found()
     except Exception as error:  # noqa: BLE001 - whatever that code lets out
         raise PolicyError.of(path, error) from None
+    from iriai.plugins.policy_time import TimedPolicy
+
     return PlanSource(TimedPolicy(policy, path), path)
 
 
@@ -118,6 +120,8 @@ def named_plan(text: str | None) -> PlanSource | None:
     if not is_policy_file(text):
         return installed_policy(text)
     path = split_name(text)[0]
+    from iriai.plugins.policy_time import TimedPolicy
+
     return PlanSource(TimedPolicy(load_policy(text), path), path)
 
 

@@ -247,7 +247,7 @@ def test_nonsense_is_one_line_and_the_broker_goes_on(nonsense):
     assert started(said) == [1]
 
 
-@pytest.mark.parametrize("nonsense", [None, 7, object()], ids=repr)
+@pytest.mark.parametrize("nonsense", [None, 7, object()], ids=["None", "7", "an object"])
 def test_what_is_no_list_of_decisions_is_told(nonsense):
     broker, policy = deciding()
     policy.decisions = nonsense

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import isfinite
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -12,7 +13,6 @@ from iriai.broker.intake.sessions import Sessions
 from iriai.broker.machines.machine_view import NO_AD, MachineView, Matched
 from iriai.broker.machines.pools import pool_of
 from iriai.broker.scheduling.pending_matches import PendingMatches, Prefetcher
-from iriai.broker.scheduling.plan_policy import PlanDriver
 from iriai.broker.state.other_clusters import OtherClusters
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
@@ -35,6 +35,9 @@ from iriai.protocol.messages.scheduling import (
     Withdraw,
 )
 from iriai.protocol.misbehaviour import Incidents
+
+if TYPE_CHECKING:
+    from iriai.broker.scheduling.plan_policy import PlanDriver
 
 CPUS_MAX = 8_192
 """The cpus of one machine: four times as many as the largest has today."""

@@ -60,7 +60,8 @@ class DecisionJudge:
         entry = self._waiting(start.job)
         if isinstance(entry, Mistake):
             return entry
-        seats = _seats(start.seats or (Seat(start.machine, 1),))
+        given = start.seats or (Seat(start.machine, 1),)
+        seats = given if is_own else _seats(given)
         if isinstance(seats, Mistake):
             return seats
         wrong = self._wrong_shape(entry.kind, seats)
@@ -149,7 +150,12 @@ class DecisionJudge:
     # --- promises --------------------------------------------------------------------------------
 
     def promise(self, promise: PlannedStart, now_s: float, *, is_own: bool) -> Mistake | None:
-        """Return what is wrong with a promise; None: it may be given."""
+        """Return what is wrong with a promise; None: it may be given.
+
+        `is_own`: the policy is built in, and plans with what is there.
+        """
+        if is_own:
+            return None
         entry = self._waiting(promise.job)
         if isinstance(entry, Mistake):
             return entry
@@ -171,7 +177,7 @@ class DecisionJudge:
         for seat in seats:
             if seat.machine not in self._state.machines:
                 return Mistake(self._no_machine(seat.machine))
-        if is_own or promise == self._promised.by_job.get(promise.job):
+        if promise == self._promised.by_job.get(promise.job):
             return None
         wrong = self._wrong_shape(entry.kind, seats) if promise.seats else ""
         if wrong:

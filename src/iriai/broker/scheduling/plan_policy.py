@@ -26,7 +26,7 @@ from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
-from iriai.policy.placement.conservative import CONSERVATIVE, Conservative
+from iriai.policy.placement.conservative import Conservative
 from iriai.policy.placement.policy_api import PlannedStart, PlanSource, Start
 from iriai.policy.placement.seats import Seats
 from iriai.policy.policy_error import PolicyError
@@ -43,14 +43,9 @@ PAUSE_S, PAUSE_MAX_S = 10.0, 300.0
 Shorter: two orders take turns, and neither keeps what the other promised for long."""
 
 
-def planning_of(state: BrokerState) -> PlanDriver | None:
-    """Return the planner if the settings name a policy file; None: the pass decides, with draws."""
-    settings = state.settings
-    if settings.plan is not None:
-        return PlanDriver(state, settings.plan)
-    if settings.configuration.order.backfill == CONSERVATIVE:
-        return PlanDriver(state, PlanSource(Conservative(), ""))
-    return None
+def planning_of(state: BrokerState) -> PlanDriver:
+    """Return the planner of a broker whose settings say `is_planned`."""
+    return PlanDriver(state, state.settings.plan or PlanSource(Conservative(), ""))
 
 
 class PolicyPause(Backoff):

@@ -31,7 +31,7 @@ from iriai.broker.usage.usage import UsageAccounts
 from iriai.config.reader import Configuration
 from iriai.model.ids import Account, AttemptId
 from iriai.policy.draw.order import Order
-from iriai.policy.placement.backfill import BACKFILLS
+from iriai.policy.placement.backfill import BACKFILLS, CONSERVATIVE
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, CpuLimit, within_running_cap
 from iriai.policy.placement.policy_api import PlanSource
 from iriai.policy.placement.seats import Room, Seats, seats_of
@@ -61,6 +61,11 @@ class BrokerSettings:
     plan: PlanSource | None = None
     """A whole policy from a file, asked instead of draws and reserved heads."""
     turn_work_max: int = TURN_WORK_MAX
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether a policy plans all starts, in the place of passes."""
+        return self.plan is not None or self.configuration.order.backfill == CONSERVATIVE
 
 
 class BrokerState:

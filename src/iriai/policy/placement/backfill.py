@@ -83,12 +83,14 @@ def _stay_s(fill: Filling) -> float:
     return inf if fill.stay_s is None else fill.stay_s
 
 
+CONSERVATIVE = "conservative"
+"""A whole plan, see `conservative`; it has no reserved heads."""
 BACKFILLS: Mapping[str, Backfill] = MappingProxyType(
     {
         "easy": Backfill(),
         "easy-sjbf": Backfill(is_shortest_first=True),
         "none": Backfill(passes_heads=False),
-        "conservative": Backfill(),  # a whole plan, see `conservative`; it has no reserved heads
+        CONSERVATIVE: Backfill(),
     }
 )
 """By their names in the configuration."""

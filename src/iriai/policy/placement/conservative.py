@@ -28,8 +28,6 @@ from iriai.policy.placement.policy_api import (
 )
 from iriai.policy.placement.seats import Seats
 
-CONSERVATIVE = "conservative"
-"""Its name as `[order] backfill`."""
 PLACES_MAX = 1000
 """Jobs with a place. Each end looks at all of them, and each look at all that run and all places;
 the time of a pass grows with the square. Who stands behind that many waits for one to be free."""
@@ -121,7 +119,8 @@ class Conservative:
         for place in self._places.values():
             is_kept = profiles.has(place.seats, place.job, has_less=has_less)
             start_s = max(now_s, place.start_s)
-            is_kept = is_kept and not profiles.is_booked(place.seats, place.job, start_s)
+            if is_kept and profiles.has_bookings:
+                is_kept = not profiles.is_booked(place.seats, place.job, start_s)
             if not is_kept or (has_less and is_pool(place.seats[0].machine)):
                 seatless.append(place)
             else:

@@ -64,8 +64,8 @@ class PlanProfiles:
         pools: dict[str, list[PlannedMachine]] = {}
         for machine in machines.values():
             pools.setdefault(machine.pool, []).append(machine)
-        self._is_booked = any(True for each in machines.values() for _ in each.booked())
-        is_alike = len(machines) <= SEATS_MAX and not self._is_booked and _is_alike(queue)
+        self.has_bookings = any(True for each in machines.values() for _ in each.booked())
+        is_alike = len(machines) <= SEATS_MAX and not self.has_bookings and _is_alike(queue)
         for pool, members in pools.items():
             if is_alike:
                 self._add(pool, f"{POOL}{pool}", members)
@@ -81,7 +81,7 @@ class PlanProfiles:
         else:
             capacity = Resources(sum(machine.capacity.cpus for machine in members))
         claimed = chain.from_iterable(machine.claimed() for machine in members)
-        if self._is_booked:  # one machine has one profile then
+        if self.has_bookings:  # one machine has one profile then
             known = list(claimed)
             booked = [each for machine in members for each in machine.booked()]
             self._profiles[name] = AvailabilityProfile(capacity, known, self._now_s, booked)
@@ -110,16 +110,14 @@ class PlanProfiles:
 
     def is_booked(self, seats: Seats, job: WaitingJob, start_s: float) -> bool:
         """Return whether reservations leave no room for a plan of a task of `job`."""
-        return self._is_booked and any(
-            self._fit(name, job, start_s) < ranks for name, ranks in seats
-        )
+        return any(self._fit(name, job, start_s) < ranks for name, ranks in seats)
 
     def reserve(self, seats: Seats, job: WaitingJob, start_s: float) -> None:
         """Plan a task of `job` on these seats."""
         resources, stay_s = job.resources, job.stay_s
         for name, ranks in seats:
             taken = resources if ranks == 1 else resources.times(ranks)
-            if self._is_booked:
+            if self.has_bookings:
                 self._unbooked[name].reserve(taken, start_s, job.stay_s)
                 stay_s = self._held_s[job.id, name] = self._lasting_s(name, job, ranks, start_s)
             self._profiles[name].reserve(taken, start_s, stay_s)
@@ -128,14 +126,14 @@ class PlanProfiles:
         """Take such a plan back."""
         for name, ranks in seats:
             stay_s = job.stay_s
-            if self._is_booked:
+            if self.has_bookings:
                 self._unbooked[name].give(_taken(job, ranks), start_s, stay_s)
                 stay_s = self._held_s[job.id, name]
             self._profiles[name].give(_taken(job, ranks), start_s, stay_s)
 
     def is_earliest(self, job: WaitingJob, start_s: float) -> bool:
         """Return True if a look shows that a task that is planned then cannot start before."""
-        if self._sole is None or self._is_booked:
+        if self._sole is None or self.has_bookings:
             return False
         least, resources = job.shape.least, job.resources
         taken = resources if least == 1 else resources.times(least)
@@ -169,12 +167,12 @@ class PlanProfiles:
         return found
 
     def _fit_now(self, machine: PlannedMachine, job: WaitingJob) -> int:
-        return machine.fit(job) if self._is_booked else rank_fit(job.resources, machine.free)
+        return machine.fit(job) if self.has_bookings else rank_fit(job.resources, machine.free)
 
     def _earliest_in(self, names: list[str], job: WaitingJob) -> tuple[float, Seats] | None:
         """Return when and where a task starts first on machines of which it takes some."""
         shape, stay_s = job.shape, job.stay_s
-        is_free = shape.nodes is None and shape.per_node is None and not self._is_booked
+        is_free = shape.nodes is None and shape.per_node is None and not self.has_bookings
         if len(names) == 1 and is_free:
             least = _taken(job, shape.least)
             start_s = self._profiles[names[0]].earliest_s(least, stay_s, self._now_s)
@@ -184,7 +182,7 @@ class PlanProfiles:
                 return start_s, [Seat(names[0], shape.least)]
             return start_s, self._seats_at(names, job, start_s)
         profiles = [self._profiles[name] for name in names]
-        if self._is_booked:
+        if self.has_bookings:
             profiles += [self._unbooked[name] for name in names]
         times = {time_s for each in profiles for time_s in each.times_from(self._now_s)}
         for start_s in sorted(times):
@@ -210,7 +208,7 @@ class PlanProfiles:
     def _fit(self, name: str, job: WaitingJob, start_s: float) -> int:
         """Return how many ranks fit from then on."""
         profile = self._profiles[name]
-        if not self._is_booked:
+        if not self.has_bookings:
             return profile.fit(job.resources, start_s, job.stay_s)
         fit = profile.fit(job.resources, start_s, job.needed_s)
         if fit:

@@ -80,7 +80,7 @@ class _Replay:
         state = self._state = BrokerState(
             BrokerSettings(configuration, named, settings.plan_source()), usage
         )
-        self._planning = planning_of(state)
+        self._planning = planning_of(state) if state.settings.is_planned else None
         self._are_many = settings.machines > 1
         self._views = [
             MachineView(name, Resources(cpus), mints=False)
