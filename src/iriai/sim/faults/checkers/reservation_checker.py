@@ -290,7 +290,10 @@ class ReservationChecker:
         wanted = spec.reservation
         if wanted is None or not machine.is_up:
             return
-        reservation = machine.core.node.held(attempt).claim.reservation
+        held = machine.core.node.held(attempt)
+        if held.stop is not None:
+            return  # the launcher stood still, and hears next that it is to end
+        reservation = held.claim.reservation
         _, bookings = self._known.get(machine.plan.name, (None, {}))
         wall_s = machine.clock.at(self._world.now_s).wall_s
         if reservation is None:
