@@ -27,11 +27,14 @@ OTHERS = ((), (), ("bob",), ("ann", "eve"))
 AHEADS_S = ((0.0, 5.0), (5.0, 60.0), (5.0, 60.0), (60.0, 240.0))
 """How long before its start a reservation is asked for: between these."""
 LENGTHS_S = ((60.0, 61.0), (60.0, 120.0), (120.0, 300.0))
-HOLDS_S = (10.0, 10.0, 2.0, 60.0)
+HOLDS_S = (10.0, 2.0, 1.0, 60.0)
+"""The short ones are over before all machines have answered, on a slow network."""
 LEASES_S = (12.0, 20.0, 40.0)
 NO_SHOWS_S = (None, 900.0, 20.0, 60.0)
 EVICTABLE = (None, None, True, False)
 ASKED_UNTIL_S = 160.0
+JUST_AFTER_S = 0.1
+"""The broker does not know yet what machines have promised."""
 
 
 def disciplined(rng: Rng, clocks: list[Clock]) -> list[Clock]:
@@ -66,13 +69,19 @@ def reservations_of(
     `sizes`: the cpus of the machines that stay, on which jobs inside must fit: they may wait on as
     ordinary ones.
     """
-    asked = sorted(rng.between(begin_s, ASKED_UNTIL_S) for _ in range(1 + rng.below(4)))
+    asked = _moments(rng, begin_s)
     happenings: list[Happening] = []
     numbers = dict.fromkeys(homes, 0)
+    reservation: AskedReservation | None = None
+    before_s = 0.0
     for at_s in asked:
         home = rng.pick(homes)
         numbers[home] += 1
+        before = reservation
         reservation = _reservation(rng, nodes, cpus_max)
+        if before is not None and at_s < before_s + JUST_AFTER_S:
+            reservation = _overlapping(rng, reservation, before)
+        before_s = at_s
         happenings.append(Happening(at_s, "reserve", home, asked=reservation))
         number = numbers[home]
         named = ReservationId(home, number if rng.chance(0.9) else 1 + rng.below(5))
@@ -85,7 +94,18 @@ def reservations_of(
             kind = rng.pick(("cancel-reservation", "end-reservation"))
             given_back_s = rng.pick((rng.between(at_s, at_s + 2.0), rng.between(at_s, until_s)))
             happenings.append(Happening(given_back_s, kind, home, number=number))
-    return [*happenings, *(_beside(rng, homes, cpus_max, begin_s) for _ in range(rng.below(5)))]
+    moments = [rng.between(begin_s, ASKED_UNTIL_S) for _ in range(rng.below(5))]
+    moments += [at_s + rng.between(0.0, JUST_AFTER_S) for at_s in asked if rng.chance(0.3)]
+    return [*happenings, *(_beside(rng, homes, cpus_max, at_s) for at_s in moments)]
+
+
+def _moments(rng: Rng, begin_s: float) -> list[float]:
+    """Return when reservations are asked for: some just after others, before machines say so."""
+    moments = []
+    for _ in range(1 + rng.below(3)):
+        at_s = rng.between(begin_s, ASKED_UNTIL_S)
+        moments += [at_s, at_s + rng.between(0.0, JUST_AFTER_S)][: 1 + rng.chance(0.5)]
+    return sorted(moments)
 
 
 def deaths(rng: Rng, names: list[str], begin_s: float) -> list[Happening]:
@@ -108,11 +128,23 @@ def _reservation(rng: Rng, nodes: int, cpus_max: int) -> AskedReservation:
         rng.pick(USERS),
         rng.between(*rng.pick(AHEADS_S)),
         rng.between(*rng.pick(LENGTHS_S)),
-        nodes=1 + rng.below(nodes + (1 if rng.chance(0.1) else 0)),
+        nodes=rng.pick((1, 1 + rng.below(nodes + rng.chance(0.1)))),
         cpus=rng.pick((0, 0, 1, min(2, cpus_max))),
         users=rng.pick(OTHERS),
         is_earliest=rng.chance(0.25),
         hold_s=rng.pick(HOLDS_S),
+    )
+
+
+def _overlapping(
+    rng: Rng, reservation: AskedReservation, other: AskedReservation
+) -> AskedReservation:
+    """Return a reservation that is likely to need the same machines when another does."""
+    return replace(
+        reservation,
+        ahead_s=other.ahead_s * rng.between(0.2, 1.2),
+        nodes=other.nodes,
+        cpus=other.cpus,
     )
 
 
@@ -153,7 +185,7 @@ def _fitting(happening: Happening, sizes: list[int]) -> Happening:
     return replace(happening, submission=replace(submission, shape=RankShape(most, most)))
 
 
-def _beside(rng: Rng, homes: list[str], cpus_max: int, begin_s: float) -> Happening:
+def _beside(rng: Rng, homes: list[str], cpus_max: int, at_s: float) -> Happening:
     """Return the submission of a job of long tasks, in whose way reservations are."""
     submission = Submission(
         rng.pick(USERS),
@@ -163,5 +195,4 @@ def _beside(rng: Rng, homes: list[str], cpus_max: int, begin_s: float) -> Happen
         limit_s=rng.pick((None, None, 150.0)),
         lease_s=rng.pick(LEASES_S),
     )
-    at_s = rng.between(begin_s, ASKED_UNTIL_S)
     return Happening(at_s, "submit", rng.pick(homes), submission=submission)

@@ -11,6 +11,7 @@ from iriai.machine.outbox import Turn
 from iriai.model.claim import Claim, Phase
 from iriai.model.ids import AttemptId, ReservationId
 from iriai.model.instant import Instant
+from iriai.model.reason import Rule
 from iriai.model.records import BookingsDropped, BookingStored, ClaimStored, ReservationStored
 from iriai.model.reservation import Booking, Reservation, ReservationEnd, ReservationState
 from iriai.model.resources import NOTHING, Resources
@@ -30,6 +31,9 @@ AGREED_S = 60.0
 """Until home and nodes agree, from when nothing breaks any more."""
 WANTED = (ReservationState.DECIDING, ReservationState.CONFIRMED, ReservationState.OPEN)
 GOES_ON = (ReservationState.CONFIRMED, ReservationState.OPEN)
+
+SILENT = (Rule.SEATS_NOT_HELD, Rule.HOLD_EXPIRED)
+"""Why a reservation is refused where machines or the home answer late, or not at all."""
 
 Bookings = dict[ReservationId, Booking]
 
@@ -243,6 +247,8 @@ class ReservationChecker:
         assert stored is not None, f"{id_} is told, and not stored"
         if not answer.is_confirmed:
             assert stored.state is ReservationState.OVER, f"{id_} is refused, and {stored.state}"
+            silent = [each for each in answer.reasons if each.rule in SILENT]
+            assert not (silent and self._is_calm), f"{id_} is refused where all answer: {silent[0]}"
             return
         assert stored.end is not ReservationEnd.REFUSED, f"{id_} is told, and was refused"
         if stored.state is ReservationState.OVER:
@@ -284,7 +290,10 @@ class ReservationChecker:
         wanted = spec.reservation
         if wanted is None or not machine.is_up:
             return
-        reservation = machine.core.node.held(attempt).claim.reservation
+        held = machine.core.node.held(attempt)
+        if held.stop is not None:
+            return  # the launcher stood still, and hears next that it is to end
+        reservation = held.claim.reservation
         _, bookings = self._known.get(machine.plan.name, (None, {}))
         wall_s = machine.clock.at(self._world.now_s).wall_s
         if reservation is None:
