@@ -83,7 +83,8 @@ MEASURING_SPEED = {
 OTHERS = {
     "abuse", "flame_graphs", "gang", "gossip_paper", "guard", "house", "large_site", "limit",
     "limits", "live_cluster", "live_gossip", "live_shares", "live_throughput", "mpi", "pair",
-    "gang_sim", "harvest", "owner", "paper_000", "parallel_sim", "queues", "reservations", "suspend",
+    "gang_sim", "harvest", "owner", "paper_000", "parallel_sim", "queues", "reservations",
+    "suspend",
 }  # fmt: skip
 
 
