@@ -113,6 +113,10 @@ class RoomProfile:
                 return start_s, until_s
         return None
 
+    def times_in(self, start_s: float, end_s: float) -> list[float]:
+        """Return the times at which steps begin, from `start_s` on until `end_s`."""
+        return self.times[bisect_left(self.times, start_s) : bisect_left(self.times, end_s)]
+
     def room_at(self, moment_s: float) -> Resources:
         """Return what is free at one moment; amounts may be negative."""
         return self.rooms[self._place(moment_s)]
@@ -152,6 +156,9 @@ class Bookings(Generic[Key]):
         """Of each that is open, what no claim inside uses."""
         self._profile: RoomProfile | None = None
         """None: not computed since a change."""
+        self._alone: tuple[Resources, RoomProfile] | None = None
+        """What is free of a capacity beside bookings alone; None: not computed since they changed.
+        """
 
     def __bool__(self) -> bool:
         return bool(self.spans) or bool(self._inside)
@@ -163,6 +170,7 @@ class Bookings(Generic[Key]):
             sorted(self._by_reservation.values(), key=lambda span: (span.start_s, span.reservation))
         )
         self._left.clear()
+        self._alone = None
         self.kept = NOTHING
         for span in self.spans:
             self._count_left(span.reservation)
@@ -233,15 +241,22 @@ class Bookings(Generic[Key]):
         A claim keeps its place where it has room beside all bookings and the claims that were
         granted before it. `start` takes the place of the booking of its reservation.
         """
-        spans = {**self._by_reservation, start.reservation: start}
-        booked = RoomProfile(capacity, (), spans.values())
+        spans: Mapping[ReservationId, BookedSpan] = self._by_reservation
+        if spans.get(start.reservation) == start:
+            booked = self._beside_bookings(capacity)
+        else:
+            spans = {**spans, start.reservation: start}
+            booked = RoomProfile(capacity, (), spans.values())
         claims = sorted(
             (0.0 if granted is None else granted(key), sequence, key, end_s, resources)
             for end_s, sequence, key, resources in ends
             if end_s > start.from_s
         )
+        if not claims:
+            return []
         pieces = [list(self._pieces(key, end_s, spans)) for _, _, key, end_s, _ in claims]
-        times = {start.from_s, *booked.times, *chain.from_iterable(chain.from_iterable(pieces))}
+        within = booked.times_in(start.from_s, start.end_s)
+        times = {start.from_s, *within, *chain.from_iterable(chain.from_iterable(pieces))}
         steps = sorted(time_s for time_s in times if start.from_s <= time_s < start.end_s)
         rooms = [positive(booked.room_at(each)) for each in steps]
         found = []
@@ -286,13 +301,19 @@ class Bookings(Generic[Key]):
         gone = {key for span in self.spans for key in self.in_the_way(capacity, claims, span)}
         stays = [claim for claim in claims if claim[2] not in gone]
         room = RoomProfile(capacity, self._held(stays, self._by_reservation), self.spans)
-        alone = RoomProfile(capacity, (), self.spans)
+        alone = self._beside_bookings(capacity)
         for span in self.spans:
             for time_s in (span.from_s, *room.times):
                 if span.from_s <= time_s < span.end_s:
                     least = _lesser(alone.room_at(time_s), NOTHING)
                     beside = room.room_at(time_s).minus(least)
                     assert beside == positive(beside), f"{span} lacks room at {time_s}"
+
+    def _beside_bookings(self, capacity: Resources) -> RoomProfile:
+        """Return what is free if there are no claims."""
+        if self._alone is None or self._alone[0] != capacity:
+            self._alone = (capacity, RoomProfile(capacity, (), self.spans))
+        return self._alone[1]
 
     def _count_left(self, reservation: ReservationId) -> None:
         """Update what an open booking keeps."""
