@@ -257,7 +257,7 @@ class NodeBookings:
         if kept is not None and kept.booking.version <= unbook.version:
             self._charge(kept, now)
             self._booked.give_back(unbook.reservation, now)
-            self._drop(kept)
+            self._drop([kept])
             self._booked.extend(self.first_ahead, now)
         reason = Reason(Rule.NOT_RESERVED, "", GIVEN_BACK, self._machine)
         told = NotBooked(unbook.reservation, unbook.version, self._machine, reason)
@@ -270,10 +270,11 @@ class NodeBookings:
         self._look_at_clock(now)
         self._expire(now)
         moments = [self._booked.see_to_ends(now)]
-        for kept in [each for each in self.kept.values() if each.end_s <= now.steady_s]:
+        over = [kept for kept in self.kept.values() if kept.end_s <= now.steady_s]
+        for kept in over:
             self._charge(kept, now)
             self._booked.close(kept.reservation, now)
-            self._drop(kept)
+        self._drop(over)
         waiting = [kept for kept in self.kept.values() if not kept.is_open]
         waiting.sort(key=lambda kept: kept.start_s)
         moments += self._open(waiting, now)
@@ -310,19 +311,25 @@ class NodeBookings:
         self._is_news = True
         self._report.is_due = True
 
-    def _drop(self, kept: KeptBooking) -> None:
-        del self.kept[kept.reservation]
-        self._effects.append(Persist(BookingsDropped((kept.reservation,))))
-        self._changed()
+    def _drop(self, gone: list[KeptBooking]) -> None:
+        if gone:
+            for kept in gone:
+                del self.kept[kept.reservation]
+            self._effects.append(Persist(BookingsDropped(tuple(each.reservation for each in gone))))
+            self._changed()
 
     def _expire(self, now: Instant) -> None:
         """End what homes held and did not confirm in time."""
-        for kept in list(self.kept.values()):
-            if kept.until_s is not None and kept.until_s <= now.steady_s:
-                self._drop(kept)
-                needed = "to be confirmed while it was held"
-                reason = Reason(Rule.HOLD_EXPIRED, needed, "it was not", self._machine)
-                self._refuse(kept.booking, reason)
+        over = [
+            kept
+            for kept in self.kept.values()
+            if kept.until_s is not None and kept.until_s <= now.steady_s
+        ]
+        self._drop(over)
+        for kept in over:
+            needed = "to be confirmed while it was held"
+            reason = Reason(Rule.HOLD_EXPIRED, needed, "it was not", self._machine)
+            self._refuse(kept.booking, reason)
 
     def _open(self, waiting: list[KeptBooking], now: Instant) -> list[float]:
         """Open what has started, once nothing is in its way; return when to look again."""
