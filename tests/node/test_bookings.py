@@ -174,6 +174,19 @@ def test_a_named_resource_that_the_machine_lacks():
     assert not_booked(node.tell(Book(asked))) is Rule.NO_MACHINE_LARGE_ENOUGH
 
 
+def test_named_resources_are_kept_as_what_they_are_together():
+    node = LoneNode()
+    many = tuple((f"licence-{number}", 0) for number in range(1000))
+    asked = msgspec.structs.replace(booking(), resources=Resources(1, named=many))
+    assert only(node.tell(Book(asked)).records, BookingStored).booking.resources == Resources(1)
+
+    node = LoneNode(is_checked=False)
+    node.node.calendar.set_capacity(Resources(4, named=(("disk", 10),)))
+    twice = Resources(1, named=(("disk", 10), ("disk", 10)))
+    asked = msgspec.structs.replace(booking(), resources=twice)
+    assert not_booked(node.tell(Book(asked))) is Rule.NO_MACHINE_LARGE_ENOUGH
+
+
 def test_a_home_has_so_many_unconfirmed_bookings():
     node = LoneNode(is_checked=False)
     for number in range(UNCONFIRMED_MAX):

@@ -154,7 +154,9 @@ class NodeBookings:
         hold_s = min(book.hold_s, HOLD_MAX_S)
         booking = replace(
             asked,
-            resources=asked.resources or self._calendar.capacity,
+            resources=self._calendar.capacity
+            if asked.resources is None
+            else NOTHING.plus(asked.resources),  # each name once, as of another machine
             phase=Phase.HELD,
             held_until_wall_s=now.wall_s + hold_s,
         )
