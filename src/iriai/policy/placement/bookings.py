@@ -173,7 +173,8 @@ class Bookings(Generic[Key]):
         self._alone = None
         self.kept = NOTHING
         for span in self.spans:
-            self._count_left(span.reservation)
+            if span.is_open:
+                self._count_left(span.reservation)
         self.forget_profile()
 
     def enter(self, key: Key, reservation: ReservationId, resources: Resources) -> None:
