@@ -38,6 +38,8 @@ from iriai.protocol.messages.scheduling import Want
 
 SEEKS_MAX = 256
 """Questions that are kept until they can be answered; homes repeat others."""
+SEEKS_OF_HOME_MAX = 64
+"""Of these one home's: others are heard beside one that asks without end."""
 ANSWERS_MAX = 4
 """Of one turn: each looks at all machines."""
 REASONS_MAX = 16
@@ -86,8 +88,13 @@ class BookingOffers:
         known = self._seeks.get(seek.reservation)
         if known is not None and known.version > seek.version:
             return
-        if known is not None or len(self._seeks) < SEEKS_MAX:
+        if known is not None or self._has_room(seek.reservation.home):
             self._seeks[seek.reservation] = seek
+
+    def _has_room(self, home: str) -> bool:
+        """Return whether one more question of a home is kept."""
+        of_home = sum(each[0] == home for each in self._seeks)
+        return len(self._seeks) < SEEKS_MAX and of_home < SEEKS_OF_HOME_MAX
 
     def drop_home(self, home: str) -> None:
         """Forget a home that is away; it asks again."""
@@ -209,8 +216,9 @@ class _Search:
         state = self._state
         large: list[MachineView] = []
         small: list[Reason] = []
+        without = frozenset(self._seek.without)
         for _, view in sorted(state.machines.items()):
-            if view.name in self._seek.without:
+            if view.name in without:
                 continue
             need = terms.resources or view.calendar.capacity
             if need.fits_in(view.calendar.capacity) and need.cpus > 0:
