@@ -15,13 +15,11 @@ from iriai.model.ids import ReservationId
 from iriai.model.reason import Reason
 from iriai.model.reservation import (
     BOOKINGS_MAX,
-    NODES_MAX,
     Booking,
+    Machines,
     ReservationTerms,
 )
 from iriai.model.resources import Resources
-
-Nodes = Annotated[tuple[Name, ...], msgspec.Meta(max_length=NODES_MAX)]
 
 
 class SeekNodes(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,7 +28,7 @@ class SeekNodes(msgspec.Struct, frozen=True, omit_defaults=True):
     reservation: ReservationId
     version: Count
     terms: ReservationTerms
-    without: Nodes = ()
+    without: Machines = ()
     """Machines that refused."""
 
 
@@ -42,7 +40,7 @@ class NodesOffered(msgspec.Struct, frozen=True, omit_defaults=True):
 
     reservation: ReservationId
     version: Count
-    machines: Nodes = ()
+    machines: Machines = ()
     """As many as were asked for, in the order of their names; none: they could not be had."""
     start_wall_s: Seconds = 0.0
     """When the bookings would start: as asked, or the earliest, if that was asked for."""
