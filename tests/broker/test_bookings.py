@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from iriai.broker.machines.beside_bookings import EARLIER_S
+from iriai.broker.scheduling.booking_offers import SEEKS_OF_HOME_MAX
 from iriai.config.sections import PoolSection
 from iriai.model.ad import POOL, machine_ad
 from iriai.model.ids import Account, ReservationId
@@ -493,6 +494,14 @@ def test_many_questions_are_answered_in_several_turns():
     broker = three_machines()
     seeks = [seek(of=ReservationId(HOME, number)) for number in range(1, 20)]
     assert len(offers(broker.tell(*seeks))) == 19
+
+
+def test_a_home_that_asks_without_end_leaves_others_their_answers():
+    broker = three_machines()
+    seeks = [seek(of=ReservationId("nashi", number)) for number in range(1, 1_000)]
+    found = offers(broker.tell(*seeks, seek()))
+    assert len(found) == SEEKS_OF_HOME_MAX + 1
+    assert found[-1].reservation == RESERVATION
 
 
 # --- what a machine says wrongly -----------------------------------------------------------------

@@ -20,7 +20,7 @@ from iriai.broker.scheduling.machine_reasons import (
     why_unavailable,
 )
 from iriai.broker.state.state import BrokerState
-from iriai.model.ids import JobId
+from iriai.model.ids import JobId, ReservationId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.reservation import LENGTH_MAX_S, LENGTH_MIN_S, ReservationTerms
@@ -38,6 +38,8 @@ from iriai.protocol.messages.scheduling import Want
 
 SEEKS_MAX = 256
 """Questions that are kept until they can be answered; homes repeat others."""
+SEEKS_OF_HOME_MAX = 64
+"""Of one home: others are answered though it asks without end."""
 ANSWERS_MAX = 4
 """Of one turn: each looks at all machines."""
 REASONS_MAX = 16
@@ -73,7 +75,7 @@ class BookingOffers:
         self._state = state
         self._clock_of = clock_of
         self._planned = planned
-        self._seeks: dict[tuple[str, int], SeekNodes] = {}
+        self._seeks: dict[ReservationId, SeekNodes] = {}
         """The last of each reservation that was not answered."""
 
     @property
@@ -86,12 +88,16 @@ class BookingOffers:
         known = self._seeks.get(seek.reservation)
         if known is not None and known.version > seek.version:
             return
-        if known is not None or len(self._seeks) < SEEKS_MAX:
+        if known is not None or self._has_room(seek.reservation.home):
             self._seeks[seek.reservation] = seek
+
+    def _has_room(self, home: str) -> bool:
+        of_home = sum(each.home == home for each in self._seeks)
+        return len(self._seeks) < SEEKS_MAX and of_home < SEEKS_OF_HOME_MAX
 
     def drop_home(self, home: str) -> None:
         """Forget a home that is away; it asks again."""
-        for reservation in [each for each in self._seeks if each[0] == home]:
+        for reservation in [each for each in self._seeks if each.home == home]:
             del self._seeks[reservation]
 
     def answers(self, now: Instant) -> list[Send]:
