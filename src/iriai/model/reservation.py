@@ -69,8 +69,7 @@ class ReservationTerms(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def admits(self, user: str, account: Account) -> bool:
         """Return whether a user who submits under an account may use it."""
-        is_of_group = bool(self.group) and account.group == self.group
-        return user == self.user or user in self.users or is_of_group
+        return _admits(self, user, account)
 
     @property
     def length_s(self) -> float:
@@ -99,8 +98,12 @@ class Booking(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def admits(self, user: str, account: Account) -> bool:
         """Return whether a user who submits under an account may use it."""
-        is_of_group = bool(self.group) and account.group == self.group
-        return user == self.user or user in self.users or is_of_group
+        return _admits(self, user, account)
+
+
+def _admits(kept: ReservationTerms | Booking, user: str, account: Account) -> bool:
+    is_of_group = bool(kept.group) and account.group == kept.group
+    return user == kept.user or user in kept.users or is_of_group
 
 
 class ReservationState(StrEnum):
