@@ -490,13 +490,7 @@ def test_of_two_questions_about_a_reservation_the_later_counts():
     assert (found.version, len(found.machines)) == (2, 2)
 
 
-def test_many_questions_are_answered_in_several_turns():
-    broker = three_machines()
-    seeks = [seek(of=ReservationId(HOME, number)) for number in range(1, 20)]
-    assert len(offers(broker.tell(*seeks))) == 19
-
-
-def test_a_home_that_asks_without_end_leaves_others_their_answers():
+def test_many_questions_are_answered_in_several_turns_and_those_of_other_homes_too():
     broker = three_machines()
     seeks = [seek(of=ReservationId("nashi", number)) for number in range(1, 1_000)]
     found = offers(broker.tell(*seeks, seek()))
