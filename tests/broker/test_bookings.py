@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from iriai.broker.machines.beside_bookings import EARLIER_S
+from iriai.broker.scheduling.booking_offers import SEEKS_OF_HOME_MAX
 from iriai.config.sections import PoolSection
 from iriai.model.ad import POOL, machine_ad
 from iriai.model.ids import Account, ReservationId
@@ -489,10 +490,12 @@ def test_of_two_questions_about_a_reservation_the_later_counts():
     assert (found.version, len(found.machines)) == (2, 2)
 
 
-def test_many_questions_are_answered_in_several_turns():
+def test_many_questions_are_answered_in_several_turns_and_those_of_other_homes_too():
     broker = three_machines()
-    seeks = [seek(of=ReservationId(HOME, number)) for number in range(1, 20)]
-    assert len(offers(broker.tell(*seeks))) == 19
+    seeks = [seek(of=ReservationId("nashi", number)) for number in range(1, 1_000)]
+    found = offers(broker.tell(*seeks, seek()))
+    assert len(found) == SEEKS_OF_HOME_MAX + 1
+    assert found[-1].reservation == RESERVATION
 
 
 # --- what a machine says wrongly -----------------------------------------------------------------

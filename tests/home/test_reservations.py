@@ -6,6 +6,7 @@ from itertools import pairwise, permutations
 
 import pytest
 
+from iriai.home.reservations import stored_reservations
 from iriai.home.reservations.stored_reservations import KEPT_S
 from iriai.machine.core import Machine
 from iriai.model.claim import Phase
@@ -355,6 +356,25 @@ def test_one_that_is_over_is_forgotten_after_thirty_days_and_its_number_is_not(h
         home.of()
     again = home.restarted()
     assert again.home.reservations.ask(terms(start_s=40 * DAY_S), again.now) == named(2)
+
+
+def test_too_many_that_are_over_are_forgotten_earlier_unless_machines_have_to_free_them(
+    home, monkeypatch
+):
+    monkeypatch.setattr(stored_reservations, "OVER_MAX", 2)
+    home.confirmed("a", "b")
+    home.cancel()  # its machines do not answer
+    dropped = []
+    for number in range(2, 12):
+        records = home.ask(start_s=number * 3_600.0).records
+        records += home.tell(offer(number=number)).records + home.tell().records
+        dropped += [each for each in records if isinstance(each, ReservationsDropped)]
+    numbers = [number for each in dropped for number in each.numbers]
+    assert numbers == list(range(2, 2 + len(numbers)))
+    kept = [each.number for each in home.home.reservations.all(over=True)]
+    assert kept == [1, *range(2 + len(numbers), 12)]
+    assert len(kept) == 2
+    assert home.restarted().home.reservations.next_number == 12
 
 
 # --- giving it back --------------------------------------------------------------------------

@@ -28,8 +28,8 @@ from tests.mutants.mutants import (
 )
 
 
-def _at_its_start(whole, calendar, resources, start_s, _end_s, without=None):
-    return whole(calendar, resources, start_s, start_s, without)
+def _at_its_start(whole, calendar, resources, start_s, _end_s):
+    return whole(calendar, resources, start_s, start_s)
 
 
 def _confirms_anything(whole, bookings, booking, reason):

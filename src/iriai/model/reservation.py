@@ -101,9 +101,9 @@ class Booking(msgspec.Struct, frozen=True, omit_defaults=True):
         return _admits(self, user, account)
 
 
-def _admits(used: ReservationTerms | Booking, user: str, account: Account) -> bool:
-    is_of_group = bool(used.group) and account.group == used.group
-    return user == used.user or user in used.users or is_of_group
+def _admits(kept: ReservationTerms | Booking, user: str, account: Account) -> bool:
+    is_of_group = bool(kept.group) and account.group == kept.group
+    return user == kept.user or user in kept.users or is_of_group
 
 
 class ReservationState(StrEnum):
@@ -187,11 +187,10 @@ def terms_problem(
     """Return why nothing can be reserved under these terms at this time; None: it can be."""
     start_s, end_s, length_s = terms.start_wall_s, terms.end_wall_s, terms.length_s
     if not LENGTH_MIN_S <= length_s <= LENGTH_MAX_S:
-        what = (
-            "not for less than nothing" if length_s < 0 else f"not for {format_duration(length_s)}"
-        )
+        length = "less than nothing" if length_s < 0 else format_duration(length_s)
         bounds = f"{format_duration(LENGTH_MIN_S)} to {format_duration(LENGTH_MAX_S)}"
-        return UsageProblem("bad-length", f"machines are reserved {what}", f"ask for {bounds}")
+        what = f"machines cannot be reserved for {length}"
+        return UsageProblem("bad-length", what, f"ask for {bounds}")
     if end_s <= now_wall_s or (start_s < now_wall_s - HOLD_MAX_S and not terms.is_earliest):
         ago = format_duration(now_wall_s - start_s)
         hint = "ask for a time that lies ahead, or for one from now on"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iriai.model.claim import Claim, Phase
 from iriai.model.ids import AttemptId
@@ -38,7 +38,6 @@ from iriai.node.requirements_check import RequirementsCheck
 from iriai.node.settings import NodeSettings
 from iriai.node.steps import NodeSteps
 from iriai.node.suspending.cycle import NodeCycle
-from iriai.node.suspending.giving_way import giving_way
 from iriai.node.suspending.residence import Residence
 from iriai.node.suspending.suspended_claims import NodeSuspensions, QueueParts
 from iriai.policy.placement.calendar import AHEAD_WAIT_S
@@ -77,6 +76,9 @@ from iriai.protocol.messages.scheduling import (
     Stop,
     ToNode,
 )
+
+if TYPE_CHECKING:
+    from iriai.node.suspending.giving_way import GivingWay
 
 NodeEvent = ToNode | LauncherEvent | OwnerEvent | Wake | LinkUp | LinkDown
 
@@ -141,7 +143,13 @@ class Node:
         told = (self._report, self._claims, self._availability, self._meter)
         self._reporting = Reporting(*told, self.ledger, self.cycle, self.bookings, self._effects)
         self.residence = Residence(queue_parts)
-        self.owner = giving_way(settings, queue_parts, self._availability, self.agreement)
+        self.owner: GivingWay | None = None
+        """How tasks give way; None: the machine has no owner policy."""
+        if settings.owner is not None:
+            from iriai.node.suspending.giving_way import GivingWay
+
+            machine = (settings.owner, settings.machine)
+            self.owner = GivingWay(*machine, queue_parts, self._availability, self.agreement)
         self.suspended = self._claims.suspended
         self._handlers = self._table()
         stored = list(claims)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from math import inf
+from typing import TYPE_CHECKING
 
 from iriai.model.instant import Instant
 from iriai.model.problem import Refused
 from iriai.model.suspension import SuspendReason
 from iriai.node.core import Node
 from iriai.node.metering import HeldClaim
-from iriai.node.suspending.giving_way import GivingWay
 from iriai.wire.owner import BackgroundRow, OwnerReport, SensorRow
+
+if TYPE_CHECKING:
+    from iriai.node.suspending.giving_way import GivingWay
 
 
 def owner_of(node: Node | None, machine: str) -> GivingWay:

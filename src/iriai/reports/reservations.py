@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -12,6 +12,7 @@ from iriai.machine.core import Machine
 from iriai.model.ids import Account, ReservationId
 from iriai.model.instant import Instant
 from iriai.model.reservation import Reservation, ReservationState, ReservationTerms
+from iriai.policy.placement.bookings import BookedSpan
 from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.reservations import SeekNodes
 from iriai.wire.inquiries import NodeOffer
@@ -28,24 +29,27 @@ def known_reservations(machine: Machine, now: Instant) -> ReservationTable:
     """
     if Part.BROKER not in machine.parts:
         return ReservationTable(())
-    found: dict[ReservationId, ReservationRow] = {}
+    spans: dict[ReservationId, dict[str, BookedSpan]] = {}
     for view in machine.broker.state.machines.values():
         for span in view.calendar.bookings:
-            start_wall_s = now.wall_s + span.start_s - now.steady_s
-            end_wall_s = now.wall_s + span.end_s - now.steady_s
-            row = found.get(span.reservation)
-            if row is None:
-                row = ReservationRow(
-                    str(span.reservation), RESERVED, start_wall_s, end_wall_s, 0, ()
-                )
-            found[span.reservation] = replace(
-                row,
-                state=ReservationState.OPEN if span.is_open else row.state,
-                node_count=row.node_count + 1,
-                nodes=(*row.nodes, view.name),
-            )
-    rows = (replace(row, nodes=tuple(sorted(row.nodes))) for row in found.values())
+            spans.setdefault(span.reservation, {})[view.name] = span
+    rows = (_row_of_nodes(each, nodes, now) for each, nodes in spans.items())
     return _table(rows)
+
+
+def _row_of_nodes(
+    reservation: ReservationId, spans: Mapping[str, BookedSpan], now: Instant
+) -> ReservationRow:
+    """Return what is known of a reservation from what its nodes keep, by their names."""
+    first = next(iter(spans.values()))
+    return ReservationRow(
+        str(reservation),
+        ReservationState.OPEN if any(span.is_open for span in spans.values()) else RESERVED,
+        now.wall_s + first.start_s - now.steady_s,
+        now.wall_s + first.end_s - now.steady_s,
+        len(spans),
+        tuple(sorted(spans)),
+    )
 
 
 def offer_now(machine: Machine, terms: ReservationTerms, now: Instant) -> NodeOffer:

@@ -40,15 +40,14 @@ class NaiveCalendar:
             span.reservation == claim.inside and self.covers(span, moment_s) for span in self.spans
         )
 
-    def room(self, moment_s: float, without: ReservationId | None = None) -> Resources:
+    def room(self, moment_s: float) -> Resources:
         """What claims, until their ends, and bookings leave at a moment ahead."""
         room = self.capacity
         for claim in self.claims:
-            is_other = without is None or claim.inside != without
-            if is_other and claim.end_s > moment_s and self.is_outside(claim, moment_s):
+            if claim.end_s > moment_s and self.is_outside(claim, moment_s):
                 room = room.minus(claim.resources)
         for span in self.spans:
-            if span.reservation != without and self.covers(span, moment_s):
+            if self.covers(span, moment_s):
                 room = room.minus(span.resources)
         return room
 
@@ -81,22 +80,16 @@ class NaiveCalendar:
             if self.is_reserved(moment_s)
         )
 
-    def is_bookable(
-        self, resources: Resources, start_s: int, end_s: int, without: ReservationId | None = None
-    ) -> bool:
-        return all(
-            resources.fits_in(self.room(moment_s, without)) for moment_s in range(start_s, end_s)
-        )
+    def is_bookable(self, resources: Resources, start_s: int, end_s: int) -> bool:
+        return all(resources.fits_in(self.room(moment_s)) for moment_s in range(start_s, end_s))
 
-    def bookable_from_s(
-        self, resources: Resources, length_s: int, from_s: int, without: ReservationId | None = None
-    ) -> int | None:
+    def bookable_from_s(self, resources: Resources, length_s: int, from_s: int) -> int | None:
         starts = range(from_s, HORIZON_S)
         return next(
             (
                 start_s
                 for start_s in starts
-                if self.is_bookable(resources, start_s, start_s + length_s, without)
+                if self.is_bookable(resources, start_s, start_s + length_s)
             ),
             None,
         )

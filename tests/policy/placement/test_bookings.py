@@ -190,14 +190,12 @@ def test_where_bookings_alone_are_more_than_the_machine_all_else_has_to_end():
     shrunk.check()
 
 
-def test_a_booking_may_take_the_place_of_itself():
+def test_what_an_open_booking_has_is_bookable_from_its_end_on():
     booked = calendar(4, span(1, 0.0, 100.0, 4, is_open=True))
     booked.add("inside", Resources(2), 0.0, 90.0, inside=reservation(1))
     assert not booked.is_bookable(Resources(4), 50.0, 150.0)
-    assert booked.is_bookable(Resources(4), 50.0, 150.0, without=reservation(1))
-    assert booked.bookable_from_s(Resources(4), 50.0, 0.0) == 100.0
-    assert booked.bookable_from_s(Resources(4), 50.0, 0.0, without=reservation(1)) == 0.0
-    assert booked.bookable_from_s(Resources(5), 50.0, 0.0) is None
+    assert booked.bookable_run(Resources(4), 50.0, 0.0) == (100.0, inf)
+    assert booked.bookable_run(Resources(5), 50.0, 0.0) is None
 
 
 def test_what_is_noted_of_a_booking_wrongly_is_found():
@@ -272,18 +270,14 @@ def test_what_fits_is_what_fits_in_each_second(both, asked, now_s, stay_s):
     assert fast.fitting_s(asked, now_s) == longest_s
 
 
-@given(pairs(), resources(8), seconds, st.integers(1, 20), st.sampled_from([None, 1, 2, 3]))
-def test_the_first_bookable_start_is_that_of_a_search_by_seconds(
-    both, asked, from_s, length_s, number
-):
+@given(pairs(), resources(8), seconds, st.integers(1, 20))
+def test_the_first_bookable_start_is_that_of_a_search_by_seconds(both, asked, from_s, length_s):
     fast, naive = both
-    without = None if number is None else reservation(number)
-    assert fast.is_bookable(asked, from_s, from_s + length_s, without) == naive.is_bookable(
-        asked, from_s, from_s + length_s, without
-    )
-    assert fast.bookable_from_s(asked, length_s, from_s, without) == naive.bookable_from_s(
-        asked, length_s, from_s, without
-    )
+    end_s = from_s + length_s
+    assert fast.is_bookable(asked, from_s, end_s) == naive.is_bookable(asked, from_s, end_s)
+    run = fast.bookable_run(asked, length_s, from_s)
+    found = None if run is None else run[0]
+    assert found == naive.bookable_from_s(asked, length_s, from_s)
 
 
 @given(pairs(), resources(8), seconds, st.one_of(st.none(), st.integers(1, 20)), st.integers(0, 60))

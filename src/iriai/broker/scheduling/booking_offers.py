@@ -20,7 +20,7 @@ from iriai.broker.scheduling.machine_reasons import (
     why_unavailable,
 )
 from iriai.broker.state.state import BrokerState
-from iriai.model.ids import JobId
+from iriai.model.ids import JobId, ReservationId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.reservation import LENGTH_MAX_S, LENGTH_MIN_S, ReservationTerms
@@ -39,7 +39,7 @@ from iriai.protocol.messages.scheduling import Want
 SEEKS_MAX = 256
 """Questions that are kept until they can be answered; homes repeat others."""
 SEEKS_OF_HOME_MAX = 64
-"""Of these one home's: others are heard beside one that asks without end."""
+"""Of one home: others are answered though it asks without end."""
 ANSWERS_MAX = 4
 """Of one turn: each looks at all machines."""
 REASONS_MAX = 16
@@ -75,7 +75,7 @@ class BookingOffers:
         self._state = state
         self._clock_of = clock_of
         self._planned = planned
-        self._seeks: dict[tuple[str, int], SeekNodes] = {}
+        self._seeks: dict[ReservationId, SeekNodes] = {}
         """The last of each reservation that was not answered."""
 
     @property
@@ -92,13 +92,12 @@ class BookingOffers:
             self._seeks[seek.reservation] = seek
 
     def _has_room(self, home: str) -> bool:
-        """Return whether one more question of a home is kept."""
-        of_home = sum(each[0] == home for each in self._seeks)
+        of_home = sum(each.home == home for each in self._seeks)
         return len(self._seeks) < SEEKS_MAX and of_home < SEEKS_OF_HOME_MAX
 
     def drop_home(self, home: str) -> None:
         """Forget a home that is away; it asks again."""
-        for reservation in [each for each in self._seeks if each[0] == home]:
+        for reservation in [each for each in self._seeks if each.home == home]:
             del self._seeks[reservation]
 
     def answers(self, now: Instant) -> list[Send]:

@@ -18,7 +18,7 @@ ANY_RESERVATION = argument(
 def show(options: GlobalOptions, reservation: str = ANY_RESERVATION) -> None:
     """Show one reservation: its id, start, end, number of nodes and nodes; and what else is known.
 
-    State, account, users and what each node gives are shown to its users and to operators.
+    Account, users and what each node gives are shown to its users and to operators.
     """
     row = options.ask(AskReservations(id=reservation)).rows[0]
     options.print_result(row, lambda: print_pairs(_pairs(row)))

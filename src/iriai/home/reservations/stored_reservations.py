@@ -18,6 +18,9 @@ from iriai.protocol.messages.effects import Effect, Persist
 
 KEPT_S = 30 * 86_400.0
 """How long one that is over is kept."""
+OVER_MAX = 10_000
+"""Of those that are over. A user may ask without end for what is refused: beyond this number those
+that would be forgotten next are, unless machines have yet to free them."""
 
 
 class StoredReservations:
@@ -79,14 +82,27 @@ class StoredReservations:
         return None
 
     def forget(self, now: Instant) -> list[int]:
-        """Forget those that have been over for long; return their numbers."""
+        """Forget those that have been over for long, or are too many; return their numbers."""
         dropped: list[int] = []
         while self._kept and self._kept[0][0] <= now.wall_s:
             _, number = heappop(self._kept)
             if self.by_number.pop(number, None) is not None:
                 dropped.append(number)
+        dropped += self._surplus()
         if dropped:
             self._effects.append(Persist(ReservationsDropped(tuple(dropped)), urgent=False))
+        return dropped
+
+    def _surplus(self) -> list[int]:
+        """Forget those of too many that are over which would be forgotten next."""
+        dropped: list[int] = []
+        for _ in range(len(self._kept) - OVER_MAX):
+            wall_s, number = heappop(self._kept)
+            if self.by_number[number].unanswered:  # a machine may still have it
+                heappush(self._kept, (wall_s + KEPT_S, number))
+            else:
+                del self.by_number[number]
+                dropped.append(number)
         return dropped
 
     def check(self) -> None:

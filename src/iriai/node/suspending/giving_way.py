@@ -28,7 +28,6 @@ from iriai.model.units import format_duration
 from iriai.node.metering import HeldClaim
 from iriai.node.offer_builder import NO_USE, Availability
 from iriai.node.requirements_check import RequirementsCheck, job_of
-from iriai.node.settings import NodeSettings
 from iriai.node.suspending.suspended_claims import QueueParts
 from iriai.policy.owner.owner_steps import OwnerStep, OwnerSteps
 from iriai.policy.owner.presence import Presence
@@ -433,18 +432,6 @@ def _absences(kept: bytes = b"") -> Absences:
 def _weight(sign: Sign) -> tuple[bool, bool, float]:
     is_start = sign.kind is SignKind.START
     return not is_start, not sign.kind.is_condition, sign.at_s
-
-
-def giving_way(
-    settings: NodeSettings,
-    parts: QueueParts,
-    availability: Availability,
-    agreement: RequirementsCheck,
-) -> GivingWay | None:
-    """Return that of a node; None: its machine has no owner policy."""
-    if settings.owner is None:
-        return None
-    return GivingWay(settings.owner, settings.machine, parts, availability, agreement)
 
 
 def _judge_of(steps: OwnerSteps) -> OwnerJudge | None:

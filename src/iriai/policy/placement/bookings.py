@@ -209,22 +209,16 @@ class Bookings(Generic[Key]):
         self,
         capacity: Resources,
         ends: Iterable[ClaimEnd[Key]],
-        without: ReservationId | None = None,
         beside: Iterable[HeldSpan] = (),
     ) -> RoomProfile:
         """Return what is free from now on; `ends` are of all claims, those ahead included.
 
-        `without`: neither that booking counts nor the claims inside it. `beside`: what is held
-        beside claims and bookings.
+        `beside`: what is held beside claims and bookings.
         """
         more = tuple(beside)
         if more:
             claims = self._held(ends, self._by_reservation)
             return RoomProfile(capacity, chain(claims, more), self.spans)
-        if without is not None:
-            others = (end for end in ends if self._inside.get(end[2]) != without)
-            spans = [span for span in self.spans if span.reservation != without]
-            return RoomProfile(capacity, self._held(others, self._by_reservation), spans)
         if self._profile is None:
             held = self._held(ends, self._by_reservation)
             self._profile = RoomProfile(capacity, held, self.spans)

@@ -283,48 +283,24 @@ class Calendar(Generic[Key]):
             return inf
         return self._profile().lacks_from_s(resources, now_s) - now_s
 
-    def is_bookable(
-        self,
-        resources: Resources,
-        start_s: float,
-        end_s: float,
-        without: ReservationId | None = None,
-    ) -> bool:
-        """Return whether they are free all that time if every claim ends at its end.
-
-        `without`: a booking that this one takes the place of; it does not count, nor what is
-        inside it.
-        """
+    def is_bookable(self, resources: Resources, start_s: float, end_s: float) -> bool:
+        """Return whether they are free all that time if every claim ends at its end."""
         if self._booked is None:
             slot = self.earliest(resources, start_s, start_s)
             return slot is not None and slot.start_s <= start_s
-        return self._profile(without).is_room(resources, start_s, end_s)
-
-    def bookable_from_s(
-        self,
-        resources: Resources,
-        length_s: float,
-        from_s: float,
-        without: ReservationId | None = None,
-    ) -> float | None:
-        """Return the first start from `from_s` on with which they are bookable; None: never."""
-        run = self.bookable_run(resources, length_s, from_s, without)
-        return None if run is None else run[0]
+        return self._profile().is_room(resources, start_s, end_s)
 
     def bookable_run(
-        self,
-        resources: Resources,
-        length_s: float,
-        from_s: float,
-        without: ReservationId | None = None,
+        self, resources: Resources, length_s: float, from_s: float
     ) -> tuple[float, float] | None:
-        """Return `bookable_from_s`, and until when they are free from then on."""
-        booked = self._booked
-        if booked is None:
+        """Return the first start from `from_s` on with which they are bookable; None: never.
+
+        With it, until when they are free from then on.
+        """
+        if self._booked is None:
             slot = self.earliest(resources, from_s)
             return None if slot is None else (slot.start_s, inf)
-        profile = booked.profile(self.capacity, self._ends, without)
-        return profile.run_from(resources, length_s, from_s)
+        return self._profile().run_from(resources, length_s, from_s)
 
     def gaps(self) -> list[tuple[float, float]]:
         """Return the times in which the whole machine is free, in order; there may be infinities.
@@ -365,8 +341,8 @@ class Calendar(Generic[Key]):
 
         return Bookings()
 
-    def _profile(self, without: ReservationId | None = None) -> RoomProfile:
-        return self._bookings().profile(self.capacity, self._ends, without)
+    def _profile(self) -> RoomProfile:
+        return self._bookings().profile(self.capacity, self._ends)
 
     def _enter(self, key: Key, inside: ReservationId, resources: Resources) -> None:
         booked = self._booked = self._bookings()
