@@ -199,12 +199,12 @@ class Permissions:
                     f"'{printable(name[:NAME_SHOWN_MAX])}' is neither a user nor a group here",
                     "name users of this machine, or a group of accounts",
                 )
-        if len(groups) > 1:
-            raise UsageProblem(
-                "two-groups",
-                f"{_listed(groups)} are several groups",
-                "name one of them, and of the others each user",
-            )
+            if len(groups) > 1:  # at once: each look-up may be one of a directory service
+                raise UsageProblem(
+                    "two-groups",
+                    f"{_listed(groups)} are several groups",
+                    "name one of them, and of the others each user",
+                )
         return tuple(users), next(iter(groups), "")
 
     @property
