@@ -3,10 +3,9 @@
 10,000 machines with 10,000 reservations of 8 nodes and 4 h each, on machines at random that were
 free: within 14 days (`sparse`), and within 2 days, where two thirds of all time is booked
 (`dense`). `earliest_p99_ms`: to find the first start at which 512 nodes are free together for 1 to
-24 h, from a random moment on, and the nodes; times are of the processor. `whole`: of whole
-machines, by an index that is kept; before each question a reservation of 8 nodes ends and another
-one is made (`change_p99_ms`: to tell the index that). `parts`: half of each machine and a cpu more,
-where reservations take half; by looking at all machines.
+24 h, from a random moment on, and the nodes, as the broker looks for them; times are of the
+processor. `whole`: of whole machines; `parts`: half of each machine and a cpu more, where
+reservations take half.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from __future__ import annotations
 import gc
 import tempfile
 import time
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -22,13 +22,12 @@ from harness.report import Figures, finish, machine_facts, percentile, progress
 
 from iriai.model.ids import ReservationId
 from iriai.model.resources import Resources
-from iriai.policy.placement.booking_search import GapIndex, earliest_start
+from iriai.policy.placement.booking_search import earliest_of
 from iriai.policy.placement.bookings import BookedSpan
 from iriai.policy.placement.calendar import Calendar
 
-MACHINES, RESERVATIONS, NODES, ASKED, QUESTIONS = 10_000, 10_000, 8, 512, 300
+MACHINES, RESERVATIONS, NODES, ASKED, QUESTIONS = 10_000, 10_000, 8, 512, 100
 QUICK_MACHINES, QUICK_RESERVATIONS, QUICK_ASKED, QUICK_QUESTIONS = 100, 100, 8, 10
-PARTS_QUESTIONS = 60
 HOUR_S, DAY_S = 3_600.0, 86_400.0
 LENGTH_S = 4 * HOUR_S
 HORIZONS_S = {"sparse": 14 * DAY_S, "dense": 2 * DAY_S}
@@ -48,8 +47,6 @@ class BookedSite:
         self.calendars: dict[str, Calendar[int]] = {
             f"node{number:05}": Calendar(Resources(CPUS)) for number in range(machines)
         }
-        self.nodes: dict[ReservationId, list[str]] = {}
-        """The nodes of each reservation, the oldest first."""
         self._names = list(self.calendars)
         self._spans: dict[str, list[BookedSpan]] = {name: [] for name in self._names}
         self._made = 0
@@ -58,8 +55,8 @@ class BookedSite:
         for name in self._names:
             self.settle(name)
 
-    def reserve(self) -> list[str]:
-        """Make a reservation at a random time on nodes that are free then; return them."""
+    def reserve(self) -> None:
+        """Make a reservation at a random time on nodes that are free then."""
         self._made += 1
         number = ReservationId("ume", self._made)
         start_s = self.dice.random() * (self.horizon_s - LENGTH_S)
@@ -75,58 +72,27 @@ class BookedSite:
                 for each in nodes:
                     self._spans[each].pop()
                 nodes.clear()
-        self.nodes[number] = nodes
-        return nodes
-
-    def end_oldest(self) -> list[str]:
-        """End the oldest reservation; return its nodes."""
-        number = next(iter(self.nodes))
-        nodes = self.nodes.pop(number)
-        for name in nodes:
-            spans = self._spans[name]
-            spans[:] = [span for span in spans if span.reservation != number]
-        return nodes
 
     def settle(self, name: str) -> None:
         """Let the calendar of a machine have what is booked."""
         self.calendars[name].set_bookings(self._spans[name])
 
 
-def search_whole(site: BookedSite, asked: int, questions: int) -> dict[str, list[float]]:
-    """Return milliseconds of each search for whole machines, and of each change before it."""
-    index = GapIndex()
-    for name, calendar in site.calendars.items():
-        index.put(name, calendar)
-    earliest_start(site.calendars, asked, None, LENGTH_S, 0.0, index=index)
-    found: dict[str, list[float]] = {"earliest": [], "change": []}
-    for _ in range(questions):
-        changed = dict.fromkeys(site.end_oldest() + site.reserve())
-        from_s = site.dice.random() * site.horizon_s
-        length_s = site.dice.choice(LENGTHS_S)
-        began = time.process_time()
-        for name in changed:
-            site.settle(name)
-            index.put(name, site.calendars[name])
-        index.refresh()
-        told = time.process_time()
-        start = earliest_start(site.calendars, asked, None, length_s, from_s, index=index)
-        ended = time.process_time()
-        assert start is not None
-        assert len(start[1]) == asked
-        found["change"].append(1e3 * (told - began))
-        found["earliest"].append(1e3 * (ended - told))
-    return found
-
-
-def search_parts(site: BookedSite, asked: int, questions: int) -> list[float]:
-    """Return milliseconds of each search for half machines."""
-    half = Resources(CPUS // 2 + 1)
+def search(site: BookedSite, cpus: int, asked: int, questions: int) -> list[float]:
+    """Return milliseconds of each search for nodes that give so many cpus."""
+    wanted, names = Resources(cpus), list(site.calendars)
     found = []
     for _ in range(questions):
         from_s = site.dice.random() * site.horizon_s
         length_s = site.dice.choice(LENGTHS_S)
+
+        def run_from(
+            name: str, start_s: float, length_s: float = length_s
+        ) -> tuple[float, float] | None:
+            return site.calendars[name].bookable_run(wanted, length_s, start_s)
+
         began = time.process_time()
-        start = earliest_start(site.calendars, asked, half, length_s, from_s)
+        start = earliest_of(names, asked, run_from, length_s, from_s, inf)
         found.append(1e3 * (time.process_time() - began))
         assert start is not None
         assert len(start[1]) == asked
@@ -144,18 +110,13 @@ def main() -> None:
     for run in range(options.runs):
         for load, horizon_s in HORIZONS_S.items():
             progress(f"{load}: run {run + 1} of {options.runs}")
-            site = BookedSite(machines, reservations, horizon_s, CPUS)
             gc.collect()
-            times = search_whole(site, asked, questions)
-            whole = figures["whole", load]
-            for name, samples in times.items():
-                whole.add(f"{name}_p50_ms", percentile(samples, 50))
-                whole.add(f"{name}_p99_ms", percentile(samples, 99))
-            site = BookedSite(machines, reservations, horizon_s, CPUS // 2)
-            search_parts(site, asked, 1)  # the profiles of all machines are made once
-            samples = search_parts(site, asked, options.tasks(PARTS_QUESTIONS, QUICK_QUESTIONS))
-            figures["parts", load].add("earliest_p50_ms", percentile(samples, 50))
-            figures["parts", load].add("earliest_p99_ms", percentile(samples, 99))
+            for kind, taken, cpus in (("whole", CPUS, CPUS), ("parts", CPUS // 2, CPUS // 2 + 1)):
+                site = BookedSite(machines, reservations, horizon_s, taken)
+                search(site, cpus, asked, 1)  # the profiles of all machines are made once
+                samples = search(site, cpus, asked, questions)
+                figures[kind, load].add("earliest_p50_ms", percentile(samples, 50))
+                figures[kind, load].add("earliest_p99_ms", percentile(samples, 99))
     answer: dict[str, object] = {
         kind: {load: figures[kind, load].answer() for load in HORIZONS_S}
         for kind in ("whole", "parts")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iriai.model.resources import Resources
-from iriai.policy.placement.booking_search import GapIndex, bookable, earliest_start
+from iriai.policy.placement.booking_search import earliest_of
 from iriai.policy.placement.bookings import BookedSpan
 from iriai.policy.placement.calendar import Calendar
 from tests.policy.placement.naive_bookings import HORIZON_S, reservation
@@ -28,39 +28,34 @@ def machine(*times: tuple[float, float], cpus: int = 4, taken: int | None = None
     return made
 
 
-def index_of(calendars: dict[str, Calendar[int]]) -> GapIndex:
-    index = GapIndex()
-    for name, calendar in calendars.items():
-        index.put(name, calendar)
-    return index
+def earliest_start(site, nodes, resources, length_s, from_s, latest_s=inf):
+    """Of whole machines if no resources are named; the first of the site are preferred."""
+
+    def run_from(name, start_s):
+        return site[name].bookable_run(resources or site[name].capacity, length_s, start_s)
+
+    return earliest_of(list(site), nodes, run_from, length_s, from_s, latest_s)
 
 
 def test_machines_are_free_together_after_the_first_moment_at_which_enough_are():
     site = {"a": machine((0, 10)), "b": machine((20, 30)), "c": machine((5, 40))}
-    for index in (None, index_of(site)):
-        assert earliest_start(site, 1, None, 20.0, 0.0, index=index) == (0.0, ["b"])
-        assert earliest_start(site, 2, None, 10.0, 0.0, index=index) == (10.0, ["a", "b"])
-        assert earliest_start(site, 2, None, 11.0, 0.0, index=index) == (30.0, ["a", "b"])
-        assert earliest_start(site, 3, None, 11.0, 0.0, index=index) == (40.0, ["a", "b", "c"])
-        assert earliest_start(site, 3, None, 11.0, 0.0, 39.0, index=index) is None
-        assert earliest_start(site, 4, None, 1.0, 0.0, index=index) is None
-        assert bookable(site, 3, None, 10.0, 20.0, index=index) == ["a", "b"]
+    assert earliest_start(site, 1, None, 20.0, 0.0) == (0.0, ["b"])
+    assert earliest_start(site, 2, None, 10.0, 0.0) == (10.0, ["a", "b"])
+    assert earliest_start(site, 2, None, 11.0, 0.0) == (30.0, ["a", "b"])
+    assert earliest_start(site, 3, None, 11.0, 0.0) == (40.0, ["a", "b", "c"])
+    assert earliest_start(site, 3, None, 11.0, 0.0, 39.0) is None
+    assert earliest_start(site, 4, None, 1.0, 0.0) is None
 
 
 def test_the_preferred_come_first():
     site = {"z": machine(), "b": machine((0, 5)), "a": machine()}
-    for index in (None, index_of(site)):
-        assert earliest_start(site, 2, None, 3.0, 0.0, index=index) == (0.0, ["z", "a"])
-        assert earliest_start(site, 3, None, 3.0, 0.0, index=index) == (5.0, ["z", "b", "a"])
-        assert bookable(site, 1, None, 7.0, 9.0, index=index) == ["z"]
+    assert earliest_start(site, 2, None, 3.0, 0.0) == (0.0, ["z", "a"])
+    assert earliest_start(site, 3, None, 3.0, 0.0) == (5.0, ["z", "b", "a"])
 
 
 def test_what_is_free_later_is_preferred_to_what_was_free_before():
     site = {"a": machine((0, 10)), "b": machine((0, 10)), "c": machine()}
-    some = {name: site[name] for name in ("a", "b", "c")}
-    site["d"] = machine((0, 90))
-    for index in (None, index_of(some), index_of(site)):
-        assert earliest_start(some, 2, None, 5.0, 0.0, index=index) == (10.0, ["a", "b"])
+    assert earliest_start(site, 2, None, 5.0, 0.0) == (10.0, ["a", "b"])
 
 
 def test_parts_of_machines_are_free_beside_bookings_of_other_parts():
@@ -70,34 +65,16 @@ def test_parts_of_machines_are_free_beside_bookings_of_other_parts():
     assert earliest_start(site, 1, Resources(5), 5.0, 0.0) is None
 
 
-def test_an_index_of_more_machines_serves_for_some_of_them():
-    site = {"a": machine((0, 10)), "b": machine(), "c": machine((0, 30))}
-    index = index_of(site)
-    some = {name: site[name] for name in ("c", "a")}
-    assert earliest_start(some, 2, None, 5.0, 0.0, index=index) == (30.0, ["c", "a"])
-
-
-def test_an_index_knows_what_changed_and_what_is_gone():
-    site = {"a": machine(), "b": machine()}
-    index = index_of(site)
-    assert earliest_start(site, 2, None, 5.0, 0.0, index=index) == (0.0, ["a", "b"])
-    site["a"].add(1, Resources(1), 0.0, 9.0)
-    index.put("a", site["a"])
-    assert earliest_start(site, 2, None, 5.0, 0.0, index=index) == (9.0, ["a", "b"])
-    del site["b"]
-    index.drop("b")
-    index.drop("b")
-    assert earliest_start(site, 2, None, 5.0, 0.0, index=index) is None
-    assert earliest_start(site, 1, None, 5.0, 0.0, index=index) == (9.0, ["a"])
-    index.check()
-
-
 def naive_start(site, nodes, resources, length_s, from_s, latest_s):
     """Every second, machine by machine."""
     for start_s in range(from_s, int(min(latest_s, HORIZON_S)) + 1):
-        names = bookable(site, nodes, resources, start_s, start_s + length_s)
-        if len(names) == nodes:
-            return start_s, names
+        names = [
+            name
+            for name, calendar in site.items()
+            if calendar.is_bookable(resources or calendar.capacity, start_s, start_s + length_s)
+        ]
+        if len(names) >= nodes:
+            return start_s, names[:nodes]
     return None
 
 
@@ -133,32 +110,3 @@ def test_the_earliest_start_is_that_of_a_search_by_seconds(site, ask, cpus):
     expected = naive_start(calendars, nodes, asked, length_s, from_s, max(latest_s, from_s))
     found = earliest_start(calendars, nodes, asked, length_s, from_s, max(latest_s, from_s))
     assert found == expected
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 7), st.one_of(st.none(), loads)), min_size=1, max_size=14),
-    st.lists(asks, min_size=1, max_size=2),
-    st.integers(3, 14),
-    st.sampled_from([0.01, 0.5, 10.0]),
-    st.sampled_from([1, 256]),
-)
-def test_an_index_that_is_kept_finds_the_same(changes, questions, every, part, looked_at):
-    """Machines come, change and go; there are questions between."""
-    calendars: dict[str, Calendar[int]] = {}
-    index = GapIndex(looked_at, part)
-    for count, (number, load) in enumerate(changes):
-        name = f"m{number}"
-        if load is None:
-            calendars.pop(name, None)
-            index.drop(name)
-        else:
-            calendars[name] = loaded(load)
-            index.put(name, calendars[name])
-        if count % every and count + 1 < len(changes):
-            continue
-        index.check()
-        for nodes, length_s, from_s, latest_s in questions:
-            ask = (nodes, None, length_s, from_s, max(latest_s, from_s))
-            some = dict(list(calendars.items())[1:])
-            for site in (calendars, some):
-                assert earliest_start(site, *ask, index=index) == naive_start(site, *ask)

@@ -302,18 +302,6 @@ class Calendar(Generic[Key]):
             return None if slot is None else (slot.start_s, inf)
         return self._profile().run_from(resources, length_s, from_s)
 
-    def gaps(self) -> list[tuple[float, float]]:
-        """Return the times in which the whole machine is free, in order; there may be infinities.
-
-        As for `is_bookable`, claims end at their ends.
-        """
-        found: list[tuple[float, float]] = []
-        run = self.bookable_run(self.capacity, 0.0, -inf)
-        while run is not None:
-            found.append(run)
-            run = None if run[1] == inf else self.bookable_run(self.capacity, 0.0, run[1])
-        return found
-
     def in_the_way(
         self, start: BookedSpan, granted: Callable[[Key], float] | None = None
     ) -> list[Key]:
