@@ -89,7 +89,7 @@ def search(site: BookedSite, cpus: int, asked: int, questions: int) -> list[floa
         def run_from(
             name: str, start_s: float, length_s: float = length_s
         ) -> tuple[float, float] | None:
-            return site.calendars[name].bookable_run(wanted, length_s, start_s)
+            return site.calendars[name].profile().run_from(wanted, length_s, start_s)
 
         began = time.process_time()
         start = earliest_of(names, asked, run_from, length_s, from_s, inf)

@@ -11,7 +11,7 @@ from iriai.model.records import BookingsDropped, BookingStored, ClaimStored, Dra
 from iriai.model.reservation import BOOKINGS_MAX, LENGTH_MAX_S, LENGTH_MIN_S, Booking
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
-from iriai.node.bookings import NAMES_MAX, STARTED_MAX_S, UNCONFIRMED_MAX
+from iriai.node.bookings import NAMES_MAX, OF_HOME_MAX, STARTED_MAX_S
 from iriai.policy.placement.calendar import END_SLACK_S
 from iriai.protocol.messages.effects import (
     LaunchAttempt,
@@ -187,15 +187,16 @@ def test_named_resources_are_kept_as_what_they_are_together():
     assert not_booked(node.tell(Book(asked))) is Rule.NO_MACHINE_LARGE_ENOUGH
 
 
-def test_a_home_has_so_many_unconfirmed_bookings():
+def test_a_home_has_so_many_bookings_confirmed_or_not():
     node = LoneNode(is_checked=False)
-    for number in range(UNCONFIRMED_MAX):
+    for number in range(OF_HOME_MAX):
         said = hold(node, number, (number + 1) * HOUR, LENGTH_MIN_S, hold_s=HOLD_MAX_S)
         assert only(said.home, Booked)
-    later_s = (UNCONFIRMED_MAX + 9) * HOUR
+    hold(node, 3, 4 * HOUR, LENGTH_MIN_S, phase=Phase.CONFIRMED)
+    later_s = (OF_HOME_MAX + 9) * HOUR
     assert not_booked(hold(node, 999, later_s)) is Rule.MACHINE_BUSY
     assert only(hold(node, 999, later_s, home=YAMA).home, Booked)
-    hold(node, 3, 4 * HOUR, LENGTH_MIN_S, phase=Phase.CONFIRMED)
+    node.tell(Unbook(named(3), 1))
     assert only(hold(node, 1000, later_s + DAY).home, Booked)
 
 

@@ -30,8 +30,8 @@ from iriai.protocol.messages.effects import Part, Persist, Send
 from iriai.protocol.messages.reservations import Book, Booked, BookedTime, NotBooked, Unbook
 from iriai.protocol.messages.scheduling import Run
 
-UNCONFIRMED_MAX = 256
-"""Bookings of one home that it has not confirmed."""
+OF_HOME_MAX = 256
+"""Bookings of one home: it leaves most places to others, whether it confirms its own or not."""
 STARTED_MAX_S = HOLD_MAX_S
 """How long ago a new booking may have started: a home that is told `now` has to find its nodes."""
 MOVED_S = 0.05
@@ -233,13 +233,10 @@ class NodeBookings:
         if characters > NAMES_MAX:
             needed, had = f"at most {NAMES_MAX} characters of names", f"it has {characters}"
             return Reason(Rule.NOT_RESERVED, needed, had, self._machine)
-        held = sum(
-            each.until_s is not None and each.reservation.home == home
-            for each in self.kept.values()
-        )
-        if held >= UNCONFIRMED_MAX:
-            had = f"{home} holds {held}"
-            return Reason(Rule.MACHINE_BUSY, "fewer that are not confirmed", had, self._machine)
+        of_home = sum(each.reservation.home == home for each in self.kept.values())
+        if of_home >= OF_HOME_MAX:
+            had = f"{home} has {of_home}"
+            return Reason(Rule.MACHINE_BUSY, "fewer bookings of that home", had, self._machine)
         return None
 
     def _in_its_way(self, kept: KeptBooking, now: Instant) -> Reason | None:

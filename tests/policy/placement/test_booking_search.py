@@ -32,7 +32,7 @@ def earliest_start(site, nodes, resources, length_s, from_s, latest_s=inf):
     """Of whole machines if no resources are named; the first of the site are preferred."""
 
     def run_from(name, start_s):
-        return site[name].bookable_run(resources or site[name].capacity, length_s, start_s)
+        return site[name].profile().run_from(resources or site[name].capacity, length_s, start_s)
 
     return earliest_of(list(site), nodes, run_from, length_s, from_s, latest_s)
 

@@ -194,8 +194,8 @@ def test_what_an_open_booking_has_is_bookable_from_its_end_on():
     booked = calendar(4, span(1, 0.0, 100.0, 4, is_open=True))
     booked.add("inside", Resources(2), 0.0, 90.0, inside=reservation(1))
     assert not booked.is_bookable(Resources(4), 50.0, 150.0)
-    assert booked.bookable_run(Resources(4), 50.0, 0.0) == (100.0, inf)
-    assert booked.bookable_run(Resources(5), 50.0, 0.0) is None
+    assert booked.profile().run_from(Resources(4), 50.0, 0.0) == (100.0, inf)
+    assert booked.profile().run_from(Resources(5), 50.0, 0.0) is None
 
 
 def test_what_is_noted_of_a_booking_wrongly_is_found():
@@ -275,7 +275,7 @@ def test_the_first_bookable_start_is_that_of_a_search_by_seconds(both, asked, fr
     fast, naive = both
     end_s = from_s + length_s
     assert fast.is_bookable(asked, from_s, end_s) == naive.is_bookable(asked, from_s, end_s)
-    run = fast.bookable_run(asked, length_s, from_s)
+    run = fast.profile().run_from(asked, length_s, from_s)
     found = None if run is None else run[0]
     assert found == naive.bookable_from_s(asked, length_s, from_s)
 

@@ -290,18 +290,6 @@ class Calendar(Generic[Key]):
             return slot is not None and slot.start_s <= start_s
         return self._profile().is_room(resources, start_s, end_s)
 
-    def bookable_run(
-        self, resources: Resources, length_s: float, from_s: float
-    ) -> tuple[float, float] | None:
-        """Return the first start from `from_s` on with which they are bookable; None: never.
-
-        With it, until when they are free from then on.
-        """
-        if self._booked is None:
-            slot = self.earliest(resources, from_s)
-            return None if slot is None else (slot.start_s, inf)
-        return self._profile().run_from(resources, length_s, from_s)
-
     def in_the_way(
         self, start: BookedSpan, granted: Callable[[Key], float] | None = None
     ) -> list[Key]:
