@@ -8,8 +8,10 @@ from msgspec.structs import replace
 from iriai.broker.state.preemptible_claims import RETRY_S
 from iriai.config.sections import QueueSection
 from iriai.model.bounds import NUMBER_MAX
+from iriai.model.ids import ReservationId
 from iriai.model.resources import Resources
 from iriai.model.turn import NEVER, RowSet
+from iriai.protocol.messages.reservations import BookedTime
 from tests.broker.lone_broker import as_running as running_of
 from tests.broker.lone_broker import want
 from tests.broker.turning_machines import CPUS, GIB, TurningMachines
@@ -334,6 +336,20 @@ def test_without_ageing_it_stands_until_there_is_room():
     story.submit(2, 0)
     story.after(8000.0)
     assert story.standing() == [1]
+
+
+def test_one_stands_until_what_has_room_without_it_alone_is_granted_before_a_booking():
+    story = TurningMachines()
+    story.submit(1, EXCLUSIVE, cpus=2, limit_s=600.0)
+    node = story.nodes["m0"]
+    booking = BookedTime(ReservationId("ume", 7), Resources(2), 60.0, 3600.0)
+    story.tell(story.idle(node, bookings=(booking,)))
+    story.submit(2, 0, cpus=2, limit_s=600.0)
+    assert (story.running(), story.standing()) == ([2], [1])
+    story.after(RETRY_S)
+    assert (story.running(), story.standing()) == ([1, 2], [])
+    story.submit(3, 0, cpus=2, limit_s=30.0)
+    assert (story.running(), story.standing()) == ([2, 3], [1])
 
 
 # --- machines that know better -------------------------------------------------------------------

@@ -91,12 +91,19 @@ def again(node: LoneNode, *alive: int, **changes) -> LoneNode:
     return came
 
 
-def freeze(node: LoneNode, reason: SuspendReason, number: int = 1) -> Told:
+def freeze(
+    node: LoneNode, reason: SuspendReason, number: int = 1, *, is_given: bool = True
+) -> Told:
     """A task is suspended, and its launcher says so."""
-    node.node.suspend([attempt(number)], reason, node.instant(), is_given=True)
+    node.node.suspend([attempt(number)], reason, node.instant(), is_given=is_given)
     [order] = [each for each in node.settle().others if isinstance(each, FreezeAttempt)]
     told = AttemptFrozen(attempt(number), order.number, order.reasons, 0.0, node.now_s)
     return node.tell(told)
+
+
+def thaw(node: LoneNode, reason: SuspendReason, number: int = 1) -> Told:
+    """It goes on, and its launcher says so."""
+    return freeze(node, reason, number, is_given=False)
 
 
 def refusal(said: Told) -> Rule:

@@ -37,6 +37,7 @@ from tests.node.booking_story import (
     opened,
     refusal,
     terminated,
+    thaw,
     until,
 )
 from tests.node.lone_node import LoneNode, exited
@@ -373,6 +374,21 @@ def test_the_one_that_was_granted_last_leaves_first():
         freeze(node, SuspendReason.OWNER, number)
     said = until(node, HOUR - GRACE_S - END_SLACK_S)
     assert terminated(said) == [(attempt(3), EndCause.EVICTED)]
+
+
+def test_one_that_went_on_later_leaves_before_it():
+    node = LoneNode()
+    node.run(1, cpus=2, kill_grace_s=GRACE_S)
+    begin(node)
+    freeze(node, SuspendReason.HIGHER_QUEUE)
+    confirm(node, cpus=2)
+    node.wait(1.0)
+    assert only(node.run(2, cpus=2, evictable=False).others, LaunchAttempt)
+    begin(node, 2)
+    node.now_s = 60.0
+    thaw(node, SuspendReason.HIGHER_QUEUE)
+    said = until(node, HOUR - GRACE_S - END_SLACK_S)
+    assert terminated(said) == [(attempt(1), EndCause.EVICTED)]
 
 
 def test_a_booking_opens_once_nothing_is_in_its_way():

@@ -216,7 +216,7 @@ class BookedClaims:
         Return when to look again; infinity: nothing has to leave later than now.
         """
         next_s = inf
-        for attempt in self._calendar.in_the_way(span, self._granted_s):
+        for attempt in self._calendar.in_the_way(span, self._since_s):
             held = self.claims.by_attempt[attempt]
             at_s = span.start_s - held.ending_s
             if at_s <= now.steady_s:
@@ -225,9 +225,15 @@ class BookedClaims:
                 next_s = min(next_s, at_s)
         return next_s
 
-    def _granted_s(self, attempt: object) -> float:
-        held = self.claims.by_attempt.get(attempt)  # type: ignore[call-overload]
-        return 0.0 if held is None else held.granted_steady_s
+    def _since_s(self, attempt: object) -> float:
+        """Return since when a claim has its place: it was granted then, or went on then."""
+        held: HeldClaim | None = self.claims.by_attempt.get(attempt)  # type: ignore[call-overload]
+        if held is None:
+            return 0.0
+        suspension = held.suspension
+        if suspension is None or suspension.told:
+            return held.granted_steady_s
+        return max(held.granted_steady_s, suspension.changed_s)
 
     def see_to_ends(self, now: Instant) -> float:
         """End claims that have to be gone soon; return when the next one has to be ended."""

@@ -91,6 +91,8 @@ class TaskStarts:
                     parallel.filled(view.name, taken, entry.stay_s, now_s)
             if view.name not in resized:
                 self._placement.shrank(view)
+            if self.standing and view.calendar.bookings:
+                self._state.preemptible.joined[view.name] = None
         if resized:
             self._see_to_resized()
         if not entry.count:

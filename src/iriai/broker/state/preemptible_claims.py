@@ -28,7 +28,7 @@ from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.protocol.messages.scheduling import Capability, Running
 
 RETRY_S = 1.0
-"""How long a task stands at least that its machine had no cpus for."""
+"""How long a task stands at least that its machine had no cpus for, or that is in the way."""
 
 
 class PreemptibleClaims:
@@ -51,6 +51,8 @@ class PreemptibleClaims:
         """Those of them for which machines keep cpus."""
         self._raised: dict[PreemptibleTask, None] = {}
         """Those that count in a higher queue than their own."""
+        self.joined: dict[str, None] = {}
+        """Machines with bookings where tasks were started since others stood aside."""
         self.to_tell: dict[str, None] = {}
         """Machines whose claims have other turns than they were told."""
         self.has_news = False
@@ -215,6 +217,7 @@ class PreemptibleClaims:
         Rows may have gaps until the machines are settled.
         """
         self.has_news = False
+        self.joined.clear()
         for task in list(self._gathering):
             self._give_up_gathered(task)
         for task in self.tasks:
@@ -243,6 +246,8 @@ class PreemptibleClaims:
         The caller settles the machines when it has asked so of all.
         """
         was_aside, old_row = task.standing is Standing.ASIDE, task.row
+        if was_aside and self.joined and self._is_in_the_way(task):
+            task.not_before_s = self._now_s + RETRY_S
         row = None if is_stopped else self._row_for(task)
         if row is not None:
             task.row = row
@@ -255,6 +260,20 @@ class PreemptibleClaims:
                 self._gather(task)
         if row != old_row or not was_aside:
             self._tell(task)
+
+    def _is_in_the_way(self, task: PreemptibleTask) -> bool:
+        """Return whether its machine would not grant what was just started beside it.
+
+        Until the next booking there is room for both, but not until their ends. It goes on once
+        that is granted, and leaves for the booking.
+        """
+        for key, seat in task.seats.items():
+            calendar = seat.view.calendar
+            if seat.view.name in self.joined and key in calendar:
+                fitting_s = calendar.fitting_s(Resources(seat.resources.cpus), self._now_s)
+                if 0.0 < fitting_s < calendar.end_s(key) - self._now_s:
+                    return True
+        return False
 
     def _comes_back(self, task: PreemptibleTask) -> bool:
         """Return whether a task has its cpus on all machines once what runs there has ended."""

@@ -41,6 +41,7 @@ Bookings = dict[ReservationId, Booking]
 class _Use(NamedTuple):
     """What a claim outside all bookings holds, and for how long from now at most."""
 
+    attempt: AttemptId
     resources: Resources
     left_s: float
 
@@ -63,12 +64,20 @@ class ReservationChecker:
         """By machine, the reservations whose time is over there."""
         self._wrong_s: dict[tuple[str, str], float] = {}
         """By machine and what is wrong there, since when."""
+        self._pushing: frozenset[AttemptId] = frozenset()
+        """The claims whose suspension changed in the turn that is checked: whatever they push into
+        a booking is evicted in time (spec 017, section 3)."""
         for machine in world.machines.values():
             machine.on_reservation = self._answered
 
     def check(self, machine: SimulatedMachine, turn: Turn, now: Instant) -> None:
         """Check a machine after a turn."""
         if Part.NODE in machine.plan.parts:
+            self._pushing = frozenset(
+                record.claim.attempt
+                for record in turn.records
+                if type(record) is ClaimStored and record.claim.suspension is not None
+            )
             bookings = self._followed(machine, turn, now)
             if bookings:
                 self._check_bookings(machine, bookings, now)
@@ -168,7 +177,7 @@ class ReservationChecker:
             if booking.start_wall_s <= moment_wall_s < booking.end_wall_s - TOLERANCE_S:
                 taken = taken.plus(_given(machine, booking))
         for use in _outside(machine.core.node, now):
-            if use.left_s > in_s + TOLERANCE_S:
+            if use.left_s > in_s + TOLERANCE_S and use.attempt not in self._pushing:
                 taken = taken.plus(use.resources)
         capacity = machine.core.node.calendar.capacity
         assert taken.fits_in(capacity), (
@@ -396,4 +405,4 @@ def _outside(node: Node, now: Instant) -> Iterator[_Use]:
     for attempt in node.running():
         claim = node.held(attempt).claim
         if claim.reservation is None and attempt in node.calendar:
-            yield _Use(node.calendar.held_by(attempt), _left_s(node, claim, now))
+            yield _Use(attempt, node.calendar.held_by(attempt), _left_s(node, claim, now))
