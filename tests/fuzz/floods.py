@@ -77,7 +77,7 @@ def ids_of_many_requests(scene: Scene) -> Complaints:
     ids = tuple(f"{job}.0-{last}" for last in range(IDS_MAX))
     with ExitStack() as stack:
         asking = [stack.enter_context(scene.greeted()) for _ in range(4)]
-        for _ in range(12):  # so long that the watcher looks several times meanwhile
+        for _ in range(24):  # so long that the watcher looks several times meanwhile
             for eve in asking:
                 eve.send(request_frame(Request(4, Cancel(ids))))
             for reply in [eve.reply() for eve in asking]:

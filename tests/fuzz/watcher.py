@@ -12,8 +12,8 @@ from iriai.model.problem import Problem
 from tests.endtoend.installation import Installation
 
 LOOK_S = 0.1
-SLOW_S = 0.1
-"""Of the daemon's processor time between a question and its answer."""
+SLOW_S = 0.05
+"""Of the daemon's processor time between a question and its answer; a turn has 30 ms at most."""
 SETTLE_S = 10.0
 """After which memory has to be back."""
 IDENTITY = threading.Lock()
