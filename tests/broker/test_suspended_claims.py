@@ -9,7 +9,7 @@ from iriai.model.suspension import SuspendedClaim
 from iriai.protocol.messages.scheduling import Running
 from iriai.protocol.messages.suspension import ReturnCpus, Vacate
 from tests.broker.lone_broker import LoneBroker, as_running, matched, matches, promises, want
-from tests.support.told import Told, attempt, job
+from tests.support.told import Told, attempt, instant, job
 
 CPUS = Resources(4, 8 << 30)
 
@@ -168,3 +168,11 @@ def test_cpus_that_were_returned_while_others_took_them_are_taken_back():
     broker.tell(broker.idle(0, whole=False, began=(other,)))  # its match came before
     assert broker.broker.state.machines["ume"].calendar.free.cpus == 0
     broker.broker.check()
+
+
+def test_a_claim_that_need_not_leave_for_a_booking_any_more_keeps_its_place_for_longer():
+    evictable = claim(100, 70.0, cpus=3)
+    broker = with_claims(evictable, free=1)
+    assert promises(broker.tell(want(1, cpus=4))) == [(1, 70.0)]
+    changed(broker, replace(evictable, ends_in_s=None), bookings=())
+    assert broker.broker.estimated_starts(instant(broker.now_s))[job(1)] > 70.0

@@ -55,6 +55,16 @@ def test_what_a_claim_held_is_free_again_when_it_is_removed():
     assert not full.remove("one")
 
 
+@pytest.mark.parametrize(
+    ("cpus", "stay_s", "is_held"),
+    [(2, 30.0, True), (2, 30.9, True), (2, 31.5, False), (2, None, False), (1, 30.0, False)],
+)
+def test_a_claim_is_held_that_has_so_much_for_so_long(cpus, stay_s, is_held):
+    full = calendar(4, one=(2, 40.0), open=(2, None))
+    assert full.is_held("one", Resources(cpus), 10.0, stay_s) is is_held
+    assert full.is_held("open", Resources(2), 10.0, None)
+
+
 def test_nothing_is_claimed_twice_under_one_name():
     with pytest.raises(ValueError, match="claimed already"):
         calendar(4, one=(1, 1.0)).add("one", Resources(1), 0.0, 1.0)

@@ -335,23 +335,23 @@ class BrokerState:
         self._count_running(view, running, account)
 
     def suspension_changed(self, view: MachineView, running: Running, now_s: float) -> None:
-        """Let a claim that was ever suspended hold what its machine says, until then."""
-        if running.attempt not in view.calendar:
+        """Let a claim that was ever suspended, or has another end, hold what its machine says."""
+        attempt, calendar = running.attempt, view.calendar
+        if attempt not in calendar:
             return
-        if running.reservation is None and view.calendar.inside(running.attempt) is not None:
-            view.calendar.leave(running.attempt)
-        self.usage.moved(running.attempt, running.queue)
+        if running.reservation is None and calendar.inside(attempt) is not None:
+            calendar.leave(attempt)
+        self.usage.moved(attempt, running.queue)
         if self.usage.evens_rate:
-            self.usage.uses(running.attempt, used_now(running))
+            self.usage.uses(attempt, used_now(running))
         kept, preemptible = running.kept, self.preemptible
         if preemptible.modes or preemptible.tasks:
             preemptible.know(view, running)
-            if running.attempt in preemptible.by_key:  # this broker says when it runs
-                cpus = view.calendar.held_by(running.attempt).cpus
-                kept = running.resources.with_cpus(cpus)
-        if running.suspended is None and kept == view.calendar.held_by(running.attempt):
+            if attempt in preemptible.by_key:  # this broker says when it runs
+                kept = running.resources.with_cpus(calendar.held_by(attempt).cpus)
+        if running.suspended is None and calendar.is_held(attempt, kept, now_s, running.stays_s):
             return
-        view.calendar.change(running.attempt, kept, now_s, running.stays_s)
+        calendar.change(attempt, kept, now_s, running.stays_s)
         preemptible.rows.hold()
         if running.suspended is None:
             return

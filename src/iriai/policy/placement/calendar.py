@@ -191,6 +191,14 @@ class Calendar(Generic[Key]):
         """Return when a claim ends."""
         return self._claims[key][1]
 
+    def is_held(self, key: Key, resources: Resources, now_s: float, stay_s: float | None) -> bool:
+        """Return whether a claim holds just `resources`, and for so long, but for a second."""
+        held, end_s, _ = self._claims[key]
+        left_s = end_s - now_s
+        is_open = left_s > OPEN_END_S / 2
+        ends_then = is_open if stay_s is None else abs(left_s - stay_s) <= 1.0
+        return ends_then and held == resources
+
     def pass_on(self, key: Key, to: Key, now_s: float, stay_s: float | None) -> None:
         """Let `to` hold what `key` holds, from now and for `stay_s`."""
         claim = self._claims.pop(key)

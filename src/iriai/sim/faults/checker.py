@@ -53,6 +53,8 @@ TURNS_LATE_COMMITS = 2
 """The node counts other turns from when it decides on them, its launcher from the order on, which
 leaves after a commit. Beside that, a slice may be cut short or come late where a clock is known
 less well for a time."""
+BOOKED_S = 1.0
+"""From the offer of nodes until a broker knows that they are booked."""
 MOVE_TOLD_S = 3.0
 """Until brokers know when what stands will end, and homes what follows from that."""
 BY_ITSELF = (EndCause.COMPLETED, EndCause.FAILED, EndCause.MEMORY_LIMIT)
@@ -89,9 +91,9 @@ class Checker:
         """By machine, the core and the failed prologs after its last turn."""
         self._drained_for: dict[AttemptId, None] = {}
         """Attempts whose failed prolog has drained the machine."""
-        self._promises: dict[JobId, tuple[tuple[int, int], float]] = {}
-        """By job, how many tasks wait, and attempts came before; the promised start of the first.
-        """
+        self._promises: dict[JobId, tuple[tuple[int, int], float, float]] = {}
+        """By job, how many tasks wait, and attempts came before; the promised start of the first;
+        since when that is promised."""
         self._known_places: dict[tuple[str, int], tuple[bool, int]] = {}
         """Whether tasks stand for queues, and their rows, ..."""
         self._moved_s = -MOVE_TOLD_S
@@ -227,7 +229,8 @@ class Checker:
 
         Apart from users that a machine refuses, which brokers learn when it is promised to them,
         from lower queues, whose places higher ones may take, and from moments at which tasks stand,
-        go on or change rows for their queues (docs/spec/012, section 6; 013, section 8).
+        go on or change rows for their queues (docs/spec/012, section 6; 013, section 8); and from
+        what is promised between the offer of nodes and their booking (017, section 3).
         """
         home, places, now_s = machine.core.home, self._places(), self._world.now_s
         known = self._known_places
@@ -244,11 +247,15 @@ class Checker:
             promised_s, before = job.promised_wall_s, self._promises.pop(key, None)
             if promised_s is None:
                 continue
-            whose = job.ready, _repeated(job)
+            whose, made_s = (job.ready, _repeated(job)), now_s
             if before is not None and before[0] == whose:  # otherwise it is for another task
-                assert promised_s <= before[1] + PROMISE_TOLERANCE_S, f"{key} is put off"
-                promised_s = min(promised_s, before[1])
-            self._promises[key] = (whose, promised_s)
+                is_put_off = promised_s > before[1] + PROMISE_TOLERANCE_S
+                is_new = now_s < before[2] + BOOKED_S and self._reservations.has_offers
+                assert not is_put_off or is_new, f"{key} is put off"
+                if not is_put_off:
+                    made_s = now_s if promised_s < before[1] else before[2]
+                    promised_s = min(promised_s, before[1])
+            self._promises[key] = (whose, promised_s, made_s)
 
     def _places(self) -> dict[tuple[str, int], tuple[bool, int]]:
         """Return whether tasks that may stand do so, and their rows, by brokers' numbers."""

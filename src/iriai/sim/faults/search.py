@@ -33,8 +33,8 @@ PATIENCE_S = 2_000.0
 """More than all work of the longest story takes on the smallest machine, leases included."""
 TURNS_MAX = 4_000
 """More turns of all machines than any story has, ..."""
-TURNS_PER_S = 1
-"""... and for each second, since reservations make it longer."""
+TURNS_PER_S = 4
+"""... and for each second, since reservations make it longer, and leases are renewed meanwhile."""
 BEATS_PER_S = 4
 """The turns to allow for each second and machine, where machines watch their broker."""
 CHECK_EACH_S = 20.0

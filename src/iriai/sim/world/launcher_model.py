@@ -81,6 +81,8 @@ class LauncherModel:
         """True while nothing notices the owner; see `have_sensor`."""
         self.is_up = True
         self.is_stopped = False
+        self.woken_s = 0.0
+        """When it last went on after it was stopped."""
         self.liars: frozenset[str] = frozenset()
         """Homes that lie: they may have a task of their own run twice."""
         self.on_start: Callable[[ProcessModel], None] = _unheard
@@ -464,7 +466,7 @@ class LauncherModel:
         if self.is_asleep:
             self._end_sleep(now_s)
         if self.is_stopped:
-            self.is_stopped = False
+            self.is_stopped, self.woken_s = False, now_s
             for process in self.running.values():
                 process.slept(self._away_s, now_s)
         events = self.ends_until(now_s) if self.is_up else []

@@ -76,6 +76,9 @@ class QueueChecker:
                 entry = broker.state.queues.entries.get(job)
                 if entry is None or entry.precedence.level >= level:
                     continue
+                given_back = [m.entry.want for m in new if m.entry.want.job == job]
+                if any(want.stamp < entry.want.stamp for want in given_back):
+                    continue  # its home gave such a match back at once, and asks anew
                 lower = [m for m in new if m.entry.precedence.level > entry.precedence.level]
                 assert not self._could_have(broker, view, entry, lower), (
                     f"{matched.entry.want.job} of level {level} was matched on {view.name}, and "

@@ -30,6 +30,7 @@ ENDS_S = 10.0
 AGREED_S = 60.0
 """Until home and nodes agree, from when nothing breaks any more."""
 WANTED = (ReservationState.DECIDING, ReservationState.CONFIRMED, ReservationState.OPEN)
+UNDECIDED = (ReservationState.SEEKING, ReservationState.DECIDING)
 GOES_ON = (ReservationState.CONFIRMED, ReservationState.OPEN)
 
 SILENT = (Rule.SEATS_NOT_HELD, Rule.HOLD_EXPIRED)
@@ -282,13 +283,22 @@ class ReservationChecker:
             return
         id_ = ReservationId(machine.plan.name, reservation.number)
         nodes = [name for name in reservation.nodes if name not in self._world.gone]
-        is_open = reservation.state in (ReservationState.SEEKING, ReservationState.DECIDING)
+        is_open = reservation.state in UNDECIDED
         is_lost = len(nodes) < len(reservation.nodes)
         self._late(machine, f"{id_} is undecided", is_open and not is_lost, AGREED_S)
         lacks = reservation.state in GOES_ON and not all(
             self._has_confirmed(name, id_, reservation) for name in nodes
         )
         self._late(machine, f"{id_} is on some of its nodes alone", lacks, AGREED_S)
+
+    @property
+    def has_offers(self) -> bool:
+        """Return whether nodes were offered for some reservation that is not decided yet."""
+        return any(
+            reservation.state in UNDECIDED
+            for machine in self._world.present()
+            for reservation in machine.store.reservations.values()
+        )
 
     # --- what runs -------------------------------------------------------------------------------
 

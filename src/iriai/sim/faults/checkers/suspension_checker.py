@@ -105,7 +105,8 @@ class SuspensionChecker:
         if number != suspension.number:  # it could not follow that one before
             since_s = now_s
         self._wrong_s[attempt] = suspension.number, since_s
-        assert now_s - since_s <= FOLLOWS_S, f"{attempt} does not follow {suspension}"
+        lasted_s = now_s - max(since_s, launcher.woken_s)
+        assert lasted_s <= FOLLOWS_S, f"{attempt} does not follow {suspension}"
 
     def _check_bound(
         self, machine: SimulatedMachine, attempt: AttemptId, held: HeldClaim, now: Instant
