@@ -8,7 +8,14 @@ from random import Random
 from iriai.broker.core import Broker
 from iriai.broker.state.state import TURN_WORK_MAX, BrokerSettings
 from iriai.config.reader import Configuration
-from iriai.config.sections import GangSection, GroupSection, OrderSection, PoolSection, QueueSection
+from iriai.config.sections import (
+    GangSection,
+    GroupSection,
+    OrderSection,
+    PoolSection,
+    QueueSection,
+    ReservationsSection,
+)
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
@@ -46,6 +53,7 @@ class LoneBroker:
         queues: dict[str, QueueSection] | None = None,
         pools: dict[str, PoolSection] | None = None,
         gang: GangSection | None = None,
+        reservations: ReservationsSection | None = None,
         **section,
     ) -> None:
         orders = OrderSection(name=order, running_cap_cpus=cap_cpus, **section)
@@ -55,6 +63,7 @@ class LoneBroker:
             queues=queues or {},
             pools=pools or {},
             gang=gang or GangSection(),
+            reservations=reservations or ReservationsSection(),
         )
         named = order_named(order, OrderSettings(orders.usage_floor_s))
         told_settings = BrokerSettings(configuration, named, plan, turn_work_max)

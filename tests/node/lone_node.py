@@ -9,6 +9,7 @@ from iriai.model.ad import MachineAd
 from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.records import Drained
+from iriai.model.reservable import UNLIMITED, Reservable
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
@@ -51,6 +52,7 @@ class LoneNode:
         stepped_s: float = 0.0,
         half_life_s: float = 3600.0,
         unused_factor: float = 1.0,
+        reservable: Reservable = UNLIMITED,
     ) -> None:
         self.now_s = now_s
         self.stepped_s = stepped_s
@@ -69,6 +71,7 @@ class LoneNode:
             queues=queues or NodeQueues(),
             owner=owner,
             unused_factor=unused_factor,
+            reservable=reservable,
         )
         kept = (claims, ledger, self.instant(), drained, bookings)
         self.node = Node(settings, Random(1), incarnation, *kept)

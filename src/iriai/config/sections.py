@@ -43,9 +43,10 @@ from iriai.config.values import (
     parse_number,
     parse_whole,
 )
+from iriai.model.admission_rules import ALL
 from iriai.model.instant import SILENCE_S
 from iriai.model.job import DEFAULT_LEASE_S
-from iriai.model.reservation import COUNT_MAX, HORIZON_S, NO_SHOW_S
+from iriai.model.reservation import CLOCK_OFFSET_MAX_S, COUNT_MAX, HORIZON_S, NO_SHOW_S
 from iriai.model.resources import CPUS, GPUS, MEMORY
 from iriai.model.units import parse_size
 
@@ -138,6 +139,11 @@ class MachineSection(msgspec.Struct, frozen=True):
     rank: Expression = ""
     """Of the machines that a job may run on and likes alike, it goes to the one whose rank is
     largest. Empty: load alone decides."""
+    reservable: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    """The part of each of its resources that may be reserved at any moment, 0 to 1. Less: some of
+    it is always left to the queue; 0: nobody reserves it."""
+    reservable_by: Users = (ALL,)
+    """The users, and the groups of accounts, who may reserve it. `all`: everybody."""
     resources: Mapping[Name, Amount] = {}
     """`[machine.resources]`: named resources and how many there are (`licence = 3`); 0: none of
     it, though it was measured."""
@@ -344,6 +350,13 @@ class ReservationsSection(msgspec.Struct, frozen=True):
     no_show_s: Seconds | None = NO_SHOW_S
     """A reservation in which no task has started so long after its start is given back. Longer: it
     stands empty for longer; shorter: whoever is late loses it. None: it is kept until its end."""
+    share_limit: bool = True
+    """Whether an account reserves at most its share of the cluster over `horizon_s` ahead, by
+    rights among the accounts of the last half-life. False: whoever comes first may have all."""
+    clock_offset_max_s: Annotated[float, DURATION, Meta(gt=0, le=3600)] = CLOCK_OFFSET_MAX_S
+    """A machine whose clock is known to differ more from the broker's takes part in no new
+    reservation. More: reservations may start late there by so much; less: clocks have to be set
+    better."""
     unused_factor: Annotated[float, Meta(ge=0, le=1)] = 1.0
     """What no task uses of an open reservation is charged to its account, multiplied by it. 0: only
     what tasks use costs; 1: to reserve costs as much as to use."""

@@ -18,6 +18,7 @@ from iriai.machine.node_queues import node_queues
 from iriai.machine.owner_section import owner_policy
 from iriai.model.ad import MachineAd
 from iriai.model.instant import Instant
+from iriai.model.reservable import Reservable
 from iriai.model.reservation import ReservationLimits
 from iriai.model.resources import Resources
 from iriai.model.snapshot import StoredState
@@ -94,7 +95,7 @@ def compose(
 
 
 def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant) -> Node:
-    order = settings.configuration.order
+    order, machine = settings.configuration.order, settings.configuration.machine
     node_settings = NodeSettings(
         settings.name,
         settings.capacity,
@@ -111,6 +112,7 @@ def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant
         settings.free_port,
         owner_policy(settings.configuration.owner),
         settings.configuration.reservations.unused_factor,
+        Reservable(machine.reservable, machine.reservable_by),
     )
     incarnation = stored.incarnation + 1
     kept = (stored.claims, stored.ledger, now, stored.drained)

@@ -64,6 +64,10 @@ class Rule(StrEnum):
     """A task that has started does not run at present."""
     RESERVED_AHEAD = "reserved-ahead"
     """A reservation begins before the task would have ended."""
+    NOT_RESERVABLE = "not-reservable"
+    """The machine's owner does not let so much of it be reserved, or not by everybody."""
+    RESERVATION_SHARE = "reservation-share"
+    """The account has reserved as much of the cluster as is its share."""
     NOT_RESERVED = "not-reserved"
     """The reservation of the task is not open there, not there at all, or not for its user."""
 

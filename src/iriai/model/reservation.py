@@ -34,6 +34,9 @@ COUNT_MAX = 16
 """Reservations of one account that are not over."""
 NO_SHOW_S = 900.0
 """A reservation in which no task has started so long after its start is given back."""
+CLOCK_OFFSET_MAX_S = 2.0
+"""A machine whose wall clock is known to differ more from the broker's is not offered: whoever
+reserved it would come too late, or too early. Clocks that are set by NTP differ by far less."""
 TRIES_MAX = 4
 """Tries to have all nodes hold a reservation, each without the machines that refused before."""
 

@@ -195,6 +195,7 @@ class NodeBookings:
         return (
             self._bad_times(asked, now)
             or self._bad_amounts(kept.resources)
+            or self._not_reservable(asked, kept)
             or self._too_much(asked)
             or self._in_its_way(kept, now)
         )
@@ -222,6 +223,20 @@ class NodeBookings:
         name, amount, had = lacking[0]
         needed, has = describe_amount(name, amount), f"it has {describe_amount(name, had)}"
         return Reason(Rule.NO_MACHINE_LARGE_ENOUGH, needed, has, self._machine)
+
+    def _not_reservable(self, asked: Booking, kept: KeptBooking) -> Reason | None:
+        """Return why the machine's owner does not let it be reserved; None: it may be."""
+        reservable = self._settings.reservable
+        if not reservable.is_limited:
+            return None
+        from iriai.node.reservations.reservable_part import more_than_reservable
+
+        need, capacity = kept.resources, self._calendar.capacity
+        whose = (asked.user, asked.account)
+        refused = reservable.refusal(*whose, need, capacity, self._machine)
+        others = [each.span for each in self.kept.values() if each.reservation != asked.reservation]
+        most = reservable.of(capacity)
+        return refused or more_than_reservable(most, kept.span, others, self._machine)
 
     def _too_much(self, asked: Booking) -> Reason | None:
         """Return why a machine keeps no more; None: it does."""
@@ -455,6 +470,7 @@ class NodeBookings:
                 kept.start_s - now.steady_s,
                 kept.end_s - now.steady_s,
                 its_left,
+                kept.booking.account,
             )
             for kept, (_, its_left) in zip(self.kept.values(), left, strict=True)
         )

@@ -415,6 +415,7 @@ class OfferBuilder:
             self.has_clock,
             self._load.expected_idle_s,
             booked(self.is_whole),
+            settings.reservable if self.is_whole and settings.reservable.is_limited else None,
         )
         self._began, self._ended, self._spent = [], [], []
         self._lost, self._failed, self._refused, self._waiting = [], [], [], []

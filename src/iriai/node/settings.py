@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from iriai.model.ad import MachineAd, with_amounts
+from iriai.model.reservable import UNLIMITED, Reservable
 from iriai.model.resources import Resources
 from iriai.node.queues import NodeQueues
 from iriai.policy.accounting.decay import ChargeRule, Decay
@@ -57,6 +58,8 @@ class NodeSettings:
     """When tasks give way to the machine's owner; None: never."""
     unused_factor: float = 1.0
     """`[reservations] unused_factor`."""
+    reservable: Reservable = UNLIMITED
+    """`[machine] reservable` and `reservable_by`."""
 
     @property
     def given(self) -> Resources:

@@ -43,7 +43,7 @@ def first_cells(section: str) -> set[str]:
 HEADS = {"message", "effect", "event", "request", "rule", "frame", "question"}
 RULES = {"stale-capability", "hold-expired", "no-launcher", "backed-off", "machine-busy"}
 RULES |= {"drained", "load-above-threshold", "user-not-allowed", "requirements", "owner-policy"}
-RULES |= {"reserved-ahead", "not-reserved"}
+RULES |= {"reserved-ahead", "not-reserved", "not-reservable"}
 
 
 @pytest.mark.parametrize(

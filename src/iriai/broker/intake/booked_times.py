@@ -26,4 +26,4 @@ def _span(booked: BookedTime, now_s: float) -> BookedSpan:
     is_open = booked.left is not None
     if not is_open:
         start_s -= EARLIER_S
-    return BookedSpan(booked.reservation, start_s, end_s, booked.resources, is_open)
+    return BookedSpan(booked.reservation, start_s, end_s, booked.resources, is_open, booked.account)

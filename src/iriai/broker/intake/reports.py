@@ -18,6 +18,7 @@ from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
 from iriai.model.records import LedgerRow
+from iriai.model.reservable import UNLIMITED
 from iriai.model.turn import NEVER
 from iriai.policy.accounting.decay import ChargeRule, Decay
 from iriai.policy.accounting.offpeak import OffpeakPublisher
@@ -244,6 +245,7 @@ class NodeReports:
         view.speed = idle.speed
         view.rules = idle.rules
         view.ad = idle.ad or NO_AD
+        view.reservable = idle.reservable or UNLIMITED
         view.load, view.foreign_load = idle.load, idle.foreign_load
         view.keyboard_idle_s, view.use = idle.keyboard_idle_s, idle.use
         self._state.add_machine(view)

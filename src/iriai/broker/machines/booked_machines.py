@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from iriai.broker.machines.machine_view import MachineView
-from iriai.model.ids import ReservationId
+from iriai.model.ids import Account, ReservationId
 
 
 class BookedMachines:
@@ -16,6 +16,10 @@ class BookedMachines:
         """Those with bookings, open or not."""
         self.open: dict[ReservationId, dict[str, MachineView]] = {}
         """Those on which each reservation is open, by name."""
+        self._by_account: dict[Account, dict[str, MachineView]] = {}
+        """The machines with bookings of each account, by name."""
+        self._accounts: dict[str, tuple[Account, ...]] = {}
+        """The accounts under which each is entered."""
         self._opened: dict[str, tuple[ReservationId, ...]] = {}
         """The reservations under which each is entered."""
 
@@ -23,6 +27,15 @@ class BookedMachines:
         """Return the machines on which a reservation is open."""
         known = None if reservation is None else self.open.get(reservation)
         return () if known is None else known.values()
+
+    @property
+    def accounts(self) -> Collection[Account]:
+        """Return those with bookings."""
+        return self._by_account.keys()
+
+    def of_account(self, account: Account) -> Collection[MachineView]:
+        """Return the machines with bookings of an account."""
+        return self._by_account.get(account, {}).values()
 
     def put(self, view: MachineView) -> bool:
         """Take the bookings of a machine; return whether other reservations are open there."""
@@ -32,6 +45,7 @@ class BookedMachines:
         if opened != before or self.machines.get(view.name) is not view:
             self._leave(view.name)
             self._enter(view, opened)
+        self._belong(view)
         if bookings:
             self.machines[view.name] = view
         else:
@@ -41,6 +55,7 @@ class BookedMachines:
     def drop(self, view: MachineView) -> None:
         """Forget a machine."""
         self._leave(view.name)
+        self._leave_accounts(view.name)
         self.machines.pop(view.name, None)
 
     def check(self, views: Iterable[MachineView]) -> None:
@@ -53,6 +68,29 @@ class BookedMachines:
                 if each.is_open:
                     opened.setdefault(each.reservation, {})[name] = view
         assert opened == self.open, "machines with open bookings"
+        accounts: dict[Account, dict[str, MachineView]] = {}
+        for name, view in booked.items():
+            for each in view.calendar.bookings:
+                if each.account is not None:
+                    accounts.setdefault(each.account, {})[name] = view
+        assert accounts == self._by_account, "machines by whose bookings they have"
+
+    def _belong(self, view: MachineView) -> None:
+        """Enter a machine under the accounts of its bookings."""
+        found = {each.account: None for each in view.calendar.bookings}
+        accounts = tuple(each for each in found if each is not None)
+        if accounts != self._accounts.get(view.name, ()):
+            self._leave_accounts(view.name)
+            self._accounts[view.name] = accounts
+        for account in accounts:
+            self._by_account.setdefault(account, {})[view.name] = view
+
+    def _leave_accounts(self, machine: str) -> None:
+        for account in self._accounts.pop(machine, ()):
+            machines = self._by_account[account]
+            machines.pop(machine, None)
+            if not machines:
+                del self._by_account[account]
 
     def _enter(self, view: MachineView, opened: tuple[ReservationId, ...]) -> None:
         if opened:

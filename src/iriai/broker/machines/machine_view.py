@@ -18,6 +18,7 @@ from iriai.model.backoff import Backoff
 from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.owner import MachineUse
 from iriai.model.reason import Reason, Rule
+from iriai.model.reservable import UNLIMITED, Reservable
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
 from iriai.protocol.messages.scheduling import Capability, Cycle, Idle, SeatOffer
@@ -259,6 +260,8 @@ class MachineView:
     """Counts the claims that are over, the matches that became none, and changes of bookings."""
     rules: int = 0
     """Counts the changes of whose tasks it runs; see `Idle.rules`."""
+    reservable: Reservable = UNLIMITED
+    """What its owner lets be reserved of it."""
     unavailable: Reason | None = None
     """Why it takes no tasks, by its own report."""
     is_away: bool = False

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from iriai.broker.machines.beside_bookings import EARLIER_S
 from iriai.broker.machines.machine_view import MachineView
+from iriai.broker.reservations.reservable_room import reservable_room
+from iriai.broker.reservations.share_limit import ShareLimit
 from iriai.broker.scheduling.machine_reasons import (
     mismatches,
     too_large,
@@ -45,9 +47,6 @@ ANSWERS_MAX = 4
 REASONS_MAX = 16
 LOOKS_MAX = 200_000
 """Machines that one search for the earliest start looks at, some at several times."""
-CLOCK_OFFSET_MAX_S = 2.0
-"""A machine whose wall clock is known to differ more from the broker's is not offered: whoever
-reserved it would come too late, or too early. Clocks that are set by NTP differ by far less."""
 
 ClockOf = Callable[[str], Estimate | None]
 """Returns the wall clock of a machine minus the broker's; None: it is not known."""
@@ -75,6 +74,8 @@ class BookingOffers:
         self._state = state
         self._clock_of = clock_of
         self._planned = planned
+        is_limited = state.settings.configuration.reservations.share_limit
+        self._limit = ShareLimit(state) if is_limited else None
         self._seeks: dict[ReservationId, SeekNodes] = {}
         """The last of each reservation that was not answered."""
 
@@ -104,7 +105,10 @@ class BookingOffers:
         """Return the next answers; more may be due then."""
         sends = []
         for reservation in list(self._seeks)[:ANSWERS_MAX]:
-            offered = self.offer(self._seeks.pop(reservation), now)
+            seek = self._seeks.pop(reservation)
+            offered = self.offer(seek, now)
+            if self._limit is not None and offered.machines:
+                self._limit.note(seek, offered.machines, now)
             sends.append(Send(offered.reservation.home, Part.HOME, offered))
         return sends
 
@@ -112,7 +116,7 @@ class BookingOffers:
         """Return the answer to a question, as of now."""
         asked = seek.terms.resources
         held = {} if self._planned is None else self._planned(now.steady_s, asked)
-        return _Search(self._state, held, seek, now, self._clock_of).offered()
+        return _Search(self._state, held, seek, now, self._clock_of, self._limit).offered()
 
 
 class _Search:
@@ -125,9 +129,12 @@ class _Search:
         seek: SeekNodes,
         now: Instant,
         clock_of: ClockOf,
+        limit: ShareLimit | None,
     ) -> None:
         """`held`: what is kept for tasks that wait, by machine, beside reserved heads."""
         self._state = state
+        self._limit = limit
+        self._rules = state.settings.configuration.reservations
         self._seek = seek
         self._now = now
         terms = seek.terms
@@ -172,17 +179,28 @@ class _Search:
         able = self._candidates(terms)
         found = self._at(able, self._start_s)
         if found is not None and not terms.is_earliest:
-            return NodesOffered(of, version, found.machines, terms.start_wall_s)
+            return self._within_share(found.machines, terms.start_wall_s)
         in_the_way = [] if found else self._in_the_way(able)
         first = found or self._earliest(able)
         if first is not None and terms.is_earliest:
-            return NodesOffered(of, version, first.machines, self._wall_s(first.start_s))
+            return self._within_share(first.machines, self._wall_s(first.start_s))
         had = f"{len(able)} of {len(self._state.machines)} machines could give one"
+        if first is None:
+            had += f"; no start within {format_duration(self._rules.horizon_s)} is known"
         nodes = "1 machine" if terms.nodes == 1 else f"{terms.nodes} machines at once"
         few = Reason(Rule.MACHINE_BUSY, nodes, had)
         reasons = (few, *self._refused, *in_the_way)[:REASONS_MAX]
         earliest_wall_s = None if first is None else self._wall_s(first.start_s)
         return NodesOffered(of, version, reasons=reasons, earliest_wall_s=earliest_wall_s)
+
+    def _within_share(self, machines: tuple[str, ...], start_wall_s: float) -> NodesOffered:
+        """Return an offer, or that it is more than the share of its account."""
+        seek = self._seek
+        limit = self._limit
+        over = None if limit is None else limit.over(seek, machines, self._now)
+        if over is not None:
+            return NodesOffered(seek.reservation, seek.version, reasons=(over,))
+        return NodesOffered(seek.reservation, seek.version, machines, start_wall_s)
 
     def _wrong(self, terms: ReservationTerms) -> Reason | None:
         """Return why no machine can be had for these terms; None: they are sound."""
@@ -228,12 +246,17 @@ class _Search:
         found, unavailable = [], []
         for view in matching:
             clock = self._clocks.get(view.name)
-            reason = why_unavailable(view, self._now) or _clock_off(view.name, clock)
+            need, capacity = terms.resources or view.calendar.capacity, view.calendar.capacity
+            reason = (
+                why_unavailable(view, self._now)
+                or _clock_off(view.name, clock, self._rules.clock_offset_max_s)
+                or view.reservable.refusal(terms.user, terms.account, need, capacity, view.name)
+            )
             if reason is not None:
                 unavailable.append(reason)
                 continue
-            room = view.calendar.profile(self._held.get(view.name, ()))
-            found.append(_Candidate(view, terms.resources or view.calendar.capacity, room))
+            room = reservable_room(view, self._held.get(view.name, ()))
+            found.append(_Candidate(view, need, room))
             if clock is not None:
                 self._apart_s = max(self._apart_s, abs(clock.offset_s) + clock.error_s)
         self._refused = [*small, *other, *unavailable]
@@ -294,13 +317,14 @@ class _Search:
         return all(head.tolerates_all(claims, None, self._now.steady_s) for head in heads)
 
     def _earliest(self, candidates: Sequence[_Candidate]) -> _Found | None:
-        """Return the first start at which there are enough, within the longest time ahead.
+        """Return the first start at which there are enough, within the horizon.
 
         It keeps away from what is before and after: a machine may know the times of these by a
         little earlier or later; what comes after counts as begun earlier anyway.
         """
         nodes, length_s = self._seek.terms.nodes, self._seek.terms.length_s + EARLIER_S
-        start_s, until_s = self._start_s, self._start_s + LENGTH_MAX_S
+        start_s = self._start_s
+        until_s = self._now.steady_s + self._rules.horizon_s - EARLIER_S
         self._length_s = length_s
         rooms = {each.view.name: each for each in candidates}
 
@@ -364,12 +388,12 @@ def _preference(candidate: _Candidate) -> tuple[bool, bool, int, str]:
     return (is_owned, view.back_off.is_in_doubt, len(view.calendar.bookings), view.name)
 
 
-def _clock_off(machine: str, clock: Estimate | None) -> Reason | None:
+def _clock_off(machine: str, clock: Estimate | None, most_s: float) -> Reason | None:
     """Return why a machine keeps no bookings by its clock; None: it does, as far as known."""
-    if clock is None or abs(clock.offset_s) - clock.error_s <= CLOCK_OFFSET_MAX_S:
+    if clock is None or abs(clock.offset_s) - clock.error_s <= most_s:
         return None
     direction = "ahead of" if clock.offset_s > 0 else "behind"
-    needed = f"a clock within {CLOCK_OFFSET_MAX_S:.0f} s of the broker's"
+    needed = f"a clock within {most_s:g} s of the broker's"
     off = format_duration(abs(clock.offset_s))
     had = f"it is {off} {direction} that; set the one that is wrong"
     return Reason(Rule.NOT_RESERVED, needed, had, machine)

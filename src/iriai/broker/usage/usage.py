@@ -256,6 +256,11 @@ class UsageAccounts:
         left_s = standing.settled.at(wall_s) - self.returned_s(account, wall_s)
         return max(0.0, left_s) + standing.provisional_s
 
+    def is_charged_since(self, account: Account, wall_s: float) -> bool:
+        """Return whether a machine charged the account since then, or not long before."""
+        standing = self._accounts.get(account)
+        return standing is not None and standing.settled.is_charged_since(wall_s)
+
     def returned_s(self, account: Account, wall_s: float) -> float:
         """Return what is left of what was returned of the account's charges, on all machines."""
         standing = self._accounts.get(account)

@@ -124,6 +124,9 @@ class UseSum(Protocol[Key_contra]):
     def at(self, wall_s: float) -> float:
         """Return the sum at `wall_s`, in charged seconds."""
 
+    def is_charged_since(self, wall_s: float) -> bool:
+        """Return whether any was charged since then, or in the epoch or bucket of that time."""
+
 
 @dataclass(frozen=True, slots=True)
 class DecayedCounter:
@@ -291,6 +294,11 @@ class DecayedSum(Generic[Key]):
             for usage in self._counters.values():
                 self._total += self._in_epoch(usage)
         return max(0.0, self._total) * math.exp2(-max(0.0, half_lives - self._epoch))
+
+    def is_charged_since(self, wall_s: float) -> bool:
+        """See `UseSum`."""
+        epoch = math.floor(wall_s / self._half_life_s)
+        return any(each.epoch >= epoch and each.counter > 0.0 for each in self._counters.values())
 
     def _in_epoch(self, usage: DecayedCounter) -> float:
         return math.ldexp(usage.counter, min(0, usage.epoch - self._epoch))

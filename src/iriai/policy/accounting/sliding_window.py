@@ -174,6 +174,11 @@ class WindowSum(Generic[Key]):
             for number, total in self._totals.items()
         )
 
+    def is_charged_since(self, wall_s: float) -> bool:
+        """See `decay.UseSum`."""
+        first = math.floor(wall_s * BUCKETS / self.window_s)
+        return any(number >= first and total > 0.0 for number, total in self._totals.items())
+
     def _drop(self, gone: list[int]) -> None:
         """Forget buckets that have left the window, so that they are not looked at again."""
         for number in gone:

@@ -11,7 +11,7 @@ from itertools import accumulate, chain
 from math import inf
 from typing import Generic, NamedTuple, TypeVar
 
-from iriai.model.ids import ReservationId
+from iriai.model.ids import Account, ReservationId
 from iriai.model.resources import NOTHING, Resources
 
 Key = TypeVar("Key", bound=Hashable)
@@ -28,6 +28,8 @@ class BookedSpan(NamedTuple):
     resources: Resources
     is_open: bool = False
     """Whether it has its resources: they are taken from what is free now, whatever its times."""
+    account: Account | None = None
+    """Whose it is; None: nobody's, or it is not known."""
 
     @property
     def from_s(self) -> float:
@@ -128,6 +130,14 @@ class RoomProfile:
         for place in range(first + 1, bisect_left(self.times, end_s)):
             room = _lesser(room, self.rooms[place])
         return room
+
+    def within(self, other: RoomProfile) -> RoomProfile:
+        """Return what is free by both at each moment."""
+        both = RoomProfile(NOTHING, (), ())
+        both.times = sorted({*self.times, *other.times})
+        both.rooms = [_lesser(self.room_at(each), other.room_at(each)) for each in both.times]
+        both._is_booked = [self._is_booked[self._place(each)] for each in both.times]
+        return both
 
     def _place(self, moment_s: float) -> int:
         return bisect_right(self.times, moment_s) - 1

@@ -11,7 +11,7 @@ import msgspec
 
 from iriai.model.bounds import Count, Many, Name, Seconds, Span
 from iriai.model.claim import HOLD_S, HoldTime, Phase
-from iriai.model.ids import ReservationId
+from iriai.model.ids import Account, ReservationId
 from iriai.model.reason import Reason
 from iriai.model.reservation import (
     BOOKINGS_MAX,
@@ -95,6 +95,8 @@ class BookedTime(msgspec.Struct, frozen=True, omit_defaults=True):
     ends_in_s: Span
     left: Resources | None = None
     """Of an open booking: what of it no task inside uses; None: it is not open."""
+    account: Account | None = None
+    """Whose it is; None: nobody's."""
 
 
 BookedTimes = Annotated[tuple[BookedTime, ...], msgspec.Meta(max_length=BOOKINGS_MAX)]

@@ -34,6 +34,7 @@ from iriai.model.owner import MachineUse
 from iriai.model.ranks import ONE, SEATS_MAX, RankCount, RankShape, SeatPlaces
 from iriai.model.reason import Reason
 from iriai.model.records import AttemptResult, LedgerRow
+from iriai.model.reservable import Reservable
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.suspension import SuspendedClaim
@@ -202,6 +203,8 @@ class Idle(msgspec.Struct, frozen=True, omit_defaults=True):
     """For how long its owner stays away, with an even chance; None: it has no owner policy."""
     bookings: BookedTimes | None = None
     """All of them, if one changed, or `whole`; None: as before."""
+    reservable: Reservable | None = None
+    """If `whole`: what its owner lets be reserved of it; None: all of it, by everybody."""
 
 
 class Counted(msgspec.Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""What a broker permits of reservations."""

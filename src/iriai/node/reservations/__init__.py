@@ -1,0 +1,1 @@
+"""What a node lets be reserved, and what else lies ahead of it."""
