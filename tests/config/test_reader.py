@@ -188,6 +188,8 @@ def test_rows_hold_every_key():
         ("[reservations]\ncount_max = -1", "count_max is -1", "from 0 to 1,000,000"),
         ("[reservations]\nno_show_s = 0", "no_show_s is 0", "or 'none'"),
         ("[reservations]\nunused_factor = 2", "unused_factor is 2", "from 0 to 1"),
+        ("[reservations]\nslack_s = -1", "slack_s is -1", "from 0 to 2,678,400"),
+        ('[reservations]\npolicy = "first"', "policy is 'first'", "beside"),
         ("[reservations]\nunused_factor = nan", "unused_factor is nan", "from 0 to 1"),
         ("[machine]\nmemory = 'much'", "machine.memory is 'much'", "a size such as '16G'"),
         ("[machine]\nmemory = true", "machine.memory is true", "a size"),

@@ -53,6 +53,7 @@ class LoneNode:
         half_life_s: float = 3600.0,
         unused_factor: float = 1.0,
         reservable: Reservable = UNLIMITED,
+        reserves_above: bool = False,
     ) -> None:
         self.now_s = now_s
         self.stepped_s = stepped_s
@@ -72,6 +73,7 @@ class LoneNode:
             owner=owner,
             unused_factor=unused_factor,
             reservable=reservable,
+            reserves_above=reserves_above,
         )
         kept = (claims, ledger, self.instant(), drained, bookings)
         self.node = Node(settings, Random(1), incarnation, *kept)

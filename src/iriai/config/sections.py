@@ -46,7 +46,14 @@ from iriai.config.values import (
 from iriai.model.admission_rules import ALL
 from iriai.model.instant import SILENCE_S
 from iriai.model.job import DEFAULT_LEASE_S
-from iriai.model.reservation import CLOCK_OFFSET_MAX_S, COUNT_MAX, HORIZON_S, NO_SHOW_S
+from iriai.model.reservation import (
+    CLOCK_OFFSET_MAX_S,
+    COUNT_MAX,
+    HORIZON_S,
+    LENGTH_MAX_S,
+    NO_SHOW_S,
+    SLACK_S,
+)
 from iriai.model.resources import CPUS, GPUS, MEMORY
 from iriai.model.units import parse_size
 
@@ -340,9 +347,20 @@ class OrderSection(msgspec.Struct, frozen=True):
     what comes later delays none; for a few machines. `none`: nothing, first come, first served."""
 
 
+ReservationPolicy = Literal["beside", "slack", "above"]
+
+
 class ReservationsSection(msgspec.Struct, frozen=True):
     """`[reservations]`: what an account may reserve, and what becomes of what it does not use."""
 
+    policy: ReservationPolicy = "beside"
+    """What reservations may take. `beside`: what neither running tasks nor promised starts need.
+    `slack`: starts are promised `slack_s` later than planned, and reservations may use that time.
+    `above`: all but other reservations, as in paper 004: running tasks are evicted for them, and
+    promised starts move."""
+    slack_s: Annotated[float, DURATION, Meta(ge=0, le=LENGTH_MAX_S)] = SLACK_S
+    """By how much later than planned starts are promised under `slack`. Longer: longer reservations
+    fit before tasks that wait; these are promised less."""
     horizon_s: Seconds = HORIZON_S
     """How far ahead a reservation may start. Longer: machines are promised to plans that change."""
     count_max: Annotated[int, Meta(ge=0, le=1_000_000)] = COUNT_MAX
@@ -360,6 +378,11 @@ class ReservationsSection(msgspec.Struct, frozen=True):
     unused_factor: Annotated[float, Meta(ge=0, le=1)] = 1.0
     """What no task uses of an open reservation is charged to its account, multiplied by it. 0: only
     what tasks use costs; 1: to reserve costs as much as to use."""
+
+    @property
+    def promise_slack_s(self) -> float:
+        """Return by how much later than planned starts are promised."""
+        return self.slack_s if self.policy == "slack" else 0.0
 
 
 class JobSection(msgspec.Struct, frozen=True):

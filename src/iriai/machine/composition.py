@@ -113,6 +113,7 @@ def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant
         owner_policy(settings.configuration.owner),
         settings.configuration.reservations.unused_factor,
         Reservable(machine.reservable, machine.reservable_by),
+        settings.configuration.reservations.policy == "above",
     )
     incarnation = stored.incarnation + 1
     kept = (stored.claims, stored.ledger, now, stored.drained)

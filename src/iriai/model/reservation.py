@@ -37,6 +37,8 @@ NO_SHOW_S = 900.0
 CLOCK_OFFSET_MAX_S = 2.0
 """A machine whose wall clock is known to differ more from the broker's is not offered: whoever
 reserved it would come too late, or too early. Clocks that are set by NTP differ by far less."""
+SLACK_S = 3_600.0
+"""By how much later than planned starts are promised where reservations may take that time."""
 TRIES_MAX = 4
 """Tries to have all nodes hold a reservation, each without the machines that refused before."""
 

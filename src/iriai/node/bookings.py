@@ -256,7 +256,10 @@ class NodeBookings:
 
     def _in_its_way(self, kept: KeptBooking, now: Instant) -> Reason | None:
         start_s, end_s = max(kept.start_s, now.steady_s), kept.end_s
-        if self._calendar.is_bookable(kept.resources, start_s, end_s):
+        if self._settings.reserves_above:  # what runs gives way in time for the start
+            if self._calendar.beside_bookings().is_room(kept.resources, start_s, end_s):
+                return None
+        elif self._calendar.is_bookable(kept.resources, start_s, end_s):
             return None
         needed = f"what it takes, for {format_duration(end_s - start_s)}"
         for other in self.kept.values():

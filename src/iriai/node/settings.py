@@ -60,6 +60,8 @@ class NodeSettings:
     """`[reservations] unused_factor`."""
     reservable: Reservable = UNLIMITED
     """`[machine] reservable` and `reservable_by`."""
+    reserves_above: bool = False
+    """Whether `[reservations] policy` is `above`: tasks that run are evicted for new bookings."""
 
     @property
     def given(self) -> Resources:

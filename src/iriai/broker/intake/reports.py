@@ -270,7 +270,7 @@ class NodeReports:
             state.release(view, capability, was_granted=True)
         for running in idle.changed:
             state.suspended.reported(running, now.steady_s)
-            state.suspension_changed(view, running, now.steady_s)
+            state.claim_changed(view, running, now.steady_s)
             is_wider = True
         if state.preemptible.tasks or view.cycle or idle.cycle:
             if idle.whole or idle.cycle >= view.cycle:
@@ -359,7 +359,7 @@ class NodeReports:
         """Take a claim that began; it gets the place of its match, if that is among `places`."""
         if running.attempt in view.calendar:
             self._state.suspended.reported(running, now.steady_s)
-            self._state.suspension_changed(view, running, now.steady_s)
+            self._state.claim_changed(view, running, now.steady_s)
             return
         state, now_s, key = self._state, now.steady_s, running.capability
         was_ahead = running.attempt in view.calendar.ahead

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from iriai.broker.machines.machine_view import MachineView
-from iriai.policy.placement.bookings import HeldSpan, RoomProfile
+from iriai.policy.placement.bookings import RoomProfile
 
 
-def reservable_room(view: MachineView, held: Iterable[HeldSpan]) -> RoomProfile:
-    """Return what is free for bookings beside claims, bookings, and what else is `held`."""
-    room = view.calendar.profile(held)
+def reservable_room(view: MachineView, room: RoomProfile) -> RoomProfile:
+    """Return what of `room` may be booked, beside all bookings that are there."""
     if view.reservable.part >= 1.0:
         return room
     most = view.reservable.of(view.calendar.capacity)

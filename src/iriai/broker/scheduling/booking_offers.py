@@ -1,19 +1,26 @@
 """Answers homes that seek nodes for a reservation (docs/spec/017, sections 4 and 7).
 
 A machine is offered if the booking fits there beside its claims until their latest ends, other
-bookings, and places that are kept for promised tasks. Nothing is kept of an offer: the machines
-decide. A machine opens a booking by its own clock, so what it would displace is counted by that.
+bookings, and places that are kept for promised tasks; under `slack` these may be put off until what
+was told, under `above` only other bookings count. Nothing is kept of an offer: the machines decide.
+A machine opens a booking by its own clock, so what it would displace is counted by that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
 from iriai.broker.machines.beside_bookings import EARLIER_S
 from iriai.broker.machines.machine_view import MachineView
-from iriai.broker.reservations.reservable_room import reservable_room
+from iriai.broker.reservations.bookable_rooms import (
+    BookableRoom,
+    latest_start_s,
+    room_above,
+    room_beside,
+    room_with_slack,
+)
 from iriai.broker.reservations.share_limit import ShareLimit
 from iriai.broker.scheduling.machine_reasons import (
     mismatches,
@@ -30,7 +37,7 @@ from iriai.model.resources import Resources
 from iriai.model.units import format_duration
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.booking_search import earliest_of
-from iriai.policy.placement.bookings import HeldSpan, RoomProfile
+from iriai.policy.placement.bookings import BookedSpan, HeldSpan
 from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.policy.placement.pool_plan import PoolHead
 from iriai.protocol.clock_offset import Estimate
@@ -45,8 +52,9 @@ SEEKS_OF_HOME_MAX = 64
 ANSWERS_MAX = 4
 """Of one turn: each looks at all machines."""
 REASONS_MAX = 16
-LOOKS_MAX = 200_000
-"""Machines that one search for the earliest start looks at, some at several times."""
+STEPS_MAX = 1_000_000
+"""Steps of machines' profiles that one search for the earliest start looks at after the first look
+at all of them: a hostile home has them hold many bookings."""
 
 ClockOf = Callable[[str], Estimate | None]
 """Returns the wall clock of a machine minus the broker's; None: it is not known."""
@@ -58,7 +66,9 @@ such resources (None: of a whole machine)."""
 class _Candidate(NamedTuple):
     view: MachineView
     need: Resources
-    room: RoomProfile
+    room: BookableRoom
+    beside: BookableRoom
+    """Where nothing has to give way; it is preferred."""
 
 
 class _Found(NamedTuple):
@@ -146,15 +156,18 @@ class _Search:
             self._length_s -= self._start_s - asked_s
         self._refused: list[Reason] = []
         """Of machines that will not do at any time, or not at present."""
-        self._left = LOOKS_MAX
+        self._left = STEPS_MAX
+        self._put_off: dict[str, HeldSpan] = {}
+        """By machine, the place of a head there if it starts as late as was told."""
+        known = {name: clock_of(name) for name in state.machines}
+        self._clocks = {name: clock for name, clock in known.items() if clock is not None}
         singles = (*state.heads.by_machine.values(), *state.heads.aside)
         for head in singles:
             if not isinstance(head, PoolHead):
-                held.setdefault(head.machine, []).append(
-                    HeldSpan(head.start_s, _end_s(head), head.resources)
-                )
-        known = {name: clock_of(name) for name in state.machines}
-        self._clocks = {name: clock for name, clock in known.items() if clock is not None}
+                span = HeldSpan(head.start_s, _end_s(head), head.resources)
+                held.setdefault(head.machine, []).append(span)
+                if self._rules.policy == "slack":
+                    self._put_it_off(head, span)
         self._held = {
             name: [self._held_there(name, each) for each in spans] for name, spans in held.items()
         }
@@ -168,6 +181,18 @@ class _Search:
         offset_s, error_s = self._clocks.get(machine, Estimate(0.0, 0.0))
         from_s, to_s = _around(span.from_s + offset_s, span.to_s + offset_s)
         return HeldSpan(from_s - error_s, to_s + error_s, span.resources)
+
+    def _put_it_off(self, head: ReservedHead, span: HeldSpan) -> None:
+        """Note until when a head may be put off, by what its home was told."""
+        view = self._state.machines.get(head.machine)
+        if view is None or head.told_start_s is None:
+            return
+        until_s = head.told_start_s - EARLIER_S
+        length_s = span.to_s - span.from_s
+        start_s = latest_start_s(view.calendar.profile(), span, until_s, length_s)
+        if start_s is not None:
+            later = HeldSpan(start_s, start_s + length_s, span.resources)
+            self._put_off[head.machine] = self._held_there(head.machine, later)
 
     def offered(self) -> NodesOffered:
         """Return the answer."""
@@ -255,12 +280,21 @@ class _Search:
             if reason is not None:
                 unavailable.append(reason)
                 continue
-            room = reservable_room(view, self._held.get(view.name, ()))
-            found.append(_Candidate(view, need, room))
+            found.append(_Candidate(view, need, *self._rooms(view)))
             if clock is not None:
                 self._apart_s = max(self._apart_s, abs(clock.offset_s) + clock.error_s)
         self._refused = [*small, *other, *unavailable]
         return found
+
+    def _rooms(self, view: MachineView) -> tuple[BookableRoom, BookableRoom]:
+        """Return where a booking may be on a machine, and where nothing gives way to it."""
+        held = self._held.get(view.name, ())
+        beside = room_beside(view, held)
+        if self._rules.policy == "above":
+            return room_above(view), beside
+        if view.name in self._put_off and len(held) == 1:
+            return room_with_slack(view, held, [self._put_off[view.name]]), beside
+        return beside, beside
 
     def _matching(
         self, terms: ReservationTerms, views: list[MachineView]
@@ -293,11 +327,12 @@ class _Search:
     def _at(self, candidates: Sequence[_Candidate], start_s: float) -> _Found | None:
         """Return the machines for that start; None: there are not enough."""
         nodes, end_s = self._seek.terms.nodes, start_s + self._length_s
-        self._left -= len(candidates)
         able = [each for each in candidates if each.room.is_room(each.need, start_s, end_s)]
         if len(able) < nodes:
             return None
-        able.sort(key=_preference)
+        able.sort(key=lambda each: (_displaces(each, start_s, end_s), _preference(each)))
+        if self._rules.policy == "above":
+            return _found(start_s, able[:nodes])
         from_s, to_s = start_s - self._apart_s, end_s + self._apart_s
         heads = [head for head in self._pool_heads if _overlaps(head, from_s, to_s)]
         chosen = able[:nodes]
@@ -308,9 +343,35 @@ class _Search:
                     chosen.append(each)
                     if len(chosen) == nodes:
                         break
-        if len(chosen) < nodes:
-            return None
-        return _Found(start_s, tuple(sorted(each.view.name for each in chosen)))
+        if len(chosen) == nodes:
+            return _found(start_s, chosen)
+        if self._rules.policy == "slack" and self._may_be_put_off(heads, able[:nodes], start_s):
+            return _found(start_s, able[:nodes])
+        return None
+
+    def _may_be_put_off(
+        self, heads: Iterable[PoolHead], chosen: Sequence[_Candidate], start_s: float
+    ) -> bool:
+        """Return whether parallel heads start beside these bookings by what was told."""
+        from_s, to_s = _around(start_s, start_s + self._length_s)
+        spans = {
+            each.view.name: BookedSpan(
+                self._seek.reservation, from_s - self._apart_s, to_s + self._apart_s, each.need
+            )
+            for each in chosen
+        }
+        return all(self._starts_as_told(head, spans) for head in heads)
+
+    def _starts_as_told(self, head: PoolHead, booked: Mapping[str, BookedSpan]) -> bool:
+        """Return whether a parallel head starts beside more bookings by what was told."""
+        state = self._state
+        entry = state.queues.entries.get(head.job)
+        pools = state.index.rooms.pools(is_across=head.is_across)
+        pool = next((each for each in pools if head.is_across or each.name == head.pool), None)
+        if entry is None or pool is None or head.told_start_s is None:
+            return False
+        planned = state.heads.plan_in(pool, entry, self._now.steady_s, booked=booked)
+        return planned is not None and planned.start_s <= head.told_start_s
 
     def _tolerated(self, heads: Iterable[PoolHead], chosen: Sequence[_Candidate]) -> bool:
         claims = [(each.view.name, each.need) for each in chosen]
@@ -331,8 +392,9 @@ class _Search:
         def run_from(name: str, from_s: float) -> tuple[float, float] | None:
             return rooms[name].room.run_from(rooms[name].need, length_s, from_s)
 
+        steps = sum(each.room.steps for each in candidates)
         while self._left > 0:
-            self._left -= len(candidates)
+            self._left -= steps
             first = earliest_of(list(rooms), nodes, run_from, length_s, start_s, until_s)
             if first is None:
                 return None
@@ -347,7 +409,8 @@ class _Search:
         """Return the next moment at which places of parallel heads end, or room changes."""
         ends = (_around(head.start_s, _end_s(head))[1] for head in self._pool_heads)
         ends = (each + self._apart_s for each in ends)
-        times = (time_s for each in candidates for time_s in each.room.times)
+        profiles = (profile for each in candidates for profile in each.room.profiles)
+        times = (time_s for profile in profiles for time_s in profile.times)
         return min((each for each in (*ends, *times) if each > start_s), default=inf)
 
     def _in_the_way(self, candidates: Sequence[_Candidate]) -> list[Reason]:
@@ -359,9 +422,9 @@ class _Search:
                 continue
             name, bookings = each.view.name, each.view.calendar.bookings
             latest_s = start_s + OPEN_END_S / 2  # what begins later waits for tasks without limits
-            run = each.room.run_from(each.need, self._length_s, start_s, latest_s)
+            run = each.room.run_from(each.need, self._length_s, start_s)
             had = "it is not free for so long in any time that is known"
-            if run is not None:
+            if run is not None and run[0] <= latest_s:
                 in_s = run[0] - self._now.steady_s
                 had = f"it is free for so long in {format_duration(in_s)}"
             others = [booked for booked in bookings if booked.from_s < end_s]
@@ -386,6 +449,16 @@ def _preference(candidate: _Candidate) -> tuple[bool, bool, int, str]:
     view = candidate.view
     is_owned = view.idle_until_s < inf
     return (is_owned, view.back_off.is_in_doubt, len(view.calendar.bookings), view.name)
+
+
+def _displaces(candidate: _Candidate, start_s: float, end_s: float) -> bool:
+    """Return whether something on a machine has to give way to the booking."""
+    room, beside = candidate.room, candidate.beside
+    return room is not beside and not beside.is_room(candidate.need, start_s, end_s)
+
+
+def _found(start_s: float, chosen: Iterable[_Candidate]) -> _Found:
+    return _Found(start_s, tuple(sorted(each.view.name for each in chosen)))
 
 
 def _clock_off(machine: str, clock: Estimate | None, most_s: float) -> Reason | None:

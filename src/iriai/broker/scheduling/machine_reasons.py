@@ -234,7 +234,9 @@ def behind_head(
 
 def start_words(head: ReservedHead | PoolHead, now: Instant) -> str:
     """Return when a reserved head starts at the latest."""
-    in_s = head.start_s - now.steady_s
+    told_s = head.told_start_s
+    latest_s = head.start_s if told_s is None else max(head.start_s, told_s)
+    in_s = latest_s - now.steady_s
     if in_s > OPEN_END_S / 2:
         return "it starts when tasks without a time limit have ended"
     return f"it starts in {max(0.0, in_s):.0f} s at the latest"

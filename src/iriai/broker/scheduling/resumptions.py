@@ -87,7 +87,7 @@ def _take(
     state.suspended.returned.setdefault(running.attempt, known)
     left_cpus = running.suspended.freed_cpus - cpus
     suspended = running.suspended._replace(freed_cpus=left_cpus, is_resuming=left_cpus > 0)
-    state.suspension_changed(view, replace(running, suspended=suspended, ends_in_s=stay_s), now_s)
+    state.claim_changed(view, replace(running, suspended=suspended, ends_in_s=stay_s), now_s)
     state.index.changed(view)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from math import inf
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from iriai.broker.machines.beside_bookings import is_beside
 from iriai.broker.machines.machine_index import MachineIndex
@@ -16,6 +18,7 @@ from iriai.broker.machines.pool_rooms import PoolOf
 from iriai.broker.machines.pool_slots import PoolSlots
 from iriai.broker.queue.entries import Queue, QueuedJob, TaskClass
 from iriai.broker.state.suspended_claims import SuspendedClaims
+from iriai.config.reader import Configuration
 from iriai.model.ids import JobId
 from iriai.model.ranks import ONE
 from iriai.model.resources import Resources
@@ -24,6 +27,9 @@ from iriai.policy.placement.calendar import OPEN_END_S, Slot
 from iriai.policy.placement.policy_api import PlannedStart
 from iriai.policy.placement.pool_plan import PoolHead, plan_head
 from iriai.protocol.messages.scheduling import Promise, Want
+
+if TYPE_CHECKING:
+    from iriai.policy.placement.bookings import BookedSpan
 
 PROMISE_STEP_S = 1.0
 """The improvement from which a promise is sent again; less is noise to a person."""
@@ -36,11 +42,24 @@ HELD_MAX = 256
 handful, unless all machines differ."""
 
 
+NONE_BOOKED: Mapping[str, BookedSpan] = MappingProxyType({})
+
+
 class ReservedHeads:
     """Lives as long as the broker."""
 
-    def __init__(self, index: MachineIndex, suspended: SuspendedClaims, slots: PoolSlots) -> None:
-        """No place is kept on a machine where a task of `suspended` waits to go on."""
+    def __init__(
+        self,
+        index: MachineIndex,
+        suspended: SuspendedClaims,
+        slots: PoolSlots,
+        configuration: Configuration,
+    ) -> None:
+        """No place is kept on a machine where a task of `suspended` waits to go on.
+
+        The configuration says by how much later than planned starts are promised.
+        """
+        self._slack_s = configuration.reservations.promise_slack_s
         self.by_machine: dict[str, ReservedHead] = {}
         self.by_job: dict[JobId, PoolHead] = {}
         """Heads of parallel tasks, whose places are on the machines of a pool."""
@@ -186,15 +205,22 @@ class ReservedHeads:
         return best
 
     def plan_in(
-        self, pool: PoolOf, entry: QueuedJob, now_s: float, *, is_new: bool = False
+        self,
+        pool: PoolOf,
+        entry: QueuedJob,
+        now_s: float,
+        *,
+        is_new: bool = False,
+        booked: Mapping[str, BookedSpan] = NONE_BOOKED,
     ) -> PoolHead | None:
         """Return the head of a parallel task in a pool, at its earliest start there.
 
-        A new one has no machine on which a suspended task waits for its cpus.
+        A new one has no machine on which a suspended task waits for its cpus. `booked` are bookings
+        that may come, by machine.
         """
         kind = entry.kind
         calendars = {
-            name: view.calendar
+            name: view.calendar.with_booking(booked[name]) if name in booked else view.calendar
             for name, view in pool.machines.items()
             if view.is_available
             and name not in self.by_machine
@@ -229,6 +255,7 @@ class ReservedHeads:
         if head.start_s > now_s + OPEN_END_S / 2 or self._may_fill(views, head.start_s):
             start_s = None
         told = head.told_start_s
+        start_s = self._to_tell(start_s, told)
         if start_s == told or (start_s and told and abs(start_s - told) < PROMISE_STEP_S):
             return
         head.told_start_s = start_s
@@ -325,11 +352,20 @@ class ReservedHeads:
     def promise(self, head: ReservedHead, start_s: float | None, now_s: float) -> None:
         """Send the promise to its home, unless the home knows it."""
         told = head.told_start_s
+        start_s = self._to_tell(start_s, told)
         if start_s == told or (start_s and told and abs(start_s - told) < PROMISE_STEP_S):
             return
         head.told_start_s = start_s
         in_s = None if start_s is None else max(0.0, start_s - now_s)
         self._promises.append(Promise(head.job, head.machine, in_s))
+
+    def _to_tell(self, start_s: float | None, told_s: float | None) -> float | None:
+        """Return what is promised of a planned start; what was told stands while that is true."""
+        if start_s is None or not self._slack_s:
+            return start_s
+        latest_s = start_s + self._slack_s
+        is_kept = told_s is not None and start_s - PROMISE_STEP_S < told_s <= latest_s
+        return told_s if is_kept else latest_s
 
     def _is_held(self, kind: TaskClass) -> bool:
         """Return whether a head holds a machine that the kind may run on."""
@@ -378,7 +414,9 @@ class ReservedHeads:
     def _promise_plan(self, head: ReservedHead, now_s: float) -> None:
         view = self._index.views.get(head.machine)
         is_open = head.start_s > now_s + OPEN_END_S / 2  # it rests on an open claim
-        is_open = is_open or (view is not None and self._may_fill((view,), head.start_s))
+        if view is not None and not is_open:
+            waits = head.told_start_s is None and _waits_for_pool(view, head.start_s, now_s)
+            is_open = waits or self._may_fill((view,), head.start_s)
         self.promise(head, None if is_open else head.start_s, now_s)
 
     def _may_fill(self, views: Iterable[MachineView], start_s: float) -> bool:
@@ -404,6 +442,11 @@ def slot_on(kind: TaskClass, view: MachineView, now_s: float, before_s: float = 
     if slot.start_s <= now_s or view.closed_until_s == inf:
         return None
     return view.calendar.earliest(need, _open_from_s(view, now_s), before_s, stay_s)
+
+
+def _waits_for_pool(view: MachineView, start_s: float, now_s: float) -> bool:
+    """Return whether what would start there then waits for a place in its full pool."""
+    return view.is_pool_full and (start_s <= now_s or view.closed_until_s == inf)
 
 
 def _open_from_s(view: MachineView, now_s: float) -> float:

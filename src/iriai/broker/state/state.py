@@ -114,7 +114,7 @@ class BrokerState:
         self.preemptible = PreemptibleClaims(configuration, self.index)
         self.slots = PoolSlots(self.machines)
         self.slots.bound(configuration.bounded_pools)
-        self.heads = ReservedHeads(self.index, self.suspended, self.slots)
+        self.heads = ReservedHeads(self.index, self.suspended, self.slots, configuration)
         self.reserved = self.heads.by_machine
         """By machine; at most one for each disjoint set of machines."""
         self.placement = Placement(
@@ -334,7 +334,7 @@ class BrokerState:
             self.preemptible.rows.room_changed(view.name)
         self._count_running(view, running, account)
 
-    def suspension_changed(self, view: MachineView, running: Running, now_s: float) -> None:
+    def claim_changed(self, view: MachineView, running: Running, now_s: float) -> None:
         """Let a claim that was ever suspended, or has another end, hold what its machine says."""
         attempt, calendar = running.attempt, view.calendar
         if attempt not in calendar:
@@ -369,7 +369,7 @@ class BrokerState:
         for attempt in [each for each, known in returned.items() if known.view is view]:
             if not view.is_overfull:
                 return
-            self.suspension_changed(view, returned.pop(attempt).running, now_s)
+            self.claim_changed(view, returned.pop(attempt).running, now_s)
 
     def granted(
         self,

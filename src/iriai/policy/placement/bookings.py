@@ -234,6 +234,19 @@ class Bookings(Generic[Key]):
             self._profile = RoomProfile(capacity, held, self.spans)
         return self._profile
 
+    def beside_bookings(self, capacity: Resources) -> RoomProfile:
+        """Return what is free if there are no claims."""
+        if self._alone is None or self._alone[0] != capacity:
+            self._alone = (capacity, RoomProfile(capacity, (), self.spans))
+        return self._alone[1]
+
+    def with_span(self, span: BookedSpan) -> Bookings[Key]:
+        """Return the same with one booking more, to look at: claims inside do not change there."""
+        changed: Bookings[Key] = Bookings()
+        changed._inside, changed._used = self._inside, self._used
+        changed.set_spans([*self.spans, span])
+        return changed
+
     def in_the_way(
         self,
         capacity: Resources,
@@ -248,7 +261,7 @@ class Bookings(Generic[Key]):
         """
         spans: Mapping[ReservationId, BookedSpan] = self._by_reservation
         if spans.get(start.reservation) == start:
-            booked = self._beside_bookings(capacity)
+            booked = self.beside_bookings(capacity)
         else:
             spans = {**spans, start.reservation: start}
             booked = RoomProfile(capacity, (), spans.values())
@@ -306,19 +319,13 @@ class Bookings(Generic[Key]):
         gone = {key for span in self.spans for key in self.in_the_way(capacity, claims, span)}
         stays = [claim for claim in claims if claim[2] not in gone]
         room = RoomProfile(capacity, self._held(stays, self._by_reservation), self.spans)
-        alone = self._beside_bookings(capacity)
+        alone = self.beside_bookings(capacity)
         for span in self.spans:
             for time_s in (span.from_s, *room.times):
                 if span.from_s <= time_s < span.end_s:
                     least = _lesser(alone.room_at(time_s), NOTHING)
                     beside = room.room_at(time_s).minus(least)
                     assert beside == positive(beside), f"{span} lacks room at {time_s}"
-
-    def _beside_bookings(self, capacity: Resources) -> RoomProfile:
-        """Return what is free if there are no claims."""
-        if self._alone is None or self._alone[0] != capacity:
-            self._alone = (capacity, RoomProfile(capacity, (), self.spans))
-        return self._alone[1]
 
     def _count_left(self, reservation: ReservationId) -> None:
         """Update what an open booking keeps."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from copy import copy
 from math import inf
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 ROUNDING_CPUS = 1e-6
 """Shares are quotients: a limit that should be a whole number of cpus may come out just below."""
+
+
+SAME_END_S = 1.0
+"""Two ends of a claim are the same if they are no further apart: each is a span from when a message
+was sent. Longer: what is planned behind it may be late by as much; shorter: it is planned anew for
+every report."""
 
 
 class CpuLimit(NamedTuple):
@@ -192,11 +199,11 @@ class Calendar(Generic[Key]):
         return self._claims[key][1]
 
     def is_held(self, key: Key, resources: Resources, now_s: float, stay_s: float | None) -> bool:
-        """Return whether a claim holds just `resources`, and for so long, but for a second."""
+        """Return whether a claim holds just `resources`, and for about so long."""
         held, end_s, _ = self._claims[key]
         left_s = end_s - now_s
         is_open = left_s > OPEN_END_S / 2
-        ends_then = is_open if stay_s is None else abs(left_s - stay_s) <= 1.0
+        ends_then = is_open if stay_s is None else abs(left_s - stay_s) <= SAME_END_S
         return ends_then and held == resources
 
     def pass_on(self, key: Key, to: Key, now_s: float, stay_s: float | None) -> None:
@@ -316,6 +323,20 @@ class Calendar(Generic[Key]):
         `beside`: what is held there beside claims and bookings.
         """
         return self._bookings().profile(self.capacity, self._ends, beside=beside)
+
+    def beside_bookings(self) -> RoomProfile:
+        """Return what bookings alone leave, whatever is claimed."""
+        return self._bookings().beside_bookings(self.capacity)
+
+    def with_booking(self, span: BookedSpan) -> Calendar[Key]:
+        """Return a calendar to look at, with one booking more that is not open."""
+        changed = copy(self)
+        changed.show(self._bookings().with_span(span))
+        return changed
+
+    def show(self, booked: Bookings[Key]) -> None:
+        """Have these bookings instead, none of which opens or is over: to look at."""
+        self._booked, self.bookings = booked, booked.spans
 
     def _bookings(self) -> Bookings[Key]:
         """Return the bookings, or none, which are not kept."""

@@ -230,8 +230,11 @@ class Checker:
         Apart from users that a machine refuses, which brokers learn when it is promised to them,
         from lower queues, whose places higher ones may take, and from moments at which tasks stand,
         go on or change rows for their queues (docs/spec/012, section 6; 013, section 8); and from
-        what is promised between the offer of nodes and their booking (017, section 3).
+        what is promised between the offer of nodes and their booking (017, section 3). Where
+        reservations come above the queue, they move promises.
         """
+        if machine.plan.configuration.reservations.policy == "above":
+            return
         home, places, now_s = machine.core.home, self._places(), self._world.now_s
         known = self._known_places
         if any(known.get(task, place) != place for task, place in places.items()):

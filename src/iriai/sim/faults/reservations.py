@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from msgspec.structs import replace as with_fields
 
-from iriai.config.sections import ReservationsSection
+from iriai.config.sections import ReservationPolicy, ReservationsSection
 from iriai.model.ids import ReservationId
 from iriai.model.ranks import ONE, RankShape
 from iriai.sim.faults.actions import RESERVING_STEPS, Happening
@@ -31,6 +31,8 @@ HOLDS_S = (10.0, 2.0, 1.0, 60.0)
 """The short ones are over before all machines have answered, on a slow network."""
 LEASES_S = (12.0, 20.0, 40.0)
 NO_SHOWS_S = (None, 900.0, 20.0, 60.0)
+POLICIES: tuple[ReservationPolicy, ...] = ("beside", "beside", "slack", "above")
+SLACKS_S = (10.0, 60.0, 300.0)
 EVICTABLE = (None, None, True, False)
 ASKED_UNTIL_S = 160.0
 JUST_AFTER_S = 0.1
@@ -52,9 +54,14 @@ def evictable(rng: Rng, happening: Happening) -> Happening:
     return replace(happening, submission=submission)
 
 
-def with_no_shows(rng: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
-    """Return the machines; they may give back what is not used after a few seconds."""
-    section = ReservationsSection(no_show_s=rng.pick(NO_SHOWS_S))
+def with_rules(rng: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
+    """Return the machines, with one policy for all of them.
+
+    They may give back what is not used after a few seconds.
+    """
+    section = ReservationsSection(
+        no_show_s=rng.pick(NO_SHOWS_S), policy=rng.pick(POLICIES), slack_s=rng.pick(SLACKS_S)
+    )
     return [
         replace(plan, configuration=with_fields(plan.configuration, reservations=section))
         for plan in plans

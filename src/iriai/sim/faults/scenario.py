@@ -35,7 +35,7 @@ from iriai.sim.faults.reservations import (
     disciplined,
     evictable,
     reservations_of,
-    with_no_shows,
+    with_rules,
 )
 from iriai.sim.faults.user_requests import Submission
 from iriai.sim.world.clock import Clock
@@ -180,7 +180,7 @@ def scenario_of(
         happenings += _shortages(pools, homes)
     reserving = Rng(seed, "reservations")
     if reserving.chance(RESERVATION_CHANCE):
-        plans = with_no_shows(Rng(seed, "no-shows"), plans)
+        plans = with_rules(Rng(seed, "no-shows"), plans)
         clocks = disciplined(reserving, clocks)
         happenings = [evictable(reserving, each) for each in happenings]
         happenings += reservations_of(reserving, homes, len(nodes), cpus, sizes, BEGIN_S)

@@ -33,7 +33,7 @@ PATIENCE_S = 2_000.0
 """More than all work of the longest story takes on the smallest machine, leases included."""
 TURNS_MAX = 4_000
 """More turns of all machines than any story has, ..."""
-TURNS_PER_S = 4
+TURNS_PER_S = 2
 """... and for each second, since reservations make it longer, and leases are renewed meanwhile."""
 BEATS_PER_S = 4
 """The turns to allow for each second and machine, where machines watch their broker."""

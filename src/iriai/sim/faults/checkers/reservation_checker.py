@@ -144,12 +144,17 @@ class ReservationChecker:
     def _check_booked(
         self, machine: SimulatedMachine, booking: Booking, others: list[Booking], now: Instant
     ) -> None:
-        """Check (j): a new booking is beside all claims and all other bookings."""
+        """Check (j): a new booking is beside all claims and all other bookings.
+
+        Under `above` what runs gives way to it.
+        """
         every = [*others, booking]
+        is_above = _is_above(machine)
         starts = [b.start_wall_s for b in every if b.start_wall_s >= booking.start_wall_s]
         for start_wall_s in starts:
             if start_wall_s < booking.end_wall_s - TOLERANCE_S:
-                self._check_moment(machine, every, start_wall_s - now.wall_s, now)
+                in_s = start_wall_s - now.wall_s
+                self._check_moment(machine, every, in_s, now, with_claims=not is_above)
 
     def _check_granted(
         self, machine: SimulatedMachine, claim: Claim, bookings: Bookings, now: Instant
@@ -168,7 +173,13 @@ class ReservationChecker:
                 self._check_moment(machine, every, booking.start_wall_s - now.wall_s, now)
 
     def _check_moment(
-        self, machine: SimulatedMachine, bookings: list[Booking], in_s: float, now: Instant
+        self,
+        machine: SimulatedMachine,
+        bookings: list[Booking],
+        in_s: float,
+        now: Instant,
+        *,
+        with_claims: bool = True,
     ) -> None:
         """Check that all that is claimed and booked for a moment is within the capacity."""
         in_s = max(0.0, in_s)
@@ -178,7 +189,8 @@ class ReservationChecker:
             if booking.start_wall_s <= moment_wall_s < booking.end_wall_s - TOLERANCE_S:
                 taken = taken.plus(_given(machine, booking))
         for use in _outside(machine.core.node, now):
-            if use.left_s > in_s + TOLERANCE_S and use.attempt not in self._pushing:
+            is_there = use.left_s > in_s + TOLERANCE_S and use.attempt not in self._pushing
+            if with_claims and is_there:
                 taken = taken.plus(use.resources)
         capacity = machine.core.node.calendar.capacity
         assert taken.fits_in(capacity), (
@@ -204,7 +216,7 @@ class ReservationChecker:
         for use in _outside(node, now):
             taken = taken.plus(use.resources)
         is_beyond = not taken.fits_in(node.calendar.capacity) and self._can_end(machine)
-        also_s = 0.0 if self._is_calm else ENDS_S
+        also_s = 0.0 if self._is_calm and not _is_above(machine) else ENDS_S
         self._late(machine, "what is in the way of a booking runs", is_beyond, also_s)
 
     def _check_inside(self, machine: SimulatedMachine, bookings: Bookings, now: Instant) -> None:
@@ -386,6 +398,11 @@ class ReservationChecker:
         lasted_s = self._world.now_s - self._wrong_s.setdefault(key, self._world.now_s)
         most_s = FOLLOWS_S + 2 * machine.plan.sync_s + also_s
         assert lasted_s <= most_s, f"{words} on {machine.plan.name} for {lasted_s:.1f} s"
+
+
+def _is_above(machine: SimulatedMachine) -> bool:
+    """Return whether reservations come before all that runs and waits."""
+    return machine.plan.configuration.reservations.policy == "above"
 
 
 def _given(machine: SimulatedMachine, booking: Booking) -> Resources:
