@@ -161,7 +161,8 @@ class ClusterFiles:
     def consents(self) -> Consents:
         """Load the consents of users of this machine."""
         decoder = msgspec.json.Decoder(Annotated[list[Consent], Many])
-        return Consents(self._stored(CONSENTS_FILE, decoder, []))
+        consents: list[Consent] = self._stored(CONSENTS_FILE, decoder, [])
+        return Consents(consents)
 
     def keep_consents(self, consents: Consents) -> None:
         """Store the consents."""
@@ -207,7 +208,8 @@ class ClusterFiles:
     def tokens(self) -> JoinTokens:
         """Load the tokens issued here."""
         decoder = msgspec.json.Decoder(Annotated[list[IssuedToken], Many])
-        return JoinTokens(self._stored(TOKENS_FILE, decoder, []))
+        tokens: list[IssuedToken] = self._stored(TOKENS_FILE, decoder, [])
+        return JoinTokens(tokens)
 
     def keep_tokens(self, book: JoinTokens) -> None:
         """Store the tokens."""
