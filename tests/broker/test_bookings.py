@@ -16,7 +16,6 @@ from iriai.model.reservation import EVICTABLE_MIN_S, ReservationTerms
 from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import END_SLACK_S
 from iriai.protocol.clock_offset import Estimate
-from iriai.protocol.messages.candidates import BrokerCandidate
 from iriai.protocol.messages.effects import LinkDown
 from iriai.protocol.messages.reservations import BookedTime, NodesOffered, SeekNodes
 from iriai.protocol.messages.scheduling import Promise, Want
@@ -472,16 +471,6 @@ def test_a_time_that_is_over_or_too_short_is_not_offered():
     assert offered(broker, seek(100.0, 110.0)).machines == ()
     broker.now_s = 300.0
     assert offered(broker, seek()).machines == ()
-
-
-def test_a_new_broker_waits_for_its_machines():
-    broker = LoneBroker()
-    peers = [BrokerCandidate(name, 0.0, 1.0) for name in (HOME, "kaki")]
-    broker.broker.begin(peers, 1.0, instant(0.0))
-    assert offers(broker.tell(seek())) == []
-    told_of(broker)
-    broker.now_s = 10.0
-    assert [each.machines for each in offers(broker.wake())] == [(HOME,)]
 
 
 def test_of_two_questions_about_a_reservation_the_later_counts():

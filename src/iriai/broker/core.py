@@ -261,8 +261,10 @@ class Broker:
         if preemptible.to_tell and not self._cycle.is_unfinished:
             effects += cycles(self.state)
         if self._offers is not None and is_complete and not self._cycle.is_unfinished:
-            effects += self._offers.answers(now)
-            effects += self._alarm.by(now_s) if self._offers.are_due else []
+            awaited_s = sessions.awaited_until_s(now_s)
+            effects += self._offers.answers(now, is_whole=awaited_s is None)
+            due_s = now_s if awaited_s is None else awaited_s
+            effects += self._alarm.by(due_s) if self._offers.are_due else []
         effects += self._federate(now, is_complete=is_complete, has_passed=has_passed)
         for job in self._explain_requests:
             reasons = tuple(self.explain(job, now))

@@ -42,6 +42,8 @@ class Sessions:
         """The number of nodes that may be missing when the broker begins to start tasks."""
         self.until_s = -inf
         """When tasks start whoever has not reported; minus infinity: they start already."""
+        self._gather_s = -inf
+        """Until when machines are awaited, also those that were not there at the beginning."""
 
     # --- receipts --------------------------------------------------------------------------------
 
@@ -80,6 +82,7 @@ class Sessions:
         self._homes = {peer.name: None for peer in peers if peer.has_home}
         self._half = len(self._nodes) // 2
         self.until_s = now_s + GATHER_S if peers else -inf
+        self._gather_s = self.until_s
 
     def resent_all(self, home: str) -> None:
         """Note that a home has sent all its requests."""
@@ -96,6 +99,10 @@ class Sessions:
             self.until_s = -inf
             return True
         return False
+
+    def awaited_until_s(self, now_s: float) -> float | None:
+        """Return until when there may be machines that are not known yet; None: all should be."""
+        return self._gather_s if now_s < self._gather_s else None
 
     def reason(self, now_s: float) -> Reason | None:
         """Return why nothing starts yet; None where the broker starts tasks."""

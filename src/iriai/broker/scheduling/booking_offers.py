@@ -111,12 +111,18 @@ class BookingOffers:
         for reservation in [each for each in self._seeks if each.home == home]:
             del self._seeks[reservation]
 
-    def answers(self, now: Instant) -> list[Send]:
-        """Return the next answers; more may be due then."""
+    def answers(self, now: Instant, *, is_whole: bool) -> list[Send]:
+        """Return the next answers; more may be due then.
+
+        `is_whole`: whether all machines should be known. Else a refusal waits, and the earliest
+        start: there may be more of them.
+        """
         sends = []
-        for reservation in list(self._seeks)[:ANSWERS_MAX]:
-            seek = self._seeks.pop(reservation)
+        for seek in list(self._seeks.values())[:ANSWERS_MAX]:
             offered = self.offer(seek, now)
+            if not is_whole and (seek.terms.is_earliest or not offered.machines):
+                continue
+            del self._seeks[seek.reservation]
             if self._limit is not None and offered.machines:
                 self._limit.note(seek, offered.machines, now)
             sends.append(Send(offered.reservation.home, Part.HOME, offered))

@@ -13,8 +13,8 @@ launcher: `after-intent` (intents are journalled, nothing is spawned), `after-sp
 nothing was reported), `before-exit-journal` (an end is known, not journalled), `after-exit-journal`
 (it is journalled, not reported). Of the daemon: `before-commit` (decided, nothing written),
 `after-commit` (durable, nothing left the daemon), `after-launch-sent` (the launcher has the order,
-clients no answer), `send-match`, `send-run-held`, `send-accepted-confirmed` and so on (a message of
-that name and phase is about to leave, and what it rests on is durable)."""
+clients no answer), `send-match`, `send-run-held`, `send-accepted-confirmed`, `send-book-held` and
+so on (a message of that name and phase is about to leave, and what it rests on is durable)."""
 
 _WANTED = os.environ.get(CRASH_VARIABLE)
 # Read once: steps are passed a thousand times a second.
@@ -40,6 +40,6 @@ def crash_points_before(messages: Iterable[object]) -> None:
     if _WANTED is None:
         return
     for message in messages:
-        phase = getattr(message, "phase", None)
+        phase = getattr(getattr(message, "booking", message), "phase", None)
         words = ["send", type(message).__name__, *([] if phase is None else [phase.name])]
         crash_point("-".join(words).lower())
