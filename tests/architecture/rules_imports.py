@@ -96,6 +96,7 @@ INSIDE_FUNCTIONS: Mapping[str, frozenset[str]] = {
 LIBRARIES: Mapping[str, frozenset[str]] = {
     "cryptography": frozenset({"identity"}),
     "classad2": frozenset({"classad"}),
+    "dateutil": frozenset({"home"}),
     "matplotlib": frozenset({"sim", "cli"}),
     "numpy": frozenset({"classad", "policy", "host"}),  # host: to measure, in another process
     "rich": frozenset({"cli"}),

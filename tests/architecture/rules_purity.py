@@ -45,7 +45,7 @@ PERMITTED_MODULES = frozenset(
     }
     | {"re", "shlex", "statistics", "string", "struct", "textwrap", "tomllib", "types", "typing"}
     | {"zlib", "zoneinfo"}
-    | {"classad2", "msgspec", "numpy", "typing_extensions", PRODUCT}
+    | {"classad2", "dateutil", "msgspec", "numpy", "typing_extensions", PRODUCT}
 )
 ASYNC_NODES = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 FORBIDDEN_CALLS = frozenset(

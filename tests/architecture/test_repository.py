@@ -50,7 +50,7 @@ def complaint(violations: list[Violation]) -> str:
     return "\n".join(["", *map(str, violations)])
 
 
-IMPORTED_AS = {"htcondor": "classad2"}
+IMPORTED_AS = {"htcondor": "classad2", "python-dateutil": "dateutil"}
 """Libraries whose modules are not named like them."""
 
 

@@ -14,7 +14,16 @@ CLUSTER = {
     *("iriai.identity.certificates", "iriai.links.core", "iriai.protocol.membership"),
 }
 """What only a member of a cluster needs."""
-SELDOM = {"argparse", "classad2", "difflib", "email", "http", "numpy", "typing_extensions"}
+SELDOM = {
+    "argparse",
+    "classad2",
+    "dateutil",
+    "difflib",
+    "email",
+    "http",
+    "numpy",
+    "typing_extensions",
+}
 """What a daemon needs for what few ask of it, or for mistakes."""
 LARGE = {"asyncio", "dataclasses", "inspect", "pathlib", "sqlite3", "ssl", "subprocess", "uvloop"}
 """What a small process does without."""
@@ -30,7 +39,7 @@ def loaded(module: str) -> set[str]:
 @pytest.mark.parametrize(
     ("module", "never", "modules_max"),
     [
-        ("iriai.daemon.__main__", CLUSTER | SELDOM, 595),
+        ("iriai.daemon.__main__", CLUSTER | SELDOM, 596),
         ("iriai.launcher.__main__", CLUSTER | SELDOM | LARGE, 248),
         ("iriai.supervisor.supervisor", CLUSTER | SELDOM | LARGE | {"logging", "msgspec"}, 92),
     ],

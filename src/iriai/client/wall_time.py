@@ -5,6 +5,7 @@ docs/spec/017, section 2.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,8 @@ from iriai.model.units import TEXT_LENGTH_MAX, parse_duration, printable
 OffsetAt = Callable[[float], float]
 """Returns how far a zone is ahead of UTC (s) at a time of the wall clock."""
 
+LOCAL_ZONE = "/etc/localtime"
+"""A link to the zone of this machine."""
 YEAR_MAX = 2999
 """A later year is a typing error."""
 ZONE_MAX_S = 18 * 3600.0
@@ -53,6 +56,27 @@ def zone_offsets(name: str) -> OffsetAt | None:
         return 0.0 if offset is None else offset.total_seconds()
 
     return offset_s
+
+
+def zone_name(text: str | None) -> str:
+    """Return the name of the zone that a time names at its end, else that of this process.
+
+    Empty: that has no name that is known here, as where `TZ` gives the changes of its clocks.
+    """
+    words = (text or "").split()
+    if len(words) > 1 and _ZONE.fullmatch(words[-1]):
+        return words[-1]
+    configured = os.environ.get("TZ")
+    if configured is not None:
+        name = configured.removeprefix(":")
+        return name if _ZONE.fullmatch(name) else ""
+    try:
+        _, _, name = os.readlink(LOCAL_ZONE).partition("/zoneinfo/")
+    except OSError:
+        name = ""
+    if _ZONE.fullmatch(name):
+        return name
+    return "UTC" if time.timezone == 0 and not time.daylight else ""
 
 
 class _Context(NamedTuple):

@@ -62,6 +62,7 @@ from iriai.protocol.messages.suspension import Suspended
 if TYPE_CHECKING:
     from iriai.home.reservations.home_reservations import HomeReservations
     from iriai.home.reservations.jobs_inside import JobsInside
+    from iriai.home.reservations.occurrence import Expand
 
 HomeEvent = ToHome | LinkUp | LinkDown | Wake
 
@@ -82,12 +83,17 @@ class Home:
         next_reservation: int = 1,
         rng: Random | None = None,
         limits: ReservationLimits = DEFAULT_LIMITS,
+        expand: Expand | None = None,
     ) -> None:
-        """All but `rng` and `limits` are as `StoredState` has them; `rng` draws pauses."""
+        """All before `rng` is as `StoredState` has it; `rng` draws pauses.
+
+        `expand` returns the occurrences of a rule of repetition; None: those of RFC 5545.
+        """
         self.name = name
         self.jobs: dict[int, JobState] = {}
         self._next_number = next_number
         self._rng = rng
+        self._expand = expand
         self.limits = limits
         """Of what each account may reserve."""
         self._reserved = {each.number: each for each in reservations}
@@ -159,6 +165,7 @@ class Home:
                 self._effects,
                 self._rng,
                 self.limits,
+                self._expand,
             )
             self._inside = JobsInside(self._reserved, self.jobs, self._log, self._completion)
         return self._reservations

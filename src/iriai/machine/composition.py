@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import TYPE_CHECKING
 
 from iriai.broker.core import Broker
 from iriai.broker.federation.federation import Federation
@@ -30,6 +31,9 @@ from iriai.policy.draw.order import Order
 from iriai.policy.placement.policy_api import PlanSource
 from iriai.protocol.election.election import Election
 from iriai.protocol.messages.effects import Part
+
+if TYPE_CHECKING:
+    from iriai.home.reservations.occurrence import Expand
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ class CoreSettings:
     better; empty: it has one itself."""
     free_port: Callable[[], int] = no_port
     """See `NodeSettings`."""
+    expand: Expand | None = None
+    """The occurrences of a rule of repetition; None: those of RFC 5545."""
 
 
 def compose(
@@ -77,7 +83,7 @@ def compose(
         asked = configuration.reservations
         limits = ReservationLimits(asked.horizon_s, asked.count_max, asked.no_show_s)
         kept = (stored.next_number, stored.jobs, stored.ended, *reserved)
-        home = Home(name, *kept, node_rng, limits)
+        home = Home(name, *kept, node_rng, limits, settings.expand)
     make_broker = partial(
         Broker,
         BrokerSettings(configuration, settings.order, settings.plan),

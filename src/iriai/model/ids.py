@@ -135,20 +135,46 @@ def parse_id(text: str) -> JobId | TaskId:
     return TaskId(home, number, int(match["index"]))
 
 
-_RESERVATION = re.compile(r"(?P<home>[a-z][a-z0-9-]{0,30})-r(?P<number>\d{1,15})", re.ASCII)
+OCCURRENCE_STEP = 10**9
+"""Numbers of reservations are below it; that of an occurrence is its place in the series, from 1,
+times this, more than the number of the series. So one number names either (docs/adr/0133)."""
+OCCURRENCES_MAX = 999_999
+"""Of one series: 2,700 years of days."""
+
+_RESERVATION = re.compile(
+    r"(?P<home>[a-z][a-z0-9-]{0,30})-r(?P<number>\d{1,9})(?:\.(?P<place>[1-9]\d{0,5}))?", re.ASCII
+)
 
 
 class ReservationId(NamedTuple):
     """A reservation: its home's name and the number the home gave it; `ume-r7`.
 
-    The last part does not begin with a digit, so it is never the id of a job.
+    `ume-r7.3` is the third occurrence of the series `ume-r7`. The last part does not begin with a
+    digit, so it is never the id of a job.
     """
 
     home: Name
     number: Count
 
     def __str__(self) -> str:
-        return f"{self.home}-r{self.number}"
+        place, series = divmod(self.number, OCCURRENCE_STEP)
+        name = f"{self.home}-r{series}"
+        return f"{name}.{place}" if place else name
+
+
+def series_of(number: int) -> int:
+    """Return the number of the series of an occurrence; of what is none, its own."""
+    return number % OCCURRENCE_STEP
+
+
+def place_of(number: int) -> int:
+    """Return the place of an occurrence in its series, from 1; 0: it is none."""
+    return number // OCCURRENCE_STEP
+
+
+def occurrence_number(series: int, place: int) -> int:
+    """Return the number of an occurrence."""
+    return place * OCCURRENCE_STEP + series
 
 
 def parse_reservation_id(text: str) -> ReservationId:
@@ -160,6 +186,7 @@ def parse_reservation_id(text: str) -> ReservationId:
         raise UsageProblem(
             "bad-id",
             f"'{printable(text[:TEXT_LENGTH_MAX])}' is {what}",
-            "ids look like ume-r7; 'iriai reservations' lists them",
+            "ids look like ume-r7, or ume-r7.3; 'iriai reservations' lists them",
         )
-    return ReservationId(match["home"], int(match["number"]))
+    number = occurrence_number(int(match["number"]), int(match["place"] or 0))
+    return ReservationId(match["home"], number)

@@ -11,11 +11,12 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from iriai.model.bounds import Count, Few, Name, Seconds, Text
+from iriai.model.bounds import Count, Few, Name, Seconds, Text, Word
 from iriai.model.claim import HOLD_MAX_S, HOLD_S, HoldTime, Phase
-from iriai.model.ids import Account, ReservationId
+from iriai.model.ids import Account, ReservationId, place_of
 from iriai.model.problem import Problem, Refused, UsageProblem
 from iriai.model.ranks import SEATS_MAX
+from iriai.model.reason import Reason
 from iriai.model.resources import Resources
 from iriai.model.units import format_duration
 
@@ -39,6 +40,10 @@ CLOCK_OFFSET_MAX_S = 2.0
 reserved it would come too late, or too early. Clocks that are set by NTP differ by far less."""
 SLACK_S = 3_600.0
 """By how much later than planned starts are promised where reservations may take that time."""
+RULE_LENGTH_MAX = 256
+"""Characters of a rule of repetition."""
+REASONS_KEPT_MAX = 8
+"""Of an occurrence that could not be had."""
 TRIES_MAX = 4
 """Tries to have all nodes hold a reservation, each without the machines that refused before."""
 
@@ -46,6 +51,21 @@ NodeCount = Annotated[int, msgspec.Meta(ge=1, le=NODES_MAX)]
 Names = Annotated[tuple[Name, ...], Few]
 Machines = Annotated[tuple[Name, ...], msgspec.Meta(max_length=NODES_MAX)]
 MachinesOfTries = Annotated[tuple[Name, ...], msgspec.Meta(max_length=TRIES_MAX * NODES_MAX)]
+
+
+Rule5545 = Annotated[str, msgspec.Meta(max_length=RULE_LENGTH_MAX)]
+ReasonsKept = Annotated[tuple[Reason, ...], msgspec.Meta(max_length=REASONS_KEPT_MAX)]
+
+
+class Repetition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When a series is repeated: a rule of RFC 5545, in the local time of a zone."""
+
+    rule: Rule5545
+    """As `FREQ=WEEKLY;BYDAY=MO`."""
+    zone: Word
+    """As `Europe/Berlin`."""
+    made: Count = 0
+    """How many of its occurrences were made, or could not be: their numbers are used up."""
 
 
 class ReservationTerms(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -122,6 +142,8 @@ class ReservationState(StrEnum):
     """Every node has it durably."""
     OPEN = "open"
     OVER = "over"
+    REPEATING = "repeating"
+    """A series: its occurrences are made one after the other."""
 
 
 class ReservationEnd(StrEnum):
@@ -161,11 +183,20 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who cancelled or ended it; empty: nobody did."""
     is_used: bool = False
     """Whether a task inside has ever started."""
+    repetition: Repetition | None = None
+    """Of a series, whose terms are those of its first occurrence; None: it is none."""
+    reasons: ReasonsKept = ()
+    """Of an occurrence that was refused: why."""
 
     @property
     def is_over(self) -> bool:
         """Whether nothing of it lies ahead any more."""
         return self.state is ReservationState.OVER
+
+    @property
+    def is_occurrence(self) -> bool:
+        """Whether it is one of a series."""
+        return place_of(self.number) > 0
 
 
 class ReservationLimits(NamedTuple):

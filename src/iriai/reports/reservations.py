@@ -16,7 +16,7 @@ from iriai.policy.placement.bookings import BookedSpan
 from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.reservations import SeekNodes
 from iriai.wire.inquiries import NodeOffer
-from iriai.wire.reservations import ReservationRow, ReservationTable
+from iriai.wire.reservations import ReservationRow, ReservationTable, ReservedSeries
 
 RESERVED = "reserved"
 """The state of a reservation of another home that is not open yet."""
@@ -87,6 +87,25 @@ def row_of(home: str, reservation: Reservation) -> ReservationRow:
         over_wall_s=reservation.over_wall_s,
         by=reservation.by,
         missing=reservation.missing,
+        rule=reservation.repetition.rule if reservation.repetition else "",
+        zone=reservation.repetition.zone if reservation.repetition else "",
+        reasons=told_reasons(list(reservation.reasons)),
+    )
+
+
+def reserved_series(home: str, series: Reservation, first: Reservation | None) -> ReservedSeries:
+    """Return what is told to whoever asked for a series; `first` is None before it is made."""
+    repetition, terms = series.repetition, series.terms
+    assert repetition is not None, "a series has a rule"
+    return ReservedSeries(
+        str(ReservationId(home, series.number)),
+        repetition.rule,
+        repetition.zone,
+        terms.start_wall_s,
+        terms.end_wall_s,
+        "" if first is None else str(ReservationId(home, first.number)),
+        () if first is None or first.is_over else first.nodes,
+        () if first is None else told_reasons(list(first.reasons)),
     )
 
 
@@ -97,8 +116,10 @@ def row_for(
     row = row_of(home, reservation)
     accounts = (Account(group, user) for group in ("", *groups))
     is_usable = any(reservation.terms.admits(user, account) for account in accounts)
-    is_usable = is_usable and reservation.state is not ReservationState.OVER
-    if is_operator or is_usable or user == reservation.terms.user:
+    is_admitted, state = is_usable, reservation.state
+    is_usable = is_admitted and state not in (ReservationState.OVER, ReservationState.REPEATING)
+    is_known = is_admitted and state is not ReservationState.OVER
+    if is_operator or is_known or user == reservation.terms.user:
         return replace(row, is_usable=is_usable)
     return ReservationRow(
         row.id, row.state, row.start_wall_s, row.end_wall_s, row.node_count, row.nodes, row.cause

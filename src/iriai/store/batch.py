@@ -10,6 +10,7 @@ from operator import itemgetter
 from msgspec.structs import astuple
 
 from iriai.model.charge_factors import encode_factors
+from iriai.model.ids import series_of
 from iriai.model.records import (
     AbsencesLearnt,
     AttemptResult,
@@ -370,7 +371,7 @@ def _write_reservations(cursor: sqlite3.Cursor, reservations: dict[int, bytes | 
     dropped = [number for number, content in reservations.items() if content is None]
     if dropped:
         cursor.executemany(_DELETE_RESERVATION, [(number,) for number in dropped])
-        cursor.execute(RAISE, (LAST_RESERVATION, max(dropped)))
+        cursor.execute(RAISE, (LAST_RESERVATION, max(map(series_of, dropped))))
 
 
 def _write_bookings(cursor: sqlite3.Cursor, bookings: dict[str, bytes | None]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from iriai.model.ids import Account
+from iriai.model.ids import OCCURRENCE_STEP, Account
 from iriai.model.job import JobSpec
 from iriai.model.owner import OwnerWord
 from iriai.model.records import (
@@ -179,9 +179,9 @@ SELECT max(
     coalesce((SELECT value FROM meta WHERE name = 'last_number'), 0)
 )
 """
-LAST_RESERVATION = """
+LAST_RESERVATION = f"""
 SELECT max(
-    coalesce((SELECT max(number) FROM reservations), 0),
+    coalesce((SELECT max(number % {OCCURRENCE_STEP}) FROM reservations), 0),
     coalesce((SELECT value FROM meta WHERE name = 'last_reservation'), 0)
 )
 """

@@ -27,12 +27,18 @@ from iriai.wire.requests import Why
 NodeNames = Annotated[tuple[Name, ...], msgspec.Meta(max_length=NODES_MAX)]
 
 
+FOLLOWING_MAX = 5
+"""Occurrences of a series that are told before they are made."""
+Times = Annotated[tuple[Seconds, ...], msgspec.Meta(max_length=FOLLOWING_MAX)]
+
+
 class ReservationRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """A reservation as a user may see it."""
 
     id: Word
     state: Word
-    """seeking, deciding, confirmed, open, over; reserved: another home's, seen at its nodes."""
+    """seeking, deciding, confirmed, open, over, repeating (a series); reserved: another home's,
+    seen at its nodes."""
     start_wall_s: Seconds
     end_wall_s: Seconds
     node_count: Count
@@ -61,6 +67,15 @@ class ReservationRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who cancelled or ended it; empty: nobody did."""
     missing: NodeNames = ()
     """Those of `nodes` that have lost it."""
+    rule: Text = ""
+    """Of a series: the rule of RFC 5545 by which it is repeated; empty: it is none."""
+    zone: Word = ""
+    """Of a series: the zone in whose local time the rule is."""
+    following: Times = ()
+    """Of a series, where only that is asked for: when its next occurrences begin that are not
+    made yet."""
+    reasons: Annotated[tuple[Why, ...], Few] = ()
+    """Of an occurrence that was refused: why."""
 
 
 class ReservationTable(ClientAnswer, frozen=True, tag="reservation-table"):
@@ -89,6 +104,23 @@ class Reserved(ClientAnswer, frozen=True, tag="reserved"):
     nodes: NodeNames
 
 
+class ReservedSeries(ClientAnswer, frozen=True, tag="reserved-series"):
+    """The series is stored; each of its occurrences is a reservation."""
+
+    id: Word
+    rule: Text
+    zone: Word
+    start_wall_s: Seconds
+    """Of the first occurrence."""
+    end_wall_s: Seconds
+    first: Word = ""
+    """Its id; empty: the horizon has not reached it."""
+    nodes: NodeNames = ()
+    """Those that have confirmed it; none: it could not be had, or was not sought yet."""
+    reasons: Annotated[tuple[Why, ...], Few] = ()
+    """Why it could not be had."""
+
+
 class ReservationPlan(ClientAnswer, frozen=True, tag="reservation-plan"):
     """The terms as they would be asked for, and whether the broker would offer nodes now.
 
@@ -112,11 +144,19 @@ class ReservationPlan(ClientAnswer, frozen=True, tag="reservation-plan"):
     """Then: the earliest start that would do; None: none is known."""
     note: Words = ""
     """Why it is not known; empty: it is."""
+    rule: Text = ""
+    """Of a series, whose first occurrence this is."""
+    zone: Word = ""
+    following: Times = ()
+    """When its next occurrences would begin."""
 
 
-class Reserve(ClientRequest[Reserved | ReservationPlan], frozen=True, tag="reserve"):
+class Reserve(
+    ClientRequest[Reserved | ReservedSeries | ReservationPlan], frozen=True, tag="reserve"
+):
     """Reserve machines. Answered once all have confirmed, or none has it.
 
+    A series is answered once that is so of its first occurrence, if the horizon has reached that.
     It goes on if its client leaves.
     """
 
@@ -140,6 +180,10 @@ class Reserve(ClientRequest[Reserved | ReservationPlan], frozen=True, tag="reser
     """As of a `JobDraft`."""
     account: Text | None = None
     dry_run: bool = False
+    every: Text = ""
+    """The rule by which it is repeated: RFC 5545, or a short form as `daily`; empty: it is not."""
+    zone: Text = ""
+    """The zone in whose local time the rule is, as `Europe/Berlin`."""
 
 
 class EndReservation(ClientRequest[Done], frozen=True, tag="end-reservation"):

@@ -14,6 +14,7 @@ from iriai.cli.framework import completion
 from iriai.cli.reservations.chart import FREE, TAKEN, chart_lines
 from iriai.model.problem import ExitCode, NotAllowed, NotFound, Refused
 from iriai.wire.exchange import Done
+from iriai.wire.requests import Why
 from iriai.wire.reservations import (
     AskReservations,
     EndReservation,
@@ -253,3 +254,27 @@ def test_a_short_one_is_seen_too():
 def test_names_from_elsewhere_do_nothing_to_the_terminal():
     rows = [ReservationRow("\x1b[31m-r1", "open", NOW_S, NOW_S + HOUR_S, 1, ("\x1b[2J",))]
     assert "\x1b" not in "\n".join(chart_lines(rows, NOW_S, 100))
+
+
+def test_a_series_is_shown_with_its_rule_and_what_comes_next(state, shell):
+    row = replace(
+        OWN,
+        state="repeating",
+        nodes=(),
+        rule="FREQ=DAILY",
+        zone="Europe/Berlin",
+        following=(NOW_S, NOW_S + 24 * HOUR_S),
+    )
+    with double(state, lambda _: ReservationTable((row,))):
+        said = shell("reservation", "show", "ume-r7")
+    assert "repeated         FREQ=DAILY in Europe/Berlin\n" in said.out
+    assert "next             2030-03-17T17:46:40+00:00, 2030-03-18T17:46:40+00:00\n" in said.out
+
+
+def test_an_occurrence_that_could_not_be_had_is_shown_with_its_reasons(state, shell):
+    why = Why("machine-busy", "3 machines at once", "2 of 9 machines could give one")
+    row = replace(OWN, id="ume-r7.3", state="over", cause="refused", nodes=(), reasons=(why,))
+    with double(state, lambda _: ReservationTable((row,))):
+        said = shell("reservation", "show", "ume-r7.3")
+    assert "state            over, refused\n" in said.out
+    assert "why              the machine is busy: needs 3 machines at once; 2 of 9" in said.out

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
+from msgspec.structs import replace
 
 from iriai.client.wall_time import parse_wall_time
 from iriai.model.problem import ExitCode, Refused
 from iriai.wire.requests import Why
-from iriai.wire.reservations import ReservationPlan, Reserve, Reserved
+from iriai.wire.reservations import ReservationPlan, Reserve, Reserved, ReservedSeries
 from tests.client.double import double
 
 START_S = 1_900_000_000.0
@@ -181,3 +182,54 @@ def test_a_zone_that_is_none_is_refused(state, shell):
     said = shell("reserve", "-s", "9:00 Europe/Atlantis", "-d", "1h", "-n", "1")
     assert said.code == ExitCode.USAGE
     assert "there is no such zone" in said.err
+
+
+# --- series --------------------------------------------------------------------------------------
+
+SERIES = ReservedSeries(
+    "ume-r7", "FREQ=WEEKLY", "UTC", START_S, START_S + HOUR_S, "ume-r7.1", ("n1", "n2", "n3")
+)
+
+
+@pytest.mark.parametrize(
+    ("start", "zone"),
+    [("2030-01-07T09:00 Europe/Berlin", "Europe/Berlin"), ("2030-01-07T09:00", "UTC")],
+)
+def test_a_series_is_in_the_zone_that_its_start_names_or_in_that_of_the_client(
+    state, shell, start, zone
+):
+    request = sent(*(state, shell), "--every", "weekly", "-s", start, "-d", "2h", "-n", "3")
+    assert (request.every, request.zone) == ("weekly", zone)
+    assert request.start_wall_s == parse_wall_time(start, 0.0)
+
+
+def test_without_a_rule_no_zone_is_sent(state, shell):
+    assert sent(state, shell, "-s", "+1h", "-d", "2h", "-n", "3").zone == ""
+
+
+def test_a_series_needs_a_zone_with_a_name(state, shell, monkeypatch):
+    monkeypatch.setenv("TZ", "CET-1CEST")
+    said = shell("reserve", "--every", "weekly", "-s", "9:00", "-d", "1h", "-n", "1")
+    assert said.code == ExitCode.USAGE
+    assert "has no name that is known; name one, as -s 'monday 9:00 Europe/Berlin'" in said.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "ume-r7.1 is on 3 nodes: n[1-3]"),
+        ({"first": "", "nodes": ()}, "occurrences are made when the horizon reaches them"),
+        (
+            {"nodes": (), "reasons": (Why("machine-busy", "3 nodes", "there are 2"),)},
+            "ume-r7.1 could not be had: needs 3 nodes; there are 2; the series goes on",
+        ),
+    ],
+)
+def test_the_id_of_a_series_stands_alone_and_its_first_occurrence_is_a_remark(
+    state, shell, changes, told
+):
+    with double(state, lambda _: replace(SERIES, **changes)):
+        said = shell("reserve", "--every", "weekly", "-s", "+1h", "-d", "1h", "-n", "3")
+    assert said.out == "ume-r7\n"
+    times = "2030-03-17T17:46:40+00:00 to 2030-03-17T18:46:40+00:00"
+    assert said.err == f"iriai: FREQ=WEEKLY in UTC, first {times}; {told}\n"

@@ -194,6 +194,13 @@ def _reservations(story: Story, ume: Installation) -> None:
     say(ume, "reservation cancel ume-r1", code=3)
     say(ume, "reservation show ume-r9", code=4)
     say(ume, "reservations --all")
+    once = "reserve --every FREQ=DAILY;COUNT=1 --duration 1h --nodes 1 --cpus 1"
+    say(ume, f"{once} --start", "tomorrow 9:00 Europe/Berlin")
+    say(ume, f"{once} --dry-run --start", "tomorrow 9:00 Europe/Berlin")
+    say(ume, "reserve --every hourly --duration 1h --nodes 1 --start", "9:00 UTC", code=2)
+    say(ume, "reservation show ume-r3")
+    say(ume, "reservation show ume-r3.1")
+    say(ume, "reservation cancel ume-r3")
 
 
 def _machine(story: Story, ume: Installation) -> None:

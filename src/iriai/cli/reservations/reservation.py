@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iriai.cli.framework.command import CommandGroup, GlobalOptions, argument
+from iriai.cli.framework.reasons import reasons_text
 from iriai.cli.framework.table import amounts_text, names_text, print_pairs, span_text
 from iriai.cli.reservations.reserve import for_text
 from iriai.client.wall_time import iso_text
@@ -18,6 +19,8 @@ ANY_RESERVATION = argument(
 def show(options: GlobalOptions, reservation: str = ANY_RESERVATION) -> None:
     """Show one reservation: its id, start, end, number of nodes and nodes; and what else is known.
 
+    Of a series: the times of its first occurrence, its rule, and when the next ones begin.
+
     Account, users and what each node gives are shown to its users and to operators.
     """
     row = options.ask(AskReservations(id=reservation)).rows[0]
@@ -28,6 +31,9 @@ def cancel(options: GlobalOptions, reservation: str = ANY_RESERVATION) -> None:
     """Give a reservation back, before its start or while it is open.
 
     Tasks that run in it go on as ordinary ones where they fit. For its user and operators.
+
+    The id of a series, as ume-r7, ends the series and its occurrences; that of an occurrence, as
+    ume-r7.3, ends that one.
     """
     done = options.ask(EndReservation(reservation))
     options.print_result(_document(done, reservation), f"cancelled: {printable(reservation)}")
@@ -68,6 +74,9 @@ def _pairs(row: ReservationRow) -> list[tuple[str, str]]:
         ("requires", row.requirements),
         ("asked for", iso_text(row.asked_wall_s)),
         ("lacks", names_text(row.missing)),
+        ("repeated", f"{row.rule} in {row.zone}" if row.rule else ""),
+        ("next", ", ".join(map(iso_text, row.following))),
+        ("why", printable(reasons_text(row.reasons)) if row.reasons else ""),
         ("over since", iso_text(row.over_wall_s) if row.over_wall_s else ""),
         ("given back by", row.by),
     ]
@@ -77,7 +86,10 @@ app = CommandGroup(
     "Look at a reservation, or give it back; 'iriai reserve' makes one.",
     {
         show: (("iriai reservation show ume-r7", "when and where it is, and what it gives"),),
-        cancel: (("iriai reservation cancel ume-r7", "give it back"),),
+        cancel: (
+            ("iriai reservation cancel ume-r7", "give it back"),
+            ("iriai reservation cancel ume-r7.3", "the third occurrence of a series alone"),
+        ),
         end: (("iriai reservation end ume-r7", "give back the rest of one that is open"),),
     },
 )

@@ -52,7 +52,8 @@ def reservations(
 
     State: seeking (nodes are asked), deciding (they hold it), confirmed, open (it has begun); of
     other homes reserved or open, and only when and where. Yours says whether you may submit into
-    it.
+    it. A series is repeating; an occurrence that could not be had is refused, and listed until its
+    time: 'iriai reservation show' has the reasons.
 
     In the chart each row is a node, or nodes that are reserved alike; each bar is a reservation.
     """

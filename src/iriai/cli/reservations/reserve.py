@@ -10,10 +10,10 @@ from iriai.cli.framework.command import Command, GlobalOptions, OptionGroup, opt
 from iriai.cli.framework.standard_streams import remark
 from iriai.cli.framework.table import amounts_text, count_text, names_text, print_pairs
 from iriai.cli.jobs.options.job import named_resource, parsed
-from iriai.client.wall_time import iso_text, parse_wall_time
+from iriai.client.wall_time import iso_text, parse_wall_time, zone_name
 from iriai.model.problem import UsageProblem
 from iriai.model.units import format_duration, parse_duration, parse_size, printable
-from iriai.wire.reservations import ReservationPlan, Reserve, Reserved
+from iriai.wire.reservations import ReservationPlan, Reserve, Reserved, ReservedSeries
 
 when = options_under("When")
 need = options_under("What each node gives; without any of these the whole machine")
@@ -48,6 +48,26 @@ class TimeOptions(OptionGroup, frozen=True):
         help="Start at the first time from --start on at which the nodes can be had for that "
         "long. \\[default of --start: now]",
     )
+
+    every: str = when(
+        "",
+        metavar="RULE",
+        help="Repeat it: daily, weekdays, weekly, monthly, yearly, or a rule of RFC 5545 as "
+        "'FREQ=WEEKLY;BYDAY=MO,TH;COUNT=10', at the start's time of day in its zone.",
+    )
+
+    def zone(self) -> str:
+        """Return the zone of the rule; empty without one; raise if it has no name."""
+        if not self.every:
+            return ""
+        name = zone_name(self.start)
+        if not name:
+            raise UsageProblem(
+                "bad-zone",
+                "the zone of this machine has no name that is known",
+                "name one, as -s 'monday 9:00 Europe/Berlin'",
+            )
+        return name
 
     def times(self, now_wall_s: float) -> tuple[float, float]:
         """Return start and end; raise `UsageProblem` if they cannot be."""
@@ -145,6 +165,10 @@ def reserve(
     does not use: give back what you do not need with 'iriai reservation cancel ID'.
 
     A local time that a change of clocks leaves out or repeats is refused; both readings are named.
+
+    With --every the id is that of a series, as ume-r7. Its occurrences are reservations of their
+    own, as ume-r7.3: each is made when it lies within the horizon. One that cannot be had is
+    listed with the reasons, and the series goes on until it is cancelled, or has no more.
     """
     start_s, end_s = times.times(time.time())
     request = Reserve(
@@ -161,12 +185,21 @@ def reserve(
         group,
         account,
         dry_run,
+        times.every,
+        times.zone(),
     )
-    answer = options.ask(request)
+    _print(options, options.ask(request))
+
+
+def _print(options: GlobalOptions, answer: Reserved | ReservedSeries | ReservationPlan) -> None:
     if isinstance(answer, Reserved):
         options.print_result(answer, answer.id)
         if not options.as_json:
             remark(reserved_text(answer))
+    elif isinstance(answer, ReservedSeries):
+        options.print_result(answer, answer.id)
+        if not options.as_json:
+            remark(series_text(answer))
     else:
         options.print_result(answer, lambda: print_pairs(_pairs(answer)))
 
@@ -178,6 +211,19 @@ def reserved_text(answer: Reserved) -> str:
     return f"{times} on {nodes}: {printable(names_text(answer.nodes))}"
 
 
+def series_text(answer: ReservedSeries) -> str:
+    """Return how a series is repeated, and what came of its first occurrence, in lines."""
+    times = f"{iso_text(answer.start_wall_s)} to {iso_text(answer.end_wall_s)}"
+    rule = f"{printable(answer.rule)} in {printable(answer.zone)}, first {times}"
+    if not answer.first:
+        return f"{rule}; occurrences are made when the horizon reaches them"
+    if answer.nodes:
+        nodes = count_text(len(answer.nodes), "node")
+        return f"{rule}; {answer.first} is on {nodes}: {printable(names_text(answer.nodes))}"
+    why = printable("; ".join(f"needs {each.needed}; {each.had}" for each in answer.reasons))
+    return f"{rule}; {answer.first} could not be had: {why}; the series goes on"
+
+
 def _pairs(plan: ReservationPlan) -> Sequence[tuple[str, str]]:
     gives = "the whole machine" if plan.resources is None else amounts_text(plan.resources)
     return [
@@ -187,6 +233,8 @@ def _pairs(plan: ReservationPlan) -> Sequence[tuple[str, str]]:
         ("number of nodes", str(plan.node_count)),
         ("nodes", names_text(plan.nodes)),
         ("each gives", gives),
+        ("repeated", f"{plan.rule} in {plan.zone}" if plan.rule else ""),
+        ("then", ", ".join(map(iso_text, plan.following))),
         ("account", plan.account),
         ("also used by", for_text(plan.users, plan.group)),
         ("cannot be had", plan.note or _reasons_text(plan)),
@@ -216,5 +264,9 @@ app = Command(
     ("iriai reserve -s now -d 2h -n 1 --cpus 8 --memory 16G", "a part of one, at once"),
     ("iriai reserve --earliest -d 4h -n 16", "as soon as sixteen can be had for four hours"),
     ("iriai reserve -s 'monday 9:00' -d 3h -n 8 --for lecture", "for a group, for a lecture"),
+    (
+        "iriai reserve --every weekly -s 'monday 9:00 Europe/Berlin' -d 2h -n 3",
+        "each Monday at nine there, whatever its clocks do",
+    ),
     ("iriai submit --reservation $(iriai reserve -s +10m -d 1h -n 2) job.sh", "and submit into it"),
 )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import ceil, inf
 from random import Random
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from iriai.home.reservations.jobs_inside import JobsInside
 from iriai.home.reservations.negotiation import Negotiation
 from iriai.home.reservations.stored_reservations import StoredReservations
-from iriai.model.ids import Account, ReservationId
+from iriai.model.ids import Account, ReservationId, occurrence_number
 from iriai.model.instant import Instant
-from iriai.model.problem import NotFound, Refused
+from iriai.model.problem import NotFound, Refused, UsageProblem
 from iriai.model.reservation import (
     DEFAULT_LIMITS,
     Reservation,
@@ -25,6 +26,10 @@ from iriai.model.reservation import (
 )
 from iriai.protocol.messages.effects import Effect
 from iriai.protocol.messages.reservations import ReservationToHome
+
+if TYPE_CHECKING:
+    from iriai.home.reservations.occurrence import Expand
+    from iriai.home.reservations.repeated import RepeatedReservations
 
 WALL_CHECK_S = 600.0
 """A time of the wall clock is looked at again so often: the clock may be set meanwhile."""
@@ -44,10 +49,12 @@ class HomeReservations:
         effects: list[Effect],
         rng: Random | None = None,
         limits: ReservationLimits = DEFAULT_LIMITS,
+        expand: Expand | None = None,
     ) -> None:
         """`reservations` has them by number, ascending, and is changed here.
 
         `rng` draws the pauses before further tries; without one they are as long as they may be.
+        `expand` returns the occurrences of a rule; None: those of RFC 5545.
         """
         self._stored = StoredReservations(home, reservations, next_number, effects, limits)
         self._unused: dict[int, None] = {}
@@ -55,6 +62,11 @@ class HomeReservations:
         self._looks_from_s = -inf
         """From when on that is known, by the steady clock: machines tell it after a restart."""
         self._negotiation = Negotiation(self._stored, effects, rng)
+        self._expand = expand
+        self._repeated: RepeatedReservations | None = None
+        """None: there is no series, and never was since the last restart."""
+        if any(each.state is ReservationState.REPEATING for each in reservations.values()):
+            self._repeated = self._series
 
     @property
     def next_number(self) -> int:
@@ -73,17 +85,72 @@ class HomeReservations:
         problem = terms_problem(terms, now.wall_s, limits.horizon_s)
         if problem is not None:
             raise problem
-        if sum(r.terms.account == terms.account for r in self.all()) >= limits.count_max:
-            most = f"at most {limits.count_max} reservations that are not over"
-            hint = "cancel one of them; list them with iriai reservations"
-            if not limits.count_max:
-                hint = "ask an operator to set [reservations] count_max"
-            what = f"{terms.account} may have {most}"
-            raise Refused("too-many-reservations", what, hint)
+        self._check_count(terms.account)
         number = self._stored.new_number()
         self._stored.store(Reservation(number, 1, terms, asked_wall_s=now.wall_s))
         self._negotiation.begin(number, now)
         return self._stored.named(number)
+
+    def ask_every(
+        self, terms: ReservationTerms, rule: str, zone: str, now: Instant
+    ) -> tuple[ReservationId, ReservationId | None]:
+        """Begin a series; return its name, and that of the first occurrence if it is sought now.
+
+        `ReservationAnswered` follows for that. Raises as `ask`, and `UsageProblem` for a rule, a
+        zone or a first local time that is none.
+        """
+        self._advance(now)
+        terms, _ = self.plan_every(terms, rule, zone, 1, now)
+        self._check_count(terms.account)
+        number = self._series.ask(terms, rule, zone, now)
+        first = occurrence_number(number, 1)
+        is_made = first in self._stored.by_number
+        return self._stored.named(number), self._stored.named(first) if is_made else None
+
+    def plan_every(
+        self, terms: ReservationTerms, rule: str, zone: str, count: int, now: Instant
+    ) -> tuple[ReservationTerms, list[float]]:
+        """Return the terms of the first occurrence, and when the first `count` would begin.
+
+        Nothing is kept. Raises as `ask_every`.
+        """
+        start_wall_s = float(ceil(terms.start_wall_s))
+        end_wall_s = start_wall_s + terms.length_s
+        terms = replace(terms, start_wall_s=start_wall_s, end_wall_s=end_wall_s)
+        if terms.is_earliest:
+            hint = "give -s TIME: each occurrence begins at that time of day"
+            raise UsageProblem("two-starts", "--every does not go with --earliest", hint)
+        problem = terms_problem(terms, now.wall_s, inf)
+        if problem is not None:
+            raise problem
+        return self._series.plan(terms, rule, zone, count)
+
+    @property
+    def _series(self) -> RepeatedReservations:
+        """Return the series of this home, which few have."""
+        if self._repeated is None:
+            from iriai.home.reservations.recurrence import occurrences
+            from iriai.home.reservations.repeated import RepeatedReservations
+
+            expand = self._expand or occurrences
+            self._repeated = RepeatedReservations(self._stored, self._negotiation, expand)
+        return self._repeated
+
+    def following(self, number: int, count: int) -> list[float]:
+        """Return when the next occurrences of a series begin that were not made yet."""
+        return [] if self._repeated is None else self._repeated.following(number, count)
+
+    def _check_count(self, account: Account) -> None:
+        """Check how many an account has; a series counts as one, with all its occurrences."""
+        limits = self._stored.limits
+        counted = (r for r in self.all() if r.terms.account == account and not r.is_occurrence)
+        if sum(1 for _ in counted) >= limits.count_max:
+            most = f"at most {limits.count_max} reservations that are not over"
+            hint = "cancel one of them; list them with iriai reservations"
+            if not limits.count_max:
+                hint = "ask an operator to set [reservations] count_max"
+            what = f"{account} may have {most}"
+            raise Refused("too-many-reservations", what, hint)
 
     def cancel(self, number: int, by: str, now: Instant) -> Reservation:
         """Give a reservation back, whether it is open or not; return it as it is now.
@@ -116,6 +183,14 @@ class HomeReservations:
         """Return those that are not over, by number; with `over` those that were, as well."""
         return [each for each in self._stored.by_number.values() if over or not each.is_over]
 
+    def listed(self, now: Instant) -> list[Reservation]:
+        """Return those that are not over, and occurrences that could not be had and lie ahead."""
+        return [
+            each
+            for each in self._stored.by_number.values()
+            if not each.is_over or (each.reasons and each.terms.start_wall_s > now.wall_s)
+        ]
+
     def check_may_use(
         self, wanted: ReservationId, user: str, account: Account, now: Instant
     ) -> None:
@@ -134,6 +209,9 @@ class HomeReservations:
         if reservation.is_over:
             hint = "submit it into another one, or into none"
             raise Refused("reservation-over", over_text(wanted, reservation.end), hint)
+        if reservation.state is ReservationState.REPEATING:
+            hint = "submit it into one of its occurrences; 'iriai reservations' lists them"
+            raise Refused("reservation-repeats", f"{wanted} is a series: it is never open", hint)
         if not reservation.terms.admits(user, account):
             raise Refused(
                 "not-reserved-for",
@@ -152,7 +230,10 @@ class HomeReservations:
     def _give_back(self, number: int, end: ReservationEnd, by: str, now: Instant) -> Reservation:
         self._advance(now)
         reservation = self._live(number)
-        self._negotiation.give_back(reservation.number, end, by, now)
+        if reservation.state is ReservationState.REPEATING:
+            self._series.cancel(reservation, by, now)
+        else:
+            self._negotiation.give_back(reservation.number, end, by, now)
         return self._stored.by_number[number]
 
     # --- events ----------------------------------------------------------------------------------
@@ -184,6 +265,8 @@ class HomeReservations:
             self._end_unused(jobs, now)
         self._negotiation.forget(self._stored.forget(now))
         self._negotiation.settle(now)
+        if self._repeated is not None:
+            self._repeated.settle(now)
         ended = self._negotiation.ended
         if ended:
             self._negotiation.ended = []
@@ -195,6 +278,8 @@ class HomeReservations:
         Those that are over are forgotten in some turn, which need not be had for that.
         """
         next_wall_s = self._stored.next_wall_s
+        if self._repeated is not None:
+            next_wall_s = min(next_wall_s, self._repeated.next_wall_s)
         if next_wall_s == inf:
             return self._negotiation.next_s
         in_s = min(max(0.0, next_wall_s - now.wall_s), WALL_CHECK_S)
@@ -204,6 +289,8 @@ class HomeReservations:
         """Raise if an invariant of this part is broken."""
         self._stored.check()
         self._negotiation.check()
+        if self._repeated is not None:
+            self._repeated.check()
 
     def _advance(self, now: Instant) -> None:
         """Open and end what is due by the wall clock."""

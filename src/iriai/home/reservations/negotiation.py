@@ -21,6 +21,7 @@ from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.reservation import (
     NODES_MAX,
+    REASONS_KEPT_MAX,
     TRIES_MAX,
     Booking,
     Reservation,
@@ -73,6 +74,12 @@ class Negotiation:
         self._exchanges[number] = Exchange(terms, is_awaited=True)
         self._seek(number, now)
 
+    def refuse_at_once(
+        self, reservation: Reservation, reasons: tuple[Reason, ...], now: Instant
+    ) -> None:
+        """Store an occurrence that cannot be, before anybody was asked."""
+        self._refuse(reservation, reasons, None, now)
+
     def give_back(self, number: int, end: ReservationEnd, by: str, now: Instant) -> None:
         """End one that is not over, as its user asked, and have its nodes free it."""
         reservation = self._stored.by_number[number]
@@ -123,7 +130,8 @@ class Negotiation:
         if not is_whole or not without.isdisjoint(machines):
             return
         terms = _terms_at(exchange.asked, offer.start_wall_s)
-        problem = terms_problem(terms, now.wall_s, self._stored.limits.horizon_s)
+        horizon_s = inf if reservation.is_occurrence else self._stored.limits.horizon_s
+        problem = terms_problem(terms, now.wall_s, horizon_s)
         if problem is not None:
             reason = Reason(Rule.NOT_RESERVED, problem.hint, problem.message)
             self._refuse(reservation, (reason,), terms.start_wall_s, now)
@@ -199,7 +207,9 @@ class Negotiation:
     def rejoin(self, now: Instant) -> None:
         """After a restart: give up what was not decided, go on with what was."""
         for number, reservation in list(self._stored.by_number.items()):
-            if reservation.state is _SEEKING:
+            if reservation.is_occurrence:
+                self._resume(reservation, now)
+            elif reservation.state is _SEEKING:
                 self._over(reservation, ReservationEnd.REFUSED, reservation.nodes, now)
                 continue
             if reservation.state is _DECIDING:
@@ -207,6 +217,18 @@ class Negotiation:
                 self._book(number, reservation.nodes, Phase.CONFIRMED)
             if reservation.unanswered:
                 self._free_all(reservation, now, is_first=True)
+
+    def _resume(self, reservation: Reservation, now: Instant) -> None:
+        """Go on with an occurrence that was not decided: nobody else asks for it again."""
+        if reservation.state in (_SEEKING, _DECIDING):
+            self._exchange_of(reservation).is_awaited = True
+        if reservation.state is not _SEEKING:
+            return
+        if reservation.nodes:
+            self._exchange_of(reservation).holds(reservation.terms.hold_s, now)
+            self._book(reservation.number, reservation.nodes, Phase.HELD)
+        else:
+            self._seek(reservation.number, now)
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -297,7 +319,10 @@ class Negotiation:
         earliest_wall_s: float | None,
         now: Instant,
     ) -> None:
-        self._answer_refused(reservation.number, tuple(reasons)[:REASONS_MAX], earliest_wall_s)
+        told = tuple(reasons)[:REASONS_MAX]
+        self._answer_refused(reservation.number, told, earliest_wall_s)
+        if reservation.is_occurrence:  # nobody waits for the answer
+            reservation = replace(reservation, reasons=told[:REASONS_KEPT_MAX])
         self._over(reservation, ReservationEnd.REFUSED, reservation.nodes, now)
 
     def _answer_refused(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from math import inf
 
-from iriai.model.ids import ReservationId
+from iriai.model.ids import ReservationId, series_of
 from iriai.model.instant import Instant
 from iriai.model.records import ReservationsDropped, ReservationStored
 from iriai.model.reservation import (
@@ -108,7 +108,8 @@ class StoredReservations:
     def check(self) -> None:
         """Raise if an invariant of what is stored is broken."""
         for number, reservation in self.by_number.items():
-            assert number == reservation.number < self.next_number
+            assert number == reservation.number
+            assert series_of(number) < self.next_number
             assert list(reservation.nodes) == sorted(frozenset(reservation.nodes))
             assert (reservation.end is None) is not reservation.is_over
             nodes = frozenset(reservation.nodes)
@@ -128,6 +129,8 @@ class StoredReservations:
         terms = reservation.terms
         if reservation.is_over:  # and no machine can have anything of it any more
             return max(reservation.over_wall_s, terms.end_wall_s) + KEPT_S
+        if reservation.state is ReservationState.REPEATING:  # in time for its occurrences
+            return inf
         if reservation.state is ReservationState.CONFIRMED:
             return terms.start_wall_s
         if reservation.state is ReservationState.OPEN and not reservation.is_used:

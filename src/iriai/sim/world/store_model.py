@@ -14,7 +14,7 @@ from math import inf
 
 from iriai.machine.outbox import Outbox
 from iriai.model.claim import Claim
-from iriai.model.ids import Account, AttemptId, ReservationId
+from iriai.model.ids import Account, AttemptId, ReservationId, series_of
 from iriai.model.records import (
     AbsencesLearnt,
     AttemptResult,
@@ -170,9 +170,9 @@ class StoreModel:
         match record:
             case ReservationStored(reservation):
                 self.reservations[reservation.number] = reservation
-                self.last_reservation = max(self.last_reservation, reservation.number)
+                self.last_reservation = max(self.last_reservation, series_of(reservation.number))
             case ReservationsDropped(numbers):
-                self.last_reservation = max(self.last_reservation, *numbers)
+                self.last_reservation = max(self.last_reservation, *map(series_of, numbers))
                 for number in numbers:
                     self.reservations.pop(number, None)
             case BookingStored(booking):

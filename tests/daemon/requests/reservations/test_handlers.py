@@ -75,6 +75,9 @@ class Kept:
         every = self.all_of_them.values()
         return [each for each in every if over or each.state is not ReservationState.OVER]
 
+    def listed(self, now: Instant) -> list[Reservation]:
+        return self.all()
+
     def _over(self, how: str, number: int, by: str) -> Reservation:
         self.changes.append((how, number, by))
         kept = replace(self.get(number), state=ReservationState.OVER, end=ReservationEnd.CANCELLED)

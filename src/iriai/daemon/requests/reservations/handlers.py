@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf
+
+from msgspec.structs import replace
+
 from iriai.daemon.cluster.broker_rpc import BrokerRpc
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.pending import Pending
@@ -18,6 +22,7 @@ from iriai.protocol.messages.effects import Part, ReservationAnswered
 from iriai.wire.exchange import Done
 from iriai.wire.inquiries import AskOffer, NodeOffer
 from iriai.wire.reservations import (
+    FOLLOWING_MAX,
     AskReservations,
     EndReservation,
     ReservationPlan,
@@ -25,6 +30,7 @@ from iriai.wire.reservations import (
     ReservationTable,
     Reserve,
     Reserved,
+    ReservedSeries,
 )
 
 REASONS_TOLD_MAX = 8
@@ -64,7 +70,9 @@ class ReservationHandlers:
         return offer_now(self._engine.machine, question.terms, now)
 
     @handles(Reserve)
-    async def _reserve(self, asked: RequestContext, body: Reserve) -> Reserved | ReservationPlan:
+    async def _reserve(
+        self, asked: RequestContext, body: Reserve
+    ) -> Reserved | ReservedSeries | ReservationPlan:
         self._durability.check()
         from iriai.daemon.requests.reservations.terms import checked_terms
 
@@ -72,8 +80,10 @@ class ReservationHandlers:
         self._users.check_may_run(person)
         account = self._users.account(person, body.group, body.account)
         use_by = self._users.users_and_group(body.use_by)
-        horizon_s = self._engine.machine.home.limits.horizon_s
+        horizon_s = inf if body.every else self._engine.machine.home.limits.horizon_s
         terms = checked_terms(body, account, person.name, use_by, now.wall_s, horizon_s)
+        if body.every:
+            return await self._reserve_every(asked, body, terms)
         if body.dry_run:
             reply = await self._inquirer.ask(AskOffer(terms), NodeOffer)
             return _plan(terms, reply.checked(), reply.missing)
@@ -92,6 +102,30 @@ class ReservationHandlers:
             found.nodes,
         )
 
+    async def _reserve_every(
+        self, asked: RequestContext, body: Reserve, terms: ReservationTerms
+    ) -> ReservedSeries | ReservationPlan:
+        from iriai.home.reservations.recurrence import canonical_rule
+
+        reservations, now = self._engine.machine.home.reservations, self._engine.now
+        rule, zone = canonical_rule(body.every), body.zone
+        if body.dry_run:
+            terms, times = reservations.plan_every(terms, rule, zone, FOLLOWING_MAX, now)
+            reply = await self._inquirer.ask(AskOffer(terms), NodeOffer)
+            plan = _plan(terms, reply.checked(), reply.missing)
+            return replace(plan, rule=rule, zone=zone, following=tuple(times[1:]))
+        asked.is_changing = True
+        series, first = reservations.ask_every(terms, rule, zone, now)
+        made = None if first is None else reservations.get(first.number)
+        if made is not None and not made.is_over:
+            pending = self._asked[made.number] = Pending()
+            await pending
+        await self._durability.stored()
+        from iriai.reports.reservations import reserved_series
+
+        made = None if made is None else reservations.get(made.number)
+        return reserved_series(self._name, reservations.get(series.number), made)
+
     def _answered(self, answer: ReservationAnswered) -> None:
         pending = self._asked.pop(answer.number, None)
         if pending is not None:
@@ -104,7 +138,7 @@ class ReservationHandlers:
         named = parse_reservation_id(body.id) if body.id else None
         has_home = Part.HOME in self._engine.machine.parts
         if named is not None and has_home and named.home == self._name:
-            return ReservationTable((self._row(asked, self._of_home(named.number)),))
+            return ReservationTable((self._whole_row(asked, named.number),))
         own = self._own(asked, over=body.over) if has_home else []
         reply = await self._inquirer.ask(AskReservations(), ReservationTable)
         near = reply.checked()
@@ -118,12 +152,18 @@ class ReservationHandlers:
         return ReservationTable(rows)
 
     def _own(self, asked: RequestContext, *, over: bool) -> list[ReservationRow]:
-        return [
-            self._row(asked, each) for each in self._engine.machine.home.reservations.all(over=over)
-        ]
+        reservations = self._engine.machine.home.reservations
+        found = reservations.all(over=True) if over else reservations.listed(self._engine.now)
+        return [self._row(asked, each) for each in found]
 
-    def _of_home(self, number: int) -> Reservation:
-        return self._engine.machine.home.reservations.get(number)
+    def _whole_row(self, asked: RequestContext, number: int) -> ReservationRow:
+        """Return one that is asked for alone; of a series with its next occurrences."""
+        reservations = self._engine.machine.home.reservations
+        reservation = reservations.get(number)
+        row = self._row(asked, reservation)
+        if reservation.repetition is None or not row.is_detailed:
+            return row
+        return replace(row, following=tuple(reservations.following(number, FOLLOWING_MAX)))
 
     def _row(self, asked: RequestContext, reservation: Reservation) -> ReservationRow:
         from iriai.reports.reservations import row_for

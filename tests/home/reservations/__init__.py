@@ -1,0 +1,1 @@
+"""The reservations of a home."""
