@@ -208,3 +208,29 @@ def test_several_machines_are_had_at_one_time_or_none(person):
             assert every.nodes == nodes
     finally:
         cluster.stop()
+
+
+def test_one_is_changed_or_stays_as_it_was(machine, client):
+    reservation = reserved(client, cpus=1)
+    inside = submitted(machine, client, "sleep", "600", reservation=reservation)
+    until(lambda: is_running(client, inside), "the start inside")
+    said = machine.call("reservation", "modify", reservation, "--cpus", "2", "-d", "3h")
+    assert said.stdout == f"modified: {reservation}\n", said.stderr
+    [row] = client.ask(AskReservations(id=reservation)).rows
+    assert (row.end_wall_s - row.start_wall_s, row.resources) == (3 * HOUR_S, {"cpus": 2})
+    assert is_running(client, inside)
+    said = machine.call("reservation", "modify", reservation, "-n", "2")
+    assert said.returncode == ExitCode.REFUSED
+    assert "stays as it was" in said.stderr
+    beside = submitted(machine, client)
+    until(lambda: "reserved-ahead" in rules(client, beside), "the reason of the job beside it")
+    machine.kill("daemon")
+    until(machine.runs_tasks, "the daemon to be back")
+    with machine.client() as again:
+        [kept] = again.ask(AskReservations(id=reservation)).rows
+        assert kept == row
+        said = machine.call("reservation", "modify", reservation, "--cpus", "1")
+        assert said.returncode == 0, said.stderr
+        assert again.wait([beside])[0].exit_code == 0
+        again.cancel([inside])
+        again.ask(EndReservation(reservation))

@@ -12,6 +12,7 @@ from iriai.model.resources import NOTHING
 from iriai.node.booked_claims import BookedClaims
 from iriai.node.bookings import NodeBookings
 from iriai.node.claims import Claims
+from iriai.node.reservations.booking_checks import BookingChecks
 from iriai.policy.placement.bookings import Bookings
 from iriai.policy.placement.calendar import Calendar
 from iriai.protocol.messages.effects import ReservationAnswered
@@ -47,7 +48,7 @@ def _with_nothing_kept(whole, bookings, reservation):
 def _told_at_once(whole, negotiation, reservation, exchange, now):
     whole(negotiation, reservation, exchange, now)
     decided = negotiation._stored.by_number[reservation.number]
-    negotiation._confirm(decided, exchange)
+    negotiation._confirm(decided, exchange, now)
 
 
 def _bound_to_nothing(whole, claims, held, bound, now):
@@ -67,7 +68,7 @@ def _goes_on_inside(monkeypatch):
 RESERVATIONS: dict[str, Patch] = {
     # --- node
     "a hold never ends": instead(NodeBookings, "_expire", nothing),
-    "a machine books whatever else there is": instead(NodeBookings, "_in_its_way", nothing),
+    "a machine books whatever else there is": instead(BookingChecks, "_in_its_way", nothing),
     "a machine looks for room at the start alone": around(Calendar, "is_bookable", _at_its_start),
     "a task starts whatever is booked": instead(
         BookedClaims, "beside", lambda *_, takes_turns: None

@@ -11,7 +11,7 @@ from iriai.model.records import BookingsDropped, BookingStored, ClaimStored, Dra
 from iriai.model.reservation import BOOKINGS_MAX, LENGTH_MAX_S, LENGTH_MIN_S, Booking
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
-from iriai.node.bookings import NAMES_MAX, OF_HOME_MAX, STARTED_MAX_S
+from iriai.node.reservations.booking_checks import NAMES_MAX, OF_HOME_MAX, STARTED_MAX_S
 from iriai.policy.placement.calendar import END_SLACK_S
 from iriai.protocol.messages.effects import (
     LaunchAttempt,
@@ -111,14 +111,22 @@ def test_a_hold_lasts_no_longer_than_any_may():
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_no_other_version_comes_while_one_is_kept(version):
-    node = booked(version=2)
+def test_no_other_version_comes_while_one_is_held(version):
+    node = LoneNode()
+    hold(node, version=2)
     said = hold(node, version=version, start_s=9 * HOUR)
     refused = only(said.home, NotBooked)
     assert (refused.version, refused.reason.rule) == (version, Rule.NOT_RESERVED)
     assert said.records == []
     [kept] = node.node.bookings.stored()
     assert (kept.version, kept.start_wall_s) == (2, WALL_S + HOUR)
+
+
+def test_an_older_version_never_comes_back():
+    node = booked(version=2)
+    assert not_booked(hold(node, version=1, start_s=9 * HOUR)) is Rule.NOT_RESERVED
+    [kept] = node.node.bookings.stored()
+    assert (kept.version, kept.later) == (2, None)
 
 
 def test_what_is_given_back_is_gone_and_told_each_time():

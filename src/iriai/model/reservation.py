@@ -102,6 +102,19 @@ class ReservationTerms(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.end_wall_s - self.start_wall_s
 
 
+class BookedVersion(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A later version of a booking, which a node keeps beside it until it counts."""
+
+    version: Count
+    start_wall_s: Seconds
+    end_wall_s: Seconds
+    resources: Resources | None = None
+    users: Names = ()
+    group: Name = ""
+    phase: Phase = Phase.HELD
+    held_until_wall_s: Seconds = 0.0
+
+
 class Booking(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one node keeps for a reservation: a claim that lies ahead (docs/spec/017, section 3)."""
 
@@ -120,6 +133,8 @@ class Booking(msgspec.Struct, frozen=True, omit_defaults=True):
     """`HELD` or `CONFIRMED`."""
     held_until_wall_s: Seconds = 0.0
     """When it ends by itself while it is held; the node sets it."""
+    later: BookedVersion | None = None
+    """What the node keeps beside it; of messages it is ignored."""
 
     def admits(self, user: str, account: Account) -> bool:
         """Return whether a user who submits under an account may use it."""
@@ -158,6 +173,18 @@ class ReservationEnd(StrEnum):
     """No task came into it in time."""
 
 
+class NextVersion(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The version of a reservation that is to take the place of the one that stands."""
+
+    version: Count
+    terms: ReservationTerms
+    state: ReservationState = ReservationState.SEEKING
+    """`SEEKING`, `DECIDING`, or `OVER` while machines have not freed what came to nothing."""
+    nodes: Machines = ()
+    unanswered: MachinesOfTries = ()
+    """As of a `Reservation`."""
+
+
 class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the home stores of a reservation, whole with each change."""
 
@@ -187,6 +214,15 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a series, whose terms are those of its first occurrence; None: it is none."""
     reasons: ReasonsKept = ()
     """Of an occurrence that was refused: why."""
+    next: NextVersion | None = None
+    """The version for which nodes are sought, or hold it, while this one stands."""
+    tried: Count = 0
+    """The highest version that nodes were asked for in vain since this one; 0: none."""
+
+    @property
+    def last_version(self) -> int:
+        """Return the highest version that nodes have ever been asked for."""
+        return max(self.version, self.tried, 0 if self.next is None else self.next.version)
 
     @property
     def is_over(self) -> bool:
@@ -218,16 +254,27 @@ DEFAULT_LIMITS = ReservationLimits()
 
 
 def terms_problem(
-    terms: ReservationTerms, now_wall_s: float, horizon_s: float = HORIZON_S
+    terms: ReservationTerms,
+    now_wall_s: float,
+    horizon_s: float = HORIZON_S,
+    *,
+    has_begun: bool = False,
 ) -> Problem | None:
-    """Return why nothing can be reserved under these terms at this time; None: it can be."""
+    """Return why nothing can be reserved under these terms at this time; None: it can be.
+
+    `has_begun`: they are of a reservation that is open, and its start stays.
+    """
     start_s, end_s, length_s = terms.start_wall_s, terms.end_wall_s, terms.length_s
     if not LENGTH_MIN_S <= length_s <= LENGTH_MAX_S:
         length = "less than nothing" if length_s < 0 else format_duration(length_s)
         bounds = f"{format_duration(LENGTH_MIN_S)} to {format_duration(LENGTH_MAX_S)}"
         what = f"machines cannot be reserved for {length}"
         return UsageProblem("bad-length", what, f"ask for {bounds}")
-    if end_s <= now_wall_s or (start_s < now_wall_s - HOLD_MAX_S and not terms.is_earliest):
+    if has_begun and end_s <= now_wall_s:
+        hint = "give a later end, or give the rest back with iriai reservation end"
+        return UsageProblem("in-the-past", "the reservation would be over already", hint)
+    is_past = start_s < now_wall_s - HOLD_MAX_S and not (terms.is_earliest or has_begun)
+    if end_s <= now_wall_s or is_past:
         ago = format_duration(now_wall_s - start_s)
         hint = "ask for a time that lies ahead, or for one from now on"
         return UsageProblem("in-the-past", f"the reservation would have started {ago} ago", hint)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,13 +13,14 @@ from iriai.model.ids import ReservationId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import ClaimStored
-from iriai.model.reservation import EVICTABLE_MIN_S, Booking
-from iriai.model.resources import NOTHING, Resources
+from iriai.model.reservation import EVICTABLE_MIN_S
+from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.units import format_duration
 from iriai.node.attempt_ends import AttemptEnds
 from iriai.node.claims import StayBound
 from iriai.node.metering import HeldClaim
+from iriai.node.reservations.kept_booking import Ahead
 from iriai.node.settings import NodeSettings
 from iriai.node.suspending.suspended_claims import QueueParts
 from iriai.policy.placement.calendar import AHEAD_WAIT_S
@@ -34,50 +34,7 @@ LIMIT_MIN_S = 1.0
 """The shortest time for which a task starts inside a booking."""
 
 
-@dataclass(slots=True)
-class KeptBooking:
-    """A booking, and where it lies on the steady clock."""
-
-    booking: Booking
-    until_s: float | None
-    """When it ends by itself; None: it is confirmed."""
-    start_s: float = 0.0
-    end_s: float = 0.0
-    is_open: bool = False
-    """Whether its resources are those of tasks inside, and nobody else's."""
-    charged_to_s: float | None = None
-    """Until when what nobody used of it was charged; None: it is not open, or not charged yet."""
-    offpeak_mark_s: float = 0.0
-    """The off-peak time until then."""
-    unused: Resources = NOTHING
-    """What no claim inside has used since."""
-
-    @property
-    def reservation(self) -> ReservationId:
-        """Return whose booking it is."""
-        return self.booking.reservation
-
-    @property
-    def resources(self) -> Resources:
-        """Return what it takes."""
-        return self.booking.resources or NOTHING
-
-    def map(self, offset_s: float) -> None:
-        """Take its times from the wall clock, which is so far ahead of the steady one."""
-        self.start_s = self.booking.start_wall_s - offset_s
-        self.end_s = self.booking.end_wall_s - offset_s
-
-    @property
-    def span(self) -> BookedSpan:
-        """Return it as a calendar knows it."""
-        from iriai.policy.placement.bookings import BookedSpan
-
-        return BookedSpan(
-            self.reservation, self.start_s, self.end_s, self.resources, is_open=self.is_open
-        )
-
-
-FirstAhead = Callable[[float], KeptBooking | None]
+FirstAhead = Callable[[float], Ahead | None]
 """Returns the booking that starts at a moment, or has but is not open; None: there is none."""
 
 
@@ -85,7 +42,7 @@ class Beside(NamedTuple):
     """How long a claim could last beside all bookings."""
 
     fitting_s: float
-    ahead: KeptBooking | None
+    ahead: Ahead | None
     """The booking before which it would have to end."""
 
 
@@ -166,14 +123,14 @@ class BookedClaims:
             return _TOO_SHORT
         return StayBound(
             found.ahead.start_s - self._slack_s,
-            found.ahead.booking.start_wall_s - self._slack_s,
+            found.ahead.start_wall_s - self._slack_s,
         )
 
     def _ending_s(self, run: Run) -> float:
         return run.spec.kill_grace_s + self._slack_s
 
     def _reserved_ahead(
-        self, ahead: KeptBooking, stay_s: float | None, fitting_s: float, now: Instant
+        self, ahead: Ahead, stay_s: float | None, fitting_s: float, now: Instant
     ) -> Reason:
         """Return that a reservation comes first, and the limit with which a task would fit."""
         starts_in_s = ahead.start_s - now.steady_s
@@ -182,7 +139,7 @@ class BookedClaims:
         fits = f"; {format_duration(fitting_s)} would fit" if fitting_s >= LIMIT_MIN_S else ""
         return Reason(
             Rule.RESERVED_AHEAD,
-            f"to end before {ahead.booking.reservation} begins {when}",
+            f"to end before {ahead.reservation} begins {when}",
             f"it may stay {lasts}{fits}",
             self._machine,
         )

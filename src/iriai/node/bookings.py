@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -18,29 +18,28 @@ from iriai.model.ids import ReservationId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import BookingsDropped, BookingStored, ClaimStored
-from iriai.model.reservation import BOOKINGS_MAX, LENGTH_MAX_S, LENGTH_MIN_S, Booking
+from iriai.model.reservation import Booking
 from iriai.model.resources import NOTHING, Resources, describe_amount
 from iriai.model.units import format_duration
-from iriai.node.booked_claims import BookedClaims, KeptBooking
+from iriai.node.booked_claims import BookedClaims
 from iriai.node.claims import StayBound
 from iriai.node.metering import SLICE_S, HeldClaim, Meter, Stretch
 from iriai.node.offer_builder import Availability
+from iriai.node.reservations.booking_checks import BookingChecks
+from iriai.node.reservations.kept_booking import Ahead, KeptBooking
 from iriai.node.settings import NodeSettings
 from iriai.protocol.messages.effects import Part, Persist, Send
 from iriai.protocol.messages.reservations import Book, Booked, BookedTime, NotBooked, Unbook
 from iriai.protocol.messages.scheduling import Run
 
-OF_HOME_MAX = 256
-"""Bookings of one home: it leaves most places to others, whether it confirms its own or not."""
-STARTED_MAX_S = HOLD_MAX_S
-"""How long ago a new booking may have started: a home that is told `now` has to find its nodes."""
+if TYPE_CHECKING:
+    from iriai.policy.placement.bookings import BookedSpan
+
 MOVED_S = 0.05
 """By how much wall and steady clock have moved against each other before bookings are mapped
 anew."""
 CLOCK_LOOK_S = 60.0
 """How often that is looked at while nothing else happens."""
-NAMES_MAX = 16_384
-"""Characters of all who may use one booking: it is stored whole, and there are many."""
 GIVEN_BACK = "it was given back"
 
 
@@ -55,10 +54,11 @@ class NodeBookings:
         meter: Meter,
     ) -> None:
         self._meter = meter
-        self._settings, self._availability, self._booked = settings, availability, claims
+        self._settings, self._booked = settings, claims
         self._machine = settings.machine
         self._claims, self._report, self._effects = claims.claims, claims.report, claims.effects
         self._calendar = self._claims.calendar
+        self._checks = BookingChecks(settings, availability, claims.claims)
         self.kept: dict[ReservationId, KeptBooking] = {}
         """By reservation, in the order in which they came; only methods of this class change it."""
         self._offset_s = 0.0
@@ -74,7 +74,7 @@ class NodeBookings:
 
     def stored(self) -> list[Booking]:
         """Return all that a restarted node must find."""
-        return [kept.booking for kept in self.kept.values()]
+        return [kept.stored for kept in self.kept.values()]
 
     # --- after a restart -------------------------------------------------------------------------
 
@@ -100,15 +100,23 @@ class NodeBookings:
                 min(least.memory_bytes, room.memory_bytes), min(least.disk_bytes, room.disk_bytes)
             )
             heappush(ends, (booking.end_wall_s, number, resources))
-            left_s = min(HOLD_MAX_S, booking.held_until_wall_s - now.wall_s)
-            is_held = booking.phase is Phase.HELD
-            kept = KeptBooking(booking, now.steady_s + left_s if is_held else None)
-            kept.map(self._offset_s)
-            kept.is_open = booking.reservation in inside and not is_held
+            kept = KeptBooking.restored(booking, now, self._offset_s)
+            kept.is_open = booking.reservation in inside and kept.until_s is None
             self.kept[booking.reservation] = kept
         if self.kept:
             self._claims.promise(self._settings.capacity.minus(least))
             self._changed()
+        for kept in self.kept.values():
+            if kept.later is not None and not self._calendar.has_room_for(kept.beside):
+                self._tell_later_dropped(kept)
+
+    def _tell_later_dropped(self, kept: KeptBooking) -> None:
+        assert kept.later is not None, "it is dropped"
+        booking, kept.later = kept.later.booking, None
+        self._store(kept)
+        self._changed()
+        had = "the machine has less than it had"
+        self._refuse(booking, Reason(Rule.NOT_RESERVED, "a booking", had, self._machine))
 
     def _tell_dropped(self, booking: Booking, had: str, now: Instant) -> None:
         self._effects.append(Persist(BookingsDropped((booking.reservation,))))
@@ -137,20 +145,26 @@ class NodeBookings:
         self._expire(now)
         asked = book.booking
         kept = self.kept.get(asked.reservation)
-        if kept is None:
-            self._hold(book, now)
-        elif kept.booking.version != asked.version:
-            had = f"version {kept.booking.version} of it is kept"
-            self._refuse(asked, Reason(Rule.NOT_RESERVED, "no other version", had, self._machine))
-        else:
-            if asked.phase is not Phase.HELD and kept.until_s is not None:
-                kept.until_s = None
-                kept.booking = replace(kept.booking, phase=Phase.CONFIRMED, held_until_wall_s=0.0)
-                self._effects.append(Persist(BookingStored(kept.booking)))
-            self._answer(kept.booking)
+        version = None if kept is None else kept.of_version(asked.version)
+        if kept is None or version is None:
+            self._hold(book, kept, now)
+            return
+        if asked.phase is not Phase.HELD and version.until_s is not None:
+            version.until_s = None
+            confirmed = replace(version.booking, phase=Phase.CONFIRMED, held_until_wall_s=0.0)
+            version.booking = confirmed
+            self._store(kept)
+        self._answer(version.booking)
 
-    def _hold(self, book: Book, now: Instant) -> None:
+    def _hold(self, book: Book, before: KeptBooking | None, now: Instant) -> None:
+        """Hold a booking, beside an earlier version of it if there is one that is confirmed."""
         asked = book.booking
+        if before is not None and not (
+            asked.phase is Phase.HELD and before.may_have_later(asked.version)
+        ):
+            had = f"version {(before.later or before).version} of it is kept"
+            self._refuse(asked, Reason(Rule.NOT_RESERVED, "no other version", had, self._machine))
+            return
         hold_s = min(book.hold_s, HOLD_MAX_S)
         booking = replace(
             asked,
@@ -159,17 +173,53 @@ class NodeBookings:
             else NOTHING.plus(asked.resources),  # each name once, as of another machine
             phase=Phase.HELD,
             held_until_wall_s=now.wall_s + hold_s,
+            later=None,
         )
-        kept = KeptBooking(booking, now.steady_s + hold_s)
-        kept.map(self._offset_s)
-        refused = self._refusal(asked, kept, now)
+        held = KeptBooking(booking, now.steady_s + hold_s)
+        held.map(self._offset_s)
+        if before is not None and before.later is not None:
+            # A home asks for a third only once the second one counts.
+            before = self._promote(before, now)
+        refused = self._checks.refusal(asked, held, self.kept, now)
         if refused is not None:
             self._refuse(asked, refused)
             return
-        self.kept[booking.reservation] = kept
-        self._effects.append(Persist(BookingStored(booking)))
+        if before is None:
+            before = self.kept[booking.reservation] = held
+        else:
+            before.later = held
+        self._store(before)
         self._changed()
         self._answer(booking)
+
+    def _promote(self, kept: KeptBooking, now: Instant) -> KeptBooking:
+        """Let a later version take the place of a booking; return it.
+
+        What runs inside stays there if that goes on.
+        """
+        from iriai.policy.placement.bookings import positive
+
+        later = kept.later
+        assert later is not None, "there is one"
+        self._charge(kept, now)
+        more = positive(later.resources.minus(kept.resources))
+        goes_on = later.until_s is None and later.covers(now.steady_s)
+        later.is_open = kept.is_open and goes_on and more.fits_in(self._calendar.free)
+        if kept.is_open and not later.is_open:
+            self._booked.give_back(kept.reservation, now)
+        if later.is_open:
+            later.charged_to_s, later.offpeak_mark_s = kept.charged_to_s, kept.offpeak_mark_s
+            later.unused = kept.unused
+        self.kept[kept.reservation] = later
+        self._store(later)
+        self._changed()
+        if later.is_open:
+            self._booked.bind_anew(self.ends_by_s, now)
+        self._booked.extend(self.first_ahead, now)
+        return later
+
+    def _store(self, kept: KeptBooking) -> None:
+        self._effects.append(Persist(BookingStored(kept.stored)))
 
     def _answer(self, booking: Booking) -> None:
         reservation, phase = booking.reservation, booking.phase
@@ -180,105 +230,30 @@ class NodeBookings:
         told = NotBooked(booking.reservation, booking.version, self._machine, reason)
         self._effects.append(Send(booking.reservation.home, Part.HOME, told))
 
-    def _refusal(self, asked: Booking, kept: KeptBooking, now: Instant) -> Reason | None:
-        """Return why a booking cannot be held; None: it can."""
-        home, user = asked.reservation.home, asked.user
-        if asked.phase is not Phase.HELD:
-            needed = "to be confirmed while it is held"
-            return Reason(Rule.HOLD_EXPIRED, needed, "it is not held", self._machine)
-        words = "" if home == self._machine else self._settings.judge_user(home, user, now.wall_s)
-        if words:
-            whom = "a home and a user whose tasks the machine runs"
-            return Reason(Rule.USER_NOT_ALLOWED, whom, words, self._machine)
-        if self._availability.drained is not None:
-            return self._availability.reason()
-        return (
-            self._bad_times(asked, now)
-            or self._bad_amounts(kept.resources)
-            or self._not_reservable(asked, kept)
-            or self._too_much(asked)
-            or self._in_its_way(kept, now)
-        )
-
-    def _bad_times(self, asked: Booking, now: Instant) -> Reason | None:
-        length_s = asked.end_wall_s - asked.start_wall_s
-        if not LENGTH_MIN_S <= length_s <= LENGTH_MAX_S:
-            least, most = format_duration(LENGTH_MIN_S), format_duration(LENGTH_MAX_S)
-            needed, had = f"a length from {least} to {most}", f"it has {length_s:.0f} s"
-        elif asked.end_wall_s <= now.wall_s:
-            needed, had = "an end that lies ahead", "it is over"
-        elif asked.start_wall_s < now.wall_s - STARTED_MAX_S:
-            needed = f"a start at most {format_duration(STARTED_MAX_S)} ago"
-            had = f"it is {format_duration(now.wall_s - asked.start_wall_s)} ago"
-        else:
-            return None
-        return Reason(Rule.NOT_RESERVED, needed, had, self._machine)
-
-    def _bad_amounts(self, resources: Resources) -> Reason | None:
-        if resources.fits_in(NOTHING):
-            return Reason(Rule.NOT_RESERVED, "something to keep", "it is nothing", self._machine)
-        lacking = resources.lacking_in(self._calendar.capacity)
-        if not lacking:
-            return None
-        name, amount, had = lacking[0]
-        needed, has = describe_amount(name, amount), f"it has {describe_amount(name, had)}"
-        return Reason(Rule.NO_MACHINE_LARGE_ENOUGH, needed, has, self._machine)
-
-    def _not_reservable(self, asked: Booking, kept: KeptBooking) -> Reason | None:
-        """Return why the machine's owner does not let it be reserved; None: it may be."""
-        reservable = self._settings.reservable
-        if not reservable.is_limited:
-            return None
-        from iriai.node.reservations.reservable_part import more_than_reservable
-
-        need, capacity = kept.resources, self._calendar.capacity
-        whose = (asked.user, asked.account)
-        refused = reservable.refusal(*whose, need, capacity, self._machine)
-        others = [each.span for each in self.kept.values() if each.reservation != asked.reservation]
-        most = reservable.of(capacity)
-        return refused or more_than_reservable(most, kept.span, others, self._machine)
-
-    def _too_much(self, asked: Booking) -> Reason | None:
-        """Return why a machine keeps no more; None: it does."""
-        home = asked.reservation.home
-        if len(self.kept) >= BOOKINGS_MAX:
-            had = f"it keeps {BOOKINGS_MAX}"
-            return Reason(Rule.MACHINE_BUSY, "fewer bookings", had, self._machine)
-        characters = sum(map(len, (asked.user, asked.group, *asked.users)))
-        if characters > NAMES_MAX:
-            needed, had = f"at most {NAMES_MAX} characters of names", f"it has {characters}"
-            return Reason(Rule.NOT_RESERVED, needed, had, self._machine)
-        of_home = sum(each.reservation.home == home for each in self.kept.values())
-        if of_home >= OF_HOME_MAX:
-            had = f"{home} has {of_home}"
-            return Reason(Rule.MACHINE_BUSY, "fewer bookings of that home", had, self._machine)
-        return None
-
-    def _in_its_way(self, kept: KeptBooking, now: Instant) -> Reason | None:
-        start_s, end_s = max(kept.start_s, now.steady_s), kept.end_s
-        if self._settings.reserves_above:  # what runs gives way in time for the start
-            if self._calendar.beside_bookings().is_room(kept.resources, start_s, end_s):
-                return None
-        elif self._calendar.is_bookable(kept.resources, start_s, end_s):
-            return None
-        needed = f"what it takes, for {format_duration(end_s - start_s)}"
-        for other in self.kept.values():
-            if other.start_s < end_s and start_s < other.end_s:
-                had = f"{other.reservation} has some of it then"
-                return Reason(Rule.RESERVED_AHEAD, needed, had, self._machine)
-        had = "tasks that run now may have some of it then"
-        return Reason(Rule.MACHINE_BUSY, needed, had, self._machine)
-
     def _unbook(self, unbook: Unbook, now: Instant) -> None:
         kept = self.kept.get(unbook.reservation)
-        if kept is not None and kept.booking.version <= unbook.version:
-            self._charge(kept, now)
-            self._booked.give_back(unbook.reservation, now)
-            self._drop([kept])
-            self._booked.extend(self.first_ahead, now)
+        if kept is not None:
+            self._free(kept, unbook, now)
         reason = Reason(Rule.NOT_RESERVED, "", GIVEN_BACK, self._machine)
         told = NotBooked(unbook.reservation, unbook.version, self._machine, reason)
         self._effects.append(Send(unbook.reservation.home, Part.HOME, told))
+
+    def _free(self, kept: KeptBooking, unbook: Unbook, now: Instant) -> None:
+        """Free the versions of a booking that are meant."""
+        first, last = unbook.first, unbook.version
+        if kept.later is not None and first <= kept.later.version <= last:
+            kept.later = None
+            if not first <= kept.version <= last:
+                self._store(kept)
+                self._changed()
+        if first <= kept.version <= last:
+            if kept.later is not None:
+                self._promote(kept, now)
+                return
+            self._charge(kept, now)
+            self._booked.give_back(unbook.reservation, now)
+            self._drop([kept])
+        self._booked.extend(self.first_ahead, now)
 
     # --- what time brings ------------------------------------------------------------------------
 
@@ -289,9 +264,8 @@ class NodeBookings:
         moments = [self._booked.see_to_ends(now)]
         over = [kept for kept in self.kept.values() if kept.end_s <= now.steady_s]
         for kept in over:
-            self._charge(kept, now)
-            self._booked.close(kept.reservation, now)
-        self._drop(over)
+            self._end(kept, now)
+        self._drop([kept for kept in over if kept.later is None])
         waiting = [kept for kept in self.kept.values() if not kept.is_open]
         waiting.sort(key=lambda kept: kept.start_s)
         moments += self._open(waiting, now)
@@ -299,7 +273,12 @@ class NodeBookings:
             if kept.is_open:
                 moments.append(self._meter_unused(kept, now))
         moments += [kept.end_s for kept in self.kept.values()]
-        moments += [kept.until_s for kept in waiting if kept.until_s is not None]
+        for kept in self.kept.values():
+            held = kept.later or kept
+            if held.until_s is not None:
+                moments.append(held.until_s)
+            elif kept.later is not None:
+                moments += self._clear(kept.beside, now)
         if self.kept or self._claims.bound:
             moments.append(now.steady_s + CLOCK_LOOK_S)
         due_s = min(moments, default=inf)
@@ -309,6 +288,16 @@ class NodeBookings:
     def next_s(self) -> float | None:
         """Return when something is due though nothing happens; None: never."""
         return self._next_s
+
+    def _end(self, kept: KeptBooking, now: Instant) -> None:
+        """End a booking whose time is over, or go on with its later version."""
+        later = kept.later
+        if later is None or later.until_s is not None or not later.covers(now.steady_s):
+            self._charge(kept, now)
+            self._booked.close(kept.reservation, now)
+            kept.is_open = False
+        if later is not None:
+            self._promote(kept, now)
 
     def _look_at_clock(self, now: Instant) -> None:
         """Map all to the steady clock anew if the wall clock has moved against it."""
@@ -323,7 +312,7 @@ class NodeBookings:
 
     def _changed(self) -> None:
         """Let the calendar have them as they are now, and the broker hear of them."""
-        self._calendar.set_bookings([kept.span for kept in self.kept.values()])
+        self._calendar.set_bookings([span for kept in self.kept.values() for span in kept.spans])
         self._claims.fit_capacity()
         self._is_news = True
         self._report.is_due = True
@@ -337,13 +326,16 @@ class NodeBookings:
 
     def _expire(self, now: Instant) -> None:
         """End what homes held and did not confirm in time."""
-        over = [
-            kept
-            for kept in self.kept.values()
-            if kept.until_s is not None and kept.until_s <= now.steady_s
-        ]
+        over = [kept for kept in self.kept.values() if _is_expired(kept, now)]
         self._drop(over)
-        for kept in over:
+        later = [kept for kept in self.kept.values() if kept.later and _is_expired(kept.later, now)]
+        expired = [*over, *(kept.later for kept in later if kept.later)]
+        for kept in later:
+            kept.later = None
+            self._store(kept)
+        if later:
+            self._changed()
+        for kept in expired:
             needed = "to be confirmed while it was held"
             reason = Reason(Rule.HOLD_EXPIRED, needed, "it was not", self._machine)
             self._refuse(kept.booking, reason)
@@ -366,6 +358,16 @@ class NodeBookings:
                 kept.is_open = True
                 self._changed()
         return moments
+
+    def _clear(self, spans: Iterable[BookedSpan], now: Instant) -> list[float]:
+        """Have what is in the way of a later version leave in time; return when to look again."""
+        soon_s = now.steady_s + self._booked.ending_max_s
+        return [
+            self._booked.clear_for(span, now)
+            if span.start_s <= soon_s
+            else span.start_s - soon_s + now.steady_s
+            for span in spans
+        ]
 
     # --- charges ---------------------------------------------------------------------------------
 
@@ -416,7 +418,7 @@ class NodeBookings:
         if had:
             return Reason(Rule.NOT_RESERVED, needed, had, self._machine)
         resources = self._claims.resources_of(run)
-        lacking = resources.lacking_in(self._calendar.left_in(wanted))
+        lacking = resources.lacking_in(self._left_for_more(self.kept[wanted]))
         if not lacking:
             return None
         name, amount, there = lacking[0]
@@ -451,10 +453,26 @@ class NodeBookings:
         """Cut the limit of a claim inside that is about to start to what is left then."""
         self._booked.cut(held, now)
 
-    def first_ahead(self, at_s: float) -> KeptBooking | None:
+    def _left_for_more(self, kept: KeptBooking) -> Resources:
+        """Return what of an open booking one more task may use: what its later version has too."""
+        left, later = self._calendar.left_in(kept.reservation), kept.later
+        if later is None:
+            return left
+        from iriai.policy.placement.bookings import lesser
+
+        return lesser(left, later.resources.minus(self._calendar.used_in(kept.reservation)))
+
+    def first_ahead(self, at_s: float) -> Ahead | None:
         """Return the booking that starts then, or has but is not open; None: there is none."""
-        ahead = [kept for kept in self.kept.values() if not kept.is_open and kept.end_s > at_s]
-        return min(ahead, key=lambda kept: abs(kept.start_s - at_s), default=None)
+        spans = self._calendar.bookings
+        ahead = [span for span in spans if not span.is_open and span.end_s > at_s]
+        first = min(ahead, key=lambda span: abs(span.start_s - at_s), default=None)
+        if first is None:
+            return None
+        kept, start_wall_s = self.kept[first.reservation], first.start_s + self._offset_s
+        if first.start_s == kept.start_s:
+            start_wall_s = kept.booking.start_wall_s
+        return Ahead(first.reservation, first.start_s, start_wall_s)
 
     # --- the broker ------------------------------------------------------------------------------
 
@@ -468,14 +486,16 @@ class NodeBookings:
         self._told, self._is_news = left, False
         return tuple(
             BookedTime(
-                kept.reservation,
-                kept.resources,
-                kept.start_s - now.steady_s,
-                kept.end_s - now.steady_s,
-                its_left,
+                span.reservation,
+                span.resources,
+                span.start_s - now.steady_s,
+                span.end_s - now.steady_s,
+                None if span.is_beside else its_left,
                 kept.booking.account,
+                span.is_beside,
             )
             for kept, (_, its_left) in zip(self.kept.values(), left, strict=True)
+            for span in kept.spans
         )
 
     def _left_of(self, kept: KeptBooking) -> Resources | None:
@@ -502,3 +522,10 @@ class NodeBookings:
         for kept in self.kept.values():
             assert kept.reservation == kept.booking.reservation
             assert not (kept.is_open and kept.until_s is not None), "open, but only held"
+            later = kept.later
+            assert later is None or (kept.until_s is None and later.later is None), "three versions"
+            assert later is None or later.version > kept.version
+
+
+def _is_expired(kept: KeptBooking, now: Instant) -> bool:
+    return kept.until_s is not None and kept.until_s <= now.steady_s

@@ -11,11 +11,11 @@ from iriai.jobs.views import amounts
 from iriai.machine.core import Machine
 from iriai.model.ids import Account, ReservationId
 from iriai.model.instant import Instant
-from iriai.model.reservation import Reservation, ReservationState, ReservationTerms
+from iriai.model.reservation import Reservation, ReservationState
 from iriai.policy.placement.bookings import BookedSpan
 from iriai.protocol.messages.effects import Part
 from iriai.protocol.messages.reservations import SeekNodes
-from iriai.wire.inquiries import NodeOffer
+from iriai.wire.inquiries import AskOffer, NodeOffer
 from iriai.wire.reservations import ReservationRow, ReservationTable, ReservedSeries
 
 RESERVED = "reserved"
@@ -32,7 +32,8 @@ def known_reservations(machine: Machine, now: Instant) -> ReservationTable:
     spans: dict[ReservationId, dict[str, BookedSpan]] = {}
     for view in machine.broker.state.machines.values():
         for span in view.calendar.bookings:
-            spans.setdefault(span.reservation, {})[view.name] = span
+            if not span.is_beside:
+                spans.setdefault(span.reservation, {})[view.name] = span
     rows = (_row_of_nodes(each, nodes, now) for each, nodes in spans.items())
     return _table(rows)
 
@@ -52,9 +53,10 @@ def _row_of_nodes(
     )
 
 
-def offer_now(machine: Machine, terms: ReservationTerms, now: Instant) -> NodeOffer:
+def offer_now(machine: Machine, asked: AskOffer, now: Instant) -> NodeOffer:
     """Return which machines the broker here would offer for a reservation now."""
-    seek = SeekNodes(ReservationId(machine.name, 0), 1, terms)
+    of = asked.reservation or ReservationId(machine.name, 0)
+    seek = SeekNodes(of, 1, asked.terms, kept=asked.kept)
     offered = machine.broker.offer(seek, now)
     return NodeOffer(
         offered.machines,

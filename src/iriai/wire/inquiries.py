@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 
 from iriai.model.bounds import Code, Document, Many, Name, Seconds, Text, Word, Words, decoded
+from iriai.model.ids import ReservationId
 from iriai.model.pool_room import PoolRoom
 from iriai.model.reservation import ReservationTerms
 from iriai.protocol.messages.scheduling import Want
@@ -51,6 +52,10 @@ class AskOffer(msgspec.Struct, frozen=True, tag="ask-offer"):
     """Which machines could take such a reservation now; nothing is kept of it."""
 
     terms: ReservationTerms
+    reservation: ReservationId | None = None
+    """Which one would be so from then on; None: a new one."""
+    kept: NodeNames = ()
+    """The machines that have it as it is."""
 
 
 class AskDrain(msgspec.Struct, frozen=True, tag="ask-drain"):

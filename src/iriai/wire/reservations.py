@@ -186,6 +186,35 @@ class Reserve(
     """The zone in whose local time the rule is, as `Europe/Berlin`."""
 
 
+class ModifyReservation(
+    ClientRequest[Reserved | ReservationPlan], frozen=True, tag="modify-reservation"
+):
+    """Change a reservation of this home that stands. For its user and operators.
+
+    Answered once all nodes have confirmed the change, or it stays as it is. What is None stays.
+    """
+
+    fails_alone = True
+    is_of_home = True
+
+    id: Expression
+    start_wall_s: Real | None = None
+    end_wall_s: Real | None = None
+    """None, where there is another start: it stays as long as it is."""
+    nodes: Whole | None = None
+    is_whole: bool = False
+    """Whether each node gives the whole machine from then on."""
+    cpus: Whole | None = None
+    memory_bytes: Whole | None = None
+    gpus: Whole | None = None
+    named: Annotated[tuple[tuple[Text, Whole], ...], Few] = ()
+    """Of each node; others stay."""
+    requirements: Text | None = None
+    use_by: Annotated[tuple[Text, ...], Few] | None = None
+    """Users, and at most one group, who may use it as well."""
+    dry_run: bool = False
+
+
 class EndReservation(ClientRequest[Done], frozen=True, tag="end-reservation"):
     """Give a reservation back, of this home. For its user and operators."""
 

@@ -26,4 +26,6 @@ def _span(booked: BookedTime, now_s: float) -> BookedSpan:
     is_open = booked.left is not None
     if not is_open:
         start_s -= EARLIER_S
-    return BookedSpan(booked.reservation, start_s, end_s, booked.resources, is_open, booked.account)
+    of, resources, is_beside = booked.reservation, booked.resources, booked.is_beside
+    is_open = is_open and not is_beside
+    return BookedSpan(of, start_s, end_s, resources, is_open, booked.account, is_beside)

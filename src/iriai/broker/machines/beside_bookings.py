@@ -52,9 +52,8 @@ def held_s(
     """
     stay_s = key.stay_s
     if key.reservation is not None:
-        left_s = next(
-            (each.end_s for each in calendar.bookings if each.reservation == key.reservation), now_s
-        )
+        own = (each for each in calendar.bookings if each.reservation == key.reservation)
+        left_s = next((each.end_s for each in own if not each.is_beside), now_s)
         left_s = max(0.0, left_s - now_s)
         return left_s if stay_s is None else min(stay_s, left_s)
     if key.least_s is None or calendar.fits(resources, now_s, stay_s):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.reservations.reservable_room import reservable_room
+from iriai.model.ids import ReservationId
 from iriai.model.resources import Resources
 from iriai.policy.placement.bookings import HeldSpan, RoomProfile
 
@@ -36,26 +37,34 @@ class BookableRoom(NamedTuple):
         return min(found, key=lambda run: (run[0], -run[1]), default=None)
 
 
-def room_beside(view: MachineView, held: Sequence[HeldSpan]) -> BookableRoom:
-    """Return what neither claims nor bookings need, nor what is `held` for promised tasks."""
-    return BookableRoom((reservable_room(view, view.calendar.profile(held)),))
+def room_beside(
+    view: MachineView, held: Sequence[HeldSpan], own: ReservationId | None = None
+) -> BookableRoom:
+    """Return what neither claims nor bookings need, nor what is `held` for promised tasks.
+
+    `own`: the reservation whose booking does not count, nor the claims inside.
+    """
+    return BookableRoom((reservable_room(view, view.calendar.profile(held, own), own),))
 
 
-def room_above(view: MachineView) -> BookableRoom:
-    """Return what bookings alone leave: claims give way, and promises move."""
-    return BookableRoom((reservable_room(view, view.calendar.beside_bookings()),))
+def room_above(view: MachineView, own: ReservationId | None = None) -> BookableRoom:
+    """Return what bookings alone leave: claims give way, and promises move; `own` as above."""
+    return BookableRoom((reservable_room(view, view.calendar.beside_bookings(own), own),))
 
 
 def room_with_slack(
-    view: MachineView, held: Sequence[HeldSpan], put_off: Sequence[HeldSpan]
+    view: MachineView,
+    held: Sequence[HeldSpan],
+    put_off: Sequence[HeldSpan],
+    own: ReservationId | None = None,
 ) -> BookableRoom:
     """Return what is free if what is `held` stays, or is `put_off` as far as was told.
 
-    A booking is over before a place that is put off, or begins after one that stays. Where both
-    have room at once it may fit in neither profile, and in some between.
+    `own` as above. A booking is over before a place that is put off, or begins after one that
+    stays. Where both have room at once it may fit in neither profile, and in some between.
     """
-    profiles = (view.calendar.profile(spans) for spans in (held, put_off))
-    return BookableRoom(tuple(reservable_room(view, each) for each in profiles))
+    profiles = (view.calendar.profile(spans, own) for spans in (held, put_off))
+    return BookableRoom(tuple(reservable_room(view, each, own) for each in profiles))
 
 
 def latest_start_s(

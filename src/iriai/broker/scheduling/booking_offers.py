@@ -37,7 +37,7 @@ from iriai.model.resources import Resources
 from iriai.model.units import format_duration
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.booking_search import earliest_of
-from iriai.policy.placement.bookings import BookedSpan, HeldSpan
+from iriai.policy.placement.bookings import BookedSpan, HeldSpan, positive
 from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.policy.placement.pool_plan import PoolHead
 from iriai.protocol.clock_offset import Estimate
@@ -55,6 +55,9 @@ REASONS_MAX = 16
 STEPS_MAX = 1_000_000
 """Steps of machines' profiles that one search for the earliest start looks at after the first look
 at all of them: a hostile home has them hold many bookings."""
+
+GONE = (Rule.MACHINE_AWAY, Rule.DRAINED)
+"""Why a machine that has an earlier version of a booking does not get the next one."""
 
 ClockOf = Callable[[str], Estimate | None]
 """Returns the wall clock of a machine minus the broker's; None: it is not known."""
@@ -152,6 +155,7 @@ class _Search:
         self._limit = limit
         self._rules = state.settings.configuration.reservations
         self._seek = seek
+        self._kept = frozenset(seek.kept)
         self._now = now
         terms = seek.terms
         asked_s = now.steady_s + terms.start_wall_s - now.wall_s
@@ -279,7 +283,7 @@ class _Search:
             clock = self._clocks.get(view.name)
             need, capacity = terms.resources or view.calendar.capacity, view.calendar.capacity
             reason = (
-                why_unavailable(view, self._now)
+                self._unavailable(view)
                 or _clock_off(view.name, clock, self._rules.clock_offset_max_s)
                 or view.reservable.refusal(terms.user, terms.account, need, capacity, view.name)
             )
@@ -295,12 +299,23 @@ class _Search:
     def _rooms(self, view: MachineView) -> tuple[BookableRoom, BookableRoom]:
         """Return where a booking may be on a machine, and where nothing gives way to it."""
         held = self._held.get(view.name, ())
-        beside = room_beside(view, held)
+        own = self._seek.reservation if view.name in self._kept else None
+        beside = room_beside(view, held, own)
         if self._rules.policy == "above":
-            return room_above(view), beside
+            return room_above(view, own), beside
         if view.name in self._put_off and len(held) == 1:
-            return room_with_slack(view, held, [self._put_off[view.name]]), beside
+            return room_with_slack(view, held, [self._put_off[view.name]], own), beside
         return beside, beside
+
+    def _unavailable(self, view: MachineView) -> Reason | None:
+        """Return why a machine cannot be had at present; None: it can.
+
+        What keeps tasks from starting on it for a while keeps no booking away that it has.
+        """
+        reason = why_unavailable(view, self._now)
+        if reason is not None and reason.rule not in GONE and view.name in self._kept:
+            return None
+        return reason
 
     def _matching(
         self, terms: ReservationTerms, views: list[MachineView]
@@ -336,16 +351,16 @@ class _Search:
         able = [each for each in candidates if each.room.is_room(each.need, start_s, end_s)]
         if len(able) < nodes:
             return None
-        able.sort(key=lambda each: (_displaces(each, start_s, end_s), _preference(each)))
+        able.sort(key=lambda each: (_displaces(each, start_s, end_s), self._preference(each)))
         if self._rules.policy == "above":
             return _found(start_s, able[:nodes])
         from_s, to_s = start_s - self._apart_s, end_s + self._apart_s
         heads = [head for head in self._pool_heads if _overlaps(head, from_s, to_s)]
         chosen = able[:nodes]
-        if heads and not self._tolerated(heads, chosen):
+        if heads and not self._tolerated(heads, chosen, start_s):
             chosen = []
             for each in able:
-                if self._tolerated(heads, [*chosen, each]):
+                if self._tolerated(heads, [*chosen, each], start_s):
                     chosen.append(each)
                     if len(chosen) == nodes:
                         break
@@ -379,9 +394,32 @@ class _Search:
         planned = state.heads.plan_in(pool, entry, self._now.steady_s, booked=booked)
         return planned is not None and planned.start_s <= head.told_start_s
 
-    def _tolerated(self, heads: Iterable[PoolHead], chosen: Sequence[_Candidate]) -> bool:
-        claims = [(each.view.name, each.need) for each in chosen]
+    def _tolerated(
+        self, heads: Iterable[PoolHead], chosen: Sequence[_Candidate], start_s: float
+    ) -> bool:
+        claims = [(each.view.name, self._more(each, start_s)) for each in chosen]
         return all(head.tolerates_all(claims, None, self._now.steady_s) for head in heads)
+
+    def _more(self, candidate: _Candidate, start_s: float) -> Resources:
+        """Return what a booking takes beyond an earlier version that covers its time."""
+        end_s = start_s + self._length_s
+        if candidate.view.name not in self._kept:
+            return candidate.need
+        for own in candidate.view.calendar.bookings:
+            is_own = own.reservation == self._seek.reservation and not own.is_beside
+            if is_own and own.from_s <= start_s and end_s <= own.end_s:
+                return positive(candidate.need.minus(own.resources))
+        return candidate.need
+
+    def _preference(self, candidate: _Candidate) -> tuple[bool, bool, bool, int, str]:
+        """Return the order in which machines are taken: those that have an earlier version first.
+
+        Then steady ones, and those less booked.
+        """
+        view = candidate.view
+        is_new, is_owned = view.name not in self._kept, view.idle_until_s < inf
+        bookings = len(view.calendar.bookings)
+        return (is_new, is_owned, view.back_off.is_in_doubt, bookings, view.name)
 
     def _earliest(self, candidates: Sequence[_Candidate]) -> _Found | None:
         """Return the first start at which there are enough, within the horizon.
@@ -426,13 +464,15 @@ class _Search:
         for each in candidates:
             if each.room.is_room(each.need, start_s, end_s):
                 continue
-            name, bookings = each.view.name, each.view.calendar.bookings
+            name, bookings = each.view.name, [*each.view.calendar.bookings]
             latest_s = start_s + OPEN_END_S / 2  # what begins later waits for tasks without limits
             run = each.room.run_from(each.need, self._length_s, start_s)
             had = "it is not free for so long in any time that is known"
             if run is not None and run[0] <= latest_s:
                 in_s = run[0] - self._now.steady_s
                 had = f"it is free for so long in {format_duration(in_s)}"
+            own = self._seek.reservation if name in self._kept else None
+            bookings = [booked for booked in bookings if booked.reservation != own]
             others = [booked for booked in bookings if booked.from_s < end_s]
             others = [booked for booked in others if booked.end_s > start_s]
             if others:
@@ -448,13 +488,6 @@ class _Search:
 
     def _wall_s(self, steady_s: float) -> float:
         return self._now.wall_s + steady_s - self._now.steady_s
-
-
-def _preference(candidate: _Candidate) -> tuple[bool, bool, int, str]:
-    """Return the order in which machines are taken: steady ones first, then those less booked."""
-    view = candidate.view
-    is_owned = view.idle_until_s < inf
-    return (is_owned, view.back_off.is_in_doubt, len(view.calendar.bookings), view.name)
 
 
 def _displaces(candidate: _Candidate, start_s: float, end_s: float) -> bool:

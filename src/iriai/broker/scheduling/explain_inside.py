@@ -45,7 +45,7 @@ def _not_open(state: BrokerState, entry: QueuedJob, now: Instant) -> Reason:
         each
         for view in state.index.booked.machines.values()
         for each in view.calendar.bookings
-        if each.reservation == reservation
+        if each.reservation == reservation and not each.is_beside
     ]
     had = "no machine has told of it"
     if spans:

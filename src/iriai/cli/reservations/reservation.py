@@ -1,19 +1,16 @@
-"""`iriai reservation`: look at one reservation, or give it back."""
+"""`iriai reservation`: look at one reservation, change it, or give it back."""
 
 from __future__ import annotations
 
-from iriai.cli.framework.command import CommandGroup, GlobalOptions, argument
+from iriai.cli.framework.command import CommandGroup, GlobalOptions
 from iriai.cli.framework.reasons import reasons_text
 from iriai.cli.framework.table import amounts_text, names_text, print_pairs, span_text
+from iriai.cli.reservations.modify import ANY_RESERVATION, EXAMPLES, modify
 from iriai.cli.reservations.reserve import for_text
 from iriai.client.wall_time import iso_text
 from iriai.model.units import printable
 from iriai.wire.exchange import Done
 from iriai.wire.reservations import AskReservations, EndReservation, ReservationRow
-
-ANY_RESERVATION = argument(
-    ..., metavar="ID", help="A reservation.", autocompletion="complete_any_reservation"
-)
 
 
 def show(options: GlobalOptions, reservation: str = ANY_RESERVATION) -> None:
@@ -83,9 +80,10 @@ def _pairs(row: ReservationRow) -> list[tuple[str, str]]:
 
 
 app = CommandGroup(
-    "Look at a reservation, or give it back; 'iriai reserve' makes one.",
+    "Look at a reservation, change it, or give it back; 'iriai reserve' makes one.",
     {
         show: (("iriai reservation show ume-r7", "when and where it is, and what it gives"),),
+        modify: EXAMPLES,
         cancel: (
             ("iriai reservation cancel ume-r7", "give it back"),
             ("iriai reservation cancel ume-r7.3", "the third occurrence of a series alone"),

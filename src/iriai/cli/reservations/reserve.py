@@ -79,7 +79,7 @@ class TimeOptions(OptionGroup, frozen=True):
             )
         start_s = now_wall_s
         if self.start is not None:
-            start_s = _time("--start", self.start, now_wall_s, now_wall_s)
+            start_s = wall_time("--start", self.start, now_wall_s, now_wall_s)
         end_s = self._end(start_s, now_wall_s)
         if end_s <= start_s:
             raise UsageProblem(
@@ -105,10 +105,11 @@ class TimeOptions(OptionGroup, frozen=True):
             )
         if self.end is None:
             return start_s + (parsed("--duration", self.duration, parse_duration) or 0.0)
-        return _time("--end", self.end, now_wall_s, start_s)
+        return wall_time("--end", self.end, now_wall_s, start_s)
 
 
-def _time(option: str, text: str, now_wall_s: float, after_wall_s: float) -> float:
+def wall_time(option: str, text: str, now_wall_s: float, after_wall_s: float) -> float:
+    """Return the time that an option gives, as the wall clock has it; raise `UsageProblem`."""
     read = partial(parse_wall_time, now_wall_s=now_wall_s, after_wall_s=after_wall_s)
     return parsed(option, text, read) or 0.0
 
@@ -201,7 +202,7 @@ def _print(options: GlobalOptions, answer: Reserved | ReservedSeries | Reservati
         if not options.as_json:
             remark(series_text(answer))
     else:
-        options.print_result(answer, lambda: print_pairs(_pairs(answer)))
+        options.print_result(answer, lambda: print_pairs(plan_pairs(answer)))
 
 
 def reserved_text(answer: Reserved) -> str:
@@ -224,7 +225,8 @@ def series_text(answer: ReservedSeries) -> str:
     return f"{rule}; {answer.first} could not be had: {why}; the series goes on"
 
 
-def _pairs(plan: ReservationPlan) -> Sequence[tuple[str, str]]:
+def plan_pairs(plan: ReservationPlan) -> Sequence[tuple[str, str]]:
+    """Return what a reservation would be, and whether it could be had, by what it is called."""
     gives = "the whole machine" if plan.resources is None else amounts_text(plan.resources)
     return [
         ("start", iso_text(plan.start_wall_s)),

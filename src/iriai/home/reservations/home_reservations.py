@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from iriai.home.reservations.jobs_inside import JobsInside
+from iriai.home.reservations.modification import Modification, next_problem
 from iriai.home.reservations.negotiation import Negotiation
 from iriai.home.reservations.stored_reservations import StoredReservations
 from iriai.model.ids import Account, ReservationId, occurrence_number
@@ -62,6 +63,7 @@ class HomeReservations:
         self._looks_from_s = -inf
         """From when on that is known, by the steady clock: machines tell it after a restart."""
         self._negotiation = Negotiation(self._stored, effects, rng)
+        self._modification = Modification(self._stored, self._negotiation, effects, rng)
         self._expand = expand
         self._repeated: RepeatedReservations | None = None
         """None: there is no series, and never was since the last restart."""
@@ -152,6 +154,27 @@ class HomeReservations:
             what = f"{account} may have {most}"
             raise Refused("too-many-reservations", what, hint)
 
+    def check_change(self, number: int, terms: ReservationTerms, now: Instant) -> None:
+        """Raise `NotFound`, `UsageProblem` or `Refused` if one can never have these terms."""
+        self._advance(now)
+        reservation, named = self.get(number), self._stored.named(number)
+        problem = next_problem(named, reservation, terms, now, self._stored.limits.horizon_s)
+        if problem is not None:
+            raise problem
+
+    def modify(self, number: int, terms: ReservationTerms, now: Instant) -> None:
+        """Seek nodes for these terms of one that stands; `ReservationAnswered` follows.
+
+        It stays as it is if there are none. Raises `NotFound`, `UsageProblem` or `Refused` if it
+        can never have them.
+        """
+        self.check_change(number, terms, now)
+        named = self._stored.named(number)
+        if self._modification.is_under_way(number):
+            what = f"{named} is being modified already"
+            raise Refused("being-modified", what, "try again in a moment")
+        self._modification.seek(number, replace(terms, is_earliest=False), now)
+
     def cancel(self, number: int, by: str, now: Instant) -> Reservation:
         """Give a reservation back, whether it is open or not; return it as it is now.
 
@@ -240,16 +263,21 @@ class HomeReservations:
 
     def take(self, message: ReservationToHome, now: Instant) -> None:
         """Handle a message; one that was repeated, is late or is not expected changes nothing."""
-        self._negotiation.take(message, now)
+        if self._modification.is_about(message.reservation, message.version):
+            self._modification.take(message, now)
+        else:
+            self._negotiation.take(message, now)
 
     def link_up(self, machine: str, now: Instant) -> None:
         """Tell a machine that can be reached again what it may not have received."""
         self._negotiation.link_up(machine, now)
+        self._modification.link_up(machine, now)
 
     def rejoin(self, now: Instant) -> None:
         """After a restart: give up what was not decided, go on with what was."""
         self._looks_from_s = now.steady_s + NO_SHOW_LOOK_S
         self._negotiation.rejoin(now)
+        self._modification.rejoin(now)
 
     def has_begun(self, number: int) -> None:
         """Note that a task of a job inside has started."""
@@ -265,6 +293,7 @@ class HomeReservations:
             self._end_unused(jobs, now)
         self._negotiation.forget(self._stored.forget(now))
         self._negotiation.settle(now)
+        self._modification.settle(now)
         if self._repeated is not None:
             self._repeated.settle(now)
         ended = self._negotiation.ended
@@ -280,10 +309,11 @@ class HomeReservations:
         next_wall_s = self._stored.next_wall_s
         if self._repeated is not None:
             next_wall_s = min(next_wall_s, self._repeated.next_wall_s)
+        next_s = min(self._negotiation.next_s, self._modification.next_s)
         if next_wall_s == inf:
-            return self._negotiation.next_s
+            return next_s
         in_s = min(max(0.0, next_wall_s - now.wall_s), WALL_CHECK_S)
-        return min(self._negotiation.next_s, now.steady_s + in_s)
+        return min(next_s, now.steady_s + in_s)
 
     def check(self) -> None:
         """Raise if an invariant of this part is broken."""
@@ -291,6 +321,7 @@ class HomeReservations:
         self._negotiation.check()
         if self._repeated is not None:
             self._repeated.check()
+        self._modification.check()
 
     def _advance(self, now: Instant) -> None:
         """Open and end what is due by the wall clock."""
@@ -309,7 +340,8 @@ class HomeReservations:
         """Give back those in which no task has started, unless one may have."""
         for number in self._unused:
             reservation = self._stored.by_number[number]
-            if reservation.is_over or reservation.is_used:
+            is_unused = reservation.state is ReservationState.OPEN and not reservation.is_used
+            if not (is_unused and self._stored.is_due(reservation, now)):
                 continue
             if now.steady_s < self._looks_from_s or jobs.has_claims(number):
                 self._stored.look_again(reservation, now.wall_s + NO_SHOW_LOOK_S)

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 from random import Random
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from iriai.home.reservations.exchange import SEEK_S, Exchange
-from iriai.home.reservations.stored_reservations import StoredReservations
+from iriai.home.reservations.stored_reservations import StoredVersions
 from iriai.model.claim import Phase
 from iriai.model.ids import ReservationId
 from iriai.model.instant import Instant
+from iriai.model.problem import Problem
 from iriai.model.reason import Reason, Rule
 from iriai.model.reservation import (
     NODES_MAX,
@@ -54,12 +56,22 @@ _CONFIRMED, _OPEN = ReservationState.CONFIRMED, ReservationState.OPEN
 _OVER = ReservationState.OVER
 
 
+class Changes(Protocol):
+    """The versions that are sought beside reservations."""
+
+    def withdrawn(
+        self, reservation: Reservation, *, is_freed: bool
+    ) -> tuple[Reservation, tuple[str, ...]]:
+        """Return one that is about to be over, without its next version, and who may have that."""
+
+
 class Negotiation:
     """What is under way between a home, the broker and nodes for its reservations."""
 
-    def __init__(
-        self, stored: StoredReservations, effects: list[Effect], rng: Random | None
-    ) -> None:
+    is_of_changes = False
+    """Whether it is about later versions of reservations that stand."""
+
+    def __init__(self, stored: StoredVersions, effects: list[Effect], rng: Random | None) -> None:
         self._stored = stored
         self._effects = effects
         self._rng = rng
@@ -67,6 +79,8 @@ class Negotiation:
         """What is under way, by number."""
         self.ended: list[int] = []
         """Those that are over since their jobs were last told; the caller clears it."""
+        self.changes: Changes | None = None
+        """The later versions of these reservations."""
 
     def begin(self, number: int, now: Instant) -> None:
         """Seek nodes for a reservation that was asked for."""
@@ -83,11 +97,17 @@ class Negotiation:
     def give_back(self, number: int, end: ReservationEnd, by: str, now: Instant) -> None:
         """End one that is not over, as its user asked, and have its nodes free it."""
         reservation = self._stored.by_number[number]
-        self._answer_refused(number, _cancelled(by), None)
+        self._answer_refused(number, cancelled(by), None)
         self._over(replace(reservation, by=by), end, reservation.nodes, now)
 
     def time_over(self, reservation: Reservation, now: Instant) -> None:
-        """End one whose time is over; its nodes end by themselves what they confirmed."""
+        """End one whose time is over; its nodes end by themselves what they confirmed.
+
+        It is not over yet if its nodes are about to confirm a version that lasts longer.
+        """
+        later = reservation.next
+        if later is not None and later.state is _DECIDING and later.terms.end_wall_s > now.wall_s:
+            return
         if reservation.state is _OPEN:
             self._over(reservation, ReservationEnd.ENDED, (), now)
             return
@@ -130,8 +150,7 @@ class Negotiation:
         if not is_whole or not without.isdisjoint(machines):
             return
         terms = _terms_at(exchange.asked, offer.start_wall_s)
-        horizon_s = inf if reservation.is_occurrence else self._stored.limits.horizon_s
-        problem = terms_problem(terms, now.wall_s, horizon_s)
+        problem = self._problem(reservation, terms, now)
         if problem is not None:
             reason = Reason(Rule.NOT_RESERVED, problem.hint, problem.message)
             self._refuse(reservation, (reason,), terms.start_wall_s, now)
@@ -156,7 +175,7 @@ class Negotiation:
         exchange.has_told(machine, booked.phase)
         if reservation.state is _DECIDING:
             if exchange.confirmed == len(reservation.nodes):
-                self._confirm(reservation, exchange)
+                self._confirm(reservation, exchange, now)
         elif len(exchange.phases) == len(reservation.nodes) and now.steady_s < exchange.give_up_s:
             self._decide(reservation, exchange, now)
 
@@ -166,9 +185,9 @@ class Negotiation:
         reservation, exchange = self._under_way(answer.reservation)
         if reservation is None:
             return
-        if exchange is not None and machine in reservation.unanswered:
-            if answer.version == _freed_version(reservation):
-                self._has_freed(reservation, exchange, machine)
+        is_asked = exchange is not None and machine in reservation.unanswered
+        if exchange is not None and is_asked and answer.version == _freed_version(reservation):
+            self._has_freed(reservation, exchange, machine)
             return
         if machine not in reservation.nodes or answer.version != reservation.version:
             return
@@ -179,6 +198,18 @@ class Negotiation:
         elif exchange is not None and reservation.state is not _OVER:
             exchange.refusals[machine] = answer.reason
             self._give_up_try(reservation, exchange, (answer.reason,), machine, now)
+
+    def frees(self, reservation: Reservation, now: Instant) -> None:
+        """Tell the machines that have something of an earlier version to free that."""
+        self._free_all(reservation, now, is_first=True)
+        self._drop_if_settled(reservation.number)
+
+    def left_of(self, number: int) -> tuple[str, ...]:
+        """Return the machines that have not freed what they were asked to."""
+        reservation, exchange = self._stored.by_number.get(number), self._exchanges.get(number)
+        if reservation is None:
+            return ()
+        return reservation.unanswered if exchange is None else exchange.left(reservation)
 
     def _has_freed(self, reservation: Reservation, exchange: Exchange, machine: str) -> None:
         """Note that a machine has freed it; stored once all have, for it can be told again."""
@@ -197,9 +228,9 @@ class Negotiation:
             exchange = self._exchanges.get(number)
             if exchange is not None and machine in exchange.left(reservation):
                 self._free(number, [machine])
-            elif reservation.is_over or machine not in reservation.nodes:
+            if reservation.is_over or machine not in reservation.nodes:
                 continue
-            elif reservation.state is not _SEEKING:
+            if reservation.state is not _SEEKING:
                 self._book(number, [machine], Phase.CONFIRMED)
             elif exchange is not None and now.steady_s < exchange.give_up_s:
                 self._book(number, [machine], Phase.HELD)
@@ -257,7 +288,7 @@ class Negotiation:
                 self._book(number, exchange.lacking(reservation), Phase.HELD)
             else:
                 self._seek(number, now)
-        if exchange.free_s <= now.steady_s:
+        if exchange.free_s <= now.steady_s and number in self._stored.by_number:
             self._free_all(self._stored.by_number[number], now)
 
     # --- steps -----------------------------------------------------------------------------------
@@ -267,7 +298,8 @@ class Negotiation:
         reservation, exchange = self._stored.by_number[number], self._exchanges[number]
         exchange.is_sought, exchange.send_s = True, now.steady_s + SEEK_S
         without = self._without(reservation, exchange)
-        seek = SeekNodes(self._stored.named(number), reservation.version, exchange.asked, without)
+        named, kept = self._stored.named(number), self._kept(number)
+        seek = SeekNodes(named, reservation.version, exchange.asked, without, kept)
         self._effects.append(Send("", Part.BROKER, seek))
 
     def _decide(self, reservation: Reservation, exchange: Exchange, now: Instant) -> None:
@@ -276,7 +308,7 @@ class Negotiation:
         exchange.decides(now)
         self._book(reservation.number, reservation.nodes, Phase.CONFIRMED)
 
-    def _confirm(self, reservation: Reservation, exchange: Exchange) -> None:
+    def _confirm(self, reservation: Reservation, exchange: Exchange, now: Instant) -> None:
         """All nodes have it: say so to whoever asked."""
         self._store(replace(reservation, state=_CONFIRMED))
         exchange.end_try()
@@ -332,7 +364,8 @@ class Negotiation:
         exchange = self._exchanges.get(number)
         if exchange is not None and exchange.is_awaited:
             exchange.is_awaited = False
-            answer = ReservationAnswered(number, False, reasons, earliest_wall_s)
+            is_change = self.is_of_changes
+            answer = ReservationAnswered(number, False, reasons, earliest_wall_s, is_change)
             self._effects.append(answer)
 
     def _over(
@@ -341,7 +374,10 @@ class Negotiation:
         """End a reservation; the machines that were `asked` are to free what they have of it."""
         number, exchange = reservation.number, self._exchanges.get(reservation.number)
         left = reservation.unanswered if exchange is None else exchange.left(reservation)
-        unanswered = tuple(sorted((*left, *asked)))
+        if self.changes is not None:
+            reservation, more = self.changes.withdrawn(reservation, is_freed=bool(asked))
+            left = (*left, *more)
+        unanswered = tuple(sorted(dict.fromkeys((*left, *asked))))
         over = replace(
             reservation, state=_OVER, end=end, over_wall_s=now.wall_s, unanswered=unanswered
         )
@@ -352,6 +388,23 @@ class Negotiation:
         if unanswered:
             self._free_all(over, now, is_first=True)
         self._drop_if_settled(number)
+
+    # --- of what stands beside it ----------------------------------------------------------------
+
+    def _problem(
+        self, reservation: Reservation, terms: ReservationTerms, now: Instant
+    ) -> Problem | None:
+        """Return why nothing can be reserved under these terms any more; None: it can be."""
+        horizon_s = inf if reservation.is_occurrence else self._stored.limits.horizon_s
+        return terms_problem(terms, now.wall_s, horizon_s)
+
+    def _kept(self, _number: int) -> tuple[str, ...]:
+        """Return the machines that have an earlier version, which stands."""
+        return ()
+
+    def _first_version(self, _number: int) -> int:
+        """Return from which version on machines are to free what they have."""
+        return 0
 
     # --- helpers ---------------------------------------------------------------------------------
 
@@ -373,7 +426,7 @@ class Negotiation:
                 return version == reservation.version
         elif reservation is not None and machine in reservation.unanswered:
             return False  # it is told again until it has freed it
-        unbook = Unbook(booked.reservation, version)
+        unbook = Unbook(booked.reservation, version, self._first_version(booked.reservation.number))
         self._effects.append(Send(machine, Part.NODE, unbook))
         return False
 
@@ -390,12 +443,9 @@ class Negotiation:
 
     def _drop_if_settled(self, number: int) -> None:
         """Forget what was under way if nothing is any more."""
-        reservation = self._stored.by_number[number]
-        exchange = self._exchanges.get(number)
-        if exchange is None or reservation.state in (_SEEKING, _DECIDING):
-            return
-        if not reservation.unanswered:
-            del self._exchanges[number]
+        reservation = self._stored.by_number.get(number)
+        if reservation is None or not (is_undecided(reservation) or reservation.unanswered):
+            self._exchanges.pop(number, None)
 
     def _book(self, number: int, machines: Iterable[str], phase: Phase) -> None:
         """Have machines keep it, up to this phase; in the order of their names."""
@@ -428,7 +478,8 @@ class Negotiation:
         self._free(reservation.number, exchange.left(reservation))
 
     def _free(self, number: int, machines: Iterable[str]) -> None:
-        unbook = Unbook(self._stored.named(number), _freed_version(self._stored.by_number[number]))
+        version = _freed_version(self._stored.by_number[number])
+        unbook = Unbook(self._stored.named(number), version, self._first_version(number))
         for machine in machines:
             self._send(machine, unbook)
 
@@ -445,9 +496,14 @@ class Negotiation:
     def check(self) -> None:
         """Raise if something is under way that need not be, or is not that must be."""
         for number, reservation in self._stored.by_number.items():
-            is_needed = reservation.state in (_SEEKING, _DECIDING) or bool(reservation.unanswered)
+            is_needed = is_undecided(reservation) or bool(reservation.unanswered)
             assert is_needed is (number in self._exchanges), f"{reservation} is forgotten"
         assert self._exchanges.keys() <= self._stored.by_number.keys()
+
+
+def is_undecided(reservation: Reservation) -> bool:
+    """Return whether nodes are sought for it, or have not all confirmed it."""
+    return reservation.state in (_SEEKING, _DECIDING)
 
 
 def _terms_at(asked: ReservationTerms, start_wall_s: float) -> ReservationTerms:
@@ -472,5 +528,6 @@ def _silent(reservation: Reservation, exchange: Exchange) -> tuple[Reason, ...]:
     return (Reason(Rule.SEATS_NOT_HELD, needed, had),)
 
 
-def _cancelled(by: str) -> tuple[Reason, ...]:
+def cancelled(by: str) -> tuple[Reason, ...]:
+    """Return why nothing comes of what was asked for: somebody gave it back."""
     return (Reason(Rule.NOT_RESERVED, "a reservation that nobody cancels", f"{by} cancelled it"),)

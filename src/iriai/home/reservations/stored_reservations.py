@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 from math import inf
+from typing import Protocol
+
+from msgspec.structs import replace
 
 from iriai.model.ids import ReservationId, series_of
 from iriai.model.instant import Instant
 from iriai.model.records import ReservationsDropped, ReservationStored
 from iriai.model.reservation import (
     DEFAULT_LIMITS,
+    NextVersion,
     Reservation,
+    ReservationEnd,
     ReservationLimits,
     ReservationState,
 )
@@ -21,6 +26,20 @@ KEPT_S = 30 * 86_400.0
 OVER_MAX = 10_000
 """Of those that are over. A user may ask without end for what is refused: beyond this number those
 that would be forgotten next are, unless machines have yet to free them."""
+
+
+class StoredVersions(Protocol):
+    """Reservations, or versions of them, for which nodes are sought, by number."""
+
+    home: str
+    limits: ReservationLimits
+    by_number: dict[int, Reservation]
+
+    def named(self, number: int) -> ReservationId:
+        """Return the name of a reservation."""
+
+    def store(self, reservation: Reservation, *, is_urgent: bool = True) -> None:
+        """Keep one as it is now."""
 
 
 class StoredReservations:
@@ -77,9 +96,13 @@ class StoredReservations:
             reservation = self.by_number.get(number)
             if reservation is None or reservation.is_over:
                 continue
-            if self._changes_wall_s(reservation) <= now.wall_s:
+            if self.is_due(reservation, now):
                 return reservation
         return None
+
+    def is_due(self, reservation: Reservation, now: Instant) -> bool:
+        """Return whether the time has come at which one changes by itself."""
+        return self._changes_wall_s(reservation) <= now.wall_s
 
     def forget(self, now: Instant) -> list[int]:
         """Forget those that have been over for long, or are too many; return their numbers."""
@@ -112,13 +135,16 @@ class StoredReservations:
             assert series_of(number) < self.next_number
             assert list(reservation.nodes) == sorted(frozenset(reservation.nodes))
             assert (reservation.end is None) is not reservation.is_over
-            nodes = frozenset(reservation.nodes)
-            assert reservation.is_over or nodes.isdisjoint(reservation.unanswered)
-            assert nodes.issuperset(reservation.missing)
+            assert frozenset(reservation.nodes).issuperset(reservation.missing)
+            assert reservation.next is None or reservation.next.version > reservation.version
 
     def _note_time(self, reservation: Reservation) -> None:
         times = self._kept if reservation.is_over else self._times
         heappush(times, (self._changes_wall_s(reservation), reservation.number))
+
+    def note_time(self, number: int) -> None:
+        """Let `next_due` return one whose time has come once more."""
+        self._note_time(self.by_number[number])
 
     def look_again(self, reservation: Reservation, wall_s: float) -> None:
         """Let `next_due` return one again then, though its time has come."""
@@ -137,3 +163,57 @@ class StoredReservations:
             late_wall_s = self.limits.no_show_wall_s(terms)
             return terms.end_wall_s if late_wall_s is None else late_wall_s
         return terms.end_wall_s
+
+
+class NextVersions:
+    """The versions that are sought beside reservations, each stored with its own.
+
+    One that is over is kept until all machines have freed it.
+    """
+
+    def __init__(self, kept: StoredReservations) -> None:
+        self.kept = kept
+        self.home, self.limits = kept.home, kept.limits
+        self.by_number: dict[int, Reservation] = {
+            number: _as_reservation(number, each.next)
+            for number, each in kept.by_number.items()
+            if each.next is not None
+        }
+
+    def named(self, number: int) -> ReservationId:
+        """Return the name of a reservation."""
+        return self.kept.named(number)
+
+    def store(self, reservation: Reservation, *, is_urgent: bool = True) -> None:
+        """Keep a version as it is now; drop one that is over if nobody has anything of it."""
+        number, stands = reservation.number, self.kept.by_number[reservation.number]
+        if reservation.is_over and not reservation.unanswered:
+            self.by_number.pop(number, None)
+            stands = replace(stands, next=None, tried=reservation.version)
+        else:
+            self.by_number[number] = reservation
+            stands = replace(stands, next=_as_next(reservation))
+        self.kept.store(stands, is_urgent=is_urgent)
+
+
+def _as_reservation(number: int, following: NextVersion) -> Reservation:
+    is_over = following.state is ReservationState.OVER
+    return Reservation(
+        number,
+        following.version,
+        following.terms,
+        following.state,
+        following.nodes,
+        end=ReservationEnd.REFUSED if is_over else None,
+        unanswered=following.unanswered,
+    )
+
+
+def _as_next(reservation: Reservation) -> NextVersion:
+    return NextVersion(
+        reservation.version,
+        reservation.terms,
+        reservation.state,
+        reservation.nodes,
+        reservation.unanswered,
+    )

@@ -30,6 +30,9 @@ class BookedSpan(NamedTuple):
     """Whether it has its resources: they are taken from what is free now, whatever its times."""
     account: Account | None = None
     """Whose it is; None: nobody's, or it is not known."""
+    is_beside: bool = False
+    """Whether it is what a later version takes beyond the booking: no claim is inside, and it does
+    not open."""
 
     @property
     def from_s(self) -> float:
@@ -128,14 +131,14 @@ class RoomProfile:
         first = self._place(start_s)
         room = self.rooms[first]
         for place in range(first + 1, bisect_left(self.times, end_s)):
-            room = _lesser(room, self.rooms[place])
+            room = lesser(room, self.rooms[place])
         return room
 
     def within(self, other: RoomProfile) -> RoomProfile:
         """Return what is free by both at each moment."""
         both = RoomProfile(NOTHING, (), ())
         both.times = sorted({*self.times, *other.times})
-        both.rooms = [_lesser(self.room_at(each), other.room_at(each)) for each in both.times]
+        both.rooms = [lesser(self.room_at(each), other.room_at(each)) for each in both.times]
         both._is_booked = [self._is_booked[self._place(each)] for each in both.times]
         return both
 
@@ -159,6 +162,8 @@ class Bookings(Generic[Key]):
         self.kept = NOTHING
         """What open bookings keep free for claims inside."""
         self._by_reservation: dict[ReservationId, BookedSpan] = {}
+        self._beside: list[BookedSpan] = []
+        """What later versions take beyond these."""
         self._inside: dict[Key, ReservationId] = {}
         self._used: dict[ReservationId, Resources] = {}
         """By the claims inside."""
@@ -174,11 +179,15 @@ class Bookings(Generic[Key]):
         return bool(self.spans) or bool(self._inside)
 
     def set_spans(self, spans: Iterable[BookedSpan]) -> None:
-        """Let these be all bookings. There is one for a reservation: the last one counts."""
-        self._by_reservation = {span.reservation: span for span in spans}
-        self.spans = tuple(
-            sorted(self._by_reservation.values(), key=lambda span: (span.start_s, span.reservation))
-        )
+        """Let these be all bookings. There is one for a reservation: the last one counts.
+
+        And what later versions take beyond it.
+        """
+        every = [*spans]
+        self._by_reservation = {span.reservation: span for span in every if not span.is_beside}
+        self._beside = [span for span in every if span.is_beside]
+        together = (*self._by_reservation.values(), *self._beside)
+        self.spans = tuple(sorted(together, key=lambda span: (span.start_s, span.reservation)))
         self._left.clear()
         self._alone = None
         self.kept = NOTHING
@@ -207,6 +216,10 @@ class Bookings(Generic[Key]):
         """Return in which booking a claim is; None: in none."""
         return self._inside.get(key)
 
+    def used_in(self, reservation: ReservationId) -> Resources:
+        """Return what claims inside a booking use."""
+        return self._used.get(reservation, NOTHING)
+
     def left_in(self, reservation: ReservationId) -> Resources:
         """Return what no claim inside an open booking uses."""
         return self._left.get(reservation, NOTHING)
@@ -220,12 +233,19 @@ class Bookings(Generic[Key]):
         capacity: Resources,
         ends: Iterable[ClaimEnd[Key]],
         beside: Iterable[HeldSpan] = (),
+        without: ReservationId | None = None,
     ) -> RoomProfile:
         """Return what is free from now on; `ends` are of all claims, those ahead included.
 
-        `beside`: what is held beside claims and bookings.
+        `beside`: what is held beside claims and bookings; `without`: the reservation whose booking
+        and the claims in it do not count.
         """
         more = tuple(beside)
+        if without is not None and without in self._by_reservation:
+            others = (end for end in ends if self._inside.get(end[2]) != without)
+            spans = [span for span in self.spans if span.reservation != without]
+            held = self._held(others, self._by_reservation)
+            return RoomProfile(capacity, chain(held, more), spans)
         if more:
             claims = self._held(ends, self._by_reservation)
             return RoomProfile(capacity, chain(claims, more), self.spans)
@@ -234,8 +254,13 @@ class Bookings(Generic[Key]):
             self._profile = RoomProfile(capacity, held, self.spans)
         return self._profile
 
-    def beside_bookings(self, capacity: Resources) -> RoomProfile:
-        """Return what is free if there are no claims."""
+    def beside_bookings(
+        self, capacity: Resources, without: ReservationId | None = None
+    ) -> RoomProfile:
+        """Return what is free if there are no claims, nor a booking of `without`."""
+        if without is not None:
+            others = (span for span in self.spans if span.reservation != without)
+            return RoomProfile(capacity, (), others)
         if self._alone is None or self._alone[0] != capacity:
             self._alone = (capacity, RoomProfile(capacity, (), self.spans))
         return self._alone[1]
@@ -257,14 +282,15 @@ class Bookings(Generic[Key]):
         """Return the claims that have to end for `start`, the one that was granted last first.
 
         A claim keeps its place where it has room beside all bookings and the claims that were
-        granted before it. `start` takes the place of the booking of its reservation.
+        granted before it. `start` takes the place of the booking of its reservation, unless it is
+        beside that.
         """
         spans: Mapping[ReservationId, BookedSpan] = self._by_reservation
-        if spans.get(start.reservation) == start:
+        if start.is_beside or spans.get(start.reservation) == start:
             booked = self.beside_bookings(capacity)
         else:
             spans = {**spans, start.reservation: start}
-            booked = RoomProfile(capacity, (), spans.values())
+            booked = RoomProfile(capacity, (), (*spans.values(), *self._beside))
         claims = sorted(
             (0.0 if granted is None else granted(key), sequence, key, end_s, resources)
             for end_s, sequence, key, resources in ends
@@ -323,7 +349,7 @@ class Bookings(Generic[Key]):
         for span in self.spans:
             for time_s in (span.from_s, *room.times):
                 if span.from_s <= time_s < span.end_s:
-                    least = _lesser(alone.room_at(time_s), NOTHING)
+                    least = lesser(alone.room_at(time_s), NOTHING)
                     beside = room.room_at(time_s).minus(least)
                     assert beside == positive(beside), f"{span} lacks room at {time_s}"
 
@@ -368,7 +394,7 @@ def positive(resources: Resources) -> Resources:
     )
 
 
-def _lesser(one: Resources, other: Resources) -> Resources:
+def lesser(one: Resources, other: Resources) -> Resources:
     """Return the smaller amount of each resource."""
     named: tuple[tuple[str, int], ...] = ()
     if one.named or other.named:

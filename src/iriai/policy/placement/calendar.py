@@ -276,6 +276,10 @@ class Calendar(Generic[Key]):
         """Return in whose booking a claim is; None: in none."""
         return None if self._booked is None else self._booked.inside(key)
 
+    def used_in(self, reservation: ReservationId) -> Resources:
+        """Return what claims inside a booking use."""
+        return NOTHING if self._booked is None else self._booked.used_in(reservation)
+
     def left_in(self, reservation: ReservationId) -> Resources:
         """Return what of an open booking no claim inside uses; nothing if it is not open."""
         return NOTHING if self._booked is None else self._booked.left_in(reservation)
@@ -298,12 +302,28 @@ class Calendar(Generic[Key]):
             return inf
         return self._profile().lacks_from_s(resources, now_s) - now_s
 
-    def is_bookable(self, resources: Resources, start_s: float, end_s: float) -> bool:
-        """Return whether they are free all that time if every claim ends at its end."""
+    def is_bookable(
+        self,
+        resources: Resources,
+        start_s: float,
+        end_s: float,
+        instead_of: ReservationId | None = None,
+    ) -> bool:
+        """Return whether they are free all that time if every claim ends at its end.
+
+        `instead_of`: the reservation whose booking, with the claims inside, does not count.
+        """
+        if instead_of is not None:
+            return self.profile(without=instead_of).is_room(resources, start_s, end_s)
         if self._booked is None:
             slot = self.earliest(resources, start_s, start_s)
             return slot is not None and slot.start_s <= start_s
         return self._profile().is_room(resources, start_s, end_s)
+
+    def has_room_for(self, spans: Iterable[BookedSpan]) -> bool:
+        """Return whether bookings that it has are within the capacity, if there are no claims."""
+        alone = self.beside_bookings()
+        return all(NOTHING.fits_in(alone.least(span.from_s, span.end_s)) for span in spans)
 
     def in_the_way(
         self, start: BookedSpan, granted: Callable[[Key], float] | None = None
@@ -317,16 +337,19 @@ class Calendar(Generic[Key]):
         ends = (end for end in self._ends if end[2] in self._claims)
         return self._bookings().in_the_way(self.capacity, ends, start, granted)
 
-    def profile(self, beside: Iterable[HeldSpan] = ()) -> RoomProfile:
+    def profile(
+        self, beside: Iterable[HeldSpan] = (), without: ReservationId | None = None
+    ) -> RoomProfile:
         """Return what is free from now on if every claim ends at its end.
 
-        `beside`: what is held there beside claims and bookings.
+        `beside`: what is held there beside claims and bookings; `without`: the reservation whose
+        booking, with the claims inside, does not count.
         """
-        return self._bookings().profile(self.capacity, self._ends, beside=beside)
+        return self._bookings().profile(self.capacity, self._ends, beside, without)
 
-    def beside_bookings(self) -> RoomProfile:
-        """Return what bookings alone leave, whatever is claimed."""
-        return self._bookings().beside_bookings(self.capacity)
+    def beside_bookings(self, without: ReservationId | None = None) -> RoomProfile:
+        """Return what bookings alone leave, but that of `without`, whatever is claimed."""
+        return self._bookings().beside_bookings(self.capacity, without)
 
     def with_booking(self, span: BookedSpan) -> Calendar[Key]:
         """Return a calendar to look at, with one booking more that is not open."""

@@ -231,6 +231,8 @@ class ReservationAnswered(msgspec.Struct, frozen=True):
     """Why it is refused."""
     earliest_wall_s: float | None = None
     """If it is refused: the earliest start that would do; None: none is known."""
+    is_change: bool = False
+    """Whether it is about a later version of one that stands."""
 
 
 class StepChanged(msgspec.Struct, frozen=True):

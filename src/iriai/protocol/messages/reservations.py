@@ -30,6 +30,8 @@ class SeekNodes(msgspec.Struct, frozen=True, omit_defaults=True):
     terms: ReservationTerms
     without: Machines = ()
     """Machines that refused."""
+    kept: Machines = ()
+    """Machines that have an earlier version, which does not stand in the way: they come first."""
 
 
 class NodesOffered(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -57,7 +59,7 @@ class Book(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long the node keeps it while it is held."""
 
 
-class Unbook(msgspec.Struct, frozen=True):
+class Unbook(msgspec.Struct, frozen=True, omit_defaults=True):
     """Home to node: free what is kept of a reservation, up to this version.
 
     Answered with `NotBooked`, also where nothing is kept.
@@ -65,6 +67,8 @@ class Unbook(msgspec.Struct, frozen=True):
 
     reservation: ReservationId
     version: Count
+    first: Count = 0
+    """From which version on: an earlier one stays."""
 
 
 class Booked(msgspec.Struct, frozen=True):
@@ -97,6 +101,8 @@ class BookedTime(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of an open booking: what of it no task inside uses; None: it is not open."""
     account: Account | None = None
     """Whose it is; None: nobody's."""
+    is_beside: bool = False
+    """Whether it is what a later version takes beyond the one that counts: never open."""
 
 
 BookedTimes = Annotated[tuple[BookedTime, ...], msgspec.Meta(max_length=BOOKINGS_MAX)]

@@ -15,20 +15,18 @@ from iriai.model.owner import OwnerWord, SignKind
 from iriai.model.problem import Problem
 from iriai.model.records import (
     Attempted,
-    BookingStored,
     ClaimStored,
     Decided,
     JobEvent,
     Record,
-    ReservationStored,
     SeatEnded,
 )
-from iriai.model.reservation import ReservationState
 from iriai.model.state import TaskState
 from iriai.model.suspension import SuspendReason
 from iriai.protocol.messages.effects import LoadMeasured, OwnerSaid, Part
+from iriai.sim.faults.reserving import RESERVING_STEPS, modify, reserve, reserving_step_of
 from iriai.sim.faults.sleeping import sleeps
-from iriai.sim.faults.user_requests import AskedReservation, Submission
+from iriai.sim.faults.user_requests import AskedReservation, ChangedReservation, Submission
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.world import World
 
@@ -60,7 +58,7 @@ class Happening:
     number: int = 0
     """The number of a job, or of turns."""
     submission: Submission | None = None
-    asked: AskedReservation | None = None
+    asked: AskedReservation | ChangedReservation | None = None
 
     @property
     def action(self) -> Action:
@@ -183,14 +181,12 @@ def set_reason(
 
 def _reserve(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     """Ask for a reservation, and wait for the answer as long as the daemon lives."""
+    asks(world, machine, partial(reserve, world, machine, happening.asked))
 
-    def ask() -> None:
-        assert happening.asked is not None
-        now = machine.clock.at(world.now_s)
-        reservation = machine.core.home.reservations.ask(happening.asked.terms(now), now)
-        machine.asked_reservations[reservation.number] = machine.core
 
-    asks(world, machine, ask)
+def _modify(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Change a reservation, and wait for the answer as long as the daemon lives."""
+    asks(world, machine, partial(modify, world, machine, happening.number, happening.asked))
 
 
 def _give_back(world: World, machine: SimulatedMachine, happening: Happening) -> None:
@@ -362,19 +358,7 @@ class _DeathReserving(_DeathInWriting):
 
     def is_time(self, turn: Turn) -> bool:
         """Return whether the machine, after this turn of it, dies."""
-        return any(_reserving_step_of(record) == self.step for record in turn.records)
-
-
-def _reserving_step_of(record: Record) -> int | None:
-    """Return the number of the step that a record is, of a home or of a node; None: of neither."""
-    if isinstance(record, ReservationStored):
-        reservation = record.reservation
-        is_asked = reservation.state is not ReservationState.SEEKING or reservation.nodes
-        return tuple(ReservationState).index(reservation.state) if is_asked else None  # 0 to 4
-    return 4 + record.booking.phase.value if isinstance(record, BookingStored) else None  # 5, 6
-
-
-RESERVING_STEPS = 7
+        return any(reserving_step_of(record) == self.step for record in turn.records)
 
 
 def _step_of(record: Record) -> int | None:
@@ -524,6 +508,7 @@ KINDS: Mapping[str, Action] = {
     "cancel-running": _cancel_running,
     "hold": _hold,
     "reserve": _reserve,
+    "modify-reservation": _modify,
     "cancel-reservation": _give_back,
     "end-reservation": _give_back,
     "suspend": _suspend,

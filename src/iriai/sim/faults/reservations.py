@@ -12,8 +12,9 @@ from msgspec.structs import replace as with_fields
 from iriai.config.sections import ReservationPolicy, ReservationsSection
 from iriai.model.ids import ReservationId
 from iriai.model.ranks import ONE, RankShape
-from iriai.sim.faults.actions import RESERVING_STEPS, Happening
-from iriai.sim.faults.user_requests import AskedReservation, Submission
+from iriai.sim.faults.actions import Happening
+from iriai.sim.faults.reserving import RESERVING_STEPS
+from iriai.sim.faults.user_requests import AskedReservation, ChangedReservation, Submission
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import MachinePlan
 from iriai.sim.world.rng import Rng
@@ -97,6 +98,7 @@ def reservations_of(
             _fitting(_inside(rng, reservation, named, cpus_max, at_s, until_s), sizes)
             for _ in range(rng.below(5))
         ]
+        happenings += _changes(rng, home, number, at_s, until_s, nodes, cpus_max)
         if rng.chance(0.4):
             kind = rng.pick(("cancel-reservation", "end-reservation"))
             given_back_s = rng.pick((rng.between(at_s, at_s + 2.0), rng.between(at_s, until_s)))
@@ -104,6 +106,28 @@ def reservations_of(
     moments = [rng.between(begin_s, ASKED_UNTIL_S) for _ in range(rng.below(5))]
     moments += [at_s + rng.between(0.0, JUST_AFTER_S) for at_s in asked if rng.chance(0.3)]
     return [*happenings, *(_beside(rng, homes, cpus_max, at_s) for at_s in moments)]
+
+
+def _changes(
+    rng: Rng, home: str, number: int, at_s: float, until_s: float, nodes: int, cpus_max: int
+) -> list[Happening]:
+    """Return changes of a reservation, before it opens and while it is open."""
+    return [
+        Happening(
+            rng.pick((rng.between(at_s, at_s + 10.0), rng.between(at_s, until_s))),
+            "modify-reservation",
+            home,
+            number=number,
+            asked=ChangedReservation(
+                rng.pick((0.0, 0.0, rng.between(-20.0, 40.0))),
+                rng.pick((0.0, rng.between(-60.0, 60.0))),
+                rng.pick((0, 0, 1, -1, nodes)),
+                rng.pick((None, None, 0, 1, min(2, cpus_max))),
+                rng.pick((None, ("bob",))),
+            ),
+        )
+        for _ in range(rng.below(4))
+    ]
 
 
 def _moments(rng: Rng, begin_s: float) -> list[float]:

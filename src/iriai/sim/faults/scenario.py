@@ -89,7 +89,8 @@ FRONT = "front"
 PEOPLE = ("cancel", "cancel-running", "hold")
 OF_THEIR_OWN = (
     *("submit", "gone", "forgotten", "prolog-fails", "program-missing"),
-    *("reserve", "cancel-reservation", "end-reservation", "dies-reserving"),
+    *("reserve", "modify-reservation", "cancel-reservation", "end-reservation"),
+    "dies-reserving",
     *("dies-in-phase", "suspend", "freezes", "queue-stops", "pool-has-less"),
     *("owner-comes", "owner-says", "sensor-fails", "condition-holds", "machine-sleeps"),
 )

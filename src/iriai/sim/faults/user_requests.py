@@ -92,3 +92,31 @@ class AskedReservation:
             is_earliest=self.is_earliest,
             hold_s=self.hold_s,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedReservation:
+    """A change of a reservation that a user asks for."""
+
+    later_s: float = 0.0
+    """By how much its start is moved."""
+    longer_s: float = 0.0
+    more_nodes: int = 0
+    cpus: int | None = None
+    """Of each node; 0: the whole machine; None: as before."""
+    users: tuple[str, ...] | None = None
+
+    def terms(self, before: ReservationTerms) -> ReservationTerms:
+        """Return what its home is asked for."""
+        resources = before.resources
+        if self.cpus is not None:
+            resources = Resources(self.cpus) if self.cpus else None
+        return with_fields(
+            before,
+            start_wall_s=before.start_wall_s + self.later_s,
+            end_wall_s=before.end_wall_s + self.later_s + self.longer_s,
+            nodes=max(1, before.nodes + self.more_nodes),
+            resources=resources,
+            users=before.users if self.users is None else self.users,
+            is_earliest=False,
+        )

@@ -34,6 +34,7 @@ from iriai.wire.requests import Why
 from iriai.wire.reservations import (
     AskReservations,
     EndReservation,
+    ModifyReservation,
     ReservationRow,
     ReservationTable,
     Reserve,
@@ -78,6 +79,13 @@ class Kept:
     def listed(self, now: Instant) -> list[Reservation]:
         return self.all()
 
+    def check_change(self, number: int, terms: ReservationTerms, now: Instant) -> None:
+        self.changes.append(("check", number, str(terms.nodes)))
+
+    def modify(self, number: int, terms: ReservationTerms, now: Instant) -> None:
+        self.changes.append(("modify", number, str(terms.nodes)))
+        self.wanted = terms
+
     def _over(self, how: str, number: int, by: str) -> Reservation:
         self.changes.append((how, number, by))
         kept = replace(self.get(number), state=ReservationState.OVER, end=ReservationEnd.CANCELLED)
@@ -116,7 +124,8 @@ class Daemon:
         self._reply = BrokerReply(ReservationTable(())) if reply is None else reply
         self._handlers = ReservationHandlers("ume", engine, users, durability, inquirer)
 
-    async def _ask(self, _question, _kind):
+    async def _ask(self, question, _kind):
+        self.question = question
         return self._reply
 
     def _asked(self, person: Person, *, operator: bool = False):
@@ -130,6 +139,9 @@ class Daemon:
 
     def look(self, request=EVERY, person: Person = ANN, *, operator: bool = False):
         return answer_of(self._handlers._all(self._asked(person, operator=operator), request))
+
+    def modify(self, request: ModifyReservation, person: Person = ANN, *, operator: bool = False):
+        return CarriedOut(self._handlers._modify(self._asked(person, operator=operator), request))
 
     def end(self, request: EndReservation, person: Person = ANN, *, operator: bool = False):
         return answer_of(self._handlers._end(self._asked(person, operator=operator), request))
@@ -335,3 +347,54 @@ def test_the_broker_tells_when_and_where_by_its_calendars():
     )
     machine.parts = (Part.HOME,)
     assert known_reservations(machine, NOW).rows == ()
+
+
+# --- changes -------------------------------------------------------------------------------------
+
+WIDER = ModifyReservation("ume-r1", nodes=3)
+
+
+def test_who_changes_one_is_answered_once_all_nodes_have_it():
+    daemon = Daemon()
+    daemon.confirmed()
+    asked = daemon.modify(WIDER)
+    assert not asked.is_over
+    assert daemon.kept.changes == [("modify", 1, "3")]
+    daemon.answered(1, is_confirmed=True, is_change=True)
+    assert asked.answer.id == "ume-r1"
+
+
+@pytest.mark.parametrize("earliest_s", [None, NOW.wall_s + 3 * HOUR_S])
+def test_a_change_that_cannot_be_had_says_that_it_stays(earliest_s):
+    daemon = Daemon()
+    daemon.confirmed()
+    asked = daemon.modify(WIDER)
+    told = {"is_confirmed": False, "earliest_wall_s": earliest_s, "is_change": True}
+    daemon.answered(1, **told)
+    assert asked.problem.code == "cannot-be-reserved"
+    assert "it stays as it was" in asked.problem.hint
+    assert "--earliest" not in asked.problem.hint
+
+
+def test_only_its_user_and_operators_change_it():
+    daemon = Daemon()
+    daemon.confirmed()
+    assert isinstance(daemon.modify(WIDER, BOB).problem, NotAllowed)
+    assert daemon.kept.changes == []
+    assert not daemon.modify(WIDER, BOB, operator=True).is_over
+
+
+def test_a_dry_run_of_a_change_asks_the_broker_beside_what_it_has():
+    offer = NodeOffer(("n1", "n2", "n3"), NOW.wall_s + HOUR_S)
+    daemon = Daemon(BrokerReply(offer))
+    daemon.confirmed()
+    plan = daemon.modify(replace(WIDER, dry_run=True)).answer
+    assert (plan.nodes, plan.node_count) == (("n1", "n2", "n3"), 3)
+    question = daemon.question
+    assert (question.reservation, question.kept) == (ReservationId("ume", 1), ("n1", "n2"))
+    assert daemon.kept.changes == [("check", 1, "3")]
+
+
+@pytest.mark.parametrize("name", ["ume-7", "momo-r1", "ume-r9"])
+def test_what_is_not_here_is_not_changed(name):
+    assert isinstance(Daemon().modify(replace(WIDER, id=name)).problem, NotFound | UsageProblem)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from iriai.daemon.requests.reservations.terms import checked_terms, number_at
+from iriai.daemon.requests.reservations.terms import changed_terms, checked_terms, number_at
 from iriai.model.ids import Account, parse_reservation_id
 from iriai.model.problem import NotFound, Refused, UsageProblem
 from iriai.model.reservation import LENGTH_MAX_S, LENGTH_MIN_S, NODES_MAX
 from iriai.model.resources import Resources
-from iriai.wire.reservations import Reserve
+from iriai.wire.reservations import ModifyReservation, Reserve
 
 NOW_S = 1_800_000_000.0
 HOUR_S = 3600.0
@@ -121,3 +121,56 @@ def test_an_id_names_a_reservation_of_the_home():
 def test_what_is_no_id_of_a_reservation_is_refused(text, words):
     with pytest.raises(UsageProblem, match=words):
         parse_reservation_id(text)
+
+
+# --- changes -------------------------------------------------------------------------------------
+
+
+def changed(use_by=None, before=None, **fields):
+    """The terms of a reservation, with some changed."""
+    return changed_terms(ModifyReservation("ume-r1", **fields), before or terms(), use_by)
+
+
+def test_what_is_not_given_stays():
+    assert changed(nodes=3) == replace(terms(), nodes=3)
+
+
+def test_another_start_alone_moves_it():
+    found = changed(start_wall_s=NOW_S + 5 * HOUR_S)
+    assert found.end_wall_s == NOW_S + 6 * HOUR_S
+
+
+def test_one_that_was_the_earliest_is_at_its_time():
+    assert not changed(before=replace(terms(), is_earliest=True), nodes=1).is_earliest
+
+
+def test_amounts_that_are_not_given_stay():
+    before = terms(cpus=4, memory_bytes=1 << 30, named=(("a", 2), ("licence", 1)))
+    found = changed(before=before, gpus=1, named=(("a", 3),))
+    assert found.resources == Resources(4, 1 << 30, 1, (("a", 3), ("licence", 1)))
+    assert changed(before=before, is_whole=True).resources is None
+    assert changed(cpus=2).resources == Resources(2)
+
+
+def test_who_may_use_it_is_replaced():
+    before = replace(terms(), users=("kim",), group="lecture")
+    assert changed((("bob",), ""), before).users == ("bob",)
+    assert changed((("bob",), ""), before).group == ""
+    assert changed(before=before, nodes=1).group == "lecture"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"nodes": 2},
+        {"start_wall_s": 1e300},
+        {"end_wall_s": -1.0},
+        {"start_wall_s": float("nan")},
+        {"cpus": -1},
+        {"requirements": "Mips >"},
+    ],
+)
+def test_a_change_of_nothing_or_to_what_cannot_be_is_refused(fields):
+    with pytest.raises((UsageProblem, Refused)):
+        changed(**fields)

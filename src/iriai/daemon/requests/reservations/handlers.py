@@ -25,6 +25,7 @@ from iriai.wire.reservations import (
     FOLLOWING_MAX,
     AskReservations,
     EndReservation,
+    ModifyReservation,
     ReservationPlan,
     ReservationRow,
     ReservationTable,
@@ -67,7 +68,7 @@ class ReservationHandlers:
     def _offer(self, question: AskOffer, now: Instant) -> NodeOffer:
         from iriai.reports.reservations import offer_now
 
-        return offer_now(self._engine.machine, question.terms, now)
+        return offer_now(self._engine.machine, question, now)
 
     @handles(Reserve)
     async def _reserve(
@@ -89,12 +90,15 @@ class ReservationHandlers:
             return _plan(terms, reply.checked(), reply.missing)
         reservations = self._engine.machine.home.reservations
         asked.is_changing = True
-        number = reservations.ask(terms, now).number
+        return await self._reserved(reservations.ask(terms, now).number)
+
+    async def _reserved(self, number: int) -> Reserved:
+        """Wait until all nodes have what was asked for; raise `Refused` if they do not get it."""
         pending = self._asked[number] = Pending()
         answer = await pending
         if not answer.is_confirmed:
             raise _refusal(answer)
-        found = reservations.get(number)
+        found = self._engine.machine.home.reservations.get(number)
         return Reserved(
             str(ReservationId(self._name, number)),
             found.terms.start_wall_s,
@@ -125,6 +129,38 @@ class ReservationHandlers:
 
         made = None if made is None else reservations.get(made.number)
         return reserved_series(self._name, reservations.get(series.number), made)
+
+    @handles(ModifyReservation)
+    async def _modify(
+        self, asked: RequestContext, body: ModifyReservation
+    ) -> Reserved | ReservationPlan:
+        self._durability.check()
+        from iriai.daemon.requests.reservations.terms import changed_terms, number_at
+
+        home, now = self._engine.machine.home, self._engine.now
+        number = number_at(self._name, body.id)
+        found = self._changeable(asked, number)
+        use_by = None if body.use_by is None else self._users.users_and_group(body.use_by)
+        terms = changed_terms(body, found.terms, use_by)
+        if body.dry_run:
+            home.reservations.check_change(number, terms, now)
+            question = AskOffer(terms, ReservationId(self._name, number), found.nodes)
+            reply = await self._inquirer.ask(question, NodeOffer)
+            return _plan(terms, reply.checked(), reply.missing)
+        asked.is_changing = True
+        home.reservations.modify(number, terms, now)
+        return await self._reserved(number)
+
+    def _changeable(self, asked: RequestContext, number: int) -> Reservation:
+        """Return a reservation that whoever asks may change; raise `NotAllowed` if they may not."""
+        found, caller = self._engine.machine.home.reservations.get(number), asked.caller
+        if not caller.operator and caller.person.name != found.terms.user:
+            raise NotAllowed(
+                "not-yours",
+                f"{ReservationId(self._name, number)} belongs to {found.terms.user}",
+                "ask them, or a member of the operators' group",
+            )
+        return found
 
     def _answered(self, answer: ReservationAnswered) -> None:
         pending = self._asked.pop(answer.number, None)
@@ -179,16 +215,10 @@ class ReservationHandlers:
 
         reservations = self._engine.machine.home.reservations
         number = number_at(self._name, body.id)
-        user, caller = reservations.get(number).terms.user, asked.caller
-        if not caller.operator and caller.person.name != user:
-            raise NotAllowed(
-                "not-yours",
-                f"{body.id} belongs to {user}",
-                "ask them, or a member of the operators' group",
-            )
+        self._changeable(asked, number)
         asked.is_changing = True
         change = reservations.end if body.is_open_only else reservations.cancel
-        change(number, caller.person.name, self._engine.now)
+        change(number, asked.caller.person.name, self._engine.now)
         await self._durability.stored()
         return Done()
 
@@ -218,11 +248,15 @@ def _refusal(answer: ReservationAnswered) -> Refused:
     more = len(told) - REASONS_TOLD_MAX
     shown = told[:REASONS_TOLD_MAX] + ([f"and {more} more"] if more > 0 else [])
     hint = "ask for fewer nodes, less of each, or another time"
+    if answer.is_change:
+        hint += "; it stays as it was"
     if answer.earliest_wall_s is not None:
         from iriai.client.wall_time import iso_text
 
         earliest = iso_text(answer.earliest_wall_s)
         hint = f"the earliest start is {earliest}: use -s {earliest}, or --earliest"
+        if answer.is_change:
+            hint = f"it stays as it was; the earliest start is {earliest}: use -s {earliest}"
     why = "; ".join(shown) or "it was cancelled, or the nodes did not agree"
     return Refused("cannot-be-reserved", f"these nodes cannot be had: {why}", hint)
 

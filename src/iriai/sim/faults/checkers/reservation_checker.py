@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from math import inf
 from typing import NamedTuple
 
+from msgspec.structs import replace as with_fields
+
 from iriai.machine.core import Machine
 from iriai.machine.outbox import Turn
 from iriai.model.claim import Claim, Phase
@@ -13,9 +15,16 @@ from iriai.model.ids import AttemptId, ReservationId
 from iriai.model.instant import Instant
 from iriai.model.reason import Rule
 from iriai.model.records import BookingsDropped, BookingStored, ClaimStored, ReservationStored
-from iriai.model.reservation import Booking, Reservation, ReservationEnd, ReservationState
+from iriai.model.reservation import (
+    Booking,
+    NextVersion,
+    Reservation,
+    ReservationEnd,
+    ReservationState,
+)
 from iriai.model.resources import NOTHING, Resources
 from iriai.node.core import Node
+from iriai.policy.placement.bookings import positive
 from iriai.protocol.messages.effects import Part, ReservationAnswered
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.work import ProcessModel
@@ -63,6 +72,8 @@ class ReservationChecker:
         """The reservations in which any was."""
         self._over: dict[tuple[str, ReservationId], None] = {}
         """By machine, the reservations whose time is over there."""
+        self._stood: dict[tuple[str, int], tuple[Machine, Reservation]] = {}
+        """By home and number, each reservation as it was written last, by which process."""
         self._wrong_s: dict[tuple[str, str], float] = {}
         """By machine and what is wrong there, since when."""
         self._pushing: frozenset[AttemptId] = frozenset()
@@ -107,13 +118,7 @@ class ReservationChecker:
             if type(record) is BookingStored:
                 booking = record.booking
                 before = bookings.get(booking.reservation)
-                is_known = before is not None and before.version == booking.version
-                if before is None or not is_known:
-                    others = [b for b in bookings.values() if b.reservation != booking.reservation]
-                    self._check_booked(machine, booking, others, now)
-                else:
-                    words = f"{name} holds {booking.reservation} that it had confirmed"
-                    assert booking.phase >= before.phase, words
+                self._check_versions(machine, before, booking, bookings, now)
                 bookings[booking.reservation] = booking
             elif type(record) is BookingsDropped:
                 for reservation in record.reservations:
@@ -127,14 +132,39 @@ class ReservationChecker:
         self._known[name] = machine.core, bookings
         return bookings
 
+    def _check_versions(
+        self,
+        machine: SimulatedMachine,
+        before: Booking | None,
+        booking: Booking,
+        bookings: Bookings,
+        now: Instant,
+    ) -> None:
+        """Check (j) of a version that is new, and (k) of one that has gone."""
+        name, known = machine.plan.name, {} if before is None else versions_of(before)
+        kept = versions_of(booking)
+        for version, each in kept.items():
+            if version not in known:
+                others = [b for b in bookings.values() if b.reservation != booking.reservation]
+                self._check_booked(machine, each, [*others, booking], now)
+            else:
+                words = f"{name} holds {booking.reservation} that it had confirmed"
+                assert each.phase >= known[version].phase, words
+        for version, each in known.items():
+            is_over = each.end_wall_s <= now.wall_s + TOLERANCE_S
+            if version not in kept and each.phase is Phase.CONFIRMED and not is_over:
+                self._check_dropped(machine, each, now)
+
     def _check_dropped(self, machine: SimulatedMachine, booking: Booking, now: Instant) -> None:
         """Check (k): a confirmed booking goes when it is over, or nobody wants it."""
         stored = _stored(self._world.machines[booking.reservation.home], booking, machine)
-        is_wanted = (
-            stored is not None
-            and stored.version == booking.version
-            and stored.state in WANTED
-            and machine.plan.name in stored.nodes
+        standing = () if stored is None else (stored, stored.next)
+        is_wanted = any(
+            each is not None
+            and each.version == booking.version
+            and each.state in WANTED
+            and machine.plan.name in each.nodes
+            for each in standing
         )
         left_s = booking.end_wall_s - now.wall_s
         assert not is_wanted, (
@@ -144,17 +174,17 @@ class ReservationChecker:
     def _check_booked(
         self, machine: SimulatedMachine, booking: Booking, others: list[Booking], now: Instant
     ) -> None:
-        """Check (j): a new booking is beside all claims and all other bookings.
+        """Check (j): a new booking is beside all claims and all that is booked, it included.
 
         Under `above` what runs gives way to it.
         """
-        every = [*others, booking]
+        every = [each for other in others for each in versions_of(other).values()]
         is_above = _is_above(machine)
         starts = [b.start_wall_s for b in every if b.start_wall_s >= booking.start_wall_s]
         for start_wall_s in starts:
             if start_wall_s < booking.end_wall_s - TOLERANCE_S:
                 in_s = start_wall_s - now.wall_s
-                self._check_moment(machine, every, in_s, now, with_claims=not is_above)
+                self._check_moment(machine, others, in_s, now, with_claims=not is_above)
 
     def _check_granted(
         self, machine: SimulatedMachine, claim: Claim, bookings: Bookings, now: Instant
@@ -167,9 +197,9 @@ class ReservationChecker:
         if held.granted_steady_s != now.steady_s or claim.reservation is not None:
             return
         left_s = _left_s(node, claim, now)
-        for booking in bookings.values():
+        every = list(bookings.values())
+        for booking in (each for kept in every for each in versions_of(kept).values()):
             if booking.start_wall_s < now.wall_s + left_s - TOLERANCE_S:
-                every = list(bookings.values())
                 self._check_moment(machine, every, booking.start_wall_s - now.wall_s, now)
 
     def _check_moment(
@@ -186,8 +216,7 @@ class ReservationChecker:
         moment_wall_s = now.wall_s + in_s
         taken = NOTHING
         for booking in bookings:
-            if booking.start_wall_s <= moment_wall_s < booking.end_wall_s - TOLERANCE_S:
-                taken = taken.plus(_given(machine, booking))
+            taken = taken.plus(_taken_at(machine, booking, moment_wall_s))
         for use in _outside(machine.core.node, now):
             is_there = use.left_s > in_s + TOLERANCE_S and use.attempt not in self._pushing
             if with_claims and is_there:
@@ -202,16 +231,20 @@ class ReservationChecker:
         node, taken = machine.core.node, NOTHING
         for booking in bookings.values():
             reservation = booking.reservation
-            if booking.phase is Phase.HELD:
-                over_s = now.wall_s - booking.held_until_wall_s
-                assert over_s <= TOLERANCE_S, f"{machine.plan.name} still holds {reservation}"
+            for each in versions_of(booking).values():
+                over_s = now.wall_s - each.held_until_wall_s
+                is_late = each.phase is Phase.HELD and over_s > TOLERANCE_S
+                assert not is_late, f"{machine.plan.name} still holds {reservation}"
             begun_s, left_s = now.wall_s - booking.start_wall_s, booking.end_wall_s - now.wall_s
             is_confirmed = booking.phase is Phase.CONFIRMED
             if is_confirmed and begun_s > TOLERANCE_S and left_s > TOLERANCE_S:
                 taken = taken.plus(_given(machine, booking))
             self._late(machine, f"{reservation} is booked", left_s <= 0.0)
             if self._world.now_s >= self._calm_from_s:
-                is_alone = left_s > AGREED_S and not self._is_wanted(machine, booking)
+                is_alone = any(
+                    each.end_wall_s - now.wall_s > AGREED_S and not self._is_wanted(machine, each)
+                    for each in versions_of(booking).values()
+                )
                 self._late(machine, f"{reservation} is wanted by nobody", is_alone, AGREED_S)
         for use in _outside(node, now):
             taken = taken.plus(use.resources)
@@ -253,7 +286,9 @@ class ReservationChecker:
         stored = home.store.reservations.get(booking.reservation.number)
         if stored is None or not home.is_up:
             return not home.is_up
-        name = machine.plan.name
+        name, following = machine.plan.name, stored.next
+        if following is not None and following.version == booking.version:
+            return following.state in UNDECIDED and name in following.nodes
         is_of_it = stored.version == booking.version and name in stored.nodes
         is_live = stored.state is not ReservationState.OVER
         # When its time is over each ends it by its own clock, and none is told to.
@@ -268,7 +303,8 @@ class ReservationChecker:
         id_ = ReservationId(machine.plan.name, answer.number)
         assert stored is not None, f"{id_} is told, and not stored"
         if not answer.is_confirmed:
-            assert stored.state is ReservationState.OVER, f"{id_} is refused, and {stored.state}"
+            is_over = stored.state is ReservationState.OVER
+            assert is_over or answer.is_change, f"{id_} is refused, and {stored.state}"
             silent = [each for each in answer.reasons if each.rule in SILENT]
             assert not (silent and self._is_calm), f"{id_} is refused where all answer: {silent[0]}"
             return
@@ -287,7 +323,8 @@ class ReservationChecker:
         if booking is None:
             wall_s = other.clock.at(self._world.now_s).wall_s
             return wall_s >= stored.terms.end_wall_s - TOLERANCE_S
-        return booking.phase is Phase.CONFIRMED and booking.version == stored.version
+        version = versions_of(booking).get(stored.version)
+        return version is not None and version.phase is Phase.CONFIRMED
 
     def _check_agreed(self, machine: SimulatedMachine, reservation: Reservation) -> None:
         """Check (m): a reservation is decided soon, and all its nodes have it."""
@@ -302,6 +339,12 @@ class ReservationChecker:
             self._has_confirmed(name, id_, reservation) for name in nodes
         )
         self._late(machine, f"{id_} is on some of its nodes alone", lacks, AGREED_S)
+        following = reservation.next
+        is_open = following is not None and following.state in UNDECIDED
+        is_lost = following is not None and any(
+            name in self._world.gone for name in (*following.nodes, *reservation.nodes)
+        )
+        self._late(machine, f"{id_} changes without end", is_open and not is_lost, AGREED_S)
 
     @property
     def has_offers(self) -> bool:
@@ -353,6 +396,7 @@ class ReservationChecker:
 
         Where machines are lost, a home may never hear of a start.
         """
+        self._check_changed(machine, reservation)
         if reservation.end is not ReservationEnd.NO_SHOW or reservation.over_wall_s != now.wall_s:
             return
         named = ReservationId(machine.plan.name, reservation.number)
@@ -363,6 +407,27 @@ class ReservationChecker:
         assert stood_s >= no_show_s, f"{named} is given back after {stood_s:.3f} s"
         is_used = reservation.is_used or (self._is_calm and named in self._used)
         assert not is_used, f"{named} is given back as not used, and was"
+
+    def _check_changed(self, machine: SimulatedMachine, reservation: Reservation) -> None:
+        """Check that what stands changes with a version that all have, and wholly."""
+        key = (machine.plan.name, reservation.number)
+        core, before = self._stood.get(key, (None, reservation))
+        self._stood[key] = machine.core, reservation
+        if (
+            core is not machine.core
+            or before.state not in GOES_ON
+            or reservation.state not in GOES_ON
+        ):
+            return
+        named = ReservationId(*key)
+        counts: Reservation | NextVersion = before
+        if reservation.version != before.version:
+            assert before.next is not None, f"{named} has another version, which nobody sought"
+            counts = before.next
+            assert counts.state is ReservationState.DECIDING, f"{named} changes undecided"
+        is_whole = (reservation.version, reservation.terms) == (counts.version, counts.terms)
+        assert is_whole, f"{named} has {reservation.terms}, not {counts.terms}"
+        assert reservation.nodes == counts.nodes, f"{named} has {reservation.nodes}"
 
     # --- when all is over ------------------------------------------------------------------------
 
@@ -403,6 +468,24 @@ class ReservationChecker:
 def _is_above(machine: SimulatedMachine) -> bool:
     """Return whether reservations come before all that runs and waits."""
     return machine.plan.configuration.reservations.policy == "above"
+
+
+def versions_of(booking: Booking) -> dict[int, Booking]:
+    """Return all that is kept of a booking, by version."""
+    alone = with_fields(booking, later=None)
+    if booking.later is None:
+        return {booking.version: alone}
+    fields = {name: getattr(booking.later, name) for name in booking.later.__struct_fields__}
+    return {booking.version: alone, booking.later.version: with_fields(alone, **fields)}
+
+
+def _taken_at(machine: SimulatedMachine, booking: Booking, wall_s: float) -> Resources:
+    """Return what is booked at a moment: of each resource the most that one version has."""
+    taken = NOTHING
+    for each in versions_of(booking).values():
+        if each.start_wall_s <= wall_s < each.end_wall_s - TOLERANCE_S:
+            taken = taken.plus(positive(_given(machine, each).minus(taken)))
+    return taken
 
 
 def _given(machine: SimulatedMachine, booking: Booking) -> Resources:
