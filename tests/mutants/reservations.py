@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from msgspec.structs import replace
 
 from iriai.home.reservations.jobs_inside import JobsInside
 from iriai.home.reservations.negotiation import Negotiation
+from iriai.home.reservations.repeated import RepeatedReservations
 from iriai.model.claim import Phase
 from iriai.model.records import BookingsDropped, BookingStored, ReservationStored
+from iriai.model.reservation import ReservationEnd
 from iriai.model.resources import NOTHING
 from iriai.node.booked_claims import BookedClaims
 from iriai.node.bookings import NodeBookings
@@ -65,6 +69,24 @@ def _goes_on_inside(monkeypatch):
     around(Claims, "_bind", _bound_to_nothing)(monkeypatch)
 
 
+def _from_the_first(whole, repeated, number, series):
+    whole(repeated, number, replace(series, repetition=replace(series.repetition, made=0)))
+
+
+def _stops_at_a_refusal(whole, repeated, number, now):
+    last = repeated._last(number)
+    if last is not None and last.end is ReservationEnd.REFUSED:
+        repeated._undecided.pop(number, None)
+        repeated._runs[number].due_wall_s = inf
+    else:
+        whole(repeated, number, now)
+
+
+def _itself_alone(repeated, series, by, now):
+    repeated._forget(series.number)
+    repeated._negotiation.give_back(series.number, ReservationEnd.CANCELLED, by, now)
+
+
 RESERVATIONS: dict[str, Patch] = {
     # --- node
     "a hold never ends": instead(NodeBookings, "_expire", nothing),
@@ -94,6 +116,18 @@ RESERVATIONS: dict[str, Patch] = {
     "what was given up is not freed": lost_message(Unbook),
     "a home hears nothing of machines": lost_message(Booked),
     "nobody is told": lost_effect(ReservationAnswered),
+    "a home that comes back makes an occurrence again": around(
+        RepeatedReservations, "_begin", _from_the_first
+    ),
+    "a series ends with the occurrence that cannot be had": around(
+        RepeatedReservations, "_go_on", _stops_at_a_refusal
+    ),
+    "a home that comes back forgets what it sought for a series": instead(
+        Negotiation, "_resume", nothing
+    ),
+    "a series that is cancelled leaves its occurrences": instead(
+        RepeatedReservations, "cancel", _itself_alone
+    ),
     "what waits for a reservation that is over starts all the same": instead(
         JobsInside, "withdraw", nothing
     ),

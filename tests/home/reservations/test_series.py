@@ -232,6 +232,17 @@ def test_a_series_counts_as_one_reservation_of_its_account():
         home.every()
 
 
+def test_an_occurrence_is_modified_and_a_series_is_not():
+    home = RepeatingHome(limits=ReservationLimits(horizon_s=DAY_S))
+    home.every()
+    home.agrees(1)
+    longer = terms(nodes=1, length_s=7_200.0)
+    with pytest.raises(Refused, match="is a series"):
+        home.do(lambda each: each.reservations.modify(1, longer, home.now))
+    [seek] = home.do(lambda each: each.reservations.modify(at(1), longer, home.now)).broker
+    assert seek.reservation == named(at(1))
+
+
 def test_nobody_submits_into_a_series_but_into_an_occurrence():
     home = RepeatingHome()
     home.every()

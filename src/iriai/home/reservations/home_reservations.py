@@ -158,6 +158,9 @@ class HomeReservations:
         """Raise `NotFound`, `UsageProblem` or `Refused` if one can never have these terms."""
         self._advance(now)
         reservation, named = self.get(number), self._stored.named(number)
+        if reservation.state is ReservationState.REPEATING:
+            hint = "modify an occurrence of it, or cancel it and reserve anew"
+            raise Refused("reservation-repeats", f"{named} is a series", hint)
         problem = next_problem(named, reservation, terms, now, self._stored.limits.horizon_s)
         if problem is not None:
             raise problem

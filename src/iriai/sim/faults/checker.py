@@ -32,6 +32,7 @@ from iriai.sim.faults.checkers.queue_checker import QueueChecker
 from iriai.sim.faults.checkers.refund_checker import RefundChecker
 from iriai.sim.faults.checkers.reservation_checker import ReservationChecker
 from iriai.sim.faults.checkers.seat_checker import SeatChecker, check_sums
+from iriai.sim.faults.checkers.series_checker import SeriesChecker
 from iriai.sim.faults.checkers.suspension_checker import SuspensionChecker
 from iriai.sim.faults.checkers.told_jobs import AwaitedJobs, ToldJobs, check_feasible
 from iriai.sim.faults.checkers.turn_checker import TurnChecker
@@ -77,6 +78,7 @@ class Checker:
         self._queues = QueueChecker()
         self._turns = TurnChecker(world, is_calm=is_calm)
         self._pools = PoolChecker()
+        self._series = SeriesChecker(calm_from_s)
         self._reservations = ReservationChecker(
             world, is_calm=is_calm, calm_from_s=0.0 if is_calm else calm_from_s
         )
@@ -180,6 +182,8 @@ class Checker:
         self._turns.check(machine, now)
         self._pools.check(machine)
         self._reservations.check(machine, turn, now)
+        if Part.HOME in machine.plan.parts and machine.core.home.reserved:
+            self._series.check(machine, turn, now, self._world.now_s)
         leads = Part.BROKER in machine.core.parts
         if leads and machine.turns % TOLD_TURNS == 0:
             self._refunds.check_broker(machine, now)

@@ -19,8 +19,14 @@ def reserve(
     """Ask a home for a reservation; raises `Problem` as that does."""
     assert isinstance(asked, AskedReservation), "a new one"
     now = machine.clock.at(world.now_s)
-    reservation = machine.core.home.reservations.ask(asked.terms(now), now)
-    machine.asked_reservations[reservation.number] = machine.core
+    reservations = machine.core.home.reservations
+    if not asked.every:
+        reservation = reservations.ask(asked.terms(now), now)
+        machine.asked_reservations[reservation.number] = machine.core
+        return
+    _, first = reservations.ask_every(asked.terms(now), asked.every, "", now)
+    if first is not None and not reservations.get(first.number).is_over:
+        machine.asked_reservations[first.number] = machine.core
 
 
 def modify(

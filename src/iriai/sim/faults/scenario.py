@@ -37,6 +37,7 @@ from iriai.sim.faults.reservations import (
     reservations_of,
     with_rules,
 )
+from iriai.sim.faults.series import with_horizon, with_series
 from iriai.sim.faults.user_requests import Submission
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import EVERYBODY, MachinePlan
@@ -184,22 +185,18 @@ def scenario_of(
         plans = with_rules(Rng(seed, "no-shows"), plans)
         clocks = disciplined(reserving, clocks)
         happenings = [evictable(reserving, each) for each in happenings]
-        happenings += reservations_of(reserving, homes, len(nodes), cpus, sizes, BEGIN_S)
+        repeating = Rng(seed, "series")
+        plans = with_horizon(repeating, plans)
+        asked = reservations_of(reserving, homes, len(nodes), cpus, sizes, BEGIN_S)
+        happenings += with_series(repeating, asked)
         happenings += [] if is_calm else deaths(reserving, names, BEGIN_S)
     if not is_calm:
         happenings += _breaking(seed, homes, names, nodes)
     if gone:
         happenings.append(Happening(shape.between(BEGIN_S, FAULTS_UNTIL_S), "gone", gone))
     happenings.sort(key=lambda each: each.at_s)
-    return Scenario(
-        seed,
-        network,
-        shape.chance(0.2),
-        tuple(plans),
-        tuple(clocks),
-        tuple(happenings),
-        is_calm,
-    )
+    parts = tuple(plans), tuple(clocks), tuple(happenings)
+    return Scenario(seed, network, shape.chance(0.2), *parts, is_calm)
 
 
 def _breaking(seed: int, homes: list[str], names: list[str], nodes: list[str]) -> list[Happening]:

@@ -77,6 +77,10 @@ class AskedReservation:
     users: tuple[str, ...] = ()
     is_earliest: bool = False
     hold_s: float = 10.0
+    every: str = ""
+    """The rule of a series, as `repeated_times` reads it; empty: it is none."""
+    count: int = 0
+    """How many occurrences that has."""
 
     def terms(self, now: Instant) -> ReservationTerms:
         """Return what its home is asked for now."""

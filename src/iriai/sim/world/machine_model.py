@@ -51,6 +51,7 @@ from iriai.protocol.messages.effects import (
 )
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.launcher_model import LauncherModel
+from iriai.sim.world.repeated_times import repeated_times
 from iriai.sim.world.store_model import Commits, StoreModel
 from iriai.sim.world.work import Works
 
@@ -231,6 +232,7 @@ class SimulatedMachine:
             plan.ad,
             plan.cluster,
             plan.broker_at,
+            expand=repeated_times,
         )
         return compose(settings, self.store.load(), *self._rng, now)
 
