@@ -162,3 +162,46 @@ def test_a_replay_has_nothing_to_send_through_the_wire(shell, log):
     assert said.code == ExitCode.USAGE
     assert "use --mode full with --wire" in said.err
     assert shell("simulate", log, "--wire", "--mode", "full").code == 0
+
+
+# --- reservations --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ahead(tmp_path):
+    path = tmp_path / "ahead.csv"
+    path.write_text("asked,start,end,width,user\n0,200,300,2,u1\n10,150,260,4,u2\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("mode", ["replay", "full"])
+def test_reservations_beside_a_log_come_out_as_a_second_table(shell, log, ahead, mode):
+    said = shell("simulate", log, "--reservations", ahead, "--mode", mode, "--check")
+    assert said.code == 0
+    rows = said.out.splitlines()
+    assert rows[2].split()[:3] == ["Simulation", "Reservations", "Accepted"]
+    assert rows[3].split()[:5] == ["easy+fifo", "2", "50.0", "%", "2m31s"]
+
+
+def test_a_document_has_the_numbers_of_reservations(shell, log, ahead):
+    [simulation] = shell("simulate", log, "--reservations", ahead, "--json").document["simulations"]
+    found = simulation["metrics"]["reservations"]
+    assert (found["asked"], found["accepted"], found["acceptance"]) == (2, 1, 0.5)
+    assert found["delay_to_earliest_s"]["mean"] == 151.0
+    assert (found["late_starts"], found["promises_broken"]) == (0, 0)
+
+
+def test_a_report_has_a_table_of_reservations(shell, log, ahead, tmp_path):
+    shell("simulate", log, "--reservations", ahead, "--report", str(tmp_path / "out"))
+    assert "promises broken" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_what_is_wrong_in_a_file_of_reservations_is_refused_with_its_line(shell, log, tmp_path):
+    path = tmp_path / "ahead.csv"
+    path.write_text("asked,start,end,width,user\n0,200,300,5,u1\n")
+    said = shell("simulate", log, "--reservations", str(path))
+    assert (said.code, said.out) == (ExitCode.USAGE, "")
+    assert "ahead.csv, line 2, has no width that is one: '5'" in said.err
+    assert shell("simulate", log, "--reservations", "/nowhere.csv").code == ExitCode.NOT_FOUND
+    faults = shell("simulate", "--faults", "--reservations", str(path))
+    assert "cannot be combined" in faults.err

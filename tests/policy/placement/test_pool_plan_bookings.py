@@ -93,3 +93,15 @@ def test_whole_machines_are_waited_for():
     head = plan_head(JOB, Resources(1), shape, {"m": made}, 0.0, is_exclusive=True, stay_s=60.0)
     assert head is not None
     assert head.start_s == 60.0
+
+
+def test_a_booking_that_the_task_would_reach_counts_when_another_machine_has_room():
+    """It fits on the first machine until a booking is near, and later on the second."""
+    first: Calendar = Calendar(Resources(1))
+    first.set_bookings([BookedSpan(ReservationId("ume", 1), 100.0, 200.0, Resources(1))])
+    second: Calendar = Calendar(Resources(1))
+    second.add("task", Resources(1), 0.0, 80.0)
+    pool = {"m1": first, "m2": second}
+    head = plan_head(JOB, Resources(1), RankShape(2, 2), pool, 0.0, stay_s=30.0)
+    assert head is not None
+    assert head.start_s == 200.0

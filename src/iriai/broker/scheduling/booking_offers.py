@@ -358,12 +358,7 @@ class _Search:
         heads = [head for head in self._pool_heads if _overlaps(head, from_s, to_s)]
         chosen = able[:nodes]
         if heads and not self._tolerated(heads, chosen, start_s):
-            chosen = []
-            for each in able:
-                if self._tolerated(heads, [*chosen, each], start_s):
-                    chosen.append(each)
-                    if len(chosen) == nodes:
-                        break
+            chosen = self._chosen(heads, able, start_s)
         if len(chosen) == nodes:
             return _found(start_s, chosen)
         if self._rules.policy == "slack" and self._may_be_put_off(heads, able[:nodes], start_s):
@@ -393,6 +388,31 @@ class _Search:
             return False
         planned = state.heads.plan_in(pool, entry, self._now.steady_s, booked=booked)
         return planned is not None and planned.start_s <= head.told_start_s
+
+    def _chosen(
+        self, heads: Sequence[PoolHead], able: Iterable[_Candidate], start_s: float
+    ) -> list[_Candidate]:
+        """Return the machines that are preferred of those that heads can spare together."""
+        chosen = self._spared(heads, able, start_s)
+        if len(chosen) == self._seek.terms.nodes:
+            return chosen
+
+        def lost(each: _Candidate) -> int:
+            more = self._more(each, start_s)
+            return sum(head.lost_ranks(each.view.name, more) for head in heads)
+
+        return self._spared(heads, sorted(able, key=lost), start_s)
+
+    def _spared(
+        self, heads: Sequence[PoolHead], able: Iterable[_Candidate], start_s: float
+    ) -> list[_Candidate]:
+        chosen: list[_Candidate] = []
+        for each in able:
+            if self._tolerated(heads, [*chosen, each], start_s):
+                chosen.append(each)
+                if len(chosen) == self._seek.terms.nodes:
+                    break
+        return chosen
 
     def _tolerated(
         self, heads: Iterable[PoolHead], chosen: Sequence[_Candidate], start_s: float

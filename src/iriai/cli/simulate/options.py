@@ -35,6 +35,11 @@ class LogOptions(OptionGroup, frozen=True):
         autocompletion=lambda: MODELS,
     )
     jobs: int = _log(1000, metavar="N", help="Number of jobs to generate.")
+    reservations: Path | None = _log(
+        None,
+        metavar="FILE.csv",
+        help="Reservations that are asked for beside the jobs: asked, start, end, width, user.",
+    )
     write_log: Path | None = _log(None, metavar="FILE", help="Write the simulated log, as SWF.")
 
 

@@ -38,6 +38,16 @@ _COLUMNS: tuple[Column[tuple[str, ...]], ...] = (
     Column("Fairness", itemgetter(7), right=True),
 )
 """The columns of `CaseResult.cells`."""
+_RESERVATION_COLUMNS: tuple[Column[tuple[str, ...]], ...] = (
+    Column("Simulation", itemgetter(0), style="bold"),
+    Column("Reservations", itemgetter(1), right=True),
+    Column("Accepted", itemgetter(2), right=True),
+    Column("Earliest later by", itemgetter(3), right=True, wide=True),
+    Column("Reserved", itemgetter(4), right=True),
+    Column("Late", itemgetter(5), right=True),
+    Column("Promises broken", itemgetter(6), right=True),
+)
+"""The columns of `CaseResult.reservation_cells`."""
 
 
 def simulate(
@@ -63,9 +73,9 @@ def simulate(
             f"{trouble.experiment}",
         )
     if trouble.faults:
-        if log or given.generate is not None:
+        if log or given.generate is not None or given.reservations is not None:
             raise UsageProblem(
-                "usage", "--faults cannot be combined with a log", "leave out the log"
+                "usage", "--faults cannot be combined with a log", "leave out what is of the log"
             )
         return find_faults(rules.seed, trouble.seeds, options, through_wire=rules.wire)
     from iriai.sim.runs.cases import run_cases
@@ -78,7 +88,7 @@ def simulate(
     base = _settings(rules)
     cases = _cases(base, output, sweep)
     _refuse_early(output, cases)
-    read = _log(words, given, rules.seed)
+    read = _with_reservations(_log(words, given, rules.seed), given.reservations)
     _write_log(read, given.write_log)
     if len(cases) == 1:
         simulations = [_watched(read, cases[0])]
@@ -181,6 +191,12 @@ def _log(words: list[str], given: LogOptions, seed: int) -> Log:
     return log
 
 
+def _with_reservations(log: Log, path: Path | None) -> Log:
+    from iriai.sim.workload.reservations import with_reservations
+
+    return log if path is None else with_reservations(log, path)
+
+
 def _write_log(log: Log, path: Path | None) -> None:
     from iriai.sim.workload.swf import write_swf
 
@@ -221,6 +237,8 @@ def _show(
         print_document(plain(made))
         return
     print_table(_COLUMNS, [case.cells for case in made.simulations])
+    if log.reservations:
+        print_table(_RESERVATION_COLUMNS, [case.reservation_cells for case in made.simulations])
     print(f"{len(log.jobs):,} jobs, {log.processors:,} processors", file=sys.stderr)
     if output.report is not None:
         print(f"The report is {output.report / 'index.html'}", file=sys.stderr)
@@ -233,6 +251,7 @@ app = Command(
     ("iriai simulate log.swf --order lottery --report out", "plots in out/index.html"),
     ("iriai simulate log.swf --sweep order=lottery,stride seed=1..10", "on all processors"),
     ("iriai simulate log.swf --policy mine.py:Policy --check", "a policy of your own"),
+    ("iriai simulate log.swf --reservations ahead.csv", "and how many reservations would fit"),
     ("iriai simulate --faults --seeds 1000", "look for faults in iriai itself"),
     ("iriai simulate --generate lublin --jobs 5000 --write-log a.swf", "generate a log"),
 )

@@ -190,6 +190,13 @@ class PoolHead:
                     changed[machine] = fit
         return not changed or self._fits.is_enough_with(changed)
 
+    def lost_ranks(self, machine: str, resources: Resources) -> int:
+        """Return how many of its ranks fit no more on a machine where `resources` are taken."""
+        free = self.free.get(machine)
+        if free is None:
+            return 0
+        return self._fits.by_machine[machine] - self._fit(machine, free.minus(resources))
+
     def filled(
         self, machine: str, resources: Resources, stay_s: float | None, now_s: float
     ) -> None:
@@ -264,7 +271,7 @@ def _beside_bookings(
     """Return when a task fits for `stay_s`, and what machines have free for all of that time.
 
     On a machine with bookings that changes not only where a claim or booking ends, but also where
-    one begins that the task would reach.
+    one begins that the task would reach: after that moment it fits no more.
     """
     length_s = inf if stay_s is None else stay_s
     profiles = {name: each.profile() for name, each in calendars.items() if each.bookings}
@@ -282,12 +289,18 @@ def _beside_bookings(
         )
         events += [(time_s, name, None) for time_s in times if time_s >= now_s]
     events.sort(key=itemgetter(0))
+    before: list[str] = []
+    """Machines with bookings that changed at the moment before."""
     for time_s, changes in groupby(events, key=itemgetter(0)):
+        rooms = {name: profiles[name].least(time_s, time_s + length_s) for name in before}
+        before = []
         for _, name, resources in changes:
             if resources is not None:
-                room = free[name].plus(resources)
+                rooms[name] = rooms.get(name, free[name]).plus(resources)
             else:
-                room = profiles[name].least(time_s, time_s + length_s)
+                rooms[name] = profiles[name].least(time_s, time_s + length_s)
+                before.append(name)
+        for name, room in rooms.items():
             free[name] = room
             counts.put(name, fit_of(need, room, whole.get(name)))
         if counts.is_enough():

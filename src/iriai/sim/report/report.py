@@ -51,6 +51,10 @@ _HEADERS = (
     *("simulation", "mean wait", "50 % below", "99 % below", "mean slowdown"),
     *("processors used", "makespan", "fairness"),
 )
+_RESERVATION_HEADERS = (
+    *("simulation", "reservations", "accepted", "earliest later by", "processors reserved"),
+    *("late", "promises broken"),
+)
 
 
 def write_report(
@@ -81,7 +85,8 @@ def _body(log: Log, made: Document, simulations: Sequence[Simulation]) -> list[s
     body = [
         f"<h1>{escape(log.name)}</h1>",
         f"<p>{len(log.jobs):,} jobs on {log.processors:,} processors{_counts(log)}</p>",
-        _table(made),
+        _table(_HEADERS, [case.cells for case in made.simulations]),
+        *_reservations(made),
         *_figure(
             "Use", "Share of the processors in use.", partial(plots.utilisation, log, shown), 2.6
         ),
@@ -122,11 +127,16 @@ def _counts(log: Log) -> str:
     return "".join(f"; {count:,} {escape(what)}" for what, count in log.counts.items())
 
 
-def _table(made: Document) -> str:
-    head = "".join(f"<th>{name}</th>" for name in _HEADERS)
+def _reservations(made: Document) -> list[str]:
+    """Return the table of the reservations; nothing where there are none."""
+    rows = [case.reservation_cells for case in made.simulations]
+    return [_table(_RESERVATION_HEADERS, rows)] if any(rows) else []
+
+
+def _table(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in headers)
     rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in case.cells) + "</tr>"
-        for case in made.simulations
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in cells
     )
     return f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
 

@@ -23,8 +23,8 @@ from iriai.plugins.policy_file import is_own_policy
 from iriai.sim.workload import full
 from iriai.sim.workload.entitlement import parts
 from iriai.sim.workload.log import Log, Progress, Record, no_progress, with_starts
-from iriai.sim.workload.metrics import Metrics, measure
-from iriai.sim.workload.replay import replay
+from iriai.sim.workload.metrics import Metrics, measure, with_reservations
+from iriai.sim.workload.replay import replay_all
 from iriai.sim.workload.settings import FULL, POLICIES, ReplaySettings
 
 
@@ -38,11 +38,13 @@ class Simulation(NamedTuple):
 
 def simulate(log: Log, settings: ReplaySettings, progress: Progress = no_progress) -> Simulation:
     """Simulate `log` and compute its metrics."""
-    run = full.simulate if settings.mode == FULL else replay
-    records = run(log, settings, progress)
+    simulated = full.simulate_all if settings.mode == FULL else replay_all
+    run = simulated(log, settings, progress)
+    records = run.records
     entitled = parts(records, settings.rights_for(log))
     ratios = [part.got_s / part.wanted_s for part in entitled if part.wanted_s > 0]
-    return Simulation(settings, records, measure(records, log.processors, ratios))
+    metrics = measure(records, log.processors, ratios)
+    return Simulation(settings, records, with_reservations(metrics, run))
 
 
 CASES_MAX = 10_000

@@ -47,6 +47,23 @@ class CaseResult(msgspec.Struct, frozen=True):
             "-" if jain is None else f"{jain:.3f}",
         )
 
+    @property
+    def reservation_cells(self) -> tuple[str, ...]:
+        """The label and the numbers of reservations, as the columns of a table show them."""
+        found = self.metrics.reservations
+        if found is None:
+            return ()
+        delay_s = found.delay_to_earliest_s
+        return (
+            self.label,
+            f"{found.asked:,}",
+            f"{found.acceptance * 100:.1f} %",
+            "-" if delay_s is None else format_duration(round(delay_s.mean)),
+            f"{found.reserved * 100:.1f} %",
+            f"{found.late_starts:,}",
+            f"{found.promises_broken:,}",
+        )
+
 
 class Document(msgspec.Struct, frozen=True):
     """The whole document; the same log and settings give the same bytes."""

@@ -14,6 +14,7 @@ from math import ceil, expm1, floor, inf, log
 from typing import NamedTuple
 
 from iriai.broker.usage.usage import UsageAccounts
+from iriai.model.ids import Account
 from iriai.model.resources import Resources
 from iriai.node.metering import SLICE_S, UsageCounters
 from iriai.policy.accounting.decay import ChargeRule, Decay, charge
@@ -113,6 +114,14 @@ class SlicedCharges:
         self._add(run, charge_of(run, now_s - run.read_s, self._rule), now_s)
         if is_first:
             self._ledger.ran(run.job.account, now_s - run.start_s, run.job.estimate_s)
+
+    def unused(
+        self, account: Account, resources: Resources, spent_s: float, factor: float, now_s: float
+    ) -> None:
+        """Charge an account for what is kept for it and nobody uses, as for a job that idles."""
+        charge_s = charge(resources, spent_s, 0.0, self._rule) * factor
+        if charge_s:
+            self._ledger.add(account, charge_s, self._began_wall_s + now_s)
 
     def end_turn(self, now_s: float) -> None:
         """End a turn: end a slice that is due, and begin one if anything runs."""

@@ -15,12 +15,15 @@ from iriai.model.job import JobSpec
 from iriai.model.ranks import ONE, RankShape
 from iriai.model.resources import Resources
 from iriai.protocol.messages.effects import Part
+from iriai.sim.workload.booked_full import BookedWorld
 from iriai.sim.workload.log import Log, LogJob, Progress, Record, no_progress, with_starts
+from iriai.sim.workload.reservations import LogRun
 from iriai.sim.workload.settings import ALONE, ReplaySettings, machines_of
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import MachinePlan
+from iriai.sim.world.network import NetworkPlan
 from iriai.sim.world.work import ProcessModel, Work
-from iriai.sim.world.world import World
+from iriai.sim.world.world import ZERO_DELAY, World
 
 FRONT = "front"
 PROGRESS_JOBS = 64
@@ -29,14 +32,30 @@ PROGRESS_JOBS = 64
 
 def simulate(log: Log, settings: ReplaySettings, progress: Progress = no_progress) -> list[Record]:
     """Return the start and end of each job of `log`, in its order."""
-    return _FullRun(log, settings, progress).run()
+    return simulate_all(log, settings, progress).records
+
+
+def simulate_all(
+    log: Log,
+    settings: ReplaySettings,
+    progress: Progress = no_progress,
+    network: NetworkPlan = ZERO_DELAY,
+) -> LogRun:
+    """Return what became of the jobs and reservations of `log`, over such a network."""
+    run = _FullRun(log, settings, progress, network)
+    records = run.run()
+    if run.booked is None:
+        return LogRun(records)
+    return LogRun(records, run.booked.outcomes, run.booked.promises.broken)
 
 
 class _FullRun:
     """One log in a world of its machines."""
 
-    def __init__(self, log: Log, settings: ReplaySettings, progress: Progress) -> None:
-        self.world = World(settings.seed, through_wire=settings.through_wire)
+    def __init__(
+        self, log: Log, settings: ReplaySettings, progress: Progress, network: NetworkPlan
+    ) -> None:
+        self.world = World(settings.seed, network, through_wire=settings.through_wire)
         self._log = log
         self._progress = progress
         self._starts: dict[int, float] = {}
@@ -64,6 +83,10 @@ class _FullRun:
         else:
             self._front = self.world.add(plan, Clock(wall_s=log.began_wall_s), rng)
             self._front.launcher.on_start = self._started
+        self.booked: BookedWorld | None = None
+        """None: nothing is reserved."""
+        if log.reservations:
+            self.booked = BookedWorld(self.world, self._front, log, settings.machines)
         if settings.is_checked:
             self.world.watchers.append(lambda machine, _turn, now: machine.core.check(now))
 
@@ -73,11 +96,15 @@ class _FullRun:
         if jobs:
             world.agenda.at(jobs[0].submit_s, self._submit)
         home = self._front.core.home
-        while self._submitted < len(jobs) or home.jobs:
+        while self._submitted < len(jobs) or home.jobs or not self._are_over:
             assert world.agenda.next_s < inf, f"{len(home.jobs)} jobs never end"
             world.agenda.run_one()
         self._progress(len(jobs), world.now_s)
         return with_starts(self._log, (self._starts[n] for n in range(1, len(jobs) + 1)))
+
+    @property
+    def _are_over(self) -> bool:
+        return self.booked is None or self.booked.are_over
 
     def _submit(self) -> None:
         """Submit all jobs of this moment, and schedule the next submission."""
@@ -94,6 +121,8 @@ class _FullRun:
 
     def _started(self, process: ProcessModel) -> None:
         self._starts.setdefault(process.attempt.number, process.started_s)
+        if self.booked is not None:
+            self.booked.started(process.attempt.number)
 
 
 def _spec(job: LogJob, *, are_ranks: bool) -> JobSpec:

@@ -24,6 +24,20 @@ class LogJob(NamedTuple):
     account: Account
 
 
+class LogReservation(NamedTuple):
+    """A reservation that is asked for beside the jobs; times in seconds since the log began."""
+
+    number: int
+    """Its place among all, from 1."""
+    asked_s: float
+    start_s: float
+    """Not before it is asked for."""
+    end_s: float
+    width: int
+    """Processors."""
+    account: Account
+
+
 @dataclass(frozen=True, slots=True)
 class Log:
     """Jobs in the order (submit, number), and the machine that they were submitted on."""
@@ -35,6 +49,8 @@ class Log:
     """Seconds since 1970 at second 0 of the log; 0: not known."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """What was left out or changed while reading, and how often; nothing that happened never."""
+    reservations: Sequence[LogReservation] = ()
+    """In the order in which they are asked for."""
 
 
 class Record(NamedTuple):

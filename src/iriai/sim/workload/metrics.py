@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 from math import fsum
 
 import msgspec
+from msgspec.structs import replace
 
 from iriai.sim.workload.log import Record
+from iriai.sim.workload.reservations import LogRun
 
 SLOWDOWN_RUN_S_MIN = 10.0
 """Shorter runs count as so long in the slowdown: otherwise jobs of a second would be all there is
@@ -24,6 +26,26 @@ class Spread(msgspec.Struct, frozen=True):
     p50: float
     p99: float
     max: float
+
+
+class ReservationMetrics(msgspec.Struct, frozen=True):
+    """Numbers of the reservations beside a log."""
+
+    asked: int
+    accepted: int
+    acceptance: float
+    """Of those that were asked for."""
+    delay_to_earliest_s: Spread | None
+    """Of those that were refused: from the start that was asked for to the earliest that would have
+    done. None: none was refused, or none known."""
+    without_earliest: int
+    """Those that were refused, and no start was known that would do."""
+    reserved: float
+    """Of the processors, from the first submission to the last end of a job."""
+    late_starts: int
+    """Those that were not open a second after their start."""
+    promises_broken: int
+    """Jobs that started later than they were told once."""
 
 
 class Metrics(msgspec.Struct, frozen=True):
@@ -46,6 +68,8 @@ class Metrics(msgspec.Struct, frozen=True):
     """Of share got over share wanted of each account, integrated over the time in which it had
     work: 1 is fair, 1/n is one account that gets all (Jain, Chiu, Hawe, DEC TR-301, 1984). None
     where no two accounts ever wanted something at once."""
+    reservations: ReservationMetrics | None = None
+    """None: none was asked for."""
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:
@@ -97,3 +121,32 @@ def measure(records: Sequence[Record], processors: int, ratios: Sequence[float])
         len({record.job.account for record in records}),
         jain_index(ratios),
     )
+
+
+def with_reservations(metrics: Metrics, run: LogRun) -> Metrics:
+    """Return the metrics with those of the reservations of the same run, if there are any."""
+    outcomes = run.reservations
+    if not outcomes:
+        return metrics
+    refused = [each for each in outcomes if not each.is_accepted]
+    delays_s = [
+        each.earliest_s - each.reservation.start_s
+        for each in refused
+        if each.earliest_s is not None
+    ]
+    kept = [each.reservation for each in outcomes if each.is_accepted]
+    first_s, last_s = metrics.first_submit_s, metrics.last_end_s
+    reserved_s = fsum(
+        each.width * max(0.0, min(each.end_s, last_s) - max(each.start_s, first_s)) for each in kept
+    )
+    found = ReservationMetrics(
+        len(outcomes),
+        len(kept),
+        len(kept) / len(outcomes),
+        spread(delays_s) if delays_s else None,
+        len(refused) - len(delays_s),
+        reserved_s / (metrics.processors * metrics.makespan_s),
+        sum(each.is_late for each in outcomes),
+        run.promises_broken,
+    )
+    return replace(metrics, reservations=found)

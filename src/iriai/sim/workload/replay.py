@@ -16,6 +16,7 @@ from typing import NamedTuple
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.scheduling.plan_policy import planning_of
 from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
+from iriai.broker.scheduling.task_starts import Decision
 from iriai.broker.state.contention import DecisionRng
 from iriai.broker.state.state import BrokerSettings, BrokerState, MatchedSeat
 from iriai.broker.usage.usage import UsageAccounts
@@ -29,8 +30,10 @@ from iriai.policy.accounting.decay import ChargeRule
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.draw.order import OrderSettings
 from iriai.protocol.messages.scheduling import Want
+from iriai.sim.workload.booked_replay import BookedReplay, Judge
 from iriai.sim.workload.charging import SlicedCharges
 from iriai.sim.workload.log import Log, LogJob, Progress, Record, no_progress, with_starts
+from iriai.sim.workload.reservations import LogRun
 from iriai.sim.workload.settings import FIFO, ReplaySettings, machines_of
 
 HOME = "log"
@@ -51,9 +54,25 @@ def replay(log: Log, settings: ReplaySettings, progress: Progress = no_progress)
         Refused: a policy from a file left jobs that nothing would ever start.
         UsageProblem: there are more machines than the log has processors.
     """
-    run = _Replay(log, settings)
+    return replay_all(log, settings, progress).records
+
+
+def replay_all(
+    log: Log,
+    settings: ReplaySettings,
+    progress: Progress = no_progress,
+    judge: Judge | None = None,
+) -> LogRun:
+    """Return what became of the jobs and reservations of `log`; raise as `replay`.
+
+    `judge` is called with each answer to a reservation.
+    """
+    run = _Replay(log, settings, judge)
     run.all(progress)
-    return with_starts(log, (run.starts[job.number] for job in log.jobs))
+    records = with_starts(log, (run.starts[job.number] for job in log.jobs))
+    if run.booked is None:
+        return LogRun(records)
+    return LogRun(records, run.booked.outcomes, run.booked.promises.broken)
 
 
 class _Running(NamedTuple):
@@ -68,7 +87,7 @@ class _Running(NamedTuple):
 class _Replay:
     """The machines and their broker's state."""
 
-    def __init__(self, log: Log, settings: ReplaySettings) -> None:
+    def __init__(self, log: Log, settings: ReplaySettings, judge: Judge | None) -> None:
         self.starts: dict[int, float] = {}
         self._log = log
         self._is_checked = settings.is_checked
@@ -89,8 +108,9 @@ class _Replay:
         for view in self._views:
             state.add_machine(view)
         self._bills: dict[str, SlicedCharges] = {}
-        """By machine; empty under an order that knows no accounts."""
-        if settings.order != FIFO:
+        """By machine; empty where nothing depends on what accounts were charged."""
+        is_limited = bool(log.reservations) and configuration.reservations.share_limit
+        if settings.order != FIFO or is_limited:
             rule, decay = ChargeRule.of(order), decay_of(order)
             for view in self._views:
                 self._bills[view.name] = SlicedCharges(
@@ -101,6 +121,11 @@ class _Replay:
         self._instants = 0
         self._widths: dict[int, Resources] = {}
         """One object for each width: what is alike is compared at once."""
+        self.booked: BookedReplay | None = None
+        """None: nothing is reserved."""
+        if log.reservations:
+            planned = None if self._planning is None else self._planning.kept
+            self.booked = BookedReplay(log, state, planned, self._bills, judge)
 
     def all(self, progress: Progress) -> None:
         """Replay the log from its first submission to the last end."""
@@ -108,6 +133,8 @@ class _Replay:
         place, count = 0, len(jobs)
         next_progress = PROGRESS_JOBS
         now_s, next_s = -inf, jobs[0].submit_s if jobs else inf
+        if self.booked is not None:
+            next_s = min(next_s, self.booked.next_s(now_s))
         while next_s < inf:
             now_s, first = next_s, place
             while place < count and jobs[place].submit_s == now_s:
@@ -117,6 +144,8 @@ class _Replay:
                 next_progress = place + PROGRESS_JOBS
                 progress(place, now_s)
             next_s = self._next_s(jobs[place].submit_s if place < count else inf, now_s)
+            if self.booked is not None:
+                next_s = min(next_s, self.booked.next_s(now_s))
         if self._waiting:
             raise _left_over(len(self._waiting))
         progress(count, now_s)
@@ -134,6 +163,9 @@ class _Replay:
         for bill in bills:
             bill.turn(now_s)
         has_ended = self._end_what_is_over(now_s)
+        booked = self.booked
+        if booked is not None:
+            has_ended |= booked.begin_turn(Instant(now_s, wall_s))
         for job in arrived:
             self._waiting[job[0]] = job
             self._state.put(self._want(job), now_s)
@@ -142,21 +174,38 @@ class _Replay:
         ):
             decisions = []
         else:
-            for bill in bills:
-                bill.publish()
-            decisions = self._pass(Instant(now_s, wall_s)).decisions
-        for entry, seats in decisions:
-            job = self._waiting.pop(entry.want.job.number)
-            self.starts[job.number] = now_s
-            heappush(self._running, _Running(now_s + job.run_s, job.number, job, seats))
-            if bills:
-                for view, ranks, key in seats:
-                    cpus = ranks if self._are_many else job.width
-                    self._bills[view.name].began(key, job, cpus, now_s)
+            decisions = self._decisions(Instant(now_s, wall_s))
+        self._start(decisions, now_s)
+        if booked is not None:
+            while booked.is_due(now_s):
+                if booked.ask(Instant(now_s, wall_s)):
+                    self._start(self._decisions(Instant(now_s, wall_s)), now_s)
         for bill in bills:
             bill.end_turn(now_s)
         if self._is_checked:
             self._check()
+
+    def _decisions(self, now: Instant) -> list[Decision]:
+        """Return what starts now."""
+        for bill in self._bills.values():
+            bill.publish()
+        outcome = self._pass(now)
+        if self.booked is not None:
+            self.booked.told(outcome.promises, now.steady_s)
+        return outcome.decisions
+
+    def _start(self, decisions: Sequence[Decision], now_s: float) -> None:
+        bills = self._bills
+        for entry, seats in decisions:
+            job = self._waiting.pop(entry.want.job.number)
+            self.starts[job.number] = now_s
+            if self.booked is not None:
+                self.booked.promises.started(job.number, now_s)
+            heappush(self._running, _Running(now_s + job.run_s, job.number, job, seats))
+            if bills:
+                for view, ranks, key in seats:
+                    cpus = ranks if self._are_many else job.width
+                    bills[view.name].began(key, job, cpus, now_s)
 
     def _may_start_some_of(self, arrived: Sequence[LogJob]) -> bool:
         """Return False if a pass could start nothing, since no job has ended.

@@ -92,7 +92,8 @@ class ReplaySettings:
     def configuration_for(self, log: Log) -> Configuration:
         """Return the configuration of the machine of `log`.
 
-        A limit is kept to the second, without the slack that real machines need. Under `fifo` there
+        What nobody uses of a reservation is kept, for nothing says that it is not used. A limit is
+        kept to the second, without the slack that real machines need. Under `fifo` there
         are neither groups nor the burst rule: it knows no shares.
         """
         given = self.rights_for(log)
@@ -101,7 +102,8 @@ class ReplaySettings:
         if self.order == FIFO:
             given, order = replace(given, groups={}), replace(order, burst=WEIGHT_MAX)
         jobs = replace(given.jobs, end_slack_s=0.0, kill_grace_s=0.0, time_limit_s=None)
-        return replace(given, order=order, jobs=jobs)
+        reservations = replace(given.reservations, no_show_s=None)
+        return replace(given, order=order, jobs=jobs, reservations=reservations)
 
 
 def machines_of(log: Log, count: int) -> Iterator[tuple[str, int]]:
