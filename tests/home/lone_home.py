@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from iriai.home.core import Home
+from iriai.home.core import NO_TERMS, Home
 from iriai.model.ids import AttemptId
+from iriai.model.policy_terms import PolicyTerms
 from iriai.model.records import AttemptResult, JobAccepted, JobEvent
 from iriai.model.reservation import DEFAULT_LIMITS, ReservationLimits
 from iriai.model.state import EndCause
@@ -23,13 +24,14 @@ class LoneHome:
         store: StoreModel | None = None,
         now_s: float = 0.0,
         limits: ReservationLimits = DEFAULT_LIMITS,
+        policy_terms: PolicyTerms = NO_TERMS,
     ) -> None:
         self.now_s = now_s
         self.store = store or StoreModel()
         state = self.store.load()
         reserved = (state.reservations, state.next_reservation)
         kept = (state.next_number, state.jobs, state.ended, *reserved)
-        self.home = Home(HOME, *kept, limits=limits)
+        self.home = Home(HOME, *kept, limits=limits, policy_terms=policy_terms)
         self.first = self._turn(self.home.rejoin(instant(now_s)))
 
     def tell(self, *messages) -> Told:

@@ -39,6 +39,7 @@ from iriai.protocol.clock_offset import Estimate
 from iriai.protocol.messages import scheduling as said
 from iriai.protocol.messages.candidates import BrokerCandidate, ClusterPeer
 from iriai.protocol.messages.effects import Effect, LinkDown, LinkUp, Part, Send, Timer, Wake
+from iriai.protocol.messages.proposals import Proposed
 from iriai.protocol.messages.reservations import NodesOffered, SeekNodes
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ class Broker:
             said.Explain: self._explain,
             SeekNodes: self._seek,
             said.Decline: self._pending.decline,
+            Proposed: self._proposed,
             said.Summary: self.federation.receive,
             said.Forward: self.federation.receive,
             said.Returned: self.federation.receive,
@@ -199,6 +201,8 @@ class Broker:
         self._is_idle = False
         self.sessions.term = term
         self.sessions.begin(peers, now.steady_s)
+        if self._cycle.plan_driver is not None:
+            self._cycle.plan_driver.term = term
         self._must_pass = True
 
     def configured(self, configuration: Configuration) -> None:
@@ -388,6 +392,11 @@ class Broker:
 
     def _explain(self, explain: said.Explain, now: Instant) -> None:
         self._explain_requests[explain.job] = None  # told after the pass of this turn
+
+    def _proposed(self, answer: Proposed, now: Instant) -> bool:
+        self.sessions.contacted(answer.job.home, now.steady_s)
+        driver = self._cycle.plan_driver
+        return driver is not None and driver.answered(answer, now)
 
     def offer(self, seek: SeekNodes, now: Instant) -> NodesOffered:
         """Return which machines could take a reservation now; nothing is kept of it."""

@@ -28,6 +28,7 @@ from iriai.config.values import (
     GpuIds,
     HomeName,
     HomePattern,
+    JobActions,
     Name,
     Path,
     Paths,
@@ -416,6 +417,9 @@ class JobSection(msgspec.Struct, frozen=True):
     sendmail: Program = ""
     """The program that takes mail for `--notify mailto:`, called as `sendmail -i ADDRESS` with the
     mail as its input. Empty: /usr/sbin/sendmail or /usr/lib/sendmail, where there is one."""
+    policy_may: JobActions = ()
+    """What a policy of the cluster may do with the jobs of this home, beside starting them (see
+    docs/guide/policies.md). Empty: nothing; the broker of another machine decides it."""
     keep_history_s: Seconds | None = 7_776_000.0
     """How long a finished job and its attempts are kept, for `show`, `usage` and `story`. Longer: a
     larger database; shorter: less to look back at. 90 days, a quarter of a year's reports."""

@@ -22,6 +22,7 @@ from iriai.model.owner import (
     PROGRAMS_MAX,
     TEMPERATURE_MAX_C,
 )
+from iriai.model.policy_terms import JobAction
 from iriai.model.problem import UsageProblem
 from iriai.model.units import DURATION_MAX_S, SIZE_MAX_BYTES, parse_duration, parse_size
 
@@ -196,6 +197,15 @@ Users = Annotated[
         f"users in a list, as in ['ann', 'bob'], or '{ALL}', or '{NONE}'",
         {ALL: (ALL,), NONE: ()}.get,
         _are_users,
+    ),
+]
+JobActions = Annotated[
+    tuple[JobAction, ...],
+    ValueFormat(
+        f"decisions in a list, as in ['hold', 'release'], of {', '.join(JobAction)}; or '{ALL}', "
+        f"or '{NONE}'",
+        {ALL: tuple(JobAction), NONE: ()}.get,
+        lambda actions: len(set(actions)) == len(actions),
     ),
 ]
 ProgramNames = Annotated[

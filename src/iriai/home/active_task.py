@@ -1,4 +1,4 @@
-"""A task that has been started and has not finished: its last attempt."""
+"""A task that has been started and has not finished: its last attempt; and a job's stored state."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from iriai.home.parallel_attempt import ParallelAttempt
-from iriai.model.job import JobSpec
+from iriai.home.parallel_attempt import ParallelAttempt, SeatEnds
+from iriai.home.task_end import TaskEnd
+from iriai.model.job import Dependency, JobSpec
+from iriai.model.ranks import SeatPlace
 from iriai.model.records import SeatReasons
-from iriai.model.state import TaskEvent, TaskState, next_state
+from iriai.model.state import EndCause, TaskEvent, TaskState, next_state
 from iriai.model.suspension import Reasons, SuspendReason, in_order, reasons_text
 
 """Change, whether it is wanted, and reasons by first rank, each with whether it waits for cpus."""
@@ -23,6 +25,7 @@ class StoredTaskReasons(NamedTuple):
     seats: dict[int, tuple[Reasons, bool]]
     moved_to: int | None = None
     seen: str = ""
+    by: str = ""
 
 
 class TaskReasons(msgspec.Struct):
@@ -38,6 +41,8 @@ class TaskReasons(msgspec.Struct):
     """The lower queue in which it goes on; None: it is in that of its job."""
     seen: str = ""
     """What was seen of the owner for whom a part of it does not run, as was told last."""
+    by: str = ""
+    """The user or policy that wanted something last."""
 
     @property
     def reasons(self) -> Reasons:
@@ -54,7 +59,8 @@ class TaskReasons(msgspec.Struct):
     def stored(self) -> StoredTaskReasons:
         """Return it as a snapshot keeps it."""
         seats = dict(self.seats)
-        return StoredTaskReasons(self.change, self.is_wanted, seats, self.moved_to, self.seen)
+        told = (self.moved_to, self.seen, self.by)
+        return StoredTaskReasons(self.change, self.is_wanted, seats, *told)
 
     @property
     def text(self) -> str:
@@ -80,6 +86,8 @@ class ActiveTask(msgspec.Struct):
     """The seats of its attempt; None: one rank, on `machine`."""
     suspension: TaskReasons | None = None
     """None: its attempt was never suspended."""
+    is_leaving: bool = False
+    """Whether its attempt is to end, and the task to wait again."""
 
     @property
     def is_decided(self) -> bool:
@@ -127,10 +135,11 @@ class ActiveTask(msgspec.Struct):
 
     # --- suspension ------------------------------------------------------------------------------
 
-    def wanted(self, *, is_wanted: bool) -> None:
-        """Note whether its user wants it suspended."""
+    def wanted(self, by: str, *, is_wanted: bool) -> None:
+        """Note whether its user, or a policy, wants it suspended."""
         suspension = self.suspension = self.suspension or TaskReasons()
         suspension.change += 1
+        suspension.by = by
         suspension.is_wanted = is_wanted
         self.settle()
 
@@ -164,3 +173,34 @@ class ActiveTask(msgspec.Struct):
             self.state = next_state(self.state, TaskEvent.SUSPEND)
         elif not has_reason and self.state is TaskState.SUSPENDED:
             self.state = next_state(self.state, TaskEvent.RESUME)
+
+
+class FoldedJob(msgspec.Struct, array_like=True):
+    """A `Snapshot`'s content. Fields are only ever appended, with a default."""
+
+    handed_out: int
+    requeued: list[int]
+    skipped: list[int]
+    tasks: list[tuple[int, int, TaskState, str, int, bool]]
+    counts: dict[EndCause, int]
+    held: bool
+    worst: TaskEnd | None
+    promised_wall_s: float | None
+    promised_machine: str
+    open_after: tuple[Dependency, ...] = ()
+    spec: JobSpec | None = None
+    """The altered specification, if any."""
+    former: tuple[JobSpec, ...] = ()
+    """The specifications of attempts that were started before an alteration."""
+    former_of: tuple[tuple[int, int], ...] = ()
+    """(task index, place in `former`) of each of those."""
+    steps: int = 0
+    parallel: tuple[tuple[int, tuple[SeatPlace, ...], bool, SeatEnds], ...] = ()
+    """(task index, seats, whether they were decided, ends) of each parallel attempt."""
+    suspended: tuple[tuple[int, StoredTaskReasons], ...] = ()
+    """(task index, what is known) of each attempt that was ever suspended."""
+    held_by: str = ""
+    is_operators_hold: bool = False
+    comment: str = ""
+    leaving: tuple[int, ...] = ()
+    """The indices of tasks whose attempts are to end, and which wait again then."""

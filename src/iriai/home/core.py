@@ -21,9 +21,19 @@ from iriai.model.alteration import Alteration
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.job import Dependency, JobSpec
+from iriai.model.policy_terms import PolicyTerms
 from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Reason
-from iriai.model.records import Altered, Cancelled, Held, JobAccepted, Promised, Released
+from iriai.model.records import (
+    Altered,
+    Cancelled,
+    Commented,
+    Held,
+    JobAccepted,
+    Promised,
+    Released,
+    Requeued,
+)
 from iriai.model.reservation import DEFAULT_LIMITS, Reservation, ReservationLimits
 from iriai.model.snapshot import StoredJob
 from iriai.model.state import TaskState
@@ -38,6 +48,7 @@ from iriai.protocol.messages.effects import (
     Wake,
     WhyAnswered,
 )
+from iriai.protocol.messages.proposals import Propose
 from iriai.protocol.messages.reservations import (
     Booked,
     NodesOffered,
@@ -60,6 +71,7 @@ from iriai.protocol.messages.steps import StepBegun, StepEnded
 from iriai.protocol.messages.suspension import Suspended
 
 if TYPE_CHECKING:
+    from iriai.home.proposals import HomeProposals
     from iriai.home.reservations.home_reservations import HomeReservations
     from iriai.home.reservations.jobs_inside import JobsInside
     from iriai.home.reservations.occurrence import Expand
@@ -68,6 +80,8 @@ HomeEvent = ToHome | LinkUp | LinkDown | Wake
 
 NONE_ENDED: Ends = {}
 """No ended jobs: the value if the store need not be asked."""
+NO_TERMS = PolicyTerms()
+"""No policy changes its jobs."""
 
 
 class Home:
@@ -84,6 +98,7 @@ class Home:
         rng: Random | None = None,
         limits: ReservationLimits = DEFAULT_LIMITS,
         expand: Expand | None = None,
+        policy_terms: PolicyTerms = NO_TERMS,
     ) -> None:
         """All before `rng` is as `StoredState` has it; `rng` draws pauses.
 
@@ -101,7 +116,10 @@ class Home:
         self._reservations: HomeReservations | None = None
         """None: there are none, and never were since the last restart."""
         self._inside: JobsInside | None = None
-        self.requests = RequestPublisher(name, self.jobs, self._reserved)
+        self.policy_terms = policy_terms
+        """What its cluster's policy may do with its jobs."""
+        self._proposals: HomeProposals | None = None
+        self.requests = RequestPublisher(name, self.jobs, self._reserved, policy_terms.may)
         self._effects: list[Effect] = []
         """The effects since the last drain, in order; the parts of the home append to it."""
         self._log = EventLog(self.jobs)
@@ -120,6 +138,7 @@ class Home:
             Match: self._match,
             Promise: self._promise,
             Explained: self._explained,
+            Propose: self._proposed,
             Accepted: self._attempts.accepted,
             Refusal: self._attempts.refused,
             Begun: self._attempts.begun,
@@ -128,9 +147,7 @@ class Home:
             Renew: self._attempts.renew,
             StepBegun: self._attempts.step_begun,
             StepEnded: self._attempts.step_ended,
-            NodesOffered: self._of_reservation,
-            Booked: self._of_reservation,
-            NotBooked: self._of_reservation,
+            **dict.fromkeys((NodesOffered, Booked, NotBooked), self._of_reservation),
             LinkUp: self._link_up,
             LinkDown: self._link_down,
             Wake: self._wake,
@@ -250,9 +267,24 @@ class Home:
             self._completion.withdrawn(job)
         return changed
 
-    def hold(self, number: int, by: str) -> int:
-        """Keep the waiting tasks of a job from starting; returns how many there are."""
-        return self._set_held(number, Held(by), is_held=True)
+    def hold(self, number: int, by: str, *, is_operators: bool = False) -> int:
+        """Keep the waiting tasks of a job from starting; returns how many there are.
+
+        `is_operators`: its user may not release it. Raises `Refused` if none waits.
+        """
+        return self._set_held(number, Held(by, is_operators), is_held=True)
+
+    def requeue(self, number: int, index: int, by: str) -> None:
+        """End the attempt of a task that runs; the task waits again, the first of its account."""
+        job = self.job(number)
+        attempt = AttemptId(self.name, number, index, job.tasks[index].attempt)
+        self._log.apply(job, Requeued(((index, attempt.attempt),), by))
+        self._nodes.stop_seats(attempt, job)
+
+    def comment(self, number: int, text: str, by: str) -> None:
+        """Write a comment on a job, in place of the one before."""
+        self._log.apply(self.job(number), Commented(text, by))
+        self.requests.changed(number)
 
     def suspend(self, number: int, indices: tuple[int, ...], by: str, *, is_wanted: bool) -> int:
         """Suspend running tasks, or let them go on: `indices`, or all tasks if it is empty.
@@ -263,8 +295,18 @@ class Home:
         self.job(number)
         return self._attempts.suspensions.want(number, indices, by, is_wanted=is_wanted)
 
-    def release(self, number: int, by: str) -> int:
-        """Let the held tasks of a job start; returns how many there are."""
+    def release(self, number: int, by: str, *, is_operator: bool = False) -> int:
+        """Let the held tasks of a job start; returns how many there are.
+
+        Raises `Refused` if an operator held it, and `by` is none.
+        """
+        job = self.job(number)
+        if job.is_operators_hold and not is_operator:
+            raise Refused(
+                "held-by-operator",
+                f"{JobId(self.name, number)} was held by {job.held_by}",
+                "an operator may release it",
+            )
         return self._set_held(number, Released(by), is_held=False)
 
     def _set_held(self, number: int, change: Held | Released, *, is_held: bool) -> int:
@@ -420,6 +462,15 @@ class Home:
         in_s = promise.start_in_s
         start_wall_s = None if in_s is None else now.wall_s + in_s
         self._log.apply(job, Promised(start_wall_s, promise.machine, promise.pool))
+
+    def _proposed(self, propose: Propose, now: Instant) -> None:
+        if self._proposals is None:
+            from iriai.home.proposals import HomeProposals
+
+            self._proposals = HomeProposals(self.name, self)
+        answer = self._proposals.answer(propose, self.policy_terms, now)
+        if answer is not None:
+            self._effects.append(Send("", Part.BROKER, answer))
 
     def _explained(self, explained: Explained, now: Instant) -> None:
         self._effects.append(WhyAnswered(explained.job.number, explained.reasons))

@@ -20,7 +20,10 @@ def explain_here(home: str, job: JobState, jobs: Mapping[int, JobState]) -> list
     reasons = []
     if job.held:
         release = f"iriai release {JobId(home, job.number)}"
-        reasons.append(Reason(Rule.HELD, release, "the job is held"))
+        if job.is_operators_hold:
+            release += ", by an operator"
+        had = f"the job is held by {job.held_by}" if " " in job.held_by else "the job is held"
+        reasons.append(Reason(Rule.HELD, release, had))
     reasons += explain_open(job.open_after, jobs)
     if job.waiting and job.room <= 0:
         throttle = f"at most {job.spec.throttle} at once, and {job.active} run"

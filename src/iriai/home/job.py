@@ -17,8 +17,8 @@ from typing import NamedTuple, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from iriai.home.active_task import ActiveTask, StoredTaskReasons, TaskReasons
-from iriai.home.parallel_attempt import ParallelAttempt, SeatEnds
+from iriai.home.active_task import ActiveTask, FoldedJob, TaskReasons
+from iriai.home.parallel_attempt import ParallelAttempt
 from iriai.home.task_end import TaskEnd
 from iriai.model.alteration import Alteration
 from iriai.model.job import Dependency, JobSpec, task_count, task_indices
@@ -29,6 +29,7 @@ from iriai.model.records import (
     AttemptResult,
     Cancelled,
     Change,
+    Commented,
     Decided,
     DependencyFailed,
     DependencyMet,
@@ -37,6 +38,7 @@ from iriai.model.records import (
     Promised,
     ReasonsTold,
     Released,
+    Requeued,
     ReservationOver,
     SeatEnded,
     Snapshot,
@@ -66,37 +68,11 @@ class JobOutcome(NamedTuple):
     """The number of tasks that ended in any other way."""
 
 
-class _Folded(msgspec.Struct, array_like=True):
-    """A `Snapshot`'s content. Fields are only ever appended, with a default."""
-
-    handed_out: int
-    requeued: list[int]
-    skipped: list[int]
-    tasks: list[tuple[int, int, TaskState, str, int, bool]]
-    counts: dict[EndCause, int]
-    held: bool
-    worst: TaskEnd | None
-    promised_wall_s: float | None
-    promised_machine: str
-    open_after: tuple[Dependency, ...] = ()
-    spec: JobSpec | None = None
-    """The altered specification, if any."""
-    former: tuple[JobSpec, ...] = ()
-    """The specifications of attempts that were started before an alteration."""
-    former_of: tuple[tuple[int, int], ...] = ()
-    """(task index, place in `former`) of each of those."""
-    steps: int = 0
-    parallel: tuple[tuple[int, tuple[SeatPlace, ...], bool, SeatEnds], ...] = ()
-    """(task index, seats, whether they were decided, ends) of each parallel attempt."""
-    suspended: tuple[tuple[int, StoredTaskReasons], ...] = ()
-    """(task index, what is known) of each attempt that was ever suspended."""
-
-
 _NO_TASKS: dict[int, ActiveTask] = {}
 _NO_COUNTS: dict[EndCause, int] = {}
 """Of all jobs that only wait: two dictionaries for each were a tenth of what a job takes."""
 _encode = msgspec.msgpack.Encoder().encode
-_decode_folded = msgspec.msgpack.Decoder(_Folded).decode
+_decode_folded = msgspec.msgpack.Decoder(FoldedJob).decode
 
 
 @dataclass(slots=True, eq=False)
@@ -109,6 +85,11 @@ class JobState:
     sequence: int = 0
     """The sequence number of the last event."""
     held: bool = field(init=False)
+    held_by: str = field(init=False)
+    """The user or policy that holds it, or did so last; empty: nobody ever did."""
+    is_operators_hold: bool = False
+    """Whether its user may not release it."""
+    comment: str = ""
     open_after: tuple[Dependency, ...] = field(init=False)
     """The dependencies that are not met yet."""
     altered: bool = False
@@ -134,6 +115,7 @@ class JobState:
 
     def __post_init__(self) -> None:
         self.held = self.spec.held
+        self.held_by = self.spec.user if self.held else ""
         self.open_after = self.spec.after
         self.tasks, self.counts = _NO_TASKS, _NO_COUNTS
         self.waiting = task_count(self.spec.array)
@@ -227,6 +209,7 @@ class JobState:
             heappop(self._requeued)
             task = self.tasks[index]
             task.attempt, task.state, task.machine, task.spec = attempt, state, machine, None
+            task.is_leaving = False
         else:
             task = ActiveTask(attempt, state, machine)
             self._add(index, task)
@@ -268,6 +251,7 @@ class JobState:
         if self._is_repeated(task, cause):
             task.state, task.spec = next_state(task.state, TaskEvent.REQUEUE), None
             task.parallel = task.suspension = None
+            task.is_leaving = False
             self._requeued = self._requeued or []
             heappush(self._requeued, index)
             self.waiting += 1
@@ -328,18 +312,17 @@ class JobState:
         match change:
             case Attempted() | Decided() | Started() | SeatEnded() | Ended():
                 self._apply_to_attempts(change)
-            case UserSuspended(tasks, _, is_wanted):
-                for index, attempt in tasks:
-                    self._task_of(index, attempt).wanted(is_wanted=is_wanted)
-            case ReasonsTold(seats):
-                for seat in seats:
-                    self._task_of(seat.index, seat.attempt).told(seat)
+            case UserSuspended() | ReasonsTold() | Requeued():
+                self._apply_to_running(change)
             case Cancelled(indices):
                 self.cancelled(indices)
-            case Held() | Released():
-                self.held = isinstance(change, Held)
-                if self.held:
-                    self.promised_wall_s = None
+            case Held(by, is_operators):
+                self.held, self.held_by, self.is_operators_hold = True, by, is_operators
+                self.promised_wall_s = None
+            case Released():
+                self.held = self.is_operators_hold = False
+            case Commented(text):
+                self.comment = text
             case Promised(start_wall_s, machine, _):
                 self.promised_wall_s, self.promised_machine = start_wall_s, machine
             case DependencyMet() | DependencyFailed() | ReservationOver():
@@ -353,6 +336,18 @@ class JobState:
             case _:
                 assert_never(change)
         self.listing = None
+
+    def _apply_to_running(self, change: UserSuspended | ReasonsTold | Requeued) -> None:
+        match change:
+            case UserSuspended(tasks, by, is_wanted):
+                for index, attempt in tasks:
+                    self._task_of(index, attempt).wanted(by, is_wanted=is_wanted)
+            case ReasonsTold(seats):
+                for seat in seats:
+                    self._task_of(seat.index, seat.attempt).told(seat)
+            case Requeued(tasks):
+                for index, attempt in tasks:
+                    self._task_of(index, attempt).is_leaving = True
 
     def _apply_condition(self, change: DependencyMet | DependencyFailed | ReservationOver) -> None:
         match change:
@@ -391,7 +386,7 @@ class JobState:
         ]
         return Snapshot(
             _encode(
-                _Folded(
+                FoldedJob(
                     self._handed_out,
                     sorted(self._requeued or ()),
                     sorted(self._skipped or ()),
@@ -419,6 +414,10 @@ class JobState:
                         for index, task in self.tasks.items()
                         if task.suspension is not None
                     ),
+                    self.held_by,
+                    self.is_operators_hold,
+                    self.comment,
+                    tuple(index for index, task in self.tasks.items() if task.is_leaving),
                 )
             ),
             self.open_after,
@@ -544,7 +543,7 @@ class JobState:
         if self.worst is None or outcome.is_worse(self.worst):
             self.worst = outcome
 
-    def _unfold(self, folded: _Folded) -> None:
+    def _unfold(self, folded: FoldedJob) -> None:
         if self._handed_out:
             raise IllegalTransition("a snapshot is the first event that is replayed")
         self.counts = folded.counts or _NO_COUNTS
@@ -557,12 +556,15 @@ class JobState:
             self.tasks[index].parallel = ParallelAttempt(places, is_decided, ends)
         for index, suspended in folded.suspended:
             self.tasks[index].suspension = TaskReasons(*suspended)
+        for index in folded.leaving:
+            self.tasks[index].is_leaving = True
         if folded.spec is not None:
             self.spec, self.altered = folded.spec, True
         self.open_after = folded.open_after
         self._requeued = folded.requeued or None
         self.waiting -= self.active
-        self.held, self.worst = folded.held, folded.worst
+        self.held, self.worst, self.comment = folded.held, folded.worst, folded.comment
+        self.held_by, self.is_operators_hold = folded.held_by, folded.is_operators_hold
         self.promised_wall_s = folded.promised_wall_s
         self.promised_machine = folded.promised_machine
         self.steps = folded.steps

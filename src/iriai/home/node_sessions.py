@@ -100,8 +100,9 @@ class NodeSessions:
     def stop_seats(self, attempt: AttemptId, job: JobState, grace_s: float | None = None) -> None:
         """Stop all seats of an attempt that are not over, within `grace_s`, or the job's time."""
         grace_s = job.spec.kill_grace_s if grace_s is None else grace_s
-        for rank, machine in job.tasks[attempt.index].seats():
-            self._send(machine, Stop(attempt.seat(rank), EndCause.CANCELLED, grace_s))
+        task = job.tasks[attempt.index]
+        for rank, machine in task.seats():
+            self._send(machine, Stop(attempt.seat(rank), _cause_of_stop(task), grace_s))
 
     def ended(self, attempt: AttemptId, machine: str) -> None:
         """End the lease of a seat, if it has one."""
@@ -230,12 +231,20 @@ class NodeSessions:
 
     def _stop_if_ending(self, attempt: AttemptId, job: JobState) -> None:
         task = job.tasks[attempt.index]
-        if task.stopping or (task.parallel is not None and task.parallel.is_ending):
+        is_ending = task.parallel is not None and task.parallel.is_ending
+        if task.stopping or task.is_leaving or is_ending:
             machine = task.machine_of(attempt.rank)
-            self._send(machine, Stop(attempt, EndCause.CANCELLED, job.spec.kill_grace_s))
+            self._send(machine, Stop(attempt, _cause_of_stop(task), job.spec.kill_grace_s))
 
     def _attempt(self, job: JobState, index: int, task: ActiveTask) -> AttemptId:
         return AttemptId(self._home, job.number, index, task.attempt)
 
     def _send(self, machine: str, message: ToNode) -> None:
         self._effects.append(Send(machine, Part.NODE, message))
+
+
+def _cause_of_stop(task: ActiveTask) -> EndCause:
+    """Return with which cause seats of a task are stopped; the first one stands."""
+    if task.is_leaving and not task.stopping:
+        return EndCause.EVICTED
+    return EndCause.CANCELLED

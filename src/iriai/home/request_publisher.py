@@ -13,8 +13,9 @@ from heapq import nsmallest
 from iriai.home.job import JobState
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
+from iriai.model.policy_terms import JobAction
 from iriai.model.reservation import Reservation, live_reservation
-from iriai.protocol.messages.scheduling import Capability, Want, Wants, Withdraw
+from iriai.protocol.messages.scheduling import Capability, HoldTold, Want, Wants, Withdraw
 
 REPEATED_MAX = 64
 """Requests sent again at one refresh without a change; with many jobs, in turn."""
@@ -33,10 +34,15 @@ class RequestPublisher:
         home: str,
         jobs: Mapping[int, JobState],
         reservations: Mapping[int, Reservation],
+        policy_may: tuple[JobAction, ...] = (),
     ) -> None:
+        """`policy_may`: what a policy may do with the jobs; it is told of held ones then."""
         self._home = home
         self._jobs = jobs
         self._reservations = reservations
+        self._policy_may = policy_may
+        self._told_held: set[int] = set()
+        """Held jobs that the broker knows."""
         self._counts: dict[int, int] = {}
         """The number of ready tasks of each job that the broker knows, if it was sent."""
         self._due: dict[int, None] = {}
@@ -45,7 +51,7 @@ class RequestPublisher:
         """Jobs whose wants are sent again unchanged."""
         self._stamp = 0
         self._stamps: dict[int, int] = {}
-        self._is_all = False
+        self._is_all = bool(policy_may)
         """Whether everything is being sent to a broker."""
         self._next_repeated = 0
         self._bound: OrderedDict[tuple[str, Capability], AttemptId] = OrderedDict()
@@ -59,6 +65,7 @@ class RequestPublisher:
     def resend(self) -> None:
         """Send every request again: the broker is new, or can be reached again."""
         self._counts.clear()
+        self._told_held.clear()
         self._due = dict.fromkeys(self._jobs)
         self._is_all = True
 
@@ -98,7 +105,7 @@ class RequestPublisher:
         self._again.clear()
         if self._is_all:
             self._is_all = False
-            told.append(Wants(self._home))
+            told.append(Wants(self._home, self._policy_may))
         return told
 
     def _publish(self, number: int, stamp: int, now: Instant, told: list[ToTell]) -> None:
@@ -106,8 +113,14 @@ class RequestPublisher:
         ready = job.ready if job else 0
         if job is not None and ready:
             self._counts[number] = ready
+            self._told_held.discard(number)
             told.append(self._want(job, ready, stamp, now))
-        elif self._counts.pop(number, 0):
+        elif self._policy_may and job is not None and job.held and job.waiting:
+            self._counts.pop(number, None)
+            self._told_held.add(number)
+            told.append(self._want(job, 0, stamp, now))
+        elif self._counts.pop(number, 0) or number in self._told_held:
+            self._told_held.discard(number)
             told.append(Withdraw(JobId(self._home, number), stamp))
         if job is None:
             self._stamps.pop(number, None)
@@ -142,6 +155,8 @@ class RequestPublisher:
             queue=spec.queue,
             reservation=live_reservation(self._reservations, spec.reservation),
             is_evictable=spec.is_evictable,
+            held=HoldTold(job.waiting, job.held_by, job.is_operators_hold) if job.held else None,
+            comment=job.comment if self._policy_may else "",
         )
 
     # --- matches ---------------------------------------------------------------------------------

@@ -143,7 +143,8 @@ class JobQueries:
             row = replace(row, start_wall_s=starts.get(job.number))
         shown = attempts[:ATTEMPTS_SHOWN_MAX]
         seats = self._past.seats(selected, job.spec, self._running(job, selected)) if ranks else []
-        return job_detail(row, job.spec, job.counts, shown, told_reasons(reasons), seats=seats)
+        why = told_reasons(reasons)
+        return job_detail(row, job.spec, job.counts, shown, why, seats=seats, comment=job.comment)
 
     def _running(self, job: JobState, selected: SelectedJobs) -> Iterator[RunningTask]:
         for index, task in job.tasks.items():

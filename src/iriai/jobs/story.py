@@ -16,6 +16,7 @@ from iriai.model.records import (
     Altered,
     Attempted,
     Cancelled,
+    Commented,
     Decided,
     DependencyFailed,
     DependencyMet,
@@ -25,6 +26,7 @@ from iriai.model.records import (
     Promised,
     ReasonsTold,
     Released,
+    Requeued,
     ReservationOver,
     SeatEnded,
     Snapshot,
@@ -105,7 +107,7 @@ class StoryBuilder:
                 yield from self._claimed(indices, machine, _seats_text(seats), event.wall_s)
             case Decided() | SeatEnded() | Stepped():
                 yield from self._of_seats(change)
-            case UserSuspended() | ReasonsTold():
+            case UserSuspended() | ReasonsTold() | Requeued():
                 yield from self._suspensions(change)
             case Started(tasks):
                 self._begun.update(tasks)
@@ -117,10 +119,8 @@ class StoryBuilder:
                 if named or not indices:
                     text = "" if indices else "all tasks that had not ended"
                     yield _Row("cancelled", named, by=by, text=text)
-            case Held(by) | Released(by):
-                self._is_held = isinstance(change, Held)
-                self._set_ready(event.wall_s)
-                yield _Row("held" if self._is_held else "released", by=by)
+            case Held() | Released() | Commented():
+                yield self._of_job(change, event.wall_s)
             case Promised(start_wall_s, machine, pool):
                 in_s = None if start_wall_s is None else max(0.0, start_wall_s - event.wall_s)
                 text = "withdrawn" if in_s is None else f"a start within {format_duration(in_s)}"
@@ -140,6 +140,15 @@ class StoryBuilder:
                 yield _Row("folded", text=text)
             case _:
                 assert_never(change)
+
+    def _of_job(self, change: Held | Released | Commented, wall_s: float) -> _Row:
+        if isinstance(change, Commented):
+            return _Row("commented", by=change.by, text=change.text)
+        self._is_held = isinstance(change, Held)
+        self._set_ready(wall_s)
+        is_operators = isinstance(change, Held) and change.is_operators
+        text = "only an operator may release it" if is_operators else ""
+        return _Row("held" if self._is_held else "released", by=change.by, text=text)
 
     def _claimed(
         self, indices: list[int], machine: str, seats: str, wall_s: float
@@ -175,8 +184,12 @@ class StoryBuilder:
                 what = f"{whose}: {text}"
                 yield _Row("seat ended", named, result.machine, text=what)
 
-    def _suspensions(self, change: UserSuspended | ReasonsTold) -> Iterator[_Row]:
+    def _suspensions(self, change: UserSuspended | ReasonsTold | Requeued) -> Iterator[_Row]:
         """Yield what users suspended, and what machines froze and thawed; equals share a row."""
+        if isinstance(change, Requeued):
+            if named := self._mine(index for index, _ in change.tasks):
+                yield _Row("requeued", named, by=change.by)
+            return
         if isinstance(change, UserSuspended):
             if named := self._mine(index for index, _ in change.tasks):
                 yield _Row("suspended" if change.is_wanted else "unsuspended", named, by=change.by)

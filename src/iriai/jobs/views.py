@@ -184,6 +184,7 @@ def job_detail(
     why: tuple[Why, ...],
     note: str = "",
     seats: Iterable[AttemptRow] = (),
+    comment: str = "",
 ) -> JobDetail:
     """Return all details of one job."""
     return JobDetail(
@@ -215,6 +216,7 @@ def job_detail(
         "" if spec.reservation is None else str(spec.reservation),
         spec.or_queue,
         spec.evictable,
+        comment,
     )
 
 

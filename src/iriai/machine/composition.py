@@ -17,6 +17,7 @@ from iriai.home.core import Home
 from iriai.machine.core import Machine
 from iriai.machine.node_queues import node_queues
 from iriai.machine.owner_section import owner_policy
+from iriai.machine.policy_section import policy_terms
 from iriai.model.ad import MachineAd
 from iriai.model.instant import Instant
 from iriai.model.reservable import Reservable
@@ -83,7 +84,8 @@ def compose(
         asked = configuration.reservations
         limits = ReservationLimits(asked.horizon_s, asked.count_max, asked.no_show_s)
         kept = (stored.next_number, stored.jobs, stored.ended, *reserved)
-        home = Home(name, *kept, node_rng, limits, settings.expand)
+        may = policy_terms(configuration)
+        home = Home(name, *kept, node_rng, limits, settings.expand, may)
     make_broker = partial(
         Broker,
         BrokerSettings(configuration, settings.order, settings.plan),

@@ -18,7 +18,7 @@ from iriai.config.reader import Configuration
 from iriai.home.core import Home
 from iriai.machine.checks import check_attempts, check_reasons, check_views
 from iriai.machine.events import MachineEvent, PartEvent
-from iriai.machine.node_queues import node_queues
+from iriai.machine.live_queues import configure_parts
 from iriai.machine.outbox import Turn
 from iriai.model.ids import Account, JobId
 from iriai.model.instant import Instant
@@ -431,10 +431,7 @@ class Machine:
     def configured(self, configuration: Configuration) -> None:
         """Take a configuration with other queues than before, for this broker and later ones."""
         self._configuration = configuration
-        if self._node is not None:
-            self._node.configured(node_queues(configuration, self._node.settings.ad))
-        if self._broker is not None:
-            self._broker.configured(configuration)
+        configure_parts(configuration, self._node, self._home, self._broker)
 
     def _clock_of_broker(self) -> Estimate | None:
         is_here = self._broker is not None

@@ -57,9 +57,11 @@ class Cancelled(msgspec.Struct, frozen=True, array_like=True, tag=4):
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True, tag=5):
-    """A user held the waiting tasks of the job."""
+    """A user, or a policy, held the waiting tasks of the job."""
 
     by: str
+    is_operators: bool = False
+    """Whether only an operator, or a policy, may release it."""
 
 
 class Released(msgspec.Struct, frozen=True, array_like=True, tag=6):
@@ -170,6 +172,23 @@ class ReservationOver(msgspec.Struct, frozen=True, array_like=True, tag=17):
     """Why it is over; None: nothing is known of it any more."""
 
 
+class Requeued(msgspec.Struct, frozen=True, array_like=True, tag=18):
+    """A policy sends these attempts back to the queue: (index, attempt) each.
+
+    They end `evicted`, unless they end by themselves before.
+    """
+
+    tasks: tuple[tuple[int, int], ...]
+    by: str
+
+
+class Commented(msgspec.Struct, frozen=True, array_like=True, tag=19):
+    """A policy wrote a comment on the job, in place of the one before."""
+
+    text: str
+    by: str
+
+
 Change = (
     Attempted
     | Started
@@ -188,6 +207,8 @@ Change = (
     | UserSuspended
     | ReasonsTold
     | ReservationOver
+    | Requeued
+    | Commented
 )
 
 

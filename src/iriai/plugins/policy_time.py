@@ -46,6 +46,11 @@ class TimedPolicy:
         self._max_s = max_s
 
     @property
+    def name(self) -> str:
+        """Return the name of its class."""
+        return type(self._policy).__name__
+
+    @property
     def wake_s(self) -> object:
         """Return when it wants to be asked again; None if it does not say."""
         return getattr(self._policy, "wake_s", None)

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from iriai.model.problem import Refused
+
+
+class Mistake(NamedTuple):
+    """What is wrong with a decision."""
+
+    what: str
+    nearest: str = ""
+    """The nearest that would do, for people; empty: nothing is known."""
 
 
 class PolicyError(Refused):

@@ -12,6 +12,7 @@ from iriai.protocol.messages import (
     elections,
     fences,
     gossip,
+    proposals,
     reservations,
     rpc,
     scheduling,
@@ -47,6 +48,7 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Match": scheduling.Match,
         "Promise": scheduling.Promise,
         "Explained": scheduling.Explained,
+        "Propose": proposals.Propose,
         "Accepted": scheduling.Accepted,
         "Refusal": scheduling.Refusal,
         "Begun": scheduling.Begun,
@@ -71,6 +73,7 @@ KINDS: Mapping[str, Mapping[str, type[Message]]] = {
         "Forward": scheduling.Forward,
         "Returned": scheduling.Returned,
         "SeekNodes": reservations.SeekNodes,
+        "Proposed": proposals.Proposed,
     },
     "membership": {
         "Probe": gossip.Probe,

@@ -327,6 +327,8 @@ class JobDetail(ClientAnswer, frozen=True, tag="job-detail"):
     or_queue: bool = False
     evictable: bool | None = None
     """As it was asked for; None: a task is if it has no time limit."""
+    comment: Words = ""
+    """What a policy wrote on it, while it has not finished."""
 
 
 class Show(JobRequest[JobDetail], frozen=True, tag="show"):

@@ -90,7 +90,7 @@ def _of_the_store() -> Iterator[Family]:
     )
     yield family("store-bookings", {"booking": Booking}, codec.encode, codec.decode_booking)
     yield family(
-        "store-snapshots", {"state": home_job._Folded}, home_job._encode, home_job._decode_folded
+        "store-snapshots", {"state": home_job.FoldedJob}, home_job._encode, home_job._decode_folded
     )
     yield family(
         "store-factors",

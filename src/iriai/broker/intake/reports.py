@@ -414,6 +414,11 @@ class JobRequests:
         known = self._state.queues.entries.get(want.job)
         if known is not None and 0 < want.stamp <= known.want.stamp:
             return False
+        if self._plan_driver is not None:
+            self._plan_driver.proposals.told(want, now.steady_s)
+        if want.held is not None:
+            self._federation.forget(want.job)
+            return self._forget_queued(want.job)
         account = self._state.counts_for(want.account)
         if account != want.account:
             want = replace(want, account=account, group=want.account.group)
@@ -448,6 +453,8 @@ class JobRequests:
         """Note that a home has sent all its requests."""
         self._sessions.contacted(wants.machine, now.steady_s)
         self._sessions.resent_all(wants.machine)
+        if self._plan_driver is not None:
+            self._plan_driver.proposals.permitted(wants.machine, wants.policy_may)
         return True
 
     def forget_home(self, home: str) -> bool:
@@ -456,10 +463,14 @@ class JobRequests:
         for job in [job for job in self._state.queues.entries if job.home == home]:
             has_changed |= self._forget(job)
         self._federation.forget_home(home)
+        if self._plan_driver is not None:
+            self._plan_driver.proposals.forget_home(home)
         return has_changed
 
     def _forget(self, job: JobId) -> bool:
         self._federation.forget(job)
+        if self._plan_driver is not None:
+            self._plan_driver.proposals.forget(job)
         return self._forget_queued(job)
 
     def _forget_queued(self, job: JobId) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from iriai.broker.machines.beside_bookings import is_beside
 from iriai.broker.queue.entries import QueuedJob, TaskClass
@@ -23,6 +23,7 @@ from iriai.model.resources import FIELDS, Resources
 from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.policy.placement.policy_api import PlannedStart, Start
 from iriai.policy.placement.seats import Room, Seat, Seats, rank_fit, seats_of
+from iriai.policy.policy_error import Mistake
 
 if TYPE_CHECKING:
     from iriai.policy.placement.bookings import RoomProfile
@@ -31,14 +32,6 @@ SHOWN_MAX = 4
 """Names, or seats, in the message about what is wrong."""
 LOOKS_MAX = 64
 """Machines that are looked at for the nearest decision that would do."""
-
-
-class Mistake(NamedTuple):
-    """What is wrong with a decision."""
-
-    what: str
-    nearest: str = ""
-    """The nearest that would do, for people; empty: nothing is known."""
 
 
 class DecisionJudge:

@@ -12,13 +12,14 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 from iriai.broker.queue.entries import QueuedJob
-from iriai.broker.scheduling.plan_decisions import DecisionJudge, Mistake
+from iriai.broker.scheduling.plan_decisions import DecisionJudge
 from iriai.broker.scheduling.plan_view import PlanView, ViewedMachine, ViewedMachines
 from iriai.broker.scheduling.promised_places import PromisedPlaces
 from iriai.broker.scheduling.resumptions import resume, tolerated_by_plans, vacate
 from iriai.broker.scheduling.scheduling_pass import PassResult
 from iriai.broker.scheduling.task_starts import Decision
 from iriai.broker.state.contention import DecisionRng
+from iriai.broker.state.job_proposals import JobProposals
 from iriai.broker.state.queue_order import in_order
 from iriai.broker.state.state import BrokerState
 from iriai.model.backoff import Backoff
@@ -27,10 +28,12 @@ from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.policy.placement.conservative import Conservative
+from iriai.policy.placement.job_decisions import ACTIONS, JobDecision
 from iriai.policy.placement.policy_api import PlannedStart, PlanSource, Start
 from iriai.policy.placement.seats import Seats
-from iriai.policy.policy_error import PolicyError
-from iriai.protocol.messages.effects import Effect, PolicyFailed, Send
+from iriai.policy.policy_error import Mistake, PolicyError
+from iriai.protocol.messages.effects import Effect, Part, PolicyFailed, Send
+from iriai.protocol.messages.proposals import Propose, Proposed
 from iriai.protocol.messages.scheduling import Promise
 
 if TYPE_CHECKING:
@@ -75,7 +78,10 @@ class PlanDriver:
         self.promised: dict[JobId, PlannedStart] = {}
         """Promised starts that homes know."""
         self._places = PromisedPlaces(state, self.promised)
-        self.machines = ViewedMachines(state, self._places, is_own=not source.path)
+        self.proposals = JobProposals(state)
+        self.machines = ViewedMachines(state, self._places, self.proposals, is_own=not source.path)
+        self.term = 0.0
+        """Of the broker; 0: it is not elected."""
         self._judge = DecisionJudge(state, self._places)
         self._pause = PolicyPause()
         self._effects: list[Effect] = []
@@ -143,8 +149,10 @@ class PlanDriver:
         """Return the latest time for the next call of the policy, on the steady clock."""
         if self._pause.until_s is not None:
             return self._pause.until_s
-        wake_s: object = getattr(self._source.policy, "wake_s", None)
-        return float(wake_s) if isinstance(wake_s, int | float) and isfinite(wake_s) else None
+        asked: object = getattr(self._source.policy, "wake_s", None)
+        wake_s = float(asked) if isinstance(asked, int | float) and isfinite(asked) else None
+        due_s = [each for each in (wake_s, self.proposals.next_s) if each is not None]
+        return min(due_s, default=None)
 
     def run(self, decision_rng: DecisionRng, now: Instant) -> PassResult:
         """Decide which tasks start, and where; the claims are made in the view of the machines."""
@@ -152,6 +160,7 @@ class PlanDriver:
         self.mistake = None
         decision_rng.begin()
         self._state.tick(now.wall_s)
+        self.proposals.lapse(now.steady_s)
         if self._state.placement.has_booked_room:
             self._start_inside(decision_rng, now, outcome)
             decision_rng.begin()
@@ -230,8 +239,10 @@ class PlanDriver:
                 wrong = self._start(decision, now, outcome)
             elif isinstance(decision, PlannedStart):
                 wrong = self._promise(decision, now, outcome)
+            elif type(decision) in ACTIONS:
+                wrong = self._change(decision, now)
             else:
-                what = f"{decision!r:.60} is not a decision; use Start and PlannedStart"
+                what = f"{decision!r:.60} is not a decision; use those of iriai.policy.api"
                 wrong = Mistake(what, "Start(job.id, machine.name)")
             if wrong is not None:
                 raise self._mistake(decisions, wrong)
@@ -255,12 +266,32 @@ class PlanDriver:
 
     def _start(self, start: Start, now: Instant, outcome: PassResult) -> Mistake | None:
         """Carry out a start; return what is wrong with it."""
+        if self.proposals.is_open and isinstance(start.job, JobId):
+            action = self.proposals.keeps_back(start.job)
+            if action:
+                return Mistake(f"{start.job} does not start after {action}", "one of both")
         judged = self._judge.start(start, now.steady_s, is_own=not self._source.path)
         if isinstance(judged, Mistake):
             return judged
         outcome.decisions.append(self._started(*judged, now.steady_s))
         self.promised.pop(start.job, None)
         return None
+
+    def _change(self, decision: JobDecision, now: Instant) -> Mistake | None:
+        """Propose a change of a job to its home; return what is wrong with it."""
+        proposed = self.proposals.propose(decision, self._source.name, self.term, now)
+        if isinstance(proposed, Mistake):
+            return proposed
+        if isinstance(proposed, Propose):
+            self._effects.append(Send(proposed.job.home, Part.HOME, proposed))
+        return None
+
+    def answered(self, answer: Proposed, now: Instant) -> bool:
+        """Note what a home made of a proposal; return whether the policy may decide otherwise."""
+        refused = self.proposals.answered(answer, now.steady_s)
+        if refused:
+            self._effects.append(PolicyFailed(f"{self._source.path}: {answer.job}: {refused}"))
+        return bool(answer.refusal)
 
     def _promise(self, promise: PlannedStart, now: Instant, outcome: PassResult) -> Mistake | None:
         """Carry out a promise; return what is wrong with it."""

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from iriai.broker.machines.machine_view import ClaimKey, MachineView
 from iriai.broker.scheduling.promised_places import PromisedPlaces
 from iriai.broker.state.contention import DecisionRng
+from iriai.broker.state.job_proposals import JobProposals
 from iriai.broker.state.queue_order import in_order
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.resources import NOTHING, Resources
+from iriai.policy.placement.job_decisions import ACTIONS, HeldJob, JobDecision
 from iriai.policy.placement.policy_api import (
     Claimed,
     ClosedMachine,
@@ -45,6 +47,7 @@ class PlanView:
     ) -> None:
         self._state = machines.state
         self._promised = machines.promised.by_job
+        self._proposals = machines.proposals
         self._decision_rng = decision_rng
         self._now = now
         self._cluster = machines.cluster
@@ -86,13 +89,29 @@ class PlanView:
             if not view.is_available
         )
 
+    @property
+    def held(self) -> Sequence[HeldJob]:
+        """Return the jobs that are held, of homes that let policies change their jobs."""
+        return tuple(self._proposals.held())
+
+    def may(self, decision: type[JobDecision], job: JobId) -> bool:
+        """Return whether the home of `job` lets a policy decide that."""
+        return self._proposals.may(ACTIONS[decision], job.home)
+
+    def refusal(self, target: JobId | AttemptId) -> str:
+        """Return what its home said of the last decision that it refused; empty: nothing."""
+        return self._proposals.refusal(target)
+
     def queue(self) -> Iterator[WaitingJob]:
         """Yield the waiting jobs in the configured order."""
+        proposals = self._proposals
         for entry in in_order(self._state, self._decision_rng, self._now):
             want, kind = entry.want, entry.line.kind
             key = kind.key
             if key.reservation is not None:
                 continue  # the broker starts it
+            if proposals.is_open and proposals.keeps_back(want.job):
+                continue  # its home will hear of it
             promise = self._promised.get(want.job)
             yield WaitingJob(
                 want.job,
@@ -111,16 +130,25 @@ class PlanView:
                 want.user or want.account.user,
                 want.requirements,
                 key.exclusive,
+                want.comment,
             )
 
 
 class ViewedMachines:
     """The machines of a broker as policies see them; lives as long as the broker."""
 
-    def __init__(self, state: BrokerState, promised: PromisedPlaces, *, is_own: bool) -> None:
+    def __init__(
+        self,
+        state: BrokerState,
+        promised: PromisedPlaces,
+        proposals: JobProposals,
+        *,
+        is_own: bool,
+    ) -> None:
         """`is_own`: the policy is built in, and minds promises itself."""
         self.state = state
         self.promised = promised
+        self.proposals = proposals
         self._beside = None if is_own else promised
         self.cluster = ""
         """The name of the broker's own."""
@@ -138,7 +166,9 @@ class ViewedMachines:
                 continue
             machine = known.get(name)
             if machine is None or machine.view is not view:
-                machine = known[name] = ViewedMachine(view, now_s, self.state, self._beside)
+                machine = known[name] = ViewedMachine(
+                    view, now_s, self.state, self._beside, self.proposals
+                )
             machine.now_s = now_s
             found.append(machine)
         return tuple(found)
@@ -147,7 +177,7 @@ class ViewedMachines:
 class ViewedMachine:
     """A machine in the view; see `policy.placement.policy_api.PlannedMachine`."""
 
-    __slots__ = ("_beside", "_state", "now_s", "view")
+    __slots__ = ("_beside", "_proposals", "_state", "now_s", "view")
 
     def __init__(
         self,
@@ -155,8 +185,10 @@ class ViewedMachine:
         now_s: float,
         state: BrokerState,
         beside: PromisedPlaces | None = None,
+        proposals: JobProposals | None = None,
     ) -> None:
         """`beside`: the promises that count in what fits; None: they do not."""
+        self._proposals = proposals
         self.view = view
         self.now_s = now_s
         self._state = state
@@ -201,17 +233,21 @@ class ViewedMachine:
 
     def tasks(self) -> Iterator[PlacedTask]:
         """Yield the tasks that run there, by their ends."""
-        suspended = self._state.suspended.claims
-        for key, resources, end_s in self.view.calendar.in_order():
+        suspended, calendar = self._state.suspended.claims, self.view.calendar
+        for key, resources, end_s in calendar.in_order():
             attempt = key if isinstance(key, AttemptId) else None
             known = suspended.get(key)
             is_suspended = known is not None and (
                 known.running.is_preempted
                 or (known.running.suspended is not None and known.running.suspended.stands)
             )
-            account = self._state.usage.whose(key)
-            job = self._job_of(key)
-            yield PlacedTask(attempt, job, account, resources, end_s, is_suspended)
+            account, queue = self._state.usage.place_of(key)
+            job, asked = self._job_of(key), ""
+            if attempt is not None and self._proposals is not None:
+                asked = self._proposals.asked_of(attempt)
+            inside = calendar.inside(key) if calendar.bookings else None
+            held = (resources, end_s, is_suspended, queue, asked, inside)
+            yield PlacedTask(attempt, job, account, *held)
 
     def bookings(self) -> Sequence[BookedSpan]:
         """Return the reservations, by their starts."""

@@ -228,6 +228,11 @@ class UsageAccounts:
         run = self._runs.get(key)
         return None if run is None else run.account
 
+    def place_of(self, key: Hashable) -> tuple[Account | None, int]:
+        """Return the account of such a task, and the number of its queue."""
+        run = self._runs.get(key)
+        return (None, 0) if run is None else (run.account, run.queue)
+
     def ended(self, key: Hashable) -> Account | None:
         """A task ended, or a match came to nothing; whose it was, None where there is none."""
         run = self._runs.pop(key, None)

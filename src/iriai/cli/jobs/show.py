@@ -157,6 +157,7 @@ def _pairs(detail: JobDetail) -> list[tuple[str, str]]:
         ("tasks", _tasks(detail)),
         ("ended", ", ".join(f"{n} {cause}" for cause, n in detail.causes.items())),
         ("cancelled", detail.note),
+        ("comment", detail.comment),
         ("after", " ".join(detail.after)),
         ("ranks", _ranks(detail.parallel)),
         ("needs", _needs(detail)),

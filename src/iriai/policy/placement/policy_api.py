@@ -6,8 +6,9 @@ a policy that yields sees what its own decisions left. The broker asks after eve
 happened at one instant, and at `wake_s` where a policy has that attribute. The same file serves the
 daemon (`[order] policy` in iriai.toml), `iriai simulate --policy` and `iriai policy check`.
 
-Decisions are `Start` and `PlannedStart`. None may break a booking, nor the promise of another job:
-such a decision is refused. docs/guide/policies.md has the interface beside that of paper 004.
+Decisions are `Start`, `PlannedStart`, and those about jobs of `job_decisions`. None may break a
+booking, nor the promise of another job: such a decision is refused. docs/guide/policies.md has the
+interface beside that of paper 004.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from iriai.model.ids import Account, AttemptId, JobId
+from iriai.model.ids import Account, AttemptId, JobId, ReservationId
 from iriai.model.instant import Instant
 from iriai.model.ranks import ONE, RankShape
 from iriai.model.resources import Resources
+from iriai.policy.placement.job_decisions import HeldJob, JobDecision
 from iriai.policy.placement.seats import Room, Seats, seats_of
 
 if TYPE_CHECKING:
     from iriai.policy.placement.bookings import BookedSpan
+
+
+NAME_MAX = 64
+"""Characters of a policy's name."""
 
 
 def anywhere(_machine: str) -> bool:
@@ -63,6 +69,8 @@ class WaitingJob(NamedTuple):
     """The expression that it requires of machines; `may_run_on` has the result."""
     is_exclusive: bool = False
     """Whether each task takes a whole machine."""
+    comment: str = ""
+    """What a policy wrote on it; of homes that let policies change their jobs."""
 
     @property
     def needed_s(self) -> float | None:
@@ -99,6 +107,12 @@ class PlacedTask(NamedTuple):
     """On the steady clock, at the latest; a task without a limit ends in a year."""
     is_suspended: bool = False
     """Whether its user, its queue or an owner keeps it from running."""
+    queue: int = 0
+    """The number of the queue that it is in now."""
+    asked: str = ""
+    """What a policy asked of it a moment ago, such as `requeue`; empty: nothing."""
+    reservation: ReservationId | None = None
+    """In which it runs; None: beside all."""
 
 
 class QueueState(NamedTuple):
@@ -226,6 +240,22 @@ class View(Protocol):
         """Return all machines that are online, by name."""
         ...
 
+    @property
+    def held(self) -> Sequence[HeldJob]:
+        """Return the jobs that are held, of homes that let policies change their jobs."""
+        ...
+
+    def may(self, decision: type[JobDecision], job: JobId) -> bool:
+        """Return whether the home of `job` lets a policy decide that, such as `HoldJob`."""
+        ...
+
+    def refusal(self, target: JobId | AttemptId) -> str:
+        """Return why its home refused the last decision about a job, or an attempt; empty: no.
+
+        For five minutes, in which an equal decision is not sent again.
+        """
+        ...
+
     def queue(self) -> Iterator[WaitingJob]:
         """Yield the waiting jobs that could ever run, in the configured order.
 
@@ -261,7 +291,7 @@ class PlannedStart(NamedTuple):
     """Where its ranks are to go; a job of several ranks needs them for its places to be kept."""
 
 
-Decision = Start | PlannedStart
+Decision = Start | PlannedStart | JobDecision
 
 
 def seats_now(job: WaitingJob, machines: Iterable[PlannedMachine]) -> Seats:
@@ -307,3 +337,9 @@ class PlanSource(NamedTuple):
     policy: Policy
     path: str
     """Its file, for messages; empty: it is built in, and what it lets out is an internal error."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of its class, as jobs tell who changed them."""
+        name: object = getattr(self.policy, "name", None)
+        return str(name if isinstance(name, str) else type(self.policy).__name__)[:NAME_MAX]

@@ -10,6 +10,7 @@ from iriai.protocol.messages import elections
 from iriai.protocol.messages import scheduling as said
 from iriai.protocol.messages.fences import Fence, Fenced
 from iriai.protocol.messages.gossip import ProbeAnswer, ProbeMissed
+from iriai.protocol.messages.proposals import Propose, Proposed
 from iriai.protocol.messages.reservations import (
     Book,
     Booked,
@@ -40,9 +41,9 @@ _CLAIMS = (said.Accepted, said.Begun, Suspended)
 _OF_STEPS = (StepBegun, StepEnded)
 _STREAMS = (Output, InputTaken, Fence)
 _REPORTS = (said.Renew, said.Idle, said.Counted, said.Wants)
-_REQUESTS = (said.Want, said.Withdraw, said.Decline, said.Explain)
-_PROSPECTS = (said.Promise, said.Explained)
-BROKER_ONLY = (said.Charging, said.Quiet, ReturnCpus, said.Cycle, Vacate, NodesOffered)
+_REQUESTS = (said.Want, said.Withdraw, said.Decline, said.Explain, Proposed)
+_PROSPECTS = (said.Promise, said.Explained, Propose)
+BROKER_ONLY = (said.Charging, said.Quiet, ReturnCpus, said.Cycle, Vacate, NodesOffered, Propose)
 """Messages that only the broker that a machine follows may send to it."""
 _BETWEEN_CLUSTERS = (said.Summary, said.Forward, said.Returned)
 

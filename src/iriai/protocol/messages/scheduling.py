@@ -17,6 +17,7 @@ from iriai.model.bounds import (
     Code,
     Count,
     Expression,
+    Few,
     Many,
     Name,
     QueueIndex,
@@ -31,6 +32,7 @@ from iriai.model.claim import HOLD_S, HoldTime, Phase
 from iriai.model.ids import Account, AttemptId, JobId, ReservationId
 from iriai.model.job import Grace, JobSpec, Limit
 from iriai.model.owner import MachineUse
+from iriai.model.policy_terms import Comment, JobAction
 from iriai.model.ranks import ONE, SEATS_MAX, RankCount, RankShape, SeatPlaces
 from iriai.model.reason import Reason
 from iriai.model.records import AttemptResult, LedgerRow
@@ -41,6 +43,7 @@ from iriai.model.suspension import SuspendedClaim
 from iriai.model.turn import RowIndex, RowSet
 from iriai.protocol.messages.elections import ToSuccession
 from iriai.protocol.messages.gossip import PeerMessage
+from iriai.protocol.messages.proposals import Propose, Proposed
 from iriai.protocol.messages.reservations import (
     BookedTimes,
     ReservationToHome,
@@ -215,7 +218,18 @@ class Counted(msgspec.Struct, frozen=True):
     charged: Annotated[tuple[tuple[AttemptId, Amount], ...], Many]
 
 
-class Want(msgspec.Struct, frozen=True):
+class HoldTold(NamedTuple):
+    """A job that a user or a policy holds, for a policy to see."""
+
+    tasks: Count
+    """How many would wait."""
+    by: Name
+    """Who holds it; `policy NAME` for a policy."""
+    is_operators: bool = False
+    """Whether its user may not release it."""
+
+
+class Want(msgspec.Struct, frozen=True, omit_defaults=True):
     """Home to broker, when the number of ready tasks of a job changes other than by a match.
 
     The broker replaces what it knew of the job.
@@ -258,6 +272,10 @@ class Want(msgspec.Struct, frozen=True):
     """Where its tasks run; None: beside all reservations."""
     is_evictable: bool = False
     """Whether a task may start that has to leave for a booking."""
+    held: HoldTold | None = None
+    """Told, with a `count` of 0, by homes that let policies change their jobs."""
+    comment: Comment = ""
+    """What a policy wrote on it; told by the same homes."""
 
     def __post_init__(self) -> None:
         if self.shape != ONE and not self.shape.is_possible:
@@ -272,13 +290,15 @@ class Withdraw(msgspec.Struct, frozen=True):
     """The stamp, as in `Want`."""
 
 
-class Wants(msgspec.Struct, frozen=True):
+class Wants(msgspec.Struct, frozen=True, omit_defaults=True):
     """Home to broker, after all its wants to a broker that is new to it, and now and then.
 
     The broker knows that it has been told all; a home without jobs is heard of as well.
     """
 
     machine: Name
+    policy_may: Annotated[tuple[JobAction, ...], Few] = ()
+    """What the home lets a policy do with its jobs."""
 
 
 class SeatOffer(NamedTuple):
@@ -542,10 +562,10 @@ class Returned(msgspec.Struct, frozen=True):
     """Why none of them can ever start there, if that is known."""
 
 
-ToBroker = Idle | Counted | Want | Withdraw | Wants | Decline | Explain | SeekNodes
+ToBroker = Idle | Counted | Want | Withdraw | Wants | Decline | Explain | SeekNodes | Proposed
 OfAttempt = Accepted | Refusal | Begun | End | Suspended
 """Node to home, about one attempt of that home."""
-ToHome = Match | Promise | Explained | OfAttempt | Renew | StepToHome | ReservationToHome
+ToHome = Match | Promise | Explained | Propose | OfAttempt | Renew | StepToHome | ReservationToHome
 ToNode = (
     Run
     | Stop

@@ -76,12 +76,16 @@ class JobChanges:
     @handles(Hold, Release)
     async def _hold(self, asked: RequestContext, body: Hold | Release) -> Changed:
         is_hold = isinstance(body, Hold)
-        change = self._home.hold if is_hold else self._home.release
+        is_operator = asked.caller.operator
 
-        def hold(item: SelectedJobs, _job: JobState, by: str) -> int:
+        def hold(item: SelectedJobs, job: JobState, by: str) -> int:
             require_whole(item, "hold" if is_hold else "release")
             asked.is_changing = True
-            return change(item.job.number, by)
+            number = item.job.number
+            if not is_hold:
+                return self._home.release(number, by, is_operator=is_operator)
+            is_operators = is_operator and job.spec.user != by
+            return self._home.hold(number, by, is_operators=is_operators)
 
         return await self._count(asked, body.ids, hold)
 
