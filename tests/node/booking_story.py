@@ -53,7 +53,8 @@ def booking(
 
 
 def hold(node: LoneNode, *args, hold_s: float = HOLD_S, **changes) -> Told:
-    return node.tell(Book(booking(*args, **changes), hold_s))
+    asked = booking(*args, **changes)
+    return node.tell(Book(asked, hold_s, is_later=asked.version > 1))
 
 
 def confirm(node: LoneNode, *args, **changes) -> Told:

@@ -150,7 +150,7 @@ def test_versions_count_among_the_bookings_of_a_node():
     many = {named(n, f"h{n}"): held for n in range(BOOKINGS_MAX - limit + SPANS_MAX)}
     many[named()] = held
     asked = booking(start_s=2 * HOUR, version=2)
-    refused = checks.refusal(asked, held, many, node.instant())
+    refused = checks.refusal(Book(asked), held, many, node.instant())
     assert refused.rule is Rule.MACHINE_BUSY
 
 

@@ -52,6 +52,7 @@ from iriai.model.reservation import (
     COUNT_MAX,
     HORIZON_S,
     LENGTH_MAX_S,
+    LOST_S,
     NO_SHOW_S,
     SLACK_S,
 )
@@ -376,6 +377,9 @@ class ReservationsSection(msgspec.Struct, frozen=True):
     """A machine whose clock is known to differ more from the broker's takes part in no new
     reservation. More: reservations may start late there by so much; less: clocks have to be set
     better."""
+    lost_s: Seconds = LOST_S
+    """A reserved node that cannot be reached for so long is replaced. Longer: reservations lack
+    it for longer; shorter: a machine that was restarted has lost its place."""
     unused_factor: Annotated[float, Meta(ge=0, le=1)] = 1.0
     """What no task uses of an open reservation is charged to its account, multiplied by it. 0: only
     what tasks use costs; 1: to reserve costs as much as to use."""

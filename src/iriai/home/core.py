@@ -501,6 +501,8 @@ class Home:
 
     def _link_down(self, event: LinkDown, now: Instant) -> None:
         """Leases go on."""
+        if self._reservations is not None:
+            self._reservations.link_down(event.machine, now)
 
     def _wake(self, event: Wake, now: Instant) -> None:
         self._alarm.rang()

@@ -82,7 +82,8 @@ def compose(
     if Part.HOME in settings.parts:
         reserved = (stored.reservations, stored.next_reservation)
         asked = configuration.reservations
-        limits = ReservationLimits(asked.horizon_s, asked.count_max, asked.no_show_s)
+        bounds = (asked.horizon_s, asked.count_max, asked.no_show_s, asked.lost_s)
+        limits = ReservationLimits(*bounds)
         kept = (stored.next_number, stored.jobs, stored.ended, *reserved)
         may = policy_terms(configuration)
         home = Home(name, *kept, node_rng, limits, settings.expand, may)

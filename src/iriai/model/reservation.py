@@ -33,6 +33,8 @@ HORIZON_S = 14 * 86_400.0
 """How far ahead the start of a reservation may lie."""
 COUNT_MAX = 16
 """Reservations of one account that are not over."""
+LOST_S = 1_200.0
+"""A node that its reservation's home cannot reach for so long is replaced by another one."""
 NO_SHOW_S = 900.0
 """A reservation in which no task has started so long after its start is given back."""
 CLOCK_OFFSET_MAX_S = 2.0
@@ -204,8 +206,8 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     """Machines that have not told yet that they have freed it; none of `nodes`, unless it is
     over."""
     missing: Machines = ()
-    """Those of `nodes` that have told, since it was confirmed, that they have nothing of it: it is
-    degraded."""
+    """Those of `nodes` that have nothing of it, cannot run anything in it, or could not be reached
+    for long, since it was confirmed: it is degraded."""
     by: Name = ""
     """Who cancelled or ended it; empty: nobody did."""
     is_used: bool = False
@@ -225,6 +227,12 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
         return max(self.version, self.tried, 0 if self.next is None else self.next.version)
 
     @property
+    def is_degraded(self) -> bool:
+        """Whether it stands, and lacks nodes."""
+        stands = self.state in (ReservationState.CONFIRMED, ReservationState.OPEN)
+        return stands and bool(self.missing)
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing of it lies ahead any more."""
         return self.state is ReservationState.OVER
@@ -242,6 +250,8 @@ class ReservationLimits(NamedTuple):
     count_max: int = COUNT_MAX
     no_show_s: float | None = NO_SHOW_S
     """None: what is not used is kept."""
+    lost_s: float = LOST_S
+    """A node that cannot be reached for so long is replaced."""
 
     def no_show_wall_s(self, terms: ReservationTerms) -> float | None:
         """Return when it is given back if no task has started; None: never, or it is shorter."""

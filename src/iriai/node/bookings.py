@@ -27,6 +27,7 @@ from iriai.node.metering import SLICE_S, HeldClaim, Meter, Stretch
 from iriai.node.offer_builder import Availability
 from iriai.node.reservations.booking_checks import BookingChecks
 from iriai.node.reservations.kept_booking import Ahead, KeptBooking
+from iriai.node.reservations.unable_bookings import UnableBookings
 from iriai.node.settings import NodeSettings
 from iriai.protocol.messages.effects import Part, Persist, Send
 from iriai.protocol.messages.reservations import Book, Booked, BookedTime, NotBooked, Unbook
@@ -59,6 +60,7 @@ class NodeBookings:
         self._claims, self._report, self._effects = claims.claims, claims.report, claims.effects
         self._calendar = self._claims.calendar
         self._checks = BookingChecks(settings, availability, claims.claims)
+        self._unable = UnableBookings(availability)
         self.kept: dict[ReservationId, KeptBooking] = {}
         """By reservation, in the order in which they came; only methods of this class change it."""
         self._offset_s = 0.0
@@ -180,7 +182,7 @@ class NodeBookings:
         if before is not None and before.later is not None:
             # A home asks for a third only once the second one counts.
             before = self._promote(before, now)
-        refused = self._checks.refusal(asked, held, self.kept, now)
+        refused = self._checks.refusal(book, held, self.kept, now)
         if refused is not None:
             self._refuse(asked, refused)
             return
@@ -223,7 +225,8 @@ class NodeBookings:
 
     def _answer(self, booking: Booking) -> None:
         reservation, phase = booking.reservation, booking.phase
-        told = Booked(reservation, booking.version, self._machine, phase)
+        unable = None if phase is Phase.HELD else self._unable.reason(booking.user)
+        told = Booked(reservation, booking.version, self._machine, phase, unable)
         self._effects.append(Send(reservation.home, Part.HOME, told))
 
     def _refuse(self, booking: Booking, reason: Reason) -> None:
@@ -257,6 +260,10 @@ class NodeBookings:
 
     # --- what time brings ------------------------------------------------------------------------
 
+    def unable(self, user: str) -> Reason | None:
+        """Return why nothing can run in a booking of a user; None: it can."""
+        return self._unable.reason(user)
+
     def settle(self, now: Instant) -> None:
         """Let bookings expire, begin and end, and have claims leave in time for that."""
         self._look_at_clock(now)
@@ -272,6 +279,8 @@ class NodeBookings:
         for kept in self.kept.values():
             if kept.is_open:
                 moments.append(self._meter_unused(kept, now))
+        for kept in self._unable.changed(self.kept.values(), now):
+            self._answer(kept.booking)
         moments += [kept.end_s for kept in self.kept.values()]
         for kept in self.kept.values():
             held = kept.later or kept

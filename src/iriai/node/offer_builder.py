@@ -155,6 +155,8 @@ class Availability:
         self.drained = drained
         self.owner: Reason | None = None
         """Why the owner wants no background task to start; None: it may."""
+        self.is_vacated = False
+        """Whether the owner has the machine back, so that background tasks had to leave it."""
         self.exempts: Callable[[str], bool] | None = None
         """Whether the tasks of a user are no background tasks; None: those of all are."""
         self.back_off = LauncherBackoff(machine)

@@ -89,6 +89,7 @@ def row_of(home: str, reservation: Reservation) -> ReservationRow:
         over_wall_s=reservation.over_wall_s,
         by=reservation.by,
         missing=reservation.missing,
+        is_degraded=reservation.is_degraded,
         rule=reservation.repetition.rule if reservation.repetition else "",
         zone=reservation.repetition.zone if reservation.repetition else "",
         reasons=told_reasons(list(reservation.reasons)),
@@ -123,9 +124,9 @@ def row_for(
     is_known = is_admitted and state is not ReservationState.OVER
     if is_operator or is_known or user == reservation.terms.user:
         return replace(row, is_usable=is_usable)
-    return ReservationRow(
-        row.id, row.state, row.start_wall_s, row.end_wall_s, row.node_count, row.nodes, row.cause
-    )
+    times = (row.start_wall_s, row.end_wall_s)
+    seen = (row.id, row.state, *times, row.node_count, row.nodes, row.cause)
+    return ReservationRow(*seen, is_degraded=row.is_degraded)
 
 
 def merged(

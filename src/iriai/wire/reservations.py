@@ -66,7 +66,9 @@ class ReservationRow(msgspec.Struct, frozen=True, omit_defaults=True):
     by: Name = ""
     """Who cancelled or ended it; empty: nobody did."""
     missing: NodeNames = ()
-    """Those of `nodes` that have lost it."""
+    """Those of `nodes` that have lost it, cannot run anything in it, or cannot be reached."""
+    is_degraded: bool = False
+    """Whether it lacks nodes; told to all."""
     rule: Text = ""
     """Of a series: the rule of RFC 5545 by which it is repeated; empty: it is none."""
     zone: Word = ""

@@ -56,7 +56,7 @@ def _pairs(row: ReservationRow) -> list[tuple[str, str]]:
         ("end", iso_text(row.end_wall_s)),
         ("number of nodes", str(row.node_count)),
         ("nodes", names_text(row.nodes)),
-        ("state", f"{row.state}, {row.cause}" if row.cause else row.state),
+        ("state", state_text(row)),
         ("for", span_text(row.end_wall_s - row.start_wall_s)),
     ]
     if not row.is_detailed:
@@ -77,6 +77,12 @@ def _pairs(row: ReservationRow) -> list[tuple[str, str]]:
         ("over since", iso_text(row.over_wall_s) if row.over_wall_s else ""),
         ("given back by", row.by),
     ]
+
+
+def state_text(row: ReservationRow) -> str:
+    """Return the state, with why it is over, or that it lacks nodes."""
+    more = row.cause or ("degraded" if row.is_degraded else "")
+    return f"{row.state}, {more}" if more else row.state
 
 
 app = CommandGroup(

@@ -22,7 +22,7 @@ NONE = "There are no reservations."
 
 
 def _state_text(row: ReservationRow) -> str:
-    return row.cause or row.state
+    return row.cause or (f"{row.state}, degraded" if row.is_degraded else row.state)
 
 
 def _nodes_text(row: ReservationRow) -> str:

@@ -35,6 +35,8 @@ class Exchange:
     """The terms as they were asked for: the start is not one that was offered."""
     is_awaited: bool = False
     """Whether somebody waits for the answer, so that it may be tried again."""
+    replaced: tuple[str, ...] = ()
+    """The lost nodes for which others are sought; none: it is something that somebody asked for."""
     is_sought: bool = False
     """Whether the broker was asked since the last try."""
     tries: int = 1

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from iriai.home.reservations.jobs_inside import JobsInside
 from iriai.home.reservations.modification import Modification, next_problem
 from iriai.home.reservations.negotiation import Negotiation
+from iriai.home.reservations.replacement import Replacement
 from iriai.home.reservations.stored_reservations import StoredReservations
 from iriai.model.ids import Account, ReservationId, occurrence_number
 from iriai.model.instant import Instant
@@ -64,6 +65,8 @@ class HomeReservations:
         """From when on that is known, by the steady clock: machines tell it after a restart."""
         self._negotiation = Negotiation(self._stored, effects, rng)
         self._modification = Modification(self._stored, self._negotiation, effects, rng)
+        parts = (self._stored, self._negotiation, self._modification)
+        self._replacement = Replacement(*parts)
         self._expand = expand
         self._repeated: RepeatedReservations | None = None
         """None: there is no series, and never was since the last restart."""
@@ -173,9 +176,10 @@ class HomeReservations:
         """
         self.check_change(number, terms, now)
         named = self._stored.named(number)
-        if self._modification.is_under_way(number):
+        if self._modification.is_busy(number):
             what = f"{named} is being modified already"
             raise Refused("being-modified", what, "try again in a moment")
+        self._modification.end_replacement(number, now)
         self._modification.seek(number, replace(terms, is_earliest=False), now)
 
     def cancel(self, number: int, by: str, now: Instant) -> Reservation:
@@ -273,14 +277,20 @@ class HomeReservations:
 
     def link_up(self, machine: str, now: Instant) -> None:
         """Tell a machine that can be reached again what it may not have received."""
+        self._replacement.link_up(machine)
         self._negotiation.link_up(machine, now)
         self._modification.link_up(machine, now)
+
+    def link_down(self, machine: str, now: Instant) -> None:
+        """Note that a machine cannot be reached any more."""
+        self._replacement.link_down(machine, now)
 
     def rejoin(self, now: Instant) -> None:
         """After a restart: give up what was not decided, go on with what was."""
         self._looks_from_s = now.steady_s + NO_SHOW_LOOK_S
         self._negotiation.rejoin(now)
         self._modification.rejoin(now)
+        self._replacement.rejoin(now)
 
     def has_begun(self, number: int) -> None:
         """Note that a task of a job inside has started."""
@@ -297,6 +307,7 @@ class HomeReservations:
         self._negotiation.forget(self._stored.forget(now))
         self._negotiation.settle(now)
         self._modification.settle(now)
+        self._replacement.settle(now)
         if self._repeated is not None:
             self._repeated.settle(now)
         ended = self._negotiation.ended
@@ -312,7 +323,7 @@ class HomeReservations:
         next_wall_s = self._stored.next_wall_s
         if self._repeated is not None:
             next_wall_s = min(next_wall_s, self._repeated.next_wall_s)
-        next_s = min(self._negotiation.next_s, self._modification.next_s)
+        next_s = min(self._negotiation.next_s, self._modification.next_s, self._replacement.next_s)
         if next_wall_s == inf:
             return next_s
         in_s = min(max(0.0, next_wall_s - now.wall_s), WALL_CHECK_S)
@@ -325,6 +336,7 @@ class HomeReservations:
         if self._repeated is not None:
             self._repeated.check()
         self._modification.check()
+        self._replacement.check()
 
     def _advance(self, now: Instant) -> None:
         """Open and end what is due by the wall clock."""

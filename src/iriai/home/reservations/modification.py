@@ -7,6 +7,7 @@ that it counts. What does not come about leaves the reservation as it is.
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 
 from msgspec.structs import replace
@@ -54,6 +55,14 @@ class Modification(Negotiation):
         is_here = reservation.home == self._kept_versions.home
         return is_here and stands is not None and _stands(stands) and version > stands.version
 
+    def is_busy(self, number: int) -> bool:
+        """Return whether a next version is under way that does not give way to another one."""
+        following, exchange = self._next.by_number.get(number), self._exchanges.get(number)
+        if following is None or not is_undecided(following):
+            return False
+        is_decided = following.state is ReservationState.DECIDING
+        return is_decided or exchange is None or not exchange.replaced
+
     def is_under_way(self, number: int) -> bool:
         """Return whether nodes are sought for a next version, or have it."""
         following = self._next.by_number.get(number)
@@ -61,10 +70,26 @@ class Modification(Negotiation):
 
     def seek(self, number: int, terms: ReservationTerms, now: Instant) -> None:
         """Seek nodes for a next version, which somebody asked for; the one that stands stays."""
+        self._begin(number, Exchange(terms, is_awaited=True), now)
+
+    def replace_missing(self, number: int, now: Instant) -> None:
+        """Seek other nodes in place of those that a reservation lacks, for the same terms."""
         stands = self._kept_versions.by_number[number]
+        terms = replace(stands.terms, is_earliest=False)
+        self._begin(number, Exchange(terms, replaced=stands.missing), now)
+
+    def end_replacement(self, number: int, now: Instant) -> None:
+        """Seek no other nodes any more: all are there again, unless it is decided already."""
+        following, exchange = self._next.by_number.get(number), self._exchanges.get(number)
+        is_sought = following is not None and following.state is ReservationState.SEEKING
+        if following is not None and is_sought and exchange is not None and exchange.replaced:
+            self._over(following, ReservationEnd.REFUSED, following.nodes, now)
+
+    def _begin(self, number: int, exchange: Exchange, now: Instant) -> None:
+        terms, stands = exchange.asked, self._kept_versions.by_number[number]
         left, version = self.left_of(number), stands.last_version + 1
         following = Reservation(number, version, terms, asked_wall_s=now.wall_s, unanswered=left)
-        self._exchanges[number] = Exchange(terms, is_awaited=True)
+        self._exchanges[number] = exchange
         self._store(following)
         if left:
             self._free_all(following, now, is_first=True)
@@ -158,7 +183,7 @@ class Modification(Negotiation):
         left = self._standing.left_of(stands.number)
         before = (each for each in left if each not in stands.nodes)
         own = super()._without(reservation, exchange)
-        return tuple(sorted(dict.fromkeys((*own, *before))))
+        return tuple(sorted(dict.fromkeys((*own, *before, *exchange.replaced))))
 
 
 def next_problem(
@@ -178,6 +203,8 @@ def next_problem(
     if has_begun and terms.start_wall_s != stands.terms.start_wall_s:
         hint = "change its end, or reserve another time"
         return Refused("has-begun", f"{named} is open: its start stays", hint)
+    if terms.start_wall_s == stands.terms.start_wall_s:
+        horizon_s = inf  # it was within, or is an occurrence of a series
     return terms_problem(terms, now.wall_s, horizon_s, has_begun=has_begun)
 
 

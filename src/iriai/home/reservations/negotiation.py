@@ -167,7 +167,9 @@ class Negotiation:
             return
         assert reservation is not None
         if reservation.state in (_CONFIRMED, _OPEN):
-            if machine in reservation.missing and booked.phase >= Phase.CONFIRMED:
+            if booked.unable is not None:
+                self.note_missing(reservation, machine)
+            elif machine in reservation.missing and booked.phase >= Phase.CONFIRMED:
                 missing = tuple(each for each in reservation.missing if each != machine)
                 self._store(replace(reservation, missing=missing))
             return
@@ -192,12 +194,20 @@ class Negotiation:
         if machine not in reservation.nodes or answer.version != reservation.version:
             return
         if reservation.state in (_CONFIRMED, _OPEN):
-            if machine not in reservation.missing:
-                missing = tuple(sorted((*reservation.missing, machine)))
-                self._store(replace(reservation, missing=missing))
+            self.note_missing(reservation, machine)
         elif exchange is not None and reservation.state is not _OVER:
             exchange.refusals[machine] = answer.reason
             self._give_up_try(reservation, exchange, (answer.reason,), machine, now)
+
+    def note_missing(self, reservation: Reservation, machine: str) -> None:
+        """Note that a reservation that stands lacks one of its nodes."""
+        if machine not in reservation.missing:
+            missing = tuple(sorted((*reservation.missing, machine)))
+            self._store(replace(reservation, missing=missing))
+
+    def ask_missing(self, number: int) -> None:
+        """Ask the nodes that a reservation lacks whether they have it after all."""
+        self._book(number, self._stored.by_number[number].missing, Phase.CONFIRMED)
 
     def frees(self, reservation: Reservation, now: Instant) -> None:
         """Tell the machines that have something of an earlier version to free that."""
@@ -450,7 +460,8 @@ class Negotiation:
     def _book(self, number: int, machines: Iterable[str], phase: Phase) -> None:
         """Have machines keep it, up to this phase; in the order of their names."""
         reservation = self._stored.by_number[number]
-        book = Book(self._booking(reservation, phase), reservation.terms.hold_s)
+        booking, hold_s = self._booking(reservation, phase), reservation.terms.hold_s
+        book = Book(booking, hold_s, is_later=self.is_of_changes)
         for machine in machines:
             self._send(machine, book)
 

@@ -64,8 +64,11 @@ class StoredReservations:
         """A heap: when, by the wall clock, one that is not over changes; some are void."""
         self._kept: list[tuple[float, int]] = []
         """A heap: until when those that are over are kept."""
+        self.degraded: dict[int, None] = {}
+        """Those that stand and lack nodes."""
         for reservation in by_number.values():
             self._note_time(reservation)
+            self._note_degraded(reservation)
 
     def named(self, number: int) -> ReservationId:
         """Return the name of a reservation."""
@@ -80,6 +83,7 @@ class StoredReservations:
         """Keep a reservation as it is now."""
         before = self.by_number.get(reservation.number)
         self.by_number[reservation.number] = reservation
+        self._note_degraded(reservation)
         if before is None or self._changes_wall_s(before) != self._changes_wall_s(reservation):
             self._note_time(reservation)
         self._effects.append(Persist(ReservationStored(reservation), urgent=is_urgent))
@@ -137,6 +141,12 @@ class StoredReservations:
             assert (reservation.end is None) is not reservation.is_over
             assert frozenset(reservation.nodes).issuperset(reservation.missing)
             assert reservation.next is None or reservation.next.version > reservation.version
+
+    def _note_degraded(self, reservation: Reservation) -> None:
+        if reservation.is_degraded:
+            self.degraded[reservation.number] = None
+        else:
+            self.degraded.pop(reservation.number, None)
 
     def _note_time(self, reservation: Reservation) -> None:
         times = self._kept if reservation.is_over else self._times

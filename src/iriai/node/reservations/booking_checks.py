@@ -15,6 +15,7 @@ from iriai.node.claims import Claims
 from iriai.node.offer_builder import Availability
 from iriai.node.reservations.kept_booking import SPANS_MAX, KeptBooking
 from iriai.node.settings import NodeSettings
+from iriai.protocol.messages.reservations import Book
 
 OF_HOME_MAX = 256
 """Bookings of one home: it leaves most places to others, whether it confirms its own or not."""
@@ -34,12 +35,13 @@ class BookingChecks:
         self._machine = settings.machine
         self._calendar = claims.calendar
 
-    def refusal(self, asked: Booking, held: KeptBooking, kept: Kept, now: Instant) -> Reason | None:
+    def refusal(self, book: Book, held: KeptBooking, kept: Kept, now: Instant) -> Reason | None:
         """Return why a booking cannot be held; None: it can.
 
         `held` is it as it would be kept, `kept` are all that there are: of its reservation an
         earlier version, which it is to be beside.
         """
+        asked = book.booking
         home, user = asked.reservation.home, asked.user
         if asked.phase is not Phase.HELD:
             needed = "to be confirmed while it is held"
@@ -52,7 +54,7 @@ class BookingChecks:
             return self._availability.reason()
         before = kept.get(asked.reservation)
         return (
-            self._bad_times(asked, before, now)
+            self._bad_times(book, now)
             or self._bad_amounts(held.resources)
             or self._not_reservable(asked, held, kept)
             or self._too_much(asked, kept)
@@ -60,15 +62,15 @@ class BookingChecks:
             or (None if before is None else self._in_its_tasks_way(held, before, now))
         )
 
-    def _bad_times(self, asked: Booking, before: KeptBooking | None, now: Instant) -> Reason | None:
+    def _bad_times(self, book: Book, now: Instant) -> Reason | None:
+        asked = book.booking
         length_s = asked.end_wall_s - asked.start_wall_s
-        stays = before is not None and before.booking.start_wall_s == asked.start_wall_s
         if not LENGTH_MIN_S <= length_s <= LENGTH_MAX_S:
             least, most = format_duration(LENGTH_MIN_S), format_duration(LENGTH_MAX_S)
             needed, had = f"a length from {least} to {most}", f"it has {length_s:.0f} s"
         elif asked.end_wall_s <= now.wall_s:
             needed, had = "an end that lies ahead", "it is over"
-        elif asked.start_wall_s < now.wall_s - STARTED_MAX_S and not stays:
+        elif asked.start_wall_s < now.wall_s - STARTED_MAX_S and not book.is_later:
             needed = f"a start at most {format_duration(STARTED_MAX_S)} ago"
             had = f"it is {format_duration(now.wall_s - asked.start_wall_s)} ago"
         else:

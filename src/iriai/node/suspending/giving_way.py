@@ -220,6 +220,8 @@ class GivingWay:
                     self._give_way((held,), *self._judged[held.claim.attempt], now)
         if self.presence.since_s is None:
             self._vacates_now = False
+        steps = [self._step(now.steady_s), *(step for step, _ in self._judged.values())]
+        self._availability.is_vacated = self._sleep is None and max(steps) >= OwnerStep.VACATE
         self._order(now)
         self._note_use()
         if reason != self._availability.owner:

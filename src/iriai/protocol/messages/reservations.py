@@ -57,6 +57,8 @@ class Book(msgspec.Struct, frozen=True, omit_defaults=True):
     booking: Booking
     hold_s: HoldTime = HOLD_S
     """How long the node keeps it while it is held."""
+    is_later: bool = False
+    """Whether it is a later version of a reservation that stands: it may have begun long ago."""
 
 
 class Unbook(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,13 +73,15 @@ class Unbook(msgspec.Struct, frozen=True, omit_defaults=True):
     """From which version on: an earlier one stays."""
 
 
-class Booked(msgspec.Struct, frozen=True):
+class Booked(msgspec.Struct, frozen=True, omit_defaults=True):
     """Node to home: the booking is durable with this phase."""
 
     reservation: ReservationId
     version: Count
     machine: Name
     phase: Phase
+    unable: Reason | None = None
+    """Why nothing can run in it: the machine is drained, or its owner has it back; None: it can."""
 
 
 class NotBooked(msgspec.Struct, frozen=True):

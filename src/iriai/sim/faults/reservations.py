@@ -12,6 +12,7 @@ from msgspec.structs import replace as with_fields
 from iriai.config.sections import ReservationPolicy, ReservationsSection
 from iriai.model.ids import ReservationId
 from iriai.model.ranks import ONE, RankShape
+from iriai.model.reservation import LOST_S
 from iriai.sim.faults.actions import Happening
 from iriai.sim.faults.reserving import RESERVING_STEPS
 from iriai.sim.faults.user_requests import AskedReservation, ChangedReservation, Submission
@@ -32,6 +33,7 @@ HOLDS_S = (10.0, 2.0, 1.0, 60.0)
 """The short ones are over before all machines have answered, on a slow network."""
 LEASES_S = (12.0, 20.0, 40.0)
 NO_SHOWS_S = (None, 900.0, 20.0, 60.0)
+LOSTS_S = (LOST_S, 5.0, 20.0, 60.0)
 POLICIES: tuple[ReservationPolicy, ...] = ("beside", "beside", "slack", "above")
 SLACKS_S = (10.0, 60.0, 300.0)
 EVICTABLE = (None, None, True, False)
@@ -61,7 +63,10 @@ def with_rules(rng: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
     They may give back what is not used after a few seconds.
     """
     section = ReservationsSection(
-        no_show_s=rng.pick(NO_SHOWS_S), policy=rng.pick(POLICIES), slack_s=rng.pick(SLACKS_S)
+        no_show_s=rng.pick(NO_SHOWS_S),
+        policy=rng.pick(POLICIES),
+        slack_s=rng.pick(SLACKS_S),
+        lost_s=rng.pick(LOSTS_S),
     )
     return [
         replace(plan, configuration=with_fields(plan.configuration, reservations=section))
@@ -150,6 +155,14 @@ def deaths(rng: Rng, names: list[str], begin_s: float) -> list[Happening]:
             number=RESERVING_STEPS * rng.below(4) + rng.below(RESERVING_STEPS),
         )
         for _ in range(rng.below(9))
+    ]
+
+
+def drains(rng: Rng, nodes: list[str], begin_s: float) -> list[Happening]:
+    """Return nodes that are drained for long, so that reservations lose them."""
+    return [
+        Happening(rng.between(begin_s, ASKED_UNTIL_S), "drain", rng.pick(nodes), lasts_s)
+        for lasts_s in (rng.between(5.0, 120.0) for _ in range(rng.below(4)))
     ]
 
 

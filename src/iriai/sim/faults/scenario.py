@@ -33,6 +33,7 @@ from iriai.sim.faults.owners import skipping, visits, with_conditions, with_owne
 from iriai.sim.faults.reservations import (
     deaths,
     disciplined,
+    drains,
     evictable,
     reservations_of,
     with_rules,
@@ -190,6 +191,7 @@ def scenario_of(
         asked = reservations_of(reserving, homes, len(nodes), cpus, sizes, BEGIN_S)
         happenings += with_series(repeating, asked)
         happenings += [] if is_calm else deaths(reserving, names, BEGIN_S)
+        happenings += [] if is_calm else drains(Rng(seed, "lost-nodes"), nodes, BEGIN_S)
     if not is_calm:
         happenings += _breaking(seed, homes, names, nodes)
     if gone:

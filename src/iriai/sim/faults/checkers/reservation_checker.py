@@ -339,12 +339,48 @@ class ReservationChecker:
             self._has_confirmed(name, id_, reservation) for name in nodes
         )
         self._late(machine, f"{id_} is on some of its nodes alone", lacks, AGREED_S)
+        self._check_degraded(machine, reservation, id_)
         following = reservation.next
         is_open = following is not None and following.state in UNDECIDED
         is_lost = following is not None and any(
             name in self._world.gone for name in (*following.nodes, *reservation.nodes)
         )
         self._late(machine, f"{id_} changes without end", is_open and not is_lost, AGREED_S)
+
+    def _check_degraded(
+        self, machine: SimulatedMachine, reservation: Reservation, id_: ReservationId
+    ) -> None:
+        """Check that a reservation lacks just the nodes that are lost, and that others are sought.
+
+        It does so for those that are there all the time since nothing breaks any more.
+        """
+        is_live = reservation.state in GOES_ON
+        lost_s = machine.plan.configuration.reservations.lost_s
+        for name in reservation.nodes:
+            is_gone, is_missing = name in self._world.gone, name in reservation.missing
+            is_unnoticed = is_live and is_gone and not is_missing
+            self._late(machine, f"{id_} keeps {name}", is_unnoticed, lost_s + AGREED_S)
+            is_there = (
+                is_live and is_missing and not is_gone and self._is_able(name, id_, reservation)
+            )
+            self._late(machine, f"{id_} takes {name} for lost", is_there, AGREED_S)
+        left_s = reservation.terms.end_wall_s - machine.clock.at(self._world.now_s).wall_s
+        is_untried = reservation.is_degraded and reservation.last_version == reservation.version
+        is_untried = is_untried and left_s > 2 * AGREED_S
+        self._late(machine, f"{id_} is degraded, and nobody is sought", is_untried, AGREED_S)
+
+    def _is_able(self, name: str, id_: ReservationId, reservation: Reservation) -> bool:
+        """Return whether a node has a reservation, and tasks may run in that."""
+        machine = self._world.machines[name]
+        core = self._known.get(name, (None, {}))[0]
+        if core is not machine.core or not machine.is_up or machine.is_stopped:
+            return False
+        node = machine.core.node
+        unable = node.bookings.unable(reservation.terms.user)
+        booking = machine.store.bookings.get(id_)
+        version = None if booking is None else versions_of(booking).get(reservation.version)
+        is_kept = version is not None and version.phase is Phase.CONFIRMED
+        return is_kept and unable is None
 
     @property
     def has_offers(self) -> bool:
