@@ -102,7 +102,13 @@ def test_a_file_system_that_does_not_answer_keeps_no_other_walk_waiting(
 ):
     walker, answers = Walker(), threading.Event()
     stuck, other = WalkOrder(Subject(tmp_path)), WalkOrder(Subject(tmp_path))
-    monkeypatch.setattr(stuck.walk, "go_on", lambda: not answers.wait())
+    threads: list[threading.Thread] = []
+
+    def go_on() -> bool:
+        threads.append(threading.current_thread())
+        return not answers.wait()
+
+    monkeypatch.setattr(stuck.walk, "go_on", go_on)
     walker.add(stuck)
     walker.add(other)
     assert walker.give_up_stuck(steady_s() + STUCK_S / 2) is None
@@ -119,7 +125,7 @@ def test_a_file_system_that_does_not_answer_keeps_no_other_walk_waiting(
     until(lambda: done.extend(walker.drain()) or done, "the other one")
     assert [(each.task, each.problem) for each in done] == [(other.task, "")]
     answers.set()
-    until(lambda: threading.active_count() < 3, "its thread ends")
+    until(lambda: not threads[0].is_alive(), "its thread ends")
     assert walker.drain() == []
     assert stuck.walk._levels == []  # it keeps nothing open
 

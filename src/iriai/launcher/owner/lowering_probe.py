@@ -7,10 +7,10 @@ time takes from both sides alike.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 from iriai.launcher.containment.cgroups.controllers import make_afresh
@@ -22,7 +22,9 @@ from iriai.launcher.system.forked_process import fork_process
 PROCESS_NAME = "iriai-lowering"
 BEGIN_S, MEASURE_S = 0.2, 1.0
 """Before it is measured, and for how long: shorter is less exact, longer disturbs the owner."""
-ALARM_S = 5
+BEGUN_S = 3.0
+"""How long its tasks, and then its owners, may take to begin; else nothing is measured."""
+ALARM_S = 10
 """After that each of its processes ends by itself, whatever becomes of the others."""
 TASKS_PER_CPU = 2
 ANSWER_BYTES = 8
@@ -49,15 +51,18 @@ def _kept_permille(background: Background) -> int:
     cpus = sorted(os.sched_getaffinity(0))
     groups = [f"{each}/measure-{os.getpid()}" for each in (background.idle, background.usual)]
     pids: list[int] = []
+    begun, beginning = os.pipe()
     try:
         for group in groups if background.idle else ():
             make_afresh(group)
-        tasks = [_busy(cpu, pids) for cpu in cpus for _ in range(TASKS_PER_CPU)]
+        tasks = [_busy(cpu, pids, beginning) for cpu in cpus for _ in range(TASKS_PER_CPU)]
+        _await_begun(begun, len(tasks))
         if background.idle:
             move_processes(tasks, groups[0])
         elif background.by_session:
             _lower_sessions(tasks)
-        owners = [_busy(cpu, pids) for cpu in cpus]
+        owners = [_busy(cpu, pids, beginning) for cpu in cpus]
+        _await_begun(begun, len(owners))
         time.sleep(BEGIN_S)
         own_ns, theirs_ns = -_ran_ns(owners), -_ran_ns(tasks)
         time.sleep(MEASURE_S)
@@ -75,21 +80,34 @@ def _kept_permille(background: Background) -> int:
     return round(1000 * own_ns / max(1, own_ns + theirs_ns))
 
 
-def _busy(cpu: int, pids: list[int]) -> int:
-    """Start a process that is busy on one processor, in a session of its own."""
+def _busy(cpu: int, pids: list[int], beginning: int) -> int:
+    """Start a process that is busy on one processor, in a session of its own.
+
+    It writes a byte to `beginning` when it is there: who lowers its session before lowers another.
+    """
     pid = os.fork()
     if pid == 0:
-        _work(lambda: os.sched_setaffinity(0, [cpu]))
+        _work(cpu, beginning)
     pids.append(pid)
     return pid
 
 
-def _work(bind: Callable[[], object]) -> None:
+def _await_begun(begun: int, count: int) -> None:
+    """Wait until so many processes are there; raise TimeoutError if that takes too long."""
+    end_s = time.monotonic() + BEGUN_S
+    while count:
+        if not select.select([begun], [], [], max(0.0, end_s - time.monotonic()))[0]:
+            raise TimeoutError(f"{count} processes have not begun")
+        count -= len(os.read(begun, count))
+
+
+def _work(cpu: int, beginning: int) -> None:
     try:
         signal.alarm(ALARM_S)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         os.setsid()
-        bind()
+        os.sched_setaffinity(0, [cpu])
+        os.write(beginning, b".")
         while True:
             pass
     finally:
@@ -98,8 +116,7 @@ def _work(bind: Callable[[], object]) -> None:
 
 def _lower_sessions(pids: list[int]) -> None:
     """Give the session of each the lowest nice value; ordinary users may do ten a second."""
-    end_s = time.monotonic() + ALARM_S / 2
-    time.sleep(BEGIN_S)
+    end_s = time.monotonic() + BEGUN_S
     left = pids
     while left and time.monotonic() < end_s:
         left = [pid for pid in left if not set_nice(pid, LOWEST)]
