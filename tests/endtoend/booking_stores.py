@@ -29,7 +29,10 @@ class Kept(NamedTuple):
 
     def is_settled(self) -> bool:
         """Whether every home has decided what is to be, and heard that all else is freed."""
-        return all(r.state in SETTLED and not r.unanswered for r in self.reservations.values())
+        return all(
+            each.state in SETTLED and not each.unanswered and each.next is None
+            for each in self.reservations.values()
+        )
 
     def check(self) -> None:
         """Raise unless all nodes of a reservation have it, of the version that counts, or none."""
@@ -43,6 +46,7 @@ class Kept(NamedTuple):
                 kept = (booking.version, booking.start_wall_s, booking.end_wall_s, booking.phase)
                 right = (reservation.version, terms.start_wall_s, terms.end_wall_s, Phase.CONFIRMED)
                 assert kept == right, f"{named} on {machine}: {booking}"
+                assert booking.later is None, f"{named} on {machine}: {booking}"
 
 
 def kept_by(machines: Iterable[Networked]) -> Kept:

@@ -17,24 +17,13 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from iriai.model.problem import Refused, Unreachable
-from iriai.wire.reservations import EndReservation, Reserve, Reserved
+from iriai.wire.reservations import EndReservation, ModifyReservation, Reserve, Reserved
 from tests.endtoend.booking_stores import Kept, kept_by
 from tests.endtoend.network import Network, Networked
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
 
-HOLD = (
-    *("before-commit", "after-commit", "send-seeknodes", "send-nodesoffered"),
-    *("send-book-held", "send-booked-held"),
-)
-"""In this order, of the home, of the broker, of the home, and of a node."""
-CONFIRM = ("send-book-confirmed", "send-booked-confirmed")
-"""Of the home, and of a node."""
-CANCEL = ("before-commit", "after-commit", "send-unbook", "send-notbooked")
-"""Of the home, and of a node."""
-STEPS = (*((False, step) for step in (*HOLD, *CONFIRM)), *((True, step) for step in CANCEL))
-"""Whether a reservation is cancelled, and where whoever comes there first dies."""
 KILLS = int(os.environ.get("IRIAI_KILLS") or 50)
 NODES = 3
 HOUR_S = 3600.0
@@ -63,46 +52,79 @@ def network(person, orders):
         made.stop()
 
 
-@pytest.mark.parametrize("kills", [len(STEPS), pytest.param(KILLS, marks=pytest.mark.soak)])
-def test_whoever_dies_all_nodes_have_a_reservation_or_none(network, orders, kills, record_property):
-    outcomes = []
-    for is_cancelled, step in islice(cycle(STEPS), kills):
-        home = whole(network)
-        reservation = reserve(home) if is_cancelled else ""
-        order = orders / step
-        order.touch()
-        told = None
-        with suppress(Unreachable):
-            told = cancel(home, reservation) if is_cancelled else reserve(home)
-        until(lambda order=order: not order.exists(), f"the crash at {step}", wait_s=NOTICED_S)
-        whole(network)
-        kept = settled(network)
-        kept.check()
-        live = [str(named) for named, each in kept.reservations.items() if not each.is_over]
-        assert told is None or live == [told] * bool(told), f"{step}: {told!r}, but {live}"
-        outcomes.append(f"{step}: {told}, {live}")
-        for each in live:
-            cancel(home, each)
-    record_property("outcomes", outcomes)
+Live = list[tuple[str, int]]
+"""What is reserved, and on how many nodes."""
 
 
-def reserve(home: Networked) -> str:
-    """Ask for a reservation; return which is to be, if any."""
+def reserve(home: Networked, _: str = "") -> Live:
+    """Ask for a reservation; return what is to be then."""
     start_s = time.time() + HOUR_S
     with home.client() as client:
         try:
             answer = client.ask(Reserve(start_s, start_s + HOUR_S, NODES))
         except Refused:
-            return ""
+            return []
     assert isinstance(answer, Reserved)
-    return answer.id
+    return [(answer.id, NODES)]
 
 
-def cancel(home: Networked, reservation: str) -> str:
-    """Cancel a reservation; none is to be then."""
+def modify(home: Networked, reservation: str) -> Live:
+    """Ask for another end, and one node less."""
+    end_s = time.time() + 4 * HOUR_S
+    with home.client() as client:
+        try:
+            client.ask(ModifyReservation(reservation, end_wall_s=end_s, nodes=NODES - 1))
+        except Refused:
+            return [(reservation, NODES)]
+    return [(reservation, NODES - 1)]
+
+
+def cancel(home: Networked, reservation: str) -> Live:
     with home.client() as client:
         client.ask(EndReservation(reservation))
-    return ""
+    return []
+
+
+HOLD = (
+    *("before-commit", "after-commit", "send-seeknodes", "send-nodesoffered"),
+    *("send-book-held", "send-booked-held"),
+)
+"""In this order, of the home, of the broker, of the home, and of a node."""
+CONFIRM = ("send-book-confirmed", "send-booked-confirmed")
+"""Of the home, and of a node."""
+FREE = ("send-unbook", "send-notbooked")
+"""Of the home, and of a node."""
+STEPS = (
+    *((reserve, step) for step in (*HOLD, *CONFIRM)),
+    *((cancel, step) for step in ("before-commit", "after-commit", *FREE)),
+    *((modify, step) for step in (*HOLD, *CONFIRM, *FREE)),
+)
+"""What is asked of a home, and where whoever comes there first dies."""
+
+
+@pytest.mark.parametrize("kills", [len(STEPS), pytest.param(KILLS, marks=pytest.mark.soak)])
+def test_whoever_dies_all_nodes_have_a_reservation_or_none(network, orders, kills, record_property):
+    outcomes = []
+    for act, step in islice(cycle(STEPS), kills):
+        home = whole(network)
+        reservation = ""
+        if act is not reserve:
+            [(reservation, _)] = until(lambda home=home: reserve(home), "a reservation")
+        order = orders / step
+        order.touch()
+        told = None
+        with suppress(Unreachable):
+            told = act(home, reservation)
+        until(lambda order=order: not order.exists(), f"the crash at {step}", wait_s=NOTICED_S)
+        whole(network)
+        kept = settled(network)
+        kept.check()
+        live = [(str(of), len(r.nodes)) for of, r in kept.reservations.items() if not r.is_over]
+        assert told is None or live == told, f"{act.__name__}, {step}: {told}, but {live}"
+        outcomes.append(f"{act.__name__}, {step}: {told}, {live}")
+        for reservation, _ in live:
+            cancel(home, reservation)
+    record_property("outcomes", outcomes)
 
 
 def whole(network: Network) -> Networked:

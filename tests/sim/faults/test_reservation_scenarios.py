@@ -8,6 +8,9 @@ from iriai.protocol.messages.effects import Part
 from iriai.sim.faults import scenario as scenarios
 from iriai.sim.faults.search import fails
 
+SEEDS = 100
+SOAK_SEEDS = 10_000
+
 
 @pytest.fixture(autouse=True)
 def _all_reserve(monkeypatch):
@@ -41,3 +44,21 @@ def test_no_job_waits_for_machines_that_are_never_there(seed):
     """It was to wait on after its reservation: the third machine had left; it needed two of the
     large ones, and there was one."""
     assert fails(scenarios.scenario_of(seed)) is None
+
+
+def failing(seeds):
+    found = {seed: fails(scenarios.scenario_of(seed)) for seed in seeds}
+    return {seed: message for seed, message in found.items() if message}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(1, SEEDS + 1, 10))
+def test_the_cores_pass_where_all_reserve(first):
+    assert failing(range(first, first + 10)) == {}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(20))
+def test_they_pass_thousands_where_all_reserve(part):
+    begin = 1 + part * SOAK_SEEDS // 20
+    assert failing(range(begin, begin + SOAK_SEEDS // 20)) == {}
