@@ -278,7 +278,10 @@ class Service:
             self._live_settings,
             ClusterHandlers(settings, engine, self._cluster),
             AdHandlers(engine, users, self._inquirer),
-            ReservationHandlers(settings.home, engine, users, self._durability, self._inquirer),
+            ReservationHandlers(
+                *(settings.home, engine, users, self._durability, self._inquirer),
+                settings.configuration.jobs.sendmail,
+            ),
             has_home=settings.role.has_home,
         )
 

@@ -27,8 +27,16 @@ NoticeVariable = Literal[
     "IRIAI_JOB_EXIT_CODE",
     "IRIAI_JOB_SIGNAL",
     "IRIAI_JOB_MESSAGE",
+    "IRIAI_JOB_ID",
+    "IRIAI_RESERVATION_ID",
+    "IRIAI_RESERVATION_NEWS",
+    "IRIAI_RESERVATION_START",
+    "IRIAI_RESERVATION_END",
+    "IRIAI_RESERVATION_NODES",
+    "IRIAI_RESERVATION_MISSING",
+    "IRIAI_RESERVATION_MESSAGE",
 ]
-"""Variables of a notice about a job, beside those of each task."""
+"""Variables of a notice about a job or a reservation, beside those of each task."""
 
 VariableName = Literal[
     "NCPUS",

@@ -51,7 +51,8 @@ class TaskId(NamedTuple):
 
 
 NOTICE_ATTEMPT = 0
-"""The attempt number of a notice after a job's end; attempts of tasks count from 1."""
+"""The attempt number of a notice after a job's end; attempts of tasks count from 1. A notice about
+a reservation has its number for a job's, and its count of news, from 1, for a rank."""
 
 
 class AttemptId(NamedTuple):

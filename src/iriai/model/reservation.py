@@ -17,6 +17,7 @@ from iriai.model.ids import Account, ReservationId, place_of
 from iriai.model.problem import Problem, Refused, UsageProblem
 from iriai.model.ranks import SEATS_MAX
 from iriai.model.reason import Reason
+from iriai.model.reservation_news import Notification
 from iriai.model.resources import Resources
 from iriai.model.units import format_duration
 
@@ -220,6 +221,8 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     """The version for which nodes are sought, or hold it, while this one stands."""
     tried: Count = 0
     """The highest version that nodes were asked for in vain since this one; 0: none."""
+    notification: Notification | None = None
+    """How its user is told of it, and what is still to be told; None: not at all."""
 
     @property
     def last_version(self) -> int:

@@ -21,6 +21,7 @@ from iriai.model.bounds import (
     Words,
 )
 from iriai.model.reservation import NODES_MAX
+from iriai.model.reservation_news import NewsWanted
 from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query
 from iriai.wire.requests import Why
 
@@ -186,6 +187,9 @@ class Reserve(
     """The rule by which it is repeated: RFC 5545, or a short form as `daily`; empty: it is not."""
     zone: Text = ""
     """The zone in whose local time the rule is, as `Europe/Berlin`."""
+    notify: Text = ""
+    """A command to run when something happens to it, or `mailto:ADDRESS`; empty: nothing."""
+    notify_on: NewsWanted = NewsWanted.ALL
 
 
 class ModifyReservation(

@@ -12,12 +12,15 @@ from iriai.cli.framework.table import amounts_text, count_text, names_text, prin
 from iriai.cli.jobs.options.job import named_resource, parsed
 from iriai.client.wall_time import iso_text, parse_wall_time, zone_name
 from iriai.model.problem import UsageProblem
+from iriai.model.reservation_news import NewsWanted
+from iriai.model.submission import check_notify
 from iriai.model.units import format_duration, parse_duration, parse_size, printable
 from iriai.wire.reservations import ReservationPlan, Reserve, Reserved, ReservedSeries
 
 when = options_under("When")
 need = options_under("What each node gives; without any of these the whole machine")
 whom = options_under("For whom")
+told = options_under("What you are told")
 """As `option`, each for one heading of the help page."""
 
 
@@ -127,10 +130,25 @@ class NodeOptions(OptionGroup, frozen=True):
     )
 
 
+class NewsOptions(OptionGroup, frozen=True):
+    """Of what the user is told, and how."""
+
+    notify: str = told(
+        "",
+        metavar="COMMAND|mailto:ADDRESS",
+        help="Command to run as you in /, or address to write to, when it is confirmed, lacks "
+        "nodes, starts, or is over without a task; or an occurrence could not be had.",
+    )
+    notify_on: NewsWanted = told(
+        NewsWanted.ALL, help="News that are told: all, or only those of what went wrong."
+    )
+
+
 def reserve(
     options: GlobalOptions,
     times: TimeOptions,
     each: NodeOptions,
+    news: NewsOptions,
     nodes: int = option(..., "-n", "--nodes", metavar="N", help="How many nodes."),
     requirements: str = option(
         "",
@@ -188,6 +206,8 @@ def reserve(
         dry_run,
         times.every,
         times.zone(),
+        parsed("--notify", news.notify, check_notify) or "",
+        news.notify_on,
     )
     _print(options, options.ask(request))
 

@@ -35,6 +35,7 @@ from iriai.protocol.messages.effects import (
     PeerNoticed,
     PolicyFailed,
     ReservationAnswered,
+    ReservationNewsDue,
     Send,
     StepChanged,
     Wake,
@@ -133,7 +134,8 @@ class LauncherOrders(Protocol):
 
 
 ROUTED = frozenset(
-    {JobCompleted, PeerNoticed, PolicyFailed, ReservationAnswered, StepChanged, WhyAnswered}
+    {JobCompleted, PeerNoticed, PolicyFailed, ReservationAnswered, ReservationNewsDue, StepChanged}
+    | {WhyAnswered}
 )
 """Effects that others of this daemon take."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from iriai.daemon.loop.engine import Engine
 from iriai.daemon.loop.routes import LauncherReady, NoticeEnded, NotificationDue
@@ -29,9 +30,13 @@ from iriai.model.problem import NotFound, Refused
 from iriai.model.records import NoticesDropped
 from iriai.model.state import EndCause
 from iriai.model.submission import address_of, check_notify
+from iriai.protocol.messages.effects import ReservationNewsDue
 from iriai.store.reading import Reader
 from iriai.store.writer import Writer
 from iriai.wire.requests import Outcome
+
+if TYPE_CHECKING:
+    from iriai.daemon.tasks.reservation_news import ReservationNotices
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +95,10 @@ class Notifications:
         self._configured_sendmail = sendmail
         self._due: dict[int, int] = dict.fromkeys(reader.notices(), 0)
         """Failed attempts by job."""
+        self._reservations: ReservationNotices | None = None
+        """None: there was nothing to tell of reservations."""
         engine.routes.take(NotificationDue, self._is_due)
+        engine.routes.take(ReservationNewsDue, lambda due: self._of_reservations.order(due.number))
         engine.routes.take(NoticeEnded, self._ended)
         engine.routes.take(LauncherReady, self._attached)
 
@@ -103,10 +111,29 @@ class Notifications:
         """Order all that are due from a new launcher, which ignores those that it has begun."""
         for number in self._due:
             self._order(number)
+        reserved = self._engine.machine.home.reserved
+        if any(each.notification and each.notification.untold for each in reserved.values()):
+            self._of_reservations.order_all()
+
+    @property
+    def _of_reservations(self) -> ReservationNotices:
+        if self._reservations is None:
+            from iriai.daemon.tasks.reservation_news import ReservationNotices
+
+            self._reservations = ReservationNotices(
+                self._home,
+                self._engine,
+                self._launcher,
+                lambda: find_sendmail(self._configured_sendmail) or "sendmail",
+            )
+        return self._reservations
 
     def _ended(self, notice: NoticeEnded) -> None:
         """Handle the end of a notification, reported for the first time or again."""
         end = notice.end
+        if end.attempt.rank:
+            self._of_reservations.ended(end)
+            return
         number = end.attempt.number
         tries = self._due.get(number)
         if tries is None or end.attempt.index != tries:

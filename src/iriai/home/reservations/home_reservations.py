@@ -18,6 +18,7 @@ from iriai.model.instant import Instant
 from iriai.model.problem import NotFound, Refused, UsageProblem
 from iriai.model.reservation import (
     DEFAULT_LIMITS,
+    Repetition,
     Reservation,
     ReservationEnd,
     ReservationLimits,
@@ -26,6 +27,7 @@ from iriai.model.reservation import (
     over_text,
     terms_problem,
 )
+from iriai.model.reservation_news import Notification
 from iriai.protocol.messages.effects import Effect
 from iriai.protocol.messages.reservations import ReservationToHome
 
@@ -80,7 +82,9 @@ class HomeReservations:
 
     # --- requests of clients ---------------------------------------------------------------------
 
-    def ask(self, terms: ReservationTerms, now: Instant) -> ReservationId:
+    def ask(
+        self, terms: ReservationTerms, now: Instant, notification: Notification | None = None
+    ) -> ReservationId:
         """Seek nodes for a reservation; `ReservationAnswered` follows.
 
         Raises `UsageProblem` or `Refused` if it can never be, or the account has too many.
@@ -92,12 +96,20 @@ class HomeReservations:
             raise problem
         self._check_count(terms.account)
         number = self._stored.new_number()
-        self._stored.store(Reservation(number, 1, terms, asked_wall_s=now.wall_s))
+        asked_wall_s = now.wall_s
+        self._stored.store(
+            Reservation(number, 1, terms, asked_wall_s=asked_wall_s, notification=notification)
+        )
         self._negotiation.begin(number, now)
         return self._stored.named(number)
 
     def ask_every(
-        self, terms: ReservationTerms, rule: str, zone: str, now: Instant
+        self,
+        terms: ReservationTerms,
+        rule: str,
+        zone: str,
+        now: Instant,
+        notification: Notification | None = None,
     ) -> tuple[ReservationId, ReservationId | None]:
         """Begin a series; return its name, and that of the first occurrence if it is sought now.
 
@@ -107,7 +119,7 @@ class HomeReservations:
         self._advance(now)
         terms, _ = self.plan_every(terms, rule, zone, 1, now)
         self._check_count(terms.account)
-        number = self._series.ask(terms, rule, zone, now)
+        number = self._series.ask(terms, Repetition(rule, zone), now, notification)
         first = occurrence_number(number, 1)
         is_made = first in self._stored.by_number
         return self._stored.named(number), self._stored.named(first) if is_made else None
@@ -291,6 +303,10 @@ class HomeReservations:
         self._negotiation.rejoin(now)
         self._modification.rejoin(now)
         self._replacement.rejoin(now)
+
+    def told(self, number: int, serial: int) -> None:
+        """Note that news of a reservation were told, or cannot be."""
+        self._stored.told(number, serial)
 
     def has_begun(self, number: int) -> None:
         """Note that a task of a job inside has started."""

@@ -29,6 +29,7 @@ from iriai.model.reservation import (
     ReservationTerms,
     terms_problem,
 )
+from iriai.model.reservation_news import Notification
 
 UNDECIDED = (ReservationState.SEEKING, ReservationState.DECIDING)
 REFUSED_AT_ONCE_MAX = 16
@@ -64,13 +65,19 @@ class RepeatedReservations:
             if reservation.state is ReservationState.REPEATING:
                 self._begin(number, reservation)
 
-    def ask(self, terms: ReservationTerms, rule: str, zone: str, now: Instant) -> int:
+    def ask(
+        self,
+        terms: ReservationTerms,
+        repetition: Repetition,
+        now: Instant,
+        notification: Notification | None,
+    ) -> int:
         """Begin a series; return its number.
 
         Raises:
             UsageProblem: the rule has no occurrence, or the local time of the first is none.
         """
-        terms, _ = self.plan(terms, rule, zone, 1)
+        terms, _ = self.plan(terms, repetition.rule, repetition.zone, 1)
         number = self._stored.new_number()
         series = Reservation(
             number,
@@ -78,7 +85,8 @@ class RepeatedReservations:
             terms,
             ReservationState.REPEATING,
             asked_wall_s=now.wall_s,
-            repetition=Repetition(rule, zone),
+            repetition=repetition,
+            notification=notification,
         )
         self._stored.store(series)
         self._begin(number, series)
@@ -204,7 +212,13 @@ class RepeatedReservations:
         start_wall_s = occurrence.start_wall_s
         end_wall_s = start_wall_s + series.terms.length_s
         terms = replace(series.terms, start_wall_s=start_wall_s, end_wall_s=end_wall_s)
-        made = Reservation(occurrence_number(number, place), 1, terms, asked_wall_s=now.wall_s)
+        made = Reservation(
+            occurrence_number(number, place),
+            1,
+            terms,
+            asked_wall_s=now.wall_s,
+            notification=series.notification,
+        )
         reasons = tuple(self._problems(terms, occurrence, now))
         if reasons:
             self._negotiation.refuse_at_once(made, reasons, now)

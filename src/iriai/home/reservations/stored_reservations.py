@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from iriai.home.reservations.news import news_between, with_news, without_news
 from iriai.model.ids import ReservationId, series_of
 from iriai.model.instant import Instant
 from iriai.model.records import ReservationsDropped, ReservationStored
@@ -19,7 +20,8 @@ from iriai.model.reservation import (
     ReservationLimits,
     ReservationState,
 )
-from iriai.protocol.messages.effects import Effect, Persist
+from iriai.model.reservation_news import Notification
+from iriai.protocol.messages.effects import Effect, Persist, ReservationNewsDue
 
 KEPT_S = 30 * 86_400.0
 """How long one that is over is kept."""
@@ -82,11 +84,34 @@ class StoredReservations:
     def store(self, reservation: Reservation, *, is_urgent: bool = True) -> None:
         """Keep a reservation as it is now."""
         before = self.by_number.get(reservation.number)
+        if reservation.notification is not None:
+            reservation = self._with_news(before, reservation, reservation.notification)
         self.by_number[reservation.number] = reservation
         self._note_degraded(reservation)
         if before is None or self._changes_wall_s(before) != self._changes_wall_s(reservation):
             self._note_time(reservation)
         self._effects.append(Persist(ReservationStored(reservation), urgent=is_urgent))
+
+    def _with_news(
+        self, before: Reservation | None, after: Reservation, notification: Notification
+    ) -> Reservation:
+        """Return a reservation with the news that its change is, for its user."""
+        if before is not None and before.notification is not None:
+            notification = before.notification  # whoever changed it may have an older one
+        whole = with_news(notification, news_between(before, after))
+        if whole.serial != notification.serial:
+            self._effects.append(ReservationNewsDue(after.number))
+        return replace(after, notification=whole)
+
+    def told(self, number: int, serial: int) -> None:
+        """Note that news of a reservation were told, or cannot be."""
+        reservation = self.by_number.get(number)
+        if reservation is None or reservation.notification is None:
+            return
+        notification = without_news(reservation.notification, serial)
+        reservation = replace(reservation, notification=notification)
+        self.by_number[number] = reservation
+        self._effects.append(Persist(ReservationStored(reservation)))
 
     @property
     def next_wall_s(self) -> float:

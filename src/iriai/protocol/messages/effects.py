@@ -235,6 +235,12 @@ class ReservationAnswered(msgspec.Struct, frozen=True):
     """Whether it is about a later version of one that stands."""
 
 
+class ReservationNewsDue(msgspec.Struct, frozen=True):
+    """Home: news of a reservation are stored, and its user is to be told."""
+
+    number: int
+
+
 class StepChanged(msgspec.Struct, frozen=True):
     """Home: a job step began, or is over; answer those who wait for it."""
 
@@ -330,6 +336,7 @@ Effect = (
     | JobCompleted
     | WhyAnswered
     | ReservationAnswered
+    | ReservationNewsDue
     | StepChanged
     | MembersChanged
     | EntriesChanged

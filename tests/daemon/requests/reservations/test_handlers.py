@@ -57,7 +57,7 @@ class Kept:
         self.all_of_them: dict[int, Reservation] = {}
         self.changes: list[tuple[str, int, str]] = []
 
-    def ask(self, terms: ReservationTerms, now: Instant) -> ReservationId:
+    def ask(self, terms: ReservationTerms, now: Instant, _notification) -> ReservationId:
         number = len(self.all_of_them) + 1
         self.all_of_them[number] = Reservation(number, 1, terms, asked_wall_s=now.wall_s)
         return ReservationId("ume", number)

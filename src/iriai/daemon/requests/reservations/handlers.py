@@ -12,12 +12,14 @@ from iriai.daemon.loop.pending import Pending
 from iriai.daemon.server.connections import RequestContext
 from iriai.daemon.server.handler_table import handles
 from iriai.daemon.server.request_scheduling import Durability
+from iriai.daemon.tasks.notifications import check_notice
 from iriai.identity.users.permissions import Permissions
 from iriai.jobs.views import amounts
 from iriai.model.ids import ReservationId, parse_reservation_id
 from iriai.model.instant import Instant
 from iriai.model.problem import NotAllowed, NotFound, Refused
 from iriai.model.reservation import Reservation, ReservationTerms
+from iriai.model.reservation_news import Notification
 from iriai.protocol.messages.effects import Part, ReservationAnswered
 from iriai.wire.exchange import Done
 from iriai.wire.inquiries import AskOffer, NodeOffer
@@ -48,8 +50,11 @@ class ReservationHandlers:
         users: Permissions,
         durability: Durability,
         inquirer: BrokerRpc,
+        sendmail: str = "",
     ) -> None:
+        """`sendmail` is the configured program for mail."""
         self._name = home
+        self._sendmail = sendmail
         self._engine = engine
         self._users = users
         self._durability = durability
@@ -83,6 +88,7 @@ class ReservationHandlers:
         use_by = self._users.users_and_group(body.use_by)
         horizon_s = inf if body.every else self._engine.machine.home.limits.horizon_s
         terms = checked_terms(body, account, person.name, use_by, now.wall_s, horizon_s)
+        check_notice(body.notify, self._sendmail)
         if body.every:
             return await self._reserve_every(asked, body, terms)
         if body.dry_run:
@@ -90,7 +96,7 @@ class ReservationHandlers:
             return _plan(terms, reply.checked(), reply.missing)
         reservations = self._engine.machine.home.reservations
         asked.is_changing = True
-        return await self._reserved(reservations.ask(terms, now).number)
+        return await self._reserved(reservations.ask(terms, now, _notification(body)).number)
 
     async def _reserved(self, number: int) -> Reserved:
         """Wait until all nodes have what was asked for; raise `Refused` if they do not get it."""
@@ -119,7 +125,8 @@ class ReservationHandlers:
             plan = _plan(terms, reply.checked(), reply.missing)
             return replace(plan, rule=rule, zone=zone, following=tuple(times[1:]))
         asked.is_changing = True
-        series, first = reservations.ask_every(terms, rule, zone, now)
+        notification = _notification(body)
+        series, first = reservations.ask_every(terms, rule, zone, now, notification)
         made = None if first is None else reservations.get(first.number)
         if made is not None and not made.is_over:
             pending = self._asked[made.number] = Pending()
@@ -221,6 +228,10 @@ class ReservationHandlers:
         change(number, asked.caller.person.name, self._engine.now)
         await self._durability.stored()
         return Done()
+
+
+def _notification(body: Reserve) -> Notification | None:
+    return Notification(body.notify, body.notify_on) if body.notify else None
 
 
 def _plan(terms: ReservationTerms, offer: NodeOffer | None, missing: str) -> ReservationPlan:
