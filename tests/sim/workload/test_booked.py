@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.harness.exhaustive_booking import BookingJudge
+from iriai.broker.reservations.bookable_rooms import profile_beside
 from iriai.config.reader import Configuration
 from iriai.config.sections import ReservationsSection
 from iriai.sim.workload.full import simulate_all
@@ -117,8 +118,8 @@ def test_every_answer_on_many_machines_is_that_of_exhaustive_search(seed, policy
 def test_a_search_that_forgets_promised_places_is_found(monkeypatch):
     """A mistake of the broker's that the comparison has to find."""
     judge = BookingJudge()
-    around = "iriai.broker.scheduling.booking_offers._around"
-    monkeypatch.setattr(around, lambda _start_s, _end_s: (-2.0, -1.0))
+    beside = "iriai.broker.scheduling.booking_offers.profile_beside"
+    monkeypatch.setattr(beside, lambda view, _held, *more: profile_beside(view, (), *more))
     for seed in range(20):
         replay_all(reserving(seed), unlimited(), judge=judge)
     assert judge.wrong != []

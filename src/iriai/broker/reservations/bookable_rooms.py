@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from iriai.broker.machines.machine_view import MachineView
@@ -11,60 +11,68 @@ from iriai.model.ids import ReservationId
 from iriai.model.resources import Resources
 from iriai.policy.placement.bookings import HeldSpan, RoomProfile
 
+TINY_S = 1e-6
+"""Times on the clock of a machine and back again differ by rounding."""
+
 
 class BookableRoom(NamedTuple):
     """What is free on a machine for a booking: it fits where it does in one of the profiles."""
 
     profiles: tuple[RoomProfile, ...]
+    ahead_s: float = 0.0
+    """The wall clock of the machine minus the broker's: it opens a booking so much earlier."""
 
     @property
     def steps(self) -> int:
         """Return how many steps there are: the time of each look grows with them."""
         return sum(len(each.times) for each in self.profiles)
 
+    def times(self) -> Iterator[float]:
+        """Yield the moments at which there may be more room than before."""
+        for profile in self.profiles:
+            yield from (each + self.ahead_s for each in profile.times)
+
     def is_room(self, resources: Resources, start_s: float, end_s: float) -> bool:
         """Return whether a booking fits all that time."""
+        if self.ahead_s:
+            start_s, end_s = start_s - self.ahead_s + TINY_S, end_s - self.ahead_s - TINY_S
         return any(each.is_room(resources, start_s, end_s) for each in self.profiles)
 
     def run_from(
         self, resources: Resources, length_s: float, from_s: float
     ) -> tuple[float, float] | None:
         """Return the first moment from which a booking fits for so long, and until when."""
-        if len(self.profiles) == 1:
-            return self.profiles[0].run_from(resources, length_s, from_s)
-        runs = [each.run_from(resources, length_s, from_s) for each in self.profiles]
+        at_s = from_s - self.ahead_s
+        runs = [each.run_from(resources, length_s, at_s) for each in self.profiles]
         found = [each for each in runs if each is not None]
-        return min(found, key=lambda run: (run[0], -run[1]), default=None)
+        if not found:
+            return None
+        start_s, end_s = found[0] if len(found) == 1 else min(found, key=_soonest)
+        return max(from_s, start_s + self.ahead_s), end_s + self.ahead_s
 
 
-def room_beside(
-    view: MachineView, held: Sequence[HeldSpan], own: ReservationId | None = None
-) -> BookableRoom:
-    """Return what neither claims nor bookings need, nor what is `held` for promised tasks.
-
-    `own`: the reservation whose booking does not count, nor the claims inside.
-    """
-    return BookableRoom((reservable_room(view, view.calendar.profile(held, own), own),))
+def _soonest(run: tuple[float, float]) -> tuple[float, float]:
+    return run[0], -run[1]
 
 
-def room_above(view: MachineView, own: ReservationId | None = None) -> BookableRoom:
-    """Return what bookings alone leave: claims give way, and promises move; `own` as above."""
-    return BookableRoom((reservable_room(view, view.calendar.beside_bookings(own), own),))
-
-
-def room_with_slack(
+def profile_beside(
     view: MachineView,
     held: Sequence[HeldSpan],
-    put_off: Sequence[HeldSpan],
+    away_s: float,
     own: ReservationId | None = None,
-) -> BookableRoom:
-    """Return what is free if what is `held` stays, or is `put_off` as far as was told.
+) -> RoomProfile:
+    """Return what neither claims nor bookings need, nor what is `held` for promised tasks.
 
-    `own` as above. A booking is over before a place that is put off, or begins after one that
-    stays. Where both have room at once it may fit in neither profile, and in some between.
+    From `held` a booking stays away so far, as the machine's clock may be off. `own`: the
+    reservation whose booking does not count, nor the claims inside.
     """
-    profiles = (view.calendar.profile(spans, own) for spans in (held, put_off))
-    return BookableRoom(tuple(reservable_room(view, each, own) for each in profiles))
+    profile = view.calendar.profile(held, own)
+    return reservable_room(view, profile.kept_away(held, away_s) if held else profile, own)
+
+
+def profile_above(view: MachineView, own: ReservationId | None = None) -> RoomProfile:
+    """Return what bookings alone leave: claims give way, and promises move; `own` as above."""
+    return reservable_room(view, view.calendar.beside_bookings(own), own)
 
 
 def latest_start_s(

@@ -8,7 +8,7 @@ A machine opens a booking by its own clock, so what it would displace is counted
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -17,10 +17,11 @@ from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.reservations.bookable_rooms import (
     BookableRoom,
     latest_start_s,
-    room_above,
-    room_beside,
-    room_with_slack,
+    profile_above,
+    profile_beside,
 )
+from iriai.broker.reservations.candidates import Candidate, preference
+from iriai.broker.reservations.parallel_places import ParallelPlaces
 from iriai.broker.reservations.share_limit import ShareLimit
 from iriai.broker.scheduling.machine_reasons import (
     mismatches,
@@ -37,7 +38,7 @@ from iriai.model.resources import Resources
 from iriai.model.units import format_duration
 from iriai.policy.placement.backfill import ReservedHead
 from iriai.policy.placement.booking_search import earliest_of
-from iriai.policy.placement.bookings import BookedSpan, HeldSpan, positive
+from iriai.policy.placement.bookings import HeldSpan, positive
 from iriai.policy.placement.calendar import OPEN_END_S
 from iriai.policy.placement.pool_plan import PoolHead
 from iriai.protocol.clock_offset import Estimate
@@ -64,14 +65,6 @@ ClockOf = Callable[[str], Estimate | None]
 Planned = Callable[[float, Resources | None], dict[str, list[HeldSpan]]]
 """Returns what places a plan keeps for tasks that wait, by machine, at a time, beside a booking of
 such resources (None: of a whole machine)."""
-
-
-class _Candidate(NamedTuple):
-    view: MachineView
-    need: Resources
-    room: BookableRoom
-    beside: BookableRoom
-    """Where nothing has to give way; it is preferred."""
 
 
 class _Found(NamedTuple):
@@ -178,19 +171,10 @@ class _Search:
                 held.setdefault(head.machine, []).append(span)
                 if self._rules.policy == "slack":
                     self._put_it_off(head, span)
-        self._held = {
-            name: [self._held_there(name, each) for each in spans] for name, spans in held.items()
-        }
+        self._held = held
         self._apart_s = 0.0
         """How much the clocks of the machines that could take it may differ from the broker's."""
-        aside = [head for head in state.heads.aside if isinstance(head, PoolHead)]
-        self._pool_heads = [*state.heads.by_job.values(), *aside]
-
-    def _held_there(self, machine: str, span: HeldSpan) -> HeldSpan:
-        """Return when no booking may be there by the broker's clock, as the machine opens it."""
-        offset_s, error_s = self._clocks.get(machine, Estimate(0.0, 0.0))
-        from_s, to_s = _around(span.from_s + offset_s, span.to_s + offset_s)
-        return HeldSpan(from_s - error_s, to_s + error_s, span.resources)
+        self._parallel = ParallelPlaces(state, seek.reservation, now.steady_s)
 
     def _put_it_off(self, head: ReservedHead, span: HeldSpan) -> None:
         """Note until when a head may be put off, by what its home was told."""
@@ -202,7 +186,7 @@ class _Search:
         start_s = latest_start_s(view.calendar.profile(), span, until_s, length_s)
         if start_s is not None:
             later = HeldSpan(start_s, start_s + length_s, span.resources)
-            self._put_off[head.machine] = self._held_there(head.machine, later)
+            self._put_off[head.machine] = later
 
     def offered(self) -> NodesOffered:
         """Return the answer."""
@@ -263,7 +247,7 @@ class _Search:
             user=terms.user,
         )
 
-    def _candidates(self, terms: ReservationTerms) -> list[_Candidate]:
+    def _candidates(self, terms: ReservationTerms) -> list[Candidate]:
         """Return the machines that could take a booking at some time, by name."""
         state = self._state
         large: list[MachineView] = []
@@ -290,7 +274,7 @@ class _Search:
             if reason is not None:
                 unavailable.append(reason)
                 continue
-            found.append(_Candidate(view, need, *self._rooms(view)))
+            found.append(Candidate(view, need, *self._rooms(view)))
             if clock is not None:
                 self._apart_s = max(self._apart_s, abs(clock.offset_s) + clock.error_s)
         self._refused = [*small, *other, *unavailable]
@@ -300,11 +284,17 @@ class _Search:
         """Return where a booking may be on a machine, and where nothing gives way to it."""
         held = self._held.get(view.name, ())
         own = self._seek.reservation if view.name in self._kept else None
-        beside = room_beside(view, held, own)
+        ahead_s, error_s = self._clocks.get(view.name, Estimate(0.0, 0.0))
+        away_s = EARLIER_S + error_s
+        profile = profile_beside(view, held, away_s, own)
+        beside = BookableRoom((profile,), ahead_s)
         if self._rules.policy == "above":
-            return room_above(view, own), beside
+            return BookableRoom((profile_above(view, own),), ahead_s), beside
         if view.name in self._put_off and len(held) == 1:
-            return room_with_slack(view, held, [self._put_off[view.name]], own), beside
+            later = profile_beside(view, [self._put_off[view.name]], away_s, own)
+            # Over before a place that is put off, or begun after one that stays. Where both have
+            # room at once a booking may fit beside neither, and beside some place between them.
+            return BookableRoom((profile, later), ahead_s), beside
         return beside, beside
 
     def _unavailable(self, view: MachineView) -> Reason | None:
@@ -345,84 +335,26 @@ class _Search:
         finally:
             demand.leave()
 
-    def _at(self, candidates: Sequence[_Candidate], start_s: float) -> _Found | None:
+    def _at(self, candidates: Sequence[Candidate], start_s: float) -> _Found | None:
         """Return the machines for that start; None: there are not enough."""
         nodes, end_s = self._seek.terms.nodes, start_s + self._length_s
         able = [each for each in candidates if each.room.is_room(each.need, start_s, end_s)]
         if len(able) < nodes:
             return None
-        able.sort(key=lambda each: (_displaces(each, start_s, end_s), self._preference(each)))
-        if self._rules.policy == "above":
-            return _found(start_s, able[:nodes])
-        from_s, to_s = start_s - self._apart_s, end_s + self._apart_s
-        heads = [head for head in self._pool_heads if _overlaps(head, from_s, to_s)]
-        chosen = able[:nodes]
-        if heads and not self._tolerated(heads, chosen, start_s):
-            chosen = self._chosen(heads, able, start_s)
-        if len(chosen) == nodes:
-            return _found(start_s, chosen)
-        if self._rules.policy == "slack" and self._may_be_put_off(heads, able[:nodes], start_s):
-            return _found(start_s, able[:nodes])
-        return None
+        able.sort(key=preference(start_s, end_s, self._kept))
+        chosen: Sequence[Candidate] | None = able[:nodes]
+        if self._rules.policy != "above":
+            from_s, to_s = start_s - self._apart_s, end_s + self._apart_s
+            if start_s <= self._start_s:  # otherwise it is asked for a second later than that
+                from_s -= EARLIER_S
+            taken = [(each, self._more(each, start_s, end_s)) for each in able]
+            chosen = self._parallel.choose(taken, nodes, from_s, to_s)
+        if chosen is None:
+            return None
+        return _Found(start_s, tuple(sorted(each.view.name for each in chosen)))
 
-    def _may_be_put_off(
-        self, heads: Iterable[PoolHead], chosen: Sequence[_Candidate], start_s: float
-    ) -> bool:
-        """Return whether parallel heads start beside these bookings by what was told."""
-        from_s, to_s = _around(start_s, start_s + self._length_s)
-        spans = {
-            each.view.name: BookedSpan(
-                self._seek.reservation, from_s - self._apart_s, to_s + self._apart_s, each.need
-            )
-            for each in chosen
-        }
-        return all(self._starts_as_told(head, spans) for head in heads)
-
-    def _starts_as_told(self, head: PoolHead, booked: Mapping[str, BookedSpan]) -> bool:
-        """Return whether a parallel head starts beside more bookings by what was told."""
-        state = self._state
-        entry = state.queues.entries.get(head.job)
-        pools = state.index.rooms.pools(is_across=head.is_across)
-        pool = next((each for each in pools if head.is_across or each.name == head.pool), None)
-        if entry is None or pool is None or head.told_start_s is None:
-            return False
-        planned = state.heads.plan_in(pool, entry, self._now.steady_s, booked=booked)
-        return planned is not None and planned.start_s <= head.told_start_s
-
-    def _chosen(
-        self, heads: Sequence[PoolHead], able: Iterable[_Candidate], start_s: float
-    ) -> list[_Candidate]:
-        """Return the machines that are preferred of those that heads can spare together."""
-        chosen = self._spared(heads, able, start_s)
-        if len(chosen) == self._seek.terms.nodes:
-            return chosen
-
-        def lost(each: _Candidate) -> int:
-            more = self._more(each, start_s)
-            return sum(head.lost_ranks(each.view.name, more) for head in heads)
-
-        return self._spared(heads, sorted(able, key=lost), start_s)
-
-    def _spared(
-        self, heads: Sequence[PoolHead], able: Iterable[_Candidate], start_s: float
-    ) -> list[_Candidate]:
-        chosen: list[_Candidate] = []
-        for each in able:
-            if self._tolerated(heads, [*chosen, each], start_s):
-                chosen.append(each)
-                if len(chosen) == self._seek.terms.nodes:
-                    break
-        return chosen
-
-    def _tolerated(
-        self, heads: Iterable[PoolHead], chosen: Sequence[_Candidate], start_s: float
-    ) -> bool:
-        claims = [(each.view.name, self._more(each, start_s)) for each in chosen]
-        return all(head.tolerates_all(claims, None, self._now.steady_s) for head in heads)
-
-    def _more(self, candidate: _Candidate, start_s: float) -> Resources:
+    def _more(self, candidate: Candidate, start_s: float, end_s: float) -> Resources:
         """Return what a booking takes beyond an earlier version that covers its time."""
-        end_s = start_s + self._length_s
         if candidate.view.name not in self._kept:
             return candidate.need
         for own in candidate.view.calendar.bookings:
@@ -431,17 +363,7 @@ class _Search:
                 return positive(candidate.need.minus(own.resources))
         return candidate.need
 
-    def _preference(self, candidate: _Candidate) -> tuple[bool, bool, bool, int, str]:
-        """Return the order in which machines are taken: those that have an earlier version first.
-
-        Then steady ones, and those less booked.
-        """
-        view = candidate.view
-        is_new, is_owned = view.name not in self._kept, view.idle_until_s < inf
-        bookings = len(view.calendar.bookings)
-        return (is_new, is_owned, view.back_off.is_in_doubt, bookings, view.name)
-
-    def _earliest(self, candidates: Sequence[_Candidate]) -> _Found | None:
+    def _earliest(self, candidates: Sequence[Candidate]) -> _Found | None:
         """Return the first start at which there are enough, within the horizon.
 
         It keeps away from what is before and after: a machine may know the times of these by a
@@ -469,15 +391,13 @@ class _Search:
             start_s = self._next_s(candidates, first[0])
         return None
 
-    def _next_s(self, candidates: Sequence[_Candidate], start_s: float) -> float:
+    def _next_s(self, candidates: Sequence[Candidate], start_s: float) -> float:
         """Return the next moment at which places of parallel heads end, or room changes."""
-        ends = (_around(head.start_s, _end_s(head))[1] for head in self._pool_heads)
-        ends = (each + self._apart_s for each in ends)
-        profiles = (profile for each in candidates for profile in each.room.profiles)
-        times = (time_s for profile in profiles for time_s in profile.times)
+        ends = (each + self._apart_s for each in self._parallel.ends_s())
+        times = (time_s for each in candidates for time_s in each.room.times())
         return min((each for each in (*ends, *times) if each > start_s), default=inf)
 
-    def _in_the_way(self, candidates: Sequence[_Candidate]) -> list[Reason]:
+    def _in_the_way(self, candidates: Sequence[Candidate]) -> list[Reason]:
         """Return why machines do not do for the start that was asked for."""
         start_s, end_s = self._start_s, self._start_s + self._length_s
         busy, reserved = [], []
@@ -510,16 +430,6 @@ class _Search:
         return self._now.wall_s + steady_s - self._now.steady_s
 
 
-def _displaces(candidate: _Candidate, start_s: float, end_s: float) -> bool:
-    """Return whether something on a machine has to give way to the booking."""
-    room, beside = candidate.room, candidate.beside
-    return room is not beside and not beside.is_room(candidate.need, start_s, end_s)
-
-
-def _found(start_s: float, chosen: Iterable[_Candidate]) -> _Found:
-    return _Found(start_s, tuple(sorted(each.view.name for each in chosen)))
-
-
 def _clock_off(machine: str, clock: Estimate | None, most_s: float) -> Reason | None:
     """Return why a machine keeps no bookings by its clock; None: it does, as far as known."""
     if clock is None or abs(clock.offset_s) - clock.error_s <= most_s:
@@ -531,18 +441,8 @@ def _clock_off(machine: str, clock: Estimate | None, most_s: float) -> Reason | 
     return Reason(Rule.NOT_RESERVED, needed, had, machine)
 
 
-def _overlaps(head: PoolHead, start_s: float, end_s: float) -> bool:
-    from_s, to_s = _around(head.start_s, _end_s(head))
-    return from_s < end_s and start_s < to_s
-
-
-def _end_s(head: ReservedHead | PoolHead) -> float:
+def _end_s(head: ReservedHead) -> float:
     return head.start_s + (inf if head.stay_s is None else head.stay_s)
-
-
-def _around(start_s: float, end_s: float) -> tuple[float, float]:
-    """Return a time in which no booking may be, so that it counts as over or not begun then."""
-    return start_s - EARLIER_S, end_s + EARLIER_S
 
 
 def _without_cpus(view: MachineView) -> Reason:

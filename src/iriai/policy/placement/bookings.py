@@ -142,6 +142,27 @@ class RoomProfile:
         both._is_booked = [self._is_booked[self._place(each)] for each in both.times]
         return both
 
+    def kept_away(self, held: Iterable[HeldSpan], away_s: float) -> RoomProfile:
+        """Return what is free for what counts as beside each of `held` if it is as near as that.
+
+        They are counted already. Just before one begins, and just after it ends, no more is free
+        than beside it.
+        """
+        edges = [(each.from_s, each.to_s) for each in held if each.from_s < each.to_s]
+        apart = RoomProfile(NOTHING, (), ())
+        more = chain.from_iterable((from_s - away_s, to_s + away_s) for from_s, to_s in edges)
+        apart.times = sorted({*self.times, *more})
+        apart.rooms = [self.room_at(each) for each in apart.times]
+        apart._is_booked = [self._is_booked[self._place(each)] for each in apart.times]
+        for from_s, to_s in edges:
+            apart._lessen(from_s - away_s, from_s, self.room_at(from_s))
+            apart._lessen(to_s, to_s + away_s, self.rooms[bisect_left(self.times, to_s) - 1])
+        return apart
+
+    def _lessen(self, start_s: float, end_s: float, most: Resources) -> None:
+        for place in range(bisect_left(self.times, start_s), bisect_left(self.times, end_s)):
+            self.rooms[place] = lesser(self.rooms[place], most)
+
     def _place(self, moment_s: float) -> int:
         return bisect_right(self.times, moment_s) - 1
 

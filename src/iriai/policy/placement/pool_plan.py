@@ -72,6 +72,13 @@ class FitCounts:
                 return False
         return True
 
+    def loss(self, machine: str, fit: int) -> int:
+        """Return how much of what counts is lost where only so much fits on a machine."""
+        known = self.by_machine[machine]
+        if not self._levels:
+            return known - fit
+        return sum((known >= level) - (fit >= level) for level, _ in self._levels)
+
     def spare_ranks(self) -> int | None:
         """Return how many ranks more than the least fit; None where that does not decide."""
         return self.total - self._shape.least if self._is_sum else None
@@ -190,12 +197,12 @@ class PoolHead:
                     changed[machine] = fit
         return not changed or self._fits.is_enough_with(changed)
 
-    def lost_ranks(self, machine: str, resources: Resources) -> int:
-        """Return how many of its ranks fit no more on a machine where `resources` are taken."""
+    def loss(self, machine: str, resources: Resources) -> int:
+        """Return how much of what its ranks need is lost where `resources` are taken then."""
         free = self.free.get(machine)
         if free is None:
             return 0
-        return self._fits.by_machine[machine] - self._fit(machine, free.minus(resources))
+        return self._fits.loss(machine, self._fit(machine, free.minus(resources)))
 
     def filled(
         self, machine: str, resources: Resources, stay_s: float | None, now_s: float
