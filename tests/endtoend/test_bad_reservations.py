@@ -181,11 +181,11 @@ def test_one_that_is_not_open_is_not_ended(machine, reserved):
 # --- two users at once ---------------------------------------------------------------------------
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def network(people) -> Iterator[Network]:
-    """Two homes, each of which speaks for everybody."""
+    """Three homes, each of which speaks for everybody."""
     made = Network(people.ann)
-    for name in ("ume", "take"):
+    for name in ("ume", "take", "matsu"):
         made.add(name)
     try:
         yield made.start()
@@ -194,13 +194,15 @@ def network(people) -> Iterator[Network]:
 
 
 @pytest.mark.root
-def test_of_two_users_after_the_last_node_one_gets_it(network, people):
-    """The other hears why, and a start that will do."""
-    ume, take = network.machines.values()
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_of_two_users_after_the_last_nodes_at_once_one_gets_them(network, people, nodes):
+    """The other hears why, and a start that will do: none of them gets a part."""
+    ume, take, _ = network.machines.values()
     for ahead_h in (1, 4, 7, 10):
-        start = iso_text(time.time() + ahead_h * HOUR_S)
-        reserve(ume, "-s", start, *AN_HOUR)
-        words = ("reserve", "-s", start, *AN_HOUR)
+        start = iso_text(time.time() + (ahead_h + 12 * nodes) * HOUR_S)
+        if nodes < 3:
+            reserve(ume, "-s", start, "-d", "1h", "-n", str(3 - nodes))
+        words = ("reserve", "-s", start, "-d", "1h", "-n", str(nodes))
         with ended_afterwards() as asking:
             asking += [
                 begun(machine, person, *words)
@@ -211,11 +213,13 @@ def test_of_two_users_after_the_last_node_one_gets_it(network, people):
                 for each in asking
             ]
         assert sorted(each.returncode for each in said) == [0, REFUSED], said
-        [refused] = [each for each in said if each.returncode]
-        line = complaint(refused, REFUSED)
+        line = complaint(next(each for each in said if each.returncode), REFUSED)
         found = re.search(r"use -s (\S+), or --earliest", line)
         assert found is not None, line
-        reserve(ume, "-s", found[1], *AN_HOUR)
+        reserve(take, "-s", found[1], "-d", "1h", "-n", str(nodes))
+    with ume.client() as client:
+        for row in client.ask(AskReservations()).rows:
+            assert len(row.nodes) == row.node_count
 
 
 def begun(machine: Installation, person: TestPerson, *words: str) -> subprocess.Popen[str]:

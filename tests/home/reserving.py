@@ -16,7 +16,8 @@ from tests.home.lone_home import LoneHome
 from tests.support.told import HOME, WALL_S, Told, instant
 
 LAB = Account("lab", "ann")
-FULL = Reason(Rule.RESERVED_AHEAD, "the machine", "ume-r9 has it", "b")
+FULL = Reason(Rule.MACHINE_BUSY, "the machine", "tasks have some of it then", "b")
+TAKEN = Reason(Rule.RESERVED_AHEAD, "the machine", "ume-r9 has it", "b")
 DAY_S = 86_400.0
 
 
@@ -149,4 +150,4 @@ class KeepingNode:
         return self._nothing(unbook.reservation, unbook.version)
 
     def _nothing(self, reservation: ReservationId, version: int) -> NotBooked:
-        return NotBooked(reservation, version, self.name, replace(FULL, machine=self.name))
+        return NotBooked(reservation, version, self.name, replace(TAKEN, machine=self.name))

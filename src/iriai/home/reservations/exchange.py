@@ -11,7 +11,7 @@ from math import inf
 from iriai.model.backoff import pause_s
 from iriai.model.claim import Phase
 from iriai.model.instant import Instant
-from iriai.model.reason import Reason
+from iriai.model.reason import Reason, Rule
 from iriai.model.reservation import Reservation, ReservationState, ReservationTerms
 
 HOLD_PART = 0.9
@@ -22,6 +22,10 @@ SEEK_S = 1.0
 AGAIN_FIRST_S = 2.0
 """Before nodes that are to confirm or to free it are asked again for the first time."""
 AGAIN_MAX_S = 300.0
+TAKEN_MAX = 3
+"""How often a machine refuses for another booking before it is not asked again. Two who want the
+same machines at once may each hold some of them: both are refused, and one has them in a next try.
+"""
 CONFIRM_S = 60.0
 """How long nodes have to confirm, from the decision or a restart of the home. Longer: whoever asked
 waits, and the others keep their time free, for a machine that does not answer."""
@@ -41,7 +45,9 @@ class Exchange:
     """Whether the broker was asked since the last try."""
     tries: int = 1
     refusals: dict[str, Reason] = field(default_factory=dict)
-    """Why machines refused it, of all tries."""
+    """Why machines refused it last, of all tries."""
+    taken: dict[str, int] = field(default_factory=dict)
+    """How often those that may be asked again refused it for another booking."""
     phases: dict[str, int] = field(default_factory=dict)
     """How far machines have told that they have it, of this try."""
     confirmed: int = 0
@@ -71,6 +77,18 @@ class Exchange:
         self.phases.clear()
         self.confirmed = self.sent = 0
         self.give_up_s, self.send_s = inf, pause_until_s
+
+    def refuses(self, machine: str, reason: Reason) -> None:
+        """Note that a machine refused it."""
+        count = self.taken.pop(machine, 0 if machine not in self.refusals else TAKEN_MAX) + 1
+        self.refusals[machine] = reason
+        if reason.rule is Rule.RESERVED_AHEAD and count < TAKEN_MAX:
+            self.taken[machine] = count
+
+    @property
+    def unsuitable(self) -> list[str]:
+        """Return the machines that are not to be asked again."""
+        return [each for each in self.refusals if each not in self.taken]
 
     def end_try(self) -> None:
         """Ask nobody to have it any more."""

@@ -44,6 +44,8 @@ from iriai.protocol.messages.reservations import (
     Unbook,
 )
 
+PAUSE_MIN_S = 0.1
+"""Before another try: what was held is free by then, and the broker has heard of it."""
 PAUSE_MAX_S = 1.0
 """Before another try: two homes that stood in each other's way do not meet again."""
 REASONS_MAX = 64
@@ -196,7 +198,7 @@ class Negotiation:
         if reservation.state in (_CONFIRMED, _OPEN):
             self.note_missing(reservation, machine)
         elif exchange is not None and reservation.state is not _OVER:
-            exchange.refusals[machine] = answer.reason
+            exchange.refuses(machine, answer.reason)
             self._give_up_try(reservation, exchange, (answer.reason,), machine, now)
 
     def note_missing(self, reservation: Reservation, machine: str) -> None:
@@ -349,7 +351,7 @@ class Negotiation:
             self._refuse(replace(reservation, nodes=nodes), reasons, None, now)
             return
         share = 1.0 if self._rng is None else self._rng.random()
-        exchange.begin_try(now.steady_s + PAUSE_MAX_S * share)
+        exchange.begin_try(now.steady_s + PAUSE_MIN_S + (PAUSE_MAX_S - PAUSE_MIN_S) * share)
         self._store(again)
         if unanswered:
             self._free_all(again, now, is_first=True)
@@ -442,7 +444,7 @@ class Negotiation:
 
     def _without(self, reservation: Reservation, exchange: Exchange) -> tuple[str, ...]:
         """Return the machines that are not to be offered: they refused, or did not answer."""
-        return tuple(sorted(dict.fromkeys((*exchange.refusals, *exchange.left(reservation)))))
+        return tuple(sorted(dict.fromkeys((*exchange.unsuitable, *exchange.left(reservation)))))
 
     def _exchange_of(self, reservation: Reservation) -> Exchange:
         """Return what is under way for it; begin if nothing is."""
