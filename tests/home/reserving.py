@@ -111,7 +111,10 @@ class KeepingNode:
     def __init__(self, name: str) -> None:
         self.name = name
         self.kept: dict[ReservationId, Booking] = {}
+        self.later: dict[ReservationId, Booking] = {}
+        """The versions beside these."""
         self.until_s: dict[ReservationId, float] = {}
+        """Of the newest version of each that is only held."""
         self.refuses = False
 
     def take(self, message: Book | Unbook, now_s: float) -> Send:
@@ -124,30 +127,55 @@ class KeepingNode:
         """Free what was not confirmed in time."""
         for reservation, until_s in list(self.until_s.items()):
             if until_s <= now_s:
-                del self.kept[reservation], self.until_s[reservation]
+                del self.until_s[reservation]
+                if self.later.pop(reservation, None) is None:
+                    del self.kept[reservation]
+
+    def forget(self) -> None:
+        """Lose all that is stored."""
+        for kept in (self.kept, self.later, self.until_s):
+            kept.clear()
+
+    def version(self, reservation: ReservationId, version: int) -> Booking | None:
+        """Return what is kept of a version; None: nothing."""
+        for kept in (self.kept, self.later):
+            if reservation in kept and kept[reservation].version == version:
+                return kept[reservation]
+        return None
 
     def _book(self, book: Book, now_s: float) -> Booked | NotBooked:
-        asked = book.booking
-        known = self.kept.get(asked.reservation)
+        asked, reservation = book.booking, book.booking.reservation
+        known = self.version(reservation, asked.version)
         if known is None:
-            if self.refuses or asked.phase is not Phase.HELD:
-                return self._nothing(asked.reservation, asked.version)
-            known = asked
-            self.until_s[asked.reservation] = now_s + book.hold_s
-        elif known.version != asked.version:
-            return self._nothing(asked.reservation, asked.version)
+            newest = self.later.get(reservation) or self.kept.get(reservation)
+            is_newer = newest is None or (
+                reservation not in self.until_s and asked.version > newest.version
+            )
+            if self.refuses or asked.phase is not Phase.HELD or not is_newer:
+                return self._nothing(reservation, asked.version)
+            if reservation in self.later:
+                self.kept[reservation] = self.later.pop(reservation)
+            beside = self.later if reservation in self.kept else self.kept
+            beside[reservation] = known = asked
+            self.until_s[reservation] = now_s + book.hold_s
         elif asked.phase is Phase.CONFIRMED:
-            known = replace(known, phase=Phase.CONFIRMED)
-            self.until_s.pop(asked.reservation, None)
-        self.kept[asked.reservation] = known
-        return Booked(asked.reservation, asked.version, self.name, known.phase)
+            kept = self.later if self.later.get(reservation) is known else self.kept
+            if known.phase is Phase.HELD:
+                self.until_s.pop(reservation, None)
+            kept[reservation] = known = replace(known, phase=Phase.CONFIRMED)
+        return Booked(reservation, asked.version, self.name, known.phase)
 
     def _free(self, unbook: Unbook) -> NotBooked:
-        known = self.kept.get(unbook.reservation)
-        if known is not None and known.version <= unbook.version:
-            del self.kept[unbook.reservation]
-            self.until_s.pop(unbook.reservation, None)
-        return self._nothing(unbook.reservation, unbook.version)
+        reservation = unbook.reservation
+        for kept in (self.later, self.kept):
+            known = kept.get(reservation)
+            if known is not None and unbook.first <= known.version <= unbook.version:
+                if known.phase is Phase.HELD:
+                    self.until_s.pop(reservation, None)
+                del kept[reservation]
+        if reservation in self.later and reservation not in self.kept:
+            self.kept[reservation] = self.later.pop(reservation)
+        return self._nothing(reservation, unbook.version)
 
     def _nothing(self, reservation: ReservationId, version: int) -> NotBooked:
         return NotBooked(reservation, version, self.name, replace(TAKEN, machine=self.name))

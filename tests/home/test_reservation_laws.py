@@ -6,11 +6,15 @@ no reservation is there on some of its nodes alone.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from iriai.model.claim import Phase
-from iriai.model.reservation import ReservationState
+from iriai.model.problem import Refused
+from iriai.model.reservation import Reservation, ReservationState
 from iriai.protocol.messages.effects import LinkUp, Part, ReservationAnswered, Send
 from iriai.protocol.messages.reservations import NodesOffered, SeekNodes
 from tests.home.reserving import KeepingNode, ReservingHome, named, terms
@@ -21,7 +25,7 @@ ASKED_MAX = 4
 KINDS = (
     *("deliver",) * 8,
     *("late", "late", "repeat", "repeat", "lose", "lose", "wait", "wait", "wait"),
-    *("calm", "refuse", "restart", "ask", "ask", "cancel", "reached"),
+    *("calm", "refuse", "restart", "ask", "ask", "cancel", "reached", "modify", "modify"),
 )
 WAITS_S = (0.5, 1.0, 1.0, 2.0, 10.5)
 happenings = st.lists(
@@ -66,6 +70,8 @@ class Reserving:
             case "ask" if len(self.home.home.reservations.all()) < ASKED_MAX:
                 self.home.ask(nodes=1 + choice % 3)
                 self._collect()
+            case "modify" if live := self.home.home.reservations.all():
+                self._modify(live[choice % len(live)], choice)
             case "cancel" if live := self.home.home.reservations.all():
                 self.home.cancel(live[choice % len(live)].number)
                 self._collect()
@@ -74,10 +80,23 @@ class Reserving:
                 self._collect()
         self._check_told()
 
+    def _modify(self, reservation: Reservation, choice: int) -> None:
+        """A user asks for another time, and a node more or fewer."""
+        later_s, nodes = 60.0 * (1 + choice), 1 + choice % 3
+        start_s, end_s = reservation.terms.start_wall_s, reservation.terms.end_wall_s
+        times = {"start_wall_s": start_s + later_s, "end_wall_s": end_s + later_s}
+        wanted = replace(reservation.terms, nodes=nodes, **times)
+        reservations, number = self.home.home.reservations, reservation.number
+        with suppress(Refused):
+            self.home.do(lambda _: reservations.modify(number, wanted, self.home.now))
+            self._collect()
+
     def come_to_rest(self) -> None:
         """Faults stop: what is sent arrives, in order, until nothing is under way any more."""
-        for node in self.nodes.values():
+        for name, node in self.nodes.items():
             node.refuses = False
+            self.home.tell(LinkUp(name))
+            self._collect()
         for _ in range(40):
             while self.under_way:
                 self._deliver(self.under_way.pop(0))
@@ -97,8 +116,10 @@ class Reserving:
                 self._collect()
 
     def _offer(self, seek: SeekNodes) -> NodesOffered:
-        free = [name for name in NAMES if name not in seek.without]
-        machines = tuple(free[: seek.terms.nodes]) if len(free) >= seek.terms.nodes else ()
+        others = [name for name in NAMES if name not in seek.kept]
+        free = [name for name in (*seek.kept, *others) if name not in seek.without]
+        chosen = free[: seek.terms.nodes] if len(free) >= seek.terms.nodes else []
+        machines = tuple(sorted(chosen))
         return NodesOffered(seek.reservation, seek.version, machines)
 
     def _collect(self) -> None:
@@ -115,8 +136,9 @@ class Reserving:
             if reservation.is_over:
                 continue
             for name in reservation.nodes:
-                kept = self.nodes[name].kept[named(number)]
-                assert (kept.version, kept.phase) == (reservation.version, Phase.CONFIRMED)
+                kept = self.nodes[name].version(named(number), reservation.version)
+                assert kept is not None
+                assert kept.phase is Phase.CONFIRMED
                 assert kept.start_wall_s == reservation.terms.start_wall_s
 
     def check_rest(self) -> None:
@@ -124,15 +146,19 @@ class Reserving:
         there: dict[str, list[str]] = {}
         for name, node in self.nodes.items():
             assert not node.until_s, "a hold outlived its time"
-            for reservation in node.kept:
-                there.setdefault(str(reservation), []).append(name)
+            assert not node.later, "a version is on some nodes beside the one that stands"
+            for reservation, kept in node.kept.items():
+                there.setdefault(f"{reservation} {kept.version}", []).append(name)
         wanted = {}
         for reservation in self.home.home.reservations.all(over=True):
             is_there = reservation.state is ReservationState.CONFIRMED
             assert is_there or reservation.is_over, f"{reservation} does not come to rest"
             assert not reservation.unanswered, f"{reservation} waits for nodes"
+            assert reservation.next is None, f"{reservation} changes without end"
+            assert not reservation.missing, f"{reservation} lacks nodes"
             if is_there:
-                wanted[str(named(reservation.number))] = list(reservation.nodes)
+                key = f"{named(reservation.number)} {reservation.version}"
+                wanted[key] = list(reservation.nodes)
         assert there == wanted
 
 

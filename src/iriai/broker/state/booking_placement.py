@@ -13,7 +13,7 @@ from iriai.broker.machines.beside_bookings import EARLIER_S
 from iriai.broker.machines.machine_index import MachineIndex
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import TaskClass
-from iriai.model.resources import Resources
+from iriai.model.resources import NOTHING, Resources
 from iriai.policy.placement.seats import Room, Seat, Seats, rank_fit, seats_of
 
 if TYPE_CHECKING:
@@ -77,9 +77,18 @@ def booking_of(view: MachineView, kind: TaskClass) -> BookedSpan | None:
 
 
 def left_for(view: MachineView, kind: TaskClass) -> Resources:
-    """Return what is left of the open booking in which tasks of a kind run."""
+    """Return what is left of the open booking in which tasks of a kind run.
+
+    What was matched just before it opened has some of it until its machine refuses that.
+    """
     assert kind.key.reservation is not None
-    return view.calendar.left_in(kind.key.reservation)
+    calendar = view.calendar
+    left = calendar.left_in(kind.key.reservation)
+    if NOTHING.fits_in(calendar.free):
+        return left
+    from iriai.policy.placement.bookings import positive
+
+    return positive(left.minus(positive(NOTHING.minus(calendar.free))))
 
 
 def _ranks(kind: TaskClass, view: MachineView, room: Resources) -> int:

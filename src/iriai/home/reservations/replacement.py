@@ -74,9 +74,10 @@ class Replacement:
         """Seek nodes for what is degraded, and no longer for what is not."""
         if self._down_s:
             self._note_lost(now)
-        for number in [each for each in self._tries if each not in self._stored.degraded]:
-            del self._tries[number], self._due_s[number]
+        for number in [each for each in self._due_s if each not in self._stored.degraded]:
             self._modification.end_replacement(number, now)
+            if self._due_s[number] <= now.steady_s:  # it has been well since then
+                del self._tries[number], self._due_s[number]
         for number in list(self._stored.degraded):
             self._tries.setdefault(number, 0)
             due_s = self._due_s.setdefault(number, now.steady_s)

@@ -10,6 +10,7 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.reservation import LOST_S, ReservationState
 from iriai.protocol.messages.effects import LinkDown, LinkUp
 from iriai.protocol.messages.reservations import Book, Booked, SeekNodes
+from tests.home.reservations.test_modification import freed, modify, standing, unbooked
 from tests.home.reserving import (
     DAY_S,
     ReservingHome,
@@ -21,7 +22,6 @@ from tests.home.reserving import (
     refused,
     terms,
 )
-from tests.home.test_modification import freed, modify, standing, unbooked
 from tests.support.told import HOME, Told, only
 
 HOUR = 3_600.0
