@@ -2,9 +2,7 @@
 
 By day its jobs are held, with a comment that says until when, and its tasks go back to the queue.
 
-    iriai policy check examples/night_queue.py:NightQueue
-
-or, for a real cluster, in iriai.toml; the last on each machine where jobs are submitted:
+For a real cluster, in iriai.toml; the last on each machine where jobs are submitted:
 
     [order]
     name = "fifo"
@@ -20,7 +18,7 @@ all the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 
 from iriai.policy.api import (
     Decision,
@@ -39,7 +37,7 @@ class NightQueue:
     """Has a queue run in its hours alone."""
 
     queue = 2
-    begins_h, ends_h = 20, 7
+    begins, ends = time(20), time(7)
     zone: tzinfo | None = None
     """None: that of the machine."""
 
@@ -49,9 +47,12 @@ class NightQueue:
     def plan(self, view: View, now: Instant) -> Iterator[Decision]:
         """Hold or release the queue's jobs; then start in order what may start."""
         moment = datetime.fromtimestamp(now.wall_s, UTC).astimezone(self.zone)
-        is_night = not self.ends_h <= moment.hour < self.begins_h
-        full_hour = moment.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-        self.wake_s = now.steady_s + (full_hour - moment).total_seconds()
+        if self.begins > self.ends:
+            is_night = not self.ends <= moment.time() < self.begins
+        else:
+            is_night = self.begins <= moment.time() < self.ends
+        until_s = min(_until(moment, each) for each in (self.begins, self.ends))
+        self.wake_s = now.steady_s + until_s
         yield from self._release(view) if is_night else self._clear(view)
         for job in view.queue():
             if job.queue == self.queue and not is_night:
@@ -70,7 +71,7 @@ class NightQueue:
     def _clear(self, view: View) -> Iterator[Decision]:
         for job in [each for each in view.queue() if each.queue == self.queue]:
             if view.may(ModifyJob, job.id) and not job.comment:
-                yield ModifyJob(job.id, comment=f"runs by night, from {self.begins_h}:00")
+                yield ModifyJob(job.id, comment=f"runs by night, from {self.begins:%H:%M}")
             if view.may(HoldJob, job.id):
                 yield HoldJob(job.id)
         for machine in view.machines:
@@ -78,3 +79,11 @@ class NightQueue:
                 is_mine = task.queue == self.queue and task.reservation is None
                 if is_mine and task.attempt and task.job and view.may(RequeueTask, task.job):
                     yield RequeueTask(task.attempt)
+
+
+def _until(moment: datetime, hour: time) -> float:
+    """Return in how many seconds it is that time of the day."""
+    then = datetime.combine(moment.date(), hour, moment.tzinfo)
+    if then <= moment:
+        then += timedelta(days=1)
+    return (then - moment).total_seconds()

@@ -196,7 +196,11 @@ BAD = {
     "comment type": (ModifyJob(job(1), comment=b"x"), "b'x' is no comment"),
     "queue": (ModifyJob(job(1), queue=60), "queue 60 takes no jobs; QueueState.number"),
     "queue type": (ModifyJob(job(1), queue="first"), "queue 'first' takes no jobs"),
-    "urgency": (ModifyJob(job(1), urgency=1e9), "1000000000.0 is no urgency; a number above 0"),
+    "urgency": (
+        ModifyJob(job(1), urgency=1e9),
+        "1000000000.0 is no urgency; a number from 1 to 1000",
+    ),
+    "low urgency": (ModifyJob(job(1), urgency=0.5), "0.5 is no urgency"),
     "limit": (ModifyJob(job(1), time_limit_s=float("nan")), "nan is no time limit"),
     "of what runs": (ModifyJob(job(2), urgency=2.0), "no job ume-2 is waiting"),
 }

@@ -214,6 +214,7 @@ def test_values_change_within_what_the_user_could_do():
     [
         (ProposedValues(time_limit_s=700.0), "more than its user asked for"),
         (ProposedValues(queue=1, time_limit_s=7200.0), "longer than the 1h00m of queue 1"),
+        (ProposedValues(urgency=0.5), "less than that of an ordinary job"),
         (ProposedValues(queue=2), "for the group staff"),
         (ProposedValues(queue=3), "takes no jobs"),
         (ProposedValues(queue=9), "there is no queue 9"),

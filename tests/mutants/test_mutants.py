@@ -7,9 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from iriai.sim.faults import scenario
+from iriai.sim.faults.changing import changing_scenario
 from iriai.sim.faults.owner_days import fails_by_day
 from iriai.sim.faults.scenario import Scenario, scenario_of
 from iriai.sim.faults.search import fails
+from tests.mutants.changing import CHANGING
 from tests.mutants.cluster import CLUSTER
 from tests.mutants.elected import ELECTED
 from tests.mutants.joined import JOINED
@@ -108,6 +110,12 @@ FOUND_RESERVED = {
     "a series that is cancelled leaves its occurrences": 61,
 }
 """As `FOUND_WITH`, of those about reservations."""
+FOUND_CHANGING = {
+    "a home obeys a policy without leave": 31,
+    "a policy releases what a person held": 9,
+    "a task that is to leave is told so once": 71,
+}
+"""As `FOUND_WITH`, of those about what policies change."""
 FOUND_OF_ABSENCES: dict[str, int] = {}
 """As `FOUND_WITH`, of those about when owners are away."""
 FOUND_BY_DAY: dict[str, int] = {}
@@ -209,6 +217,12 @@ def test_a_mutant_is_found_where_users_reserve_machines(name, monkeypatch):
     monkeypatch.setattr(scenario, "RESERVATION_CHANCE", 1.0)
     RESERVATIONS[name](monkeypatch)
     check_found(fails_in(scenario_of), FOUND_RESERVED.get(name, 1))
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_a_mutant_is_found_where_a_policy_changes_jobs(name, monkeypatch):
+    CHANGING[name](monkeypatch)
+    check_found(fails_in(changing_scenario), FOUND_CHANGING.get(name, 1))
 
 
 @pytest.mark.parametrize("name", POOLS)

@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 from iriai.model.alteration import Alteration
 from iriai.model.bounds import QueueIndex, Urgency
 from iriai.model.job import JobSpec, Limit
-from iriai.model.problem import Refused
+from iriai.model.problem import NotAllowed, NotFound, Refused
 from iriai.model.units import format_duration
 
 COMMENT_CHARACTERS_MAX = 256
@@ -71,12 +71,12 @@ class PolicyTerms(NamedTuple):
         """Return what `changes` makes of a job that waits; the comment is not of it.
 
         Raises:
-            Refused: its user could not do so, or nobody knows whether.
+            Problem: its user could not do so, or nobody knows whether.
         """
         number = spec.queue if changes.queue is UNSET else changes.queue
         queue = self.queues[number] if number < len(self.queues) else None
         if queue is None:
-            raise Refused("no-such-queue", f"there is no queue {number}")
+            raise NotFound("no-such-queue", f"there is no queue {number}")
         if changes.queue is not UNSET and number != spec.queue:
             self._check_queue(number, queue, spec)
         limit_s = spec.time_limit_s if changes.time_limit_s is UNSET else changes.time_limit_s
@@ -85,6 +85,9 @@ class PolicyTerms(NamedTuple):
             _check_limit(number, limit_s, spec.time_limit_s, most_s)
         if most_s is not None and (limit_s is None or limit_s > most_s):
             limit_s = most_s
+        if changes.urgency is not UNSET and changes.urgency < 1.0:
+            words = f"urgency {changes.urgency:g} is less than that of an ordinary job"
+            raise Refused("bad-urgency", words, "at least 1")
         return Alteration(
             time_limit_s=UNSET if limit_s == spec.time_limit_s else limit_s,
             urgency=changes.urgency,
@@ -96,7 +99,7 @@ class PolicyTerms(NamedTuple):
             raise Refused("queue-disabled", f"queue {number} takes no jobs at present")
         now = self.queues[spec.queue].group if spec.queue < len(self.queues) else None
         if queue.group is not None and queue.group != now:
-            raise Refused(
+            raise NotAllowed(
                 "queue-of-group",
                 f"queue {number} is for the group {queue.group}",
                 "a queue without a group, or one of the same group",

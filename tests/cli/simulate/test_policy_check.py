@@ -49,6 +49,14 @@ def test_the_examples_are_good(name):
     assert sum(run.jobs for run in runs) > 100
 
 
+def test_the_queue_of_the_night_is_good_where_night_comes_soon(write):
+    text = (ROOT / "examples/night_queue.py").read_text()
+    text = text.replace("time(20), time(7)", "time(8, 3), time(12)").replace("= None", "= UTC")
+    policy = write(text).replace("Hopeful", "NightQueue")
+    runs = list(check_in_worlds(policy, range(1, 31)))
+    assert [run for run in runs if not run.is_good] == []
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_examples_are_good_in_many_worlds(name):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from math import isfinite
 from typing import NamedTuple
 
 import msgspec
@@ -44,6 +43,8 @@ CHANGES_MAX = 10
 """Different decisions of one kind about one job or task within that time. A policy with more of
 them is in a loop: it holds what it releases."""
 NAMES_SHOWN = 4
+LIMIT_MIN_S = 1.0
+"""A shorter time limit is a mistake."""
 _RACES = ("no-such-job", "no-such-attempt", "nothing-waits", "not-running", "too-many-proposals")
 """Codes of refusals that are nobody's mistake: the job changed in the meantime."""
 _KINDS = {
@@ -326,15 +327,14 @@ class JobProposals:
                 section = self._state.settings.configuration.queue(queue)
             if section is None or section.state == "disabled":
                 return Mistake(f"queue {queue!r:.40} takes no jobs", "QueueState.number")
-        bounds = (
-            ("urgency", decision.urgency, URGENCY_MAX),
-            ("time limit", decision.time_limit_s, LIMIT_MAX),
-        )
-        for what, value, most in bounds:
-            if value is not None and not _is_within(value, most):
-                return Mistake(
-                    f"{value!r:.40} is no {what}", f"a number above 0 and at most {most:g}"
-                )
+        if decision.urgency is not None and not _is_within(decision.urgency, 1.0, URGENCY_MAX):
+            what = f"{decision.urgency!r:.40} is no urgency"
+            return Mistake(what, f"a number from 1 to {URGENCY_MAX:g}")
+        if decision.time_limit_s is not None and not _is_within(
+            decision.time_limit_s, LIMIT_MIN_S, LIMIT_MAX
+        ):
+            what = f"{decision.time_limit_s!r:.40} is no time limit"
+            return Mistake(what, f"seconds, at least {LIMIT_MIN_S:g}")
         return None
 
 
@@ -348,9 +348,10 @@ def _wrong_hold(decision: JobDecision) -> Mistake | None:
     return None
 
 
-def _is_within(value: object, most: float) -> bool:
+def _is_within(value: object, least: float, most: float) -> bool:
+    """Return whether it is a number between these: a policy may give anything."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, int | float) and is_number and isfinite(value) and 0 < value <= most
+    return isinstance(value, int | float) and is_number and least <= value <= most
 
 
 def _target_of(decision: JobDecision) -> JobId | AttemptId:

@@ -573,7 +573,8 @@ def end_all(world: World) -> None:
         if Part.HOME in machine.plan.parts:
             for number, job in list(machine.core.home.jobs.items()):
                 if job.held:
-                    asks(world, machine, partial(machine.core.home.release, number, BY))
+                    release = partial(machine.core.home.release, number, BY, is_operator=True)
+                    asks(world, machine, release)
                 set_suspended(world, machine, number, is_wanted=False)
     world.members.end_suspicions()
     world.network.heal_all()

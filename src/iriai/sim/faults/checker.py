@@ -28,6 +28,7 @@ from iriai.policy.accounting.decay_rule import decay_of
 from iriai.protocol.messages.effects import Part
 from iriai.sim.faults.checkers.owner_checker import OwnerChecker
 from iriai.sim.faults.checkers.pool_checker import PoolChecker
+from iriai.sim.faults.checkers.proposal_checker import ProposalChecker
 from iriai.sim.faults.checkers.queue_checker import QueueChecker
 from iriai.sim.faults.checkers.refund_checker import RefundChecker
 from iriai.sim.faults.checkers.reservation_checker import ReservationChecker
@@ -78,6 +79,7 @@ class Checker:
         self._queues = QueueChecker()
         self._turns = TurnChecker(world, is_calm=is_calm)
         self._pools = PoolChecker()
+        self._proposals = ProposalChecker(0.0 if is_calm else calm_from_s)
         self._series = SeriesChecker(calm_from_s)
         self._reservations = ReservationChecker(
             world, is_calm=is_calm, calm_from_s=0.0 if is_calm else calm_from_s
@@ -203,6 +205,8 @@ class Checker:
             check_stored(node, home, machine.store.load())
             for record in turn.records:
                 assert type(record) is not JobEvent or record.story, "an event without a cause"
+                self._proposals.recorded(machine, record, self._world.now_s)
+        self._proposals.check(self._world.now_s)
 
     def _check_counters(self, machine: SimulatedMachine) -> None:
         """Check (e): counters never fall within an incarnation."""

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace as with_fields
 
+from iriai.model.policy_terms import JobAction
 from iriai.model.problem import Problem
 from iriai.plugins.policy_file import named_plan
 from iriai.sim.faults.checker import Checker
@@ -70,8 +72,13 @@ def check_on_log(text: str, log: Log) -> Iterator[PolicyRun]:
 
 
 def _with(text: str, plan: MachinePlan) -> MachinePlan:
-    """Return the machine with a policy; each has its own, as each would load it."""
-    return replace(plan, policy=named_plan(text))
+    """Return the machine with a policy; each has its own, as each would load it.
+
+    Its home lets the policy do all that a home can permit.
+    """
+    jobs = with_fields(plan.configuration.jobs, policy_may=tuple(JobAction))
+    configuration = with_fields(plan.configuration, jobs=jobs)
+    return replace(plan, policy=named_plan(text), configuration=configuration)
 
 
 def _in_world(scenario: Scenario) -> PolicyRun:

@@ -94,7 +94,7 @@ class ReservationChecker:
             if bookings:
                 self._check_bookings(machine, bookings, now)
                 for record in turn.records:
-                    if type(record) is ClaimStored:
+                    if type(record) is ClaimStored and not _displaces(machine, turn):
                         self._check_granted(machine, record.claim, bookings, now)
             self._check_inside(machine, bookings, now)
         if Part.HOME not in machine.plan.parts:
@@ -552,3 +552,9 @@ def _outside(node: Node, now: Instant) -> Iterator[_Use]:
         claim = node.held(attempt).claim
         if claim.reservation is None and attempt in node.calendar:
             yield _Use(attempt, node.calendar.held_by(attempt), _left_s(node, claim, now))
+
+
+def _displaces(machine: SimulatedMachine, turn: Turn) -> bool:
+    """Return whether a booking came above claims in this turn, also those just granted."""
+    is_above = machine.plan.configuration.reservations.policy == "above"
+    return is_above and any(type(record) is BookingStored for record in turn.records)
