@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 from iriai.model.alteration import Alteration
 from iriai.model.bounds import QueueIndex, Urgency
 from iriai.model.job import JobSpec, Limit
-from iriai.model.problem import NotAllowed, NotFound, Refused
+from iriai.model.problem import NotAllowed, NotFound, Refused, UsageProblem
 from iriai.model.units import format_duration
 
 COMMENT_CHARACTERS_MAX = 256
@@ -87,7 +87,7 @@ class PolicyTerms(NamedTuple):
             limit_s = most_s
         if changes.urgency is not UNSET and changes.urgency < 1.0:
             words = f"urgency {changes.urgency:g} is less than that of an ordinary job"
-            raise Refused("bad-urgency", words, "at least 1")
+            raise UsageProblem("bad-urgency", words, "at least 1")
         return Alteration(
             time_limit_s=UNSET if limit_s == spec.time_limit_s else limit_s,
             urgency=changes.urgency,
