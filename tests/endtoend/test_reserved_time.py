@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from iriai.wire.reservations import AskReservations
+from iriai.wire.reservations import AskReservations, ReservationRow
 from tests.endtoend.network import Network
 from tests.endtoend.time_judge import Stay, TimeJudge
 from tests.support.waiting import until
@@ -56,13 +56,18 @@ class Story:
         self.nodes: tuple[str, ...] = ()
         self.start_s = self.end_s = 0.0
 
-    def reserve(self, ahead_s: float) -> None:
-        said = self.home.call("reserve", "-s", f"+{ahead_s:.0f}s", "-d", f"{LENGTH_S:.0f}s", "-n3")
+    def reserve(self, ahead_s: float, length_s: float = LENGTH_S) -> None:
+        said = self.home.call("reserve", "-s", f"+{ahead_s:.0f}s", "-d", f"{length_s:.0f}s", "-n3")
         assert said.returncode == 0, said.stderr
         self.reservation = said.stdout.strip()
+        row = self.row()
+        self.nodes, self.start_s, self.end_s = row.nodes, row.start_wall_s, row.end_wall_s
+
+    def row(self) -> ReservationRow:
+        """The reservation as its home says that it is."""
         with self.home.client() as client:
             [row] = client.ask(AskReservations(id=self.reservation)).rows
-        self.nodes, self.start_s, self.end_s = row.nodes, row.start_wall_s, row.end_wall_s
+        return row
 
     def submit(self, name: str, on_term: str = "exits", enough: str = "enough", **fields) -> str:
         command = self.judge.command(name, enough, on_term)
