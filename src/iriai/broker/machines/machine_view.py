@@ -19,7 +19,7 @@ from iriai.model.ids import Account, AttemptId, JobId
 from iriai.model.owner import MachineUse
 from iriai.model.reason import Reason, Rule
 from iriai.model.reservable import UNLIMITED, Reservable
-from iriai.model.resources import NOTHING, Resources
+from iriai.model.resources import Resources
 from iriai.policy.placement.calendar import AHEAD_WAIT_S, Calendar
 from iriai.protocol.messages.scheduling import Capability, Cycle, Idle, SeatOffer
 
@@ -452,15 +452,6 @@ class MachineView:
             if not self.tenants[tenant]:
                 del self.tenants[tenant]
 
-    def _refusable(self) -> Resources:
-        """Return what is matched beside an open booking, which may have opened since."""
-        refusable = NOTHING
-        if any(span.is_open for span in self.calendar.bookings):
-            for capability, matched in self.matched.items():
-                if not matched.is_ahead and self.calendar.inside(capability) is None:
-                    refusable = refusable.plus(self.calendar.held_by(capability))
-        return refusable
-
     def check(self) -> None:
         """Raise if claims and matches contradict each other: invariant (a) as the broker sees it.
 
@@ -468,7 +459,7 @@ class MachineView:
         resources were given to others.
         """
         if self.unavailable is None or self.unavailable.rule not in MAY_JUST_BE_UP:
-            self.calendar.check(self._refusable())
+            self.calendar.check()
         for capability, matched in self.matched.items():
             places = self.calendar.ahead if matched.is_ahead else self.calendar
             assert capability in places, f"{capability} has no place"

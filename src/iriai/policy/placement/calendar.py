@@ -472,19 +472,17 @@ class Calendar(Generic[Key]):
             if key in self._claims:
                 yield key, resources, end_s
 
-    def check(self, refusable: Resources = NOTHING) -> None:
+    def check(self) -> None:
         """Raise where granted claims exceed the capacity (invariant (a)).
 
-        With bookings also where what has to end for them would leave too little (j). `refusable`
-        is what of the claims has to be refused where it is too much.
+        With bookings also where what has to end for them would leave too little (j).
         """
         held = NOTHING
         for resources, _, _ in self._claims.values():
             held = held.plus(resources)
         kept = NOTHING if self._booked is None else self._booked.kept
         assert held.plus(kept).plus(self.free) == self.capacity, "free and claimed do not add up"
-        granted = held.minus(refusable)
-        assert granted.fits_in(self.capacity), f"claims {granted} exceed {self.capacity}"
+        assert held.fits_in(self.capacity), f"claims {held} exceed {self.capacity}"
         if self._booked is not None:
             self._booked.check(self.capacity, self._ends, self._claims)
         owed = NOTHING
