@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from harness import count_calls, trace_moves
@@ -60,11 +62,7 @@ class Commit:
         progress(f"an environment for {self.name[:10]}")
         shutil.rmtree(self.directory, ignore_errors=True)  # of one that could not be built
         self.directory.mkdir(parents=True)
-        with tempfile.TemporaryFile() as archive:
-            command = ["git", "-C", str(ROOT), "archive", self.name]
-            subprocess.run(command, stdout=archive, check=True)
-            archive.seek(0)
-            subprocess.run(["tar", "-x", "-C", str(self.directory)], stdin=archive, check=True)
+        _extract(self.name, self.directory)
         make = ["make", "-s", "-C", str(self.directory), "environment"]
         try:
             subprocess.run(make, stdout=sys.stderr, check=True, timeout=SET_UP_S_MAX)
@@ -85,6 +83,29 @@ class Commit:
                 f"the environment in {self.directory} does not run the iriai of commit "
                 f"{self.name[:10]} but {last_line(done.stdout + done.stderr)}: remove the directory"
             )
+
+
+@contextmanager
+def source_of(revision: str) -> Iterator[Path]:
+    """Lay out the source of a commit alone, which runs in the environment that is there.
+
+    Raises `CommitProblem` if there is none of that name.
+    """
+    try:
+        name = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    except subprocess.CalledProcessError:
+        raise CommitProblem(f"this repository has no commit {revision}") from None
+    with tempfile.TemporaryDirectory(prefix="iriai-commit-") as folder:
+        _extract(name, Path(folder))
+        yield Path(folder) / "src"
+
+
+def _extract(name: str, folder: Path) -> None:
+    with tempfile.TemporaryFile() as archive:
+        command = ["git", "-C", str(ROOT), "archive", name]
+        subprocess.run(command, stdout=archive, check=True)
+        archive.seek(0)
+        subprocess.run(["tar", "-x", "-C", str(folder)], stdin=archive, check=True)
 
 
 def _git(*words: str) -> str:

@@ -171,20 +171,24 @@ class BookingJudge:
     """Judges each answer of a broker in a replay."""
 
     def __init__(self, planned: Planned | None = None, *, each: int = 1) -> None:
-        """`each`: of so many refusals one is looked at for its earliest start as well."""
+        """`each`: of so many answers one is compared."""
         self._planned = planned
         self._each = each
-        self.refused = self.could_fit = self.undecided = 0
-        """`could_fit`: those refused that would fit exactly, without any margin."""
+        self._heard = 0
+        self.checked = self.could_fit = self.undecided = 0
+        """`could_fit`: of all that were refused, those that would fit if no margin was kept."""
         self.wrong: list[str] = []
 
     def __call__(
         self, state: BrokerState, seek: SeekNodes, offered: NodesOffered, now: Instant
     ) -> None:
         """Judge one answer."""
-        search = ExhaustiveSearch(state, self._planned, seek, now)
+        self._heard += 1
         try:
-            self._judge(search, seek, offered, now)
+            if not self._heard % self._each:
+                search = ExhaustiveSearch(state, self._planned, seek, now)
+                self._judge(search, seek, offered, now)
+                self.checked += 1
             if not offered.machines:
                 exact = ExhaustiveSearch(state, self._planned, seek, now, margin_s=0.0)
                 self.could_fit += exact.fits
@@ -197,9 +201,6 @@ class BookingJudge:
         if search.fits is not bool(offered.machines):
             self.wrong.append(f"{seek.reservation}: it fits: {search.fits}; {offered}")
         elif not offered.machines:
-            self.refused += 1
-            if self.refused % self._each:
-                return
             told_s = offered.earliest_wall_s
             told_s = None if told_s is None else told_s - now.wall_s + now.steady_s
             found_s = search.earliest_s()

@@ -28,7 +28,15 @@ FIGURES = {
     "gang_sim.py": {"gangs", "flood", "logs"},
     "harvest.py": {"full", "half", "idle_percent", "absent_part"},
     "queues.py": {"passes", "flood"},
-    "reservations.py": {"whole", "parts"},
+    "reservations.py": {
+        "replays",
+        "messages",
+        "checks",
+        "whole",
+        "parts",
+        "reserve_p50_ms",
+        "ratios",
+    },
     "simulation.py": {"figures", "full_handles_per_s", "seeds_per_minute", "peers"},
 }
 LIVE_FIGURES = {

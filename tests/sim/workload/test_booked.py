@@ -24,6 +24,7 @@ SEEDS = st.integers(0, 1 << 30)
 POLICIES = st.sampled_from(["fcfs", "easy", "easy-sjbf"])
 ORDERS = st.sampled_from(["fifo", "lottery", "stride"])
 ALIKE = 20
+BOTH = (replay_all, simulate_all)
 
 
 def a_log(*asked: tuple[float, float, float, int], jobs=()) -> Log:
@@ -86,6 +87,33 @@ def test_both_modes_answer_and_start_alike_on_many_machines(order):
         log, machines = reserving_machines(seed)
         settings = ReplaySettings(order=order, seed=seed, machines=machines)
         assert simulate_all(log, settings) == replay_all(log, settings), f"seed {seed}"
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_both_modes_answer_alike_within_the_slack_of_promises(policy):
+    settings = replace(with_section(policy="slack", slack_s=300.0), policy=policy)
+    for seed in range(ALIKE):
+        log = reserving(seed)
+        run = replay_all(log, settings)
+        assert simulate_all(log, settings) == run, f"seed {seed}"
+        assert run.promises_broken == sum(each.is_late for each in run.reservations) == 0
+
+
+def test_what_is_above_the_queue_evicts_a_job_which_runs_once_more():
+    log = a_log((100, 300, 400, 2), jobs=[(0, 1_000, 3, 2_000)])
+    for simulated in BOTH:
+        run = simulated(log, with_section(policy="above"))
+        assert [each[1:] for each in run.reservations] == [(True, None, False)]
+        assert starts(run) == [400]
+    assert not replay_all(log, unlimited()).reservations[0].is_accepted
+
+
+def test_above_the_queue_both_modes_accept_alike_and_every_job_runs():
+    for seed in range(ALIKE):
+        log = reserving(seed)
+        runs = [simulated(log, with_section(policy="above")) for simulated in BOTH]
+        assert runs[0].reservations == runs[1].reservations, f"seed {seed}"
+        assert not any(each.is_late for each in runs[0].reservations), f"seed {seed}"
 
 
 def test_answers_are_alike_through_the_wire():

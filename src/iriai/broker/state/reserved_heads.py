@@ -412,8 +412,8 @@ class ReservedHeads:
             assert entry is None or entry.want.reservation is None, f"{job} runs in bookings"
 
     def _promise_plan(self, head: ReservedHead, now_s: float) -> None:
-        view = self._index.views.get(head.machine)
         is_open = head.start_s > now_s + OPEN_END_S / 2  # it rests on an open claim
+        view = self._index.views.get(head.machine) if self._slots.bounds else None
         if view is not None and not is_open:
             waits = head.told_start_s is None and _waits_for_pool(view, head.start_s, now_s)
             is_open = waits or self._may_fill((view,), head.start_s)

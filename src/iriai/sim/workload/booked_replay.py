@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from iriai.broker.intake.booked_times import take_bookings
-from iriai.broker.machines.machine_view import MachineView
+from iriai.broker.machines.machine_view import ClaimKey, MachineView
 from iriai.broker.scheduling.booking_offers import BookingOffers, Planned
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import ReservationId
@@ -60,11 +60,16 @@ class BookedReplay:
         planned: Planned | None,
         bills: Mapping[str, SlicedCharges],
         judge: Judge | None,
+        evict: Callable[[ClaimKey, float], None],
     ) -> None:
-        """`planned`: of a policy that plans all starts; `bills`: of an order of accounts."""
+        """`planned`: of a policy that plans all starts; `bills`: of an order of accounts.
+
+        `evict` ends the job that has a claim, which waits again.
+        """
         self.promises = ToldPromises()
         self._outcomes: list[ReservationOutcome] = []
         self._judge = judge
+        self._evict = evict
         self._log = log
         self._state = state
         self._bills = bills
@@ -150,12 +155,22 @@ class BookedReplay:
             return False
         kept.is_late = kept.is_late or now_s >= start_s + LATE_S
         views = kept.views
+        if self._limits.policy == "above":
+            self._clear_for(kept, now_s)
         free = ((kept.resources or v.calendar.capacity).fits_in(v.calendar.free) for v in views)
         if not all(free):
             return False
         kept.is_open, kept.charged_s = True, now_s
         self._tell({view.name: view for view in views}, now)
         return True
+
+    def _clear_for(self, kept: _Kept, now_s: float) -> None:
+        """Evict what is in the way of one that begins, as its machines do."""
+        for view in kept.views:
+            spans = (each for each in view.calendar.bookings if each.reservation == kept.id)
+            for span in spans:
+                for key in view.calendar.in_the_way(span):
+                    self._evict(key, now_s)
 
     def _tell(self, views: Mapping[str, MachineView], now: Instant) -> None:
         """Let the broker hear of all bookings of these machines, as they would tell them."""

@@ -120,7 +120,7 @@ class _FullRun:
             self.world.agenda.at(jobs[self._submitted].submit_s, self._submit)
 
     def _started(self, process: ProcessModel) -> None:
-        self._starts.setdefault(process.attempt.number, process.started_s)
+        self._starts[process.attempt.number] = process.started_s
         if self.booked is not None:
             self.booked.started(process.attempt.number)
 

@@ -8,12 +8,14 @@ first, then all submissions, then one pass of the policy. Nothing takes time but
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
 from random import Random
 from typing import NamedTuple
 
-from iriai.broker.machines.machine_view import MachineView
+from msgspec.structs import replace
+
+from iriai.broker.machines.machine_view import ClaimKey, MachineView
 from iriai.broker.scheduling.plan_policy import planning_of
 from iriai.broker.scheduling.scheduling_pass import PassResult, SchedulingPass
 from iriai.broker.scheduling.task_starts import Decision
@@ -125,7 +127,7 @@ class _Replay:
         """None: nothing is reserved."""
         if log.reservations:
             planned = None if self._planning is None else self._planning.kept
-            self.booked = BookedReplay(log, state, planned, self._bills, judge)
+            self.booked = BookedReplay(log, state, planned, self._bills, judge, self._evict)
 
     def all(self, progress: Progress) -> None:
         """Replay the log from its first submission to the last end."""
@@ -174,33 +176,33 @@ class _Replay:
         ):
             decisions = []
         else:
-            decisions = self._decisions(Instant(now_s, wall_s))
-        self._start(decisions, now_s)
+            for bill in bills:
+                bill.publish()
+            decisions = self._pass(Instant(now_s, wall_s)).decisions
+        if decisions:
+            self._start(decisions, now_s)
         if booked is not None:
-            while booked.is_due(now_s):
-                if booked.ask(Instant(now_s, wall_s)):
-                    self._start(self._decisions(Instant(now_s, wall_s)), now_s)
+            self._reserve(booked, Instant(now_s, wall_s))
         for bill in bills:
             bill.end_turn(now_s)
         if self._is_checked:
             self._check()
 
-    def _decisions(self, now: Instant) -> list[Decision]:
-        """Return what starts now."""
-        for bill in self._bills.values():
-            bill.publish()
-        outcome = self._pass(now)
-        if self.booked is not None:
-            self.booked.told(outcome.promises, now.steady_s)
-        return outcome.decisions
+    def _reserve(self, booked: BookedReplay, now: Instant) -> None:
+        """Ask for the reservations that are due, each with a pass after it if it is booked."""
+        while booked.is_due(now.steady_s):
+            if booked.ask(now):
+                for bill in self._bills.values():
+                    bill.publish()
+                self._start(self._pass(now).decisions, now.steady_s)
 
     def _start(self, decisions: Sequence[Decision], now_s: float) -> None:
-        bills = self._bills
+        bills, booked = self._bills, self.booked
         for entry, seats in decisions:
             job = self._waiting.pop(entry.want.job.number)
             self.starts[job.number] = now_s
-            if self.booked is not None:
-                self.booked.promises.started(job.number, now_s)
+            if booked is not None:
+                booked.promises.started(job.number, now_s)
             heappush(self._running, _Running(now_s + job.run_s, job.number, job, seats))
             if bills:
                 for view, ranks, key in seats:
@@ -240,12 +242,31 @@ class _Replay:
                 self._state.end(view, key)
         return has_ended
 
+    def _evict(self, key: ClaimKey, now_s: float) -> None:
+        """End the job that has a claim; it waits again, the first of its account."""
+        keyed = (run for run in self._running if any(seat.key == key for seat in run.seats))
+        run = next(keyed, None)
+        if run is None:
+            return  # another of its claims was in the way
+        self._running.remove(run)
+        heapify(self._running)
+        for view, _, held in run.seats:
+            if self._bills:
+                self._bills[view.name].ended(held, now_s, is_first=False)
+            self._state.end(view, held)
+        self._waiting[run.number] = run.job
+        waited_s = now_s - run.job.submit_s
+        self._state.put(replace(self._want(run.job), front=1, waited_s=waited_s), now_s)
+
     def _pass(self, now: Instant) -> PassResult:
         if self._planning is None:
-            return SchedulingPass(self._state, self._rng, now).run()
-        outcome = self._planning.run(self._rng, now)
-        if self._planning.mistake is not None:
-            raise self._planning.mistake
+            outcome = SchedulingPass(self._state, self._rng, now).run()
+        else:
+            outcome = self._planning.run(self._rng, now)
+            if self._planning.mistake is not None:
+                raise self._planning.mistake
+        if self.booked is not None:
+            self.booked.told(outcome.promises, now.steady_s)
         return outcome
 
     def _want(self, job: LogJob) -> Want:
