@@ -324,6 +324,18 @@ def test_who_says_what_it_may_not_is_replaced(process: Process, content: bytes):
     assert [each.works for each in process.owner.seen().sensors] == [False, True, False]
 
 
+def test_the_begin_of_the_next_is_a_sign_however_late_the_last_was_heard(process: Process):
+    process.order()
+    process.later(0.8)  # on a busy machine
+    process.say(Noticed(START, 1000.0))
+    process.begun[-1].close()
+    process.turn()
+    process.later(0.2)
+    assert len(process.begun) == 2
+    process.say(Noticed(START, 1001.0))
+    assert process.owner.seen().signs == 2
+
+
 def test_sensors_that_it_does_not_name_do_not_work(process: Process):
     process.order()
     process.say(SensorReport((SensorState(START, True), SensorState(TERMINAL, True))))

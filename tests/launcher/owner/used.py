@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from iriai.launcher.contract.messages import FreezeState, OwnerSeen, Terminate
@@ -109,5 +110,11 @@ def sensors_of(machine: Machine) -> list[int]:
     assert machine.process is not None
     parent = machine.process.pid
     children = [each.pid for each in all_processes() if each.parent == parent and each.is_live]
-    names = {pid: Path(f"/proc/{pid}/comm") for pid in children}
-    return [pid for pid, path in names.items() if path.read_text().strip() == PROCESS_NAME]
+    return [pid for pid in children if _name(pid) == PROCESS_NAME]
+
+
+def _name(pid: int) -> str:
+    """The name of a process; empty: it has ended meanwhile."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""

@@ -60,7 +60,7 @@ class OwnerWatch:
         """Whether `puts_behind` is true of any attempt."""
         self._last: dict[SignKind, Sign] = {}
         self._heard_s: dict[SignKind, float] = {}
-        """When the last sign of each kind came."""
+        """When the last sign of each kind came from the process that there is now."""
         self._conditions = NO_CONDITIONS
         self._kinds: tuple[SignKind, ...] = SENSORS
         self.has_conditions = False
@@ -163,6 +163,7 @@ class OwnerWatch:
             self.on_change()
 
     def _lost(self, why: str) -> None:
+        self._heard_s.clear()  # the next begins a second after the last, as late as that was heard
         self._set(self._none_works(why))
 
     def _set(self, sensors: tuple[SensorState, ...]) -> None:
