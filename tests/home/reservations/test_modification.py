@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from iriai.model.claim import Phase
 from iriai.model.problem import NotFound, Refused, UsageProblem
-from iriai.model.reservation import TRIES_MAX, ReservationEnd, ReservationState
+from iriai.model.reservation import TRIES_MAX, ReservationEnd, ReservationLimits, ReservationState
 from iriai.protocol.messages.effects import LinkUp
 from iriai.protocol.messages.reservations import Book, NotBooked, SeekNodes, Unbook
+from tests.home.reservations.test_series import RepeatingHome, at
 from tests.home.reserving import (
     DAY_S,
     ReservingHome,
@@ -289,3 +290,33 @@ def test_a_machine_that_is_back_is_told_all():
         (1, Phase.CONFIRMED),
         (2, Phase.CONFIRMED),
     ]
+
+
+# --- occurrences of a series ---------------------------------------------------------------------
+
+
+def one_of_a_series() -> RepeatingHome:
+    home = RepeatingHome(limits=ReservationLimits(horizon_s=0.5 * DAY_S))
+    home.every()
+    home.agrees(1)
+    return home
+
+
+def test_an_occurrence_is_modified_and_its_series_is_not():
+    home, number = one_of_a_series(), at(1)
+    home.do(lambda its: its.reservations.modify(number, terms(length_s=60.0, nodes=1), home.now))
+    home.tell(offer("b", version=2, number=number))
+    home.tell(held("b", 2, number))
+    home.tell(confirmed("b", 2, number))
+    assert home.of(number).terms.length_s == 60.0
+    with pytest.raises(Refused, match="is a series"):
+        modify(home)
+
+
+def test_an_undecided_change_of_an_occurrence_is_freed_after_a_restart_as_well():
+    home, number = one_of_a_series(), at(1)
+    home.do(lambda its: its.reservations.modify(number, terms(length_s=60.0, nodes=1), home.now))
+    home.tell(offer("b", version=2, number=number))
+    back = home.again()
+    assert back.of(number).state is ReservationState.CONFIRMED
+    assert unbooked(back) == [("b", 2, 2)]

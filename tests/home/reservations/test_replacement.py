@@ -198,3 +198,13 @@ def test_a_home_that_comes_back_seeks_again():
     back = degraded("a", "b").restarted()
     assert back.of().is_degraded
     assert sought(back.first).kept == ("a",)
+
+
+def test_a_machine_that_says_now_this_now_that_costs_no_more_seeking():
+    home = degraded("a", "b")
+    for _ in range(5):
+        home.tell(confirmed("b"))
+        assert not home.of().is_degraded
+        said = home.tell(unable("b"))
+        assert not [each for each in said.broker if isinstance(each, SeekNodes)]
+    assert sought(home.wait(AGAIN_FIRST_S)).without == ("b",)

@@ -156,7 +156,8 @@ class Modification(Negotiation):
         if unanswered:
             self._free_all(over, now, is_first=True)
         self._drop_if_settled(number)
-        self._kept_versions.note_time(number)  # its end may have come meanwhile
+        if self._kept_versions.is_due(self._kept_versions.by_number[number], now):
+            self._kept_versions.note_time(number)  # its end has come meanwhile
 
     def _problem(
         self, reservation: Reservation, terms: ReservationTerms, now: Instant

@@ -250,7 +250,7 @@ class Negotiation:
     def rejoin(self, now: Instant) -> None:
         """After a restart: give up what was not decided, go on with what was."""
         for number, reservation in list(self._stored.by_number.items()):
-            if reservation.is_occurrence:
+            if reservation.is_occurrence and not self.is_of_changes:
                 self._resume(reservation, now)
             elif reservation.state is _SEEKING:
                 self._over(reservation, ReservationEnd.REFUSED, reservation.nodes, now)

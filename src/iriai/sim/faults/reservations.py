@@ -6,6 +6,7 @@ docs/spec/017 has the rules.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from msgspec.structs import replace as with_fields
 
@@ -33,6 +34,7 @@ HOLDS_S = (10.0, 2.0, 1.0, 60.0)
 """The short ones are over before all machines have answered, on a slow network."""
 LEASES_S = (12.0, 20.0, 40.0)
 NO_SHOWS_S = (None, 900.0, 20.0, 60.0)
+CHANGE = "modify-reservation"
 LOSTS_S = (LOST_S, 5.0, 20.0, 60.0)
 POLICIES: tuple[ReservationPolicy, ...] = ("beside", "beside", "slack", "above")
 SLACKS_S = (10.0, 60.0, 300.0)
@@ -120,7 +122,7 @@ def _changes(
     return [
         Happening(
             rng.pick((rng.between(at_s, at_s + 10.0), rng.between(at_s, until_s))),
-            "modify-reservation",
+            CHANGE,
             home,
             number=number,
             asked=ChangedReservation(
@@ -133,6 +135,31 @@ def _changes(
         )
         for _ in range(rng.below(4))
     ]
+
+
+def rivals(rng: Rng, happenings: list[Happening], nodes: int) -> list[Happening]:
+    """Return changes of two reservations to the same time on all nodes, at once: one is refused.
+
+    The broker knows of neither, so the nodes refuse one that others hold.
+    """
+    numbers: dict[str, int] = {}
+    named: list[tuple[Happening, AskedReservation, int]] = []
+    for each in sorted(happenings, key=lambda each: each.at_s):
+        if each.kind == "reserve":
+            numbers[each.machine] = number = numbers.get(each.machine, 0) + 1
+            if isinstance(each.asked, AskedReservation):
+                named.append((each, each.asked, number))
+    found = []
+    for first, second in pairwise(named):
+        at_s = second[0].at_s + rng.between(2.0, 8.0)
+        start_s = at_s + rng.between(30.0, 120.0)
+        for happening, asked, number in (first, second):
+            later_s = start_s - happening.at_s - asked.ahead_s
+            change = ChangedReservation(later_s, 0.0, nodes, 0)
+            moment_s = at_s + rng.between(0.0, JUST_AFTER_S / 2)
+            home = happening.machine
+            found.append(Happening(moment_s, CHANGE, home, number=number, asked=change))
+    return found if rng.chance(0.5) else []
 
 
 def _moments(rng: Rng, begin_s: float) -> list[float]:

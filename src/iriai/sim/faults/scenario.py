@@ -36,6 +36,7 @@ from iriai.sim.faults.reservations import (
     drains,
     evictable,
     reservations_of,
+    rivals,
     with_rules,
 )
 from iriai.sim.faults.series import with_horizon, with_series
@@ -190,6 +191,7 @@ def scenario_of(
         plans = with_horizon(repeating, plans)
         asked = reservations_of(reserving, homes, len(nodes), cpus, sizes, BEGIN_S)
         happenings += with_series(repeating, asked)
+        happenings += rivals(Rng(seed, "rivals"), asked, len(nodes))
         happenings += [] if is_calm else deaths(reserving, names, BEGIN_S)
         happenings += [] if is_calm else drains(Rng(seed, "lost-nodes"), nodes, BEGIN_S)
     if not is_calm:
