@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from iriai.broker.machines.beside_bookings import EARLIER_S
-from iriai.config.sections import ReservationsSection
+from iriai.broker.scheduling.booking_offers import LOOKS_PER_S
+from iriai.config.sections import PoolSection, ReservationsSection
+from iriai.model.ad import POOL, machine_ad
 from iriai.model.ids import Account, ReservationId
+from iriai.model.problem import Refused
 from iriai.model.ranks import RankShape
 from iriai.model.reservation import ReservationTerms
 from iriai.model.resources import Resources
@@ -152,6 +155,29 @@ def test_other_reservations_are():
 def test_machines_on_which_nothing_gives_way_come_first(nodes):
     broker = of_policy("above", ("akebi", "kaki", "momo"))
     assert offered(broker, 10.0, 110.0, nodes).machines == ("kaki", "momo")[:nodes]
+
+
+def test_those_who_only_ask_are_answered_so_many_times_a_second():
+    broker = of_policy("beside")
+    for _ in range(LOOKS_PER_S):
+        assert broker.broker.offer(seek(100.0, 200.0), instant(broker.now_s)).machines == (HOME,)
+    with pytest.raises(Refused, match="within a second"):
+        broker.broker.offer(seek(100.0, 200.0), instant(broker.now_s + 0.9))
+    assert offered(broker, 100.0, 200.0).machines == (HOME,), "who reserves is answered"
+    assert broker.broker.offer(seek(100.0, 200.0), instant(broker.now_s + 1.0)).machines
+
+
+def test_a_head_behind_a_booking_is_not_promised_as_now_while_its_pool_is_full():
+    broker = LoneBroker(pools={"blade": PoolSection(jobs_max=1)})
+    ad = machine_ad({POOL: "blade"})
+    booked = BookedTime(RESERVATION, FOUR, 0.0, 100.0, FOUR)
+    broker.tell(broker.idle(0, capacity=FOUR, ad=ad, bookings=(booked,)))
+    assert promises(waits(broker)) == [], "others may fill the pool"
+    began = (as_running(want(9, "zoe")),)
+    broker.tell(broker.idle(3, machine="kaki", capacity=FOUR, ad=ad, began=began))
+    broker.now_s = 100.0
+    over = broker.tell(broker.idle(4, capacity=FOUR, whole=False, bookings=()))
+    assert promises(over) == [], "the task there has no limit"
 
 
 def test_beside_promises_what_is_planned():

@@ -6,10 +6,13 @@ from math import inf
 
 from msgspec.structs import replace
 
+from iriai.broker.reservations.bookable_rooms import BookableRoom, profile_above
+from iriai.broker.scheduling.booking_offers import _Search
 from iriai.home.reservations.jobs_inside import JobsInside
 from iriai.home.reservations.negotiation import Negotiation
 from iriai.home.reservations.repeated import RepeatedReservations
 from iriai.model.claim import Phase
+from iriai.model.reason import Rule
 from iriai.model.records import BookingsDropped, BookingStored, ReservationStored
 from iriai.model.reservation import ReservationEnd
 from iriai.model.resources import NOTHING
@@ -69,6 +72,22 @@ def _goes_on_inside(monkeypatch):
     around(Claims, "_bind", _bound_to_nothing)(monkeypatch)
 
 
+def _comes_above(monkeypatch):
+    """Brokers and machines let reservations displace what runs, whatever their cluster says."""
+    around(BookingChecks, "_in_its_way", _unless_tasks_are)(monkeypatch)
+    around(_Search, "_rooms", _beside_bookings_alone)(monkeypatch)
+
+
+def _unless_tasks_are(whole, checks, held, kept, now):
+    refused = whole(checks, held, kept, now)
+    return None if refused is not None and refused.rule is Rule.MACHINE_BUSY else refused
+
+
+def _beside_bookings_alone(whole, search, view):
+    _, beside = whole(search, view)
+    return BookableRoom((profile_above(view),), beside.ahead_s), beside
+
+
 def _from_the_first(whole, repeated, number, series):
     whole(repeated, number, replace(series, repetition=replace(series.repetition, made=0)))
 
@@ -91,6 +110,7 @@ RESERVATIONS: dict[str, Patch] = {
     # --- node
     "a hold never ends": instead(NodeBookings, "_expire", nothing),
     "a machine books whatever else there is": instead(BookingChecks, "_in_its_way", nothing),
+    "a machine evicts for a booking though its cluster does not say so": _comes_above,
     "a machine looks for room at the start alone": around(Calendar, "is_bookable", _at_its_start),
     "a task starts whatever is booked": instead(
         BookedClaims, "beside", lambda *_, takes_turns: None

@@ -92,6 +92,7 @@ FOUND_WITH_OWNERS = {
 }
 """As `FOUND_WITH`, of those about owners."""
 FOUND_RESERVED = {
+    "a machine evicts for a booking though its cluster does not say so": 10,
     "a hold never ends": 7,
     "a machine books whatever else there is": 10,
     "a machine looks for room at the start alone": 10,

@@ -400,7 +400,7 @@ class Broker:
 
     def offer(self, seek: SeekNodes, now: Instant) -> NodesOffered:
         """Return which machines could take a reservation now; nothing is kept of it."""
-        return self._booking_offers().offer(seek, now)
+        return self._booking_offers().look(seek, now)
 
     def _booking_offers(self) -> BookingOffers:
         if self._offers is None:

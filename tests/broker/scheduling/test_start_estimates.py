@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from iriai.broker.scheduling.start_estimates import JOBS_MAX
-from iriai.model.ids import Account
+from iriai.model.ids import Account, ReservationId
 from iriai.model.records import LedgerRow
+from iriai.model.resources import Resources
 from iriai.policy.accounting.runtime_estimates import RUN_TO_BEGIN_WITH_S
+from iriai.protocol.messages.reservations import BookedTime
 from iriai.protocol.messages.scheduling import Counted
 from tests.broker.lone_broker import LoneBroker, as_running, want
 from tests.support.told import HOME, WALL_S, instant
@@ -64,3 +66,11 @@ def test_nothing_is_guessed_without_a_machine():
     broker = LoneBroker()
     broker.tell(want(1))
     assert estimates(broker) == {}
+
+
+def test_a_task_that_no_reservation_may_end_is_expected_behind_all_of_them():
+    broker = LoneBroker(order="fifo")
+    booked = BookedTime(ReservationId(HOME, 1), Resources(4), 1000.0, 2000.0)
+    broker.tell(broker.idle(4, bookings=(booked,)))
+    broker.tell(want(1, cpus=4))
+    assert estimates(broker) == {1: 2000.0}

@@ -143,6 +143,36 @@ def test_every_answer_on_many_machines_is_that_of_exhaustive_search(seed, policy
     assert run.promises_broken == sum(each.is_late for each in run.reservations) == 0
 
 
+def answers(policy: str, *, is_full: bool = False) -> tuple[int, list[int]]:
+    """How many reservations are had in some logs, and promises broken in each; none is late."""
+    had, broken = 0, []
+    for seed in range(ALIKE):
+        log = reserving(seed)
+        section = ReservationsSection(share_limit=False, policy=policy, slack_s=600.0)
+        settings = ReplaySettings(configuration=Configuration(reservations=section), seed=seed)
+        run = simulate_all(log, settings) if is_full else replay_all(log, settings)
+        assert not any(each.is_late for each in run.reservations), f"seed {seed}"
+        assert [record.job for record in run.records] == log.jobs, f"seed {seed}"
+        had += sum(each.is_accepted for each in run.reservations)
+        broken.append(run.promises_broken)
+    return had, broken
+
+
+def test_with_slack_more_is_had_and_no_promise_is_broken():
+    (beside, _), (with_slack, broken) = answers("beside"), answers("slack")
+    assert with_slack > beside
+    assert sum(broken) == 0
+    assert answers("slack", is_full=True) == (with_slack, broken)
+
+
+def test_above_the_queue_most_is_had_and_promises_are_broken():
+    (with_slack, _), (above, broken) = answers("slack"), answers("above")
+    assert above > with_slack
+    assert sum(broken) > 0
+    had, _ = answers("above", is_full=True)
+    assert had > with_slack
+
+
 def test_a_search_that_forgets_promised_places_is_found(monkeypatch):
     """A mistake of the broker's that the comparison has to find."""
     judge = BookingJudge()

@@ -8,6 +8,7 @@ A machine opens a booking by its own clock, so what it would displace is counted
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import NamedTuple
@@ -32,6 +33,7 @@ from iriai.broker.scheduling.machine_reasons import (
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId, ReservationId
 from iriai.model.instant import Instant
+from iriai.model.problem import Refused
 from iriai.model.reason import Reason, Rule
 from iriai.model.reservation import LENGTH_MAX_S, LENGTH_MIN_S, ReservationTerms
 from iriai.model.resources import Resources
@@ -52,6 +54,8 @@ SEEKS_OF_HOME_MAX = 64
 """Of one home: others are answered though it asks without end."""
 ANSWERS_MAX = 4
 """Of one turn: each looks at all machines."""
+LOOKS_PER_S = 16
+"""Questions of users who reserve nothing that are answered within a second, all homes together."""
 REASONS_MAX = 16
 STEPS_MAX = 1_000_000
 """Steps of machines' profiles that one search for the earliest start looks at after the first look
@@ -84,6 +88,8 @@ class BookingOffers:
         self._limit = ShareLimit(state) if is_limited else None
         self._seeks: dict[ReservationId, SeekNodes] = {}
         """The last of each reservation that was not answered."""
+        self._looked_s: deque[float] = deque(maxlen=LOOKS_PER_S)
+        """When the last of those questions were answered."""
 
     @property
     def are_due(self) -> bool:
@@ -123,6 +129,19 @@ class BookingOffers:
                 self._limit.note(seek, offered.machines, now)
             sends.append(Send(offered.reservation.home, Part.HOME, offered))
         return sends
+
+    def look(self, seek: SeekNodes, now: Instant) -> NodesOffered:
+        """Return what would be offered to a user who only wants to know.
+
+        Raises:
+            Refused: too many have asked within a second.
+        """
+        looked_s = self._looked_s
+        if len(looked_s) == LOOKS_PER_S and now.steady_s < looked_s[0] + 1.0:
+            what = f"the broker has looked for nodes {LOOKS_PER_S} times within a second"
+            raise Refused("too-many-questions", what, "ask again in a second")
+        looked_s.append(now.steady_s)
+        return self.offer(seek, now)
 
     def offer(self, seek: SeekNodes, now: Instant) -> NodesOffered:
         """Return the answer to a question, as of now."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from itertools import islice
 from operator import itemgetter
 from random import Random
+from typing import NamedTuple
 
 from iriai.broker.machines.machine_view import MachineView
 from iriai.broker.queue.entries import QueuedJob
@@ -19,6 +20,7 @@ from iriai.broker.state.reserved_heads import could_hold
 from iriai.broker.state.state import BrokerState
 from iriai.model.ids import JobId
 from iriai.model.instant import Instant
+from iriai.model.resources import Resources
 from iriai.policy.accounting.decay import ChargeRule
 from iriai.policy.placement.availability_profile import AvailabilityProfile
 from iriai.policy.placement.policy_api import Claimed
@@ -36,17 +38,27 @@ OVERDUE_S = 60.0
 """Time after which a task that has run longer than expected counts as ended."""
 
 
+class _Place(NamedTuple):
+    """A machine, and when it may take what."""
+
+    view: MachineView
+    free: AvailabilityProfile
+    """Of it, as far as runs take as long as is expected."""
+    unbooked: AvailabilityProfile | None
+    """What bookings alone leave; None: there are none."""
+
+
 def estimated_starts(state: BrokerState, now: Instant) -> dict[JobId, float]:
     """Return seconds from now until the first waiting task of each job may start."""
     now_s = now.steady_s
-    profiles = [(view, _profile(state, view, now_s)) for view in _machines(state)]
-    if not profiles:
+    places = [_Place(view, *_profiles(state, view, now_s)) for view in _machines(state)]
+    if not places:
         return {}
     rule = ChargeRule.of(state.settings.configuration.order)
     found: dict[JobId, float] = {}
     for entry in islice(in_order(state, Random(0), now), JOBS_MAX):
         run_s = _run_s(state, entry, rule)
-        start_s = _placed(entry, run_s, profiles, now_s)
+        start_s = _placed(entry, run_s, places, now_s)
         if start_s is not None:
             found[entry.want.job] = start_s - now_s
     return found
@@ -57,7 +69,10 @@ def _machines(state: BrokerState) -> list[MachineView]:
     return sorted(able, key=lambda view: (-view.calendar.free.cpus, view.name))[:MACHINES_MAX]
 
 
-def _profile(state: BrokerState, view: MachineView, now_s: float) -> AvailabilityProfile:
+def _profiles(
+    state: BrokerState, view: MachineView, now_s: float
+) -> tuple[AvailabilityProfile, AvailabilityProfile | None]:
+    """Return what is expected to be free on a machine, and what bookings alone leave, if any."""
     claimed = []
     calendar = view.calendar
     for key, resources, end_s in calendar.in_order():
@@ -66,7 +81,8 @@ def _profile(state: BrokerState, view: MachineView, now_s: float) -> Availabilit
         left_s = state.usage.expected_left_s(key) or OVERDUE_S
         claimed.append(Claimed(resources, min(end_s, now_s + left_s)))
     booked = [Claimed(each.resources, each.end_s, each.from_s) for each in calendar.bookings]
-    return AvailabilityProfile(calendar.capacity, claimed, now_s, booked)
+    free = AvailabilityProfile(calendar.capacity, claimed, now_s, booked)
+    return free, AvailabilityProfile(calendar.capacity, (), now_s, booked) if booked else None
 
 
 def _run_s(state: BrokerState, entry: QueuedJob, rule: ChargeRule) -> float:
@@ -79,22 +95,39 @@ def _run_s(state: BrokerState, entry: QueuedJob, rule: ChargeRule) -> float:
 def _placed(
     entry: QueuedJob,
     run_s: float,
-    profiles: list[tuple[MachineView, AvailabilityProfile]],
+    places: list[_Place],
     now_s: float,
 ) -> float | None:
     """Place all tasks of a job; return when the first starts."""
     resources = entry.want.resources
     if entry.want.reservation is not None:
         return None  # nobody knows when others of its reservation end
-    able = [profile for view, profile in profiles if could_hold(entry.kind, view)]
+    able = [place for place in places if could_hold(entry.kind, place.view)]
+    planned_s = entry.kind.planned_s
     first_s: float | None = None
     for _ in range(min(entry.count, TASKS_MAX)):
-        starts = ((profile.earliest_s(resources, run_s, now_s), profile) for profile in able)
-        places = ((start_s, profile) for start_s, profile in starts if start_s is not None)
-        best = min(places, key=itemgetter(0), default=None)
+        starts = ((_earliest_s(each, resources, run_s, planned_s, now_s), each) for each in able)
+        found = ((start_s, place) for start_s, place in starts if start_s is not None)
+        best = min(found, key=itemgetter(0), default=None)
         if best is None:
             break
-        start_s, profile = best
-        profile.reserve(resources, start_s, run_s)
+        start_s, place = best
+        place.free.reserve(resources, start_s, run_s)
         first_s = start_s if first_s is None else first_s
     return first_s
+
+
+def _earliest_s(
+    place: _Place, resources: Resources, run_s: float, planned_s: float | None, now_s: float
+) -> float | None:
+    """Return when a task may start there first; None: never.
+
+    It runs for `run_s`, and its machine grants it only beside bookings until its latest end.
+    """
+    start_s = place.free.earliest_s(resources, run_s, now_s)
+    while place.unbooked is not None and start_s is not None:
+        granted_s = place.unbooked.earliest_s(resources, planned_s, start_s)
+        if granted_s is None or granted_s <= start_s:
+            return granted_s
+        start_s = place.free.earliest_s(resources, run_s, granted_s)
+    return start_s
