@@ -46,6 +46,15 @@ SHOWS = {
         r"name +next\n(.*\n)*.*-2\.0 +1 +completed +0 +c ",
         r"\na +away +dead ",
     ),
+    "Story 5": (
+        r"\nstate +confirmed\n",
+        r"its reservation \w+-r1 to open",
+        r"\(reserved-ahead\)",
+        r"-1: completed\n",
+        r"\nreservation +\w+-r1\n",
+        r"-2: completed\n",
+        r"commented +policy Simple +chosen by figure 7",
+    ),
 }
 
 

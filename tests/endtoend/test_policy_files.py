@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -20,6 +21,7 @@ cpus = 4
 memory = "1G"
 [jobs]
 kill_grace_s = 0.5
+policy_may = "{may}"
 [order]
 name = "fifo"
 policy = "{path}:{name}"
@@ -50,7 +52,7 @@ class Slow:
 
 @pytest.fixture
 def start(iriai):
-    def start(name, text=None):
+    def start(name, text=None, may="none"):
         path = iriai.directory / "policy.py"
         if text is None:
             shutil.copy(ROOT / "examples" / f"{name.lower()}.py", path)
@@ -58,7 +60,7 @@ def start(iriai):
             path.write_text(text)
         path.chmod(0o644)
         iriai.directory.chmod(0o755)
-        iriai.configure(CONFIGURATION.format(path=path, name=name))
+        iriai.configure(CONFIGURATION.format(path=path, name=name, may=may))
         iriai.start()
         return iriai
 
@@ -144,3 +146,68 @@ def test_a_daemon_with_a_policy_that_cannot_be_loaded_says_so(iriai):
     iriai.configure(CONFIGURATION.format(path="/nowhere.py", name="Fifo"))
     line = complaint(up(iriai), ExitCode.NOT_FOUND)
     assert "there is no file /nowhere.py" in line
+
+
+# --- what it changes ------------------------------------------------------------------------------
+
+
+def by_day(text: str) -> str:
+    """The example, with hours in which it is day now."""
+    now = datetime.now(UTC)
+    hours = [now + timedelta(hours=each) for each in (1, 2)]
+    begins, ends = (f"time({each.hour}, {each.minute})" for each in hours)
+    text = text.replace("time(20), time(7)", f"{begins}, {ends}")
+    return text.replace("zone: tzinfo | None = None", "zone: tzinfo | None = UTC")
+
+
+def test_the_queue_of_the_night_is_held_by_day(start):
+    text = (ROOT / "examples/night_queue.py").read_text()
+    installation = start("NightQueue", by_day(text), may="all")
+    with installation.client() as client:
+        job = sleep(installation, client, 0, queue=2)
+        until(lambda: state(client, job) == "held", "the hold")
+        [reason] = client.why(job).reasons
+        assert reason.had == "the job is held by policy NightQueue"
+        until(lambda: client.show(job).comment, "the comment")
+        other = sleep(installation, client, 0)
+        client.wait([other])
+        told = installation.call("story", job).stdout
+        assert re.search(r"held +.*policy NightQueue", told)
+        assert state(client, job) == "held"
+
+
+REQUEUES = """
+from iriai.policy.api import RequeueTask, Start
+
+
+class Again:
+    def plan(self, view, now):
+        self.wake_s = now.steady_s + 0.5
+        for machine in view.machines:
+            for task in machine.tasks():
+                if task.attempt and task.attempt.attempt == 1:
+                    yield RequeueTask(task.attempt)
+        for job in view.queue():
+            yield Start(job.id, view.machines[0].name)
+            return
+"""
+
+
+def test_a_task_is_sent_back_to_the_queue_once(start):
+    installation = start("Again", REQUEUES, may="all")
+    with installation.client() as client:
+        job = sleep(installation, client, 5)
+        client.wait([job])
+        causes = [each.cause for each in client.show(job).attempts]
+        assert sorted(causes) == ["completed", "evicted"]
+        assert "policy Again" in installation.call("story", job).stdout
+
+
+def test_where_it_is_not_permitted_it_is_told_and_nothing_is_done(start):
+    installation = start("Again", REQUEUES)
+    with installation.client() as client:
+        job = sleep(installation, client, 2)
+        client.wait([job])
+        [attempt] = client.show(job).attempts
+        assert attempt.cause == "completed"
+    assert "does not let a policy requeue its jobs" in installation.words()

@@ -76,6 +76,22 @@ def test_what_is_reserved_is_for_jobs_inside_until_it_is_given_back(machine, cli
     assert (row.state, row.cause) == ("over", "ended")
 
 
+@pytest.mark.parametrize(
+    "line", ["#SBATCH --reservation={}", "#PBS -W x=rsvid:{}", "#PBS -l advres={}"]
+)
+def test_a_script_that_names_its_reservation_runs_in_it(machine, client, line):
+    reservation = reserved(client)
+    path = machine.directory / "inside.sh"
+    path.write_text(f"#!/bin/sh\n{line.format(reservation)}\ntrue\n")
+    path.chmod(0o644)
+    said = machine.call("submit", "--chdir", "/", "--output", os.devnull, str(path))
+    assert said.returncode == 0, said.stderr
+    job = said.stdout.split()[-1]
+    assert client.wait([job])[0].exit_code == 0
+    assert client.show(job).reservation == reservation
+    client.ask(EndReservation(reservation))
+
+
 def test_a_part_of_the_machine_leaves_the_rest_to_others(machine, client):
     reservation = reserved(client, cpus=1)
     assert client.wait([submitted(machine, client, cpus=1)])[0].exit_code == 0

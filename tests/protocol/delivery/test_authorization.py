@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from iriai.model.ids import Account, AttemptId, JobId
+from iriai.model.policy_terms import JobAction
 from iriai.model.reason import Reason, Rule
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.submission import Interaction
 from iriai.protocol.delivery.authorization import is_authorized, is_of_cluster
 from iriai.protocol.messages.fences import Fence, Fenced
+from iriai.protocol.messages.proposals import Propose, Proposed
 from iriai.protocol.messages.scheduling import (
     Accepted,
     Acknowledge,
@@ -51,6 +53,7 @@ OF_HOME = [
     Withdraw(JOB),
     Wants(HOME),
     Explain(JOB),
+    Proposed(JOB, 1),
 ]
 OF_NODE = [
     Accepted(ATTEMPT, NODE),
@@ -73,6 +76,7 @@ TO_HOME = [
     InputTaken(ATTEMPT, 0, is_open=True),
     Fence(ATTEMPT, 1),
     Explained(JOB, ()),
+    Propose(JOB, 0.0, 1, "Night", JobAction.HOLD),
 ]
 
 
