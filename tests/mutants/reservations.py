@@ -7,15 +7,20 @@ from math import inf
 from msgspec.structs import replace
 
 from iriai.broker.reservations.bookable_rooms import BookableRoom, profile_above
+from iriai.broker.reservations.share_limit import ShareLimit
 from iriai.broker.scheduling.booking_offers import _Search
+from iriai.home.reservations import use_inside
 from iriai.home.reservations.jobs_inside import JobsInside
 from iriai.home.reservations.negotiation import Negotiation
 from iriai.home.reservations.repeated import RepeatedReservations
+from iriai.home.reservations.use_inside import UseInside
 from iriai.model.claim import Phase
 from iriai.model.reason import Rule
 from iriai.model.records import BookingsDropped, BookingStored, ReservationStored
+from iriai.model.reservable import Reservable
 from iriai.model.reservation import ReservationEnd
 from iriai.model.resources import NOTHING
+from iriai.node import booked_claims
 from iriai.node.booked_claims import BookedClaims
 from iriai.node.bookings import NodeBookings
 from iriai.node.claims import Claims
@@ -106,6 +111,16 @@ def _itself_alone(repeated, series, by, now):
     repeated._negotiation.give_back(series.number, ReservationEnd.CANCELLED, by, now)
 
 
+def _sleep_is_use(monkeypatch):
+    for module in (use_inside, booked_claims):
+        monkeypatch.setattr(module, "has_used", lambda *_: True)
+
+
+def _owners_say_nothing(monkeypatch):
+    monkeypatch.setattr(Reservable, "refusal", nothing)
+    monkeypatch.setattr(Reservable, "of", lambda _, capacity: capacity)
+
+
 RESERVATIONS: dict[str, Patch] = {
     # --- node
     "a hold never ends": instead(NodeBookings, "_expire", nothing),
@@ -148,6 +163,16 @@ RESERVATIONS: dict[str, Patch] = {
     "a series that is cancelled leaves its occurrences": instead(
         RepeatedReservations, "cancel", _itself_alone
     ),
+    "a reservation is given back whatever runs inside": instead(
+        JobsInside, "may_use", lambda *_: False
+    ),
+    "what a task has used until its end does not count": instead(UseInside, "ended", nothing),
+    "a task that sleeps has used its reservation": _sleep_is_use,
+    # --- limits
+    "all of a machine can be reserved whatever its owner says": _owners_say_nothing,
+    "an account reserves more than its share": instead(ShareLimit, "over", nothing),
+    "what was offered a moment ago does not count": instead(ShareLimit, "note", nothing),
+    # --- jobs
     "what waits for a reservation that is over starts all the same": instead(
         JobsInside, "withdraw", nothing
     ),

@@ -93,6 +93,8 @@ FOUND_WITH_OWNERS = {
 """As `FOUND_WITH`, of those about owners."""
 FOUND_RESERVED = {
     "a machine evicts for a booking though its cluster does not say so": 10,
+    "what was offered a moment ago does not count": 20,
+    "an account reserves more than its share": 20,
     "a hold never ends": 7,
     "a machine books whatever else there is": 10,
     "a machine looks for room at the start alone": 10,

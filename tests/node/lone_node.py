@@ -10,6 +10,7 @@ from iriai.model.instant import Instant
 from iriai.model.job import JobSpec
 from iriai.model.records import Drained
 from iriai.model.reservable import UNLIMITED, Reservable
+from iriai.model.reservation import NO_SHOW_CHARGE
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.usage import Usage
@@ -52,6 +53,7 @@ class LoneNode:
         stepped_s: float = 0.0,
         half_life_s: float = 3600.0,
         unused_factor: float = 1.0,
+        no_show_charge: float = NO_SHOW_CHARGE,
         reservable: Reservable = UNLIMITED,
         reserves_above: bool = False,
     ) -> None:
@@ -72,6 +74,7 @@ class LoneNode:
             queues=queues or NodeQueues(),
             owner=owner,
             unused_factor=unused_factor,
+            no_show_charge=no_show_charge,
             reservable=reservable,
             reserves_above=reserves_above,
         )

@@ -26,7 +26,7 @@ FOR_EVER_S = 1e12
 def reserved(*args, **changes) -> LoneNode:
     """A machine of four cpus, of which ann has reserved all from the first hour to the second."""
     fields = {"half_life_s": FOR_EVER_S}
-    for name in ("unused_factor", "rule", "queues", "memory_bytes"):
+    for name in ("unused_factor", "no_show_charge", "rule", "queues", "memory_bytes"):
         if name in changes:
             fields[name] = changes.pop(name)
     node = LoneNode(**fields)

@@ -53,6 +53,7 @@ from iriai.model.reservation import (
     HORIZON_S,
     LENGTH_MAX_S,
     LOST_S,
+    NO_SHOW_CHARGE,
     NO_SHOW_S,
     SLACK_S,
 )
@@ -368,8 +369,11 @@ class ReservationsSection(msgspec.Struct, frozen=True):
     count_max: Annotated[int, Meta(ge=0, le=1_000_000)] = COUNT_MAX
     """Reservations of one account that are not over, at most. 0: nobody reserves."""
     no_show_s: Seconds | None = NO_SHOW_S
-    """A reservation in which no task has started so long after its start is given back. Longer: it
-    stands empty for longer; shorter: whoever is late loses it. None: it is kept until its end."""
+    """A reservation that no task has used so long after its start is given back. Longer: it stands
+    empty for longer; shorter: whoever is late loses it. None: it is kept until its end."""
+    no_show_charge: Annotated[float, Meta(ge=0, le=1)] = NO_SHOW_CHARGE
+    """The part of the whole reservation that is charged at least where it was given back so. 0:
+    only the time until then is; 1: as much as if it had been kept."""
     share_limit: bool = True
     """Whether an account reserves at most its share of the cluster over `horizon_s` ahead, by
     rights among the accounts of the last half-life. False: whoever comes first may have all."""

@@ -12,6 +12,7 @@ from iriai.home.leases import MachineStats, lost_result
 from iriai.home.node_sessions import NodeSessions
 from iriai.home.parallel_attempt import ParallelAttempt
 from iriai.home.request_publisher import RequestPublisher
+from iriai.home.reservations.use_inside import UseInside
 from iriai.home.steps import HomeSteps
 from iriai.home.suspension import HomeSuspensions
 from iriai.model.claim import HOLD_S, Phase
@@ -72,8 +73,8 @@ class Attempts:
         """The machine of each attempt whose claim was granted ahead, as reported last."""
         self._begun_wall_s: dict[AttemptId, float] = {}
         """The start of each running attempt; after a restart their nodes report it again."""
-        self._begun_inside: dict[int, None] = {}
-        """Reservations of which a task has started since they were last asked for."""
+        self.inside = UseInside()
+        """What tasks of jobs inside reservations use of these."""
         self._undecided: dict[AttemptId, float] = {}
         """When the home's count ends for each attempt whose machines hold its seats, in order."""
 
@@ -204,7 +205,7 @@ class Attempts:
             refused = (EndCause.REFUSED, None, None, Usage(), *over, str(reason))
             self._seat_over(job, AttemptResult(attempt, reason.machine, *refused))
 
-    def begun(self, begun: Begun, _now: Instant) -> None:
+    def begun(self, begun: Begun, now: Instant) -> None:
         """Note that the process of an attempt started."""
         job = self.nodes.current(begun.attempt)
         if not self._may_report(begun.machine, begun.attempt, job):
@@ -223,17 +224,10 @@ class Attempts:
             self._start(job, begun.attempt.seat(0), before)
         if job.tasks[index].state is TaskState.CLAIMED:
             self.stats.begun += 1
-            if job.spec.reservation is not None:
-                self._begun_inside[job.spec.reservation.number] = None
             job.started(index, attempt)
             self._log.add(number, Started(((index, attempt),)))
-
-    def drain_begun_inside(self) -> list[int]:
-        """Return the reservations of which a task has started since the last call."""
-        begun = list(self._begun_inside)
-        if begun:
-            self._begun_inside.clear()
-        return begun
+        if begun.is_used is not None:
+            self.inside.begun(begun, job.spec, now)
 
     def suspended(self, suspended: Suspended, _now: Instant) -> None:
         """Note for which reasons a seat does not run at present."""
@@ -257,8 +251,8 @@ class Attempts:
         task = job.tasks[attempt.index]
         if result.elapsed_s > 0.0 and task.state is TaskState.CLAIMED:
             self.stats.begun += 1  # the end of a short task tells its start
-            if job.spec.reservation is not None:
-                self._begun_inside[job.spec.reservation.number] = None
+        if job.spec.reservation is not None:
+            self.inside.ended(end, task.spec or job.spec, task.ranks_of(attempt.rank))
         if task.parallel is None:
             self.stats.ended(result, job.spec)
             self._effects.append(Persist(result))
@@ -386,6 +380,8 @@ class Attempts:
         index = attempt.index
         self._ahead.pop(attempt, None)
         self._begun_wall_s.pop(attempt, None)
+        if job.spec.reservation is not None:
+            self.inside.over(attempt)
         task = job.tasks[index]
         if task.parallel is not None:
             for rank, machine in task.seats():

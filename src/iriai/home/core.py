@@ -184,7 +184,9 @@ class Home:
                 self.limits,
                 self._expand,
             )
-            self._inside = JobsInside(self._reserved, self.jobs, self._log, self._completion)
+            told = (self._log, self._completion)
+            use = (self._attempts.inside, self._attempts.started_wall_s)
+            self._inside = JobsInside(self.name, self._reserved, self.jobs, *told, *use)
         return self._reservations
 
     @property
@@ -489,8 +491,8 @@ class Home:
     def _settle_reservations(self, reservations: HomeReservations, now: Instant) -> None:
         """Do what is due for reservations, and withdraw what waits for those that are over."""
         assert self._inside is not None
-        for number in self._attempts.drain_begun_inside():
-            reservations.has_begun(number)
+        for number in self._attempts.inside.drain():
+            reservations.note_used(number)
         for number in reservations.settle(now, self._inside):
             for job in self._inside.of(number):
                 self.requests.changed(job)

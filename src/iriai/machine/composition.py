@@ -121,6 +121,7 @@ def _node(settings: CoreSettings, stored: StoredState, rng: Random, now: Instant
         settings.free_port,
         owner_policy(settings.configuration.owner),
         settings.configuration.reservations.unused_factor,
+        settings.configuration.reservations.no_show_charge,
         Reservable(machine.reservable, machine.reservable_by),
         settings.configuration.reservations.policy == "above",
     )

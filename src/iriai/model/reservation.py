@@ -37,7 +37,11 @@ COUNT_MAX = 16
 LOST_S = 1_200.0
 """A node that its reservation's home cannot reach for so long is replaced by another one."""
 NO_SHOW_S = 900.0
-"""A reservation in which no task has started so long after its start is given back."""
+"""A reservation that no task has used so long after its start is given back."""
+NO_SHOW_CHARGE = 0.25
+"""The part of a whole booking that is charged at least where its reservation was not used."""
+USED_PART = 0.01
+"""A task uses a reservation with so much of its cpus, for the time since its start."""
 CLOCK_OFFSET_MAX_S = 2.0
 """A machine whose wall clock is known to differ more from the broker's is not offered: whoever
 reserved it would come too late, or too early. Clocks that are set by NTP differ by far less."""
@@ -212,7 +216,7 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     by: Name = ""
     """Who cancelled or ended it; empty: nobody did."""
     is_used: bool = False
-    """Whether a task inside has ever started."""
+    """Whether a task inside has ever used it, as `has_used` has it."""
     repetition: Repetition | None = None
     """Of a series, whose terms are those of its first occurrence; None: it is none."""
     reasons: ReasonsKept = ()
@@ -264,6 +268,11 @@ class ReservationLimits(NamedTuple):
 
 
 DEFAULT_LIMITS = ReservationLimits()
+
+
+def has_used(cpu_s: float, cpus: int, since_start_s: float) -> bool:
+    """Return whether a task that had so many cpus has used them; a `sleep` has not."""
+    return cpu_s >= USED_PART * cpus * since_start_s
 
 
 def terms_problem(

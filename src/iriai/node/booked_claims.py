@@ -13,18 +13,18 @@ from iriai.model.ids import ReservationId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import ClaimStored
-from iriai.model.reservation import EVICTABLE_MIN_S
+from iriai.model.reservation import EVICTABLE_MIN_S, has_used
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.model.units import format_duration
 from iriai.node.attempt_ends import AttemptEnds
 from iriai.node.claims import StayBound
-from iriai.node.metering import HeldClaim
+from iriai.node.metering import SLICE_S, HeldClaim
 from iriai.node.reservations.kept_booking import Ahead
 from iriai.node.settings import NodeSettings
 from iriai.node.suspending.suspended_claims import QueueParts
 from iriai.policy.placement.calendar import AHEAD_WAIT_S
-from iriai.protocol.messages.effects import Persist, TerminateAttempt
+from iriai.protocol.messages.effects import Part, Persist, Send, TerminateAttempt
 from iriai.protocol.messages.scheduling import Run, Stop
 
 if TYPE_CHECKING:
@@ -158,6 +158,16 @@ class BookedClaims:
             if limit_s != held.claim.limit_s:
                 held.claim = replace(held.claim, limit_s=limit_s)
                 self.effects.append(Persist(ClaimStored(held.as_charged())))
+
+    def measured(self, held: HeldClaim, cpu_s: float, now: Instant) -> None:
+        """Tell the home of a claim inside whether it has used its cpus, once it ran for a while."""
+        spec, started_s = held.spec, held.started_steady_s
+        if spec is None or started_s is None or now.steady_s < started_s + SLICE_S:
+            return
+        cpus = spec.resources.cpus if spec.exclusive else held.claim.resources.cpus
+        held.is_used = has_used(cpu_s, cpus, now.steady_s - started_s)
+        told = held.last_message(self._machine)
+        self.effects.append(Send(held.claim.attempt.home, Part.HOME, told))
 
     # --- what has to leave -----------------------------------------------------------------------
 

@@ -254,6 +254,8 @@ class NodeBookings:
                 self._promote(kept, now)
                 return
             self._charge(kept, now)
+            if unbook.is_no_show:
+                self._charge_no_show(kept, now)
             self._booked.give_back(unbook.reservation, now)
             self._drop([kept])
         self._booked.extend(self.first_ahead, now)
@@ -405,6 +407,17 @@ class NodeBookings:
         factor = self._settings.unused_factor
         self._meter.charge_unused(kept.booking.account, kept.unused, factor, stretch, now)
 
+    def _charge_no_show(self, kept: KeptBooking, now: Instant) -> None:
+        """Charge what is missing at the part that an open booking costs which nobody used."""
+        if kept.charged_to_s is None:
+            return
+        least_s = self._settings.no_show_charge * (kept.end_s - kept.start_s)
+        missing_s = least_s - (now.steady_s - kept.start_s)
+        if missing_s > 0.0:
+            stretch = Stretch(missing_s, 0.0)
+            whose, factor = kept.booking.account, self._settings.unused_factor
+            self._meter.charge_unused(whose, kept.resources, factor, stretch, now)
+
     # --- claims ----------------------------------------------------------------------------------
 
     def judge(self, run: Run, now: Instant) -> Reason | None:
@@ -433,6 +446,10 @@ class NodeBookings:
         name, amount, there = lacking[0]
         had = f"{describe_amount(name, max(0, there))} free in {wanted}"
         return Reason(Rule.MACHINE_BUSY, describe_amount(name, amount), had, self._machine)
+
+    def measured(self, held: HeldClaim, cpu_s: float, now: Instant) -> None:
+        """Tell the home of a claim inside whether it has used its cpus, which it had not so far."""
+        self._booked.measured(held, cpu_s, now)
 
     def bound_inside(self, reservation: ReservationId) -> StayBound:
         """Return by when a claim inside has to be gone."""

@@ -541,6 +541,8 @@ class Node:
             self._meter.read(held, held.ran_so_far_s(now.steady_s), usage.cpu_s, now)
             self._effects.append(Persist(ClaimStored(held.as_charged()), urgent=False))
             self._report.charged(attempt, held.charged_s)
+            if held.claim.reservation is not None and not held.is_used:
+                self.bookings.measured(held, usage.cpu_s, now)
 
     def _wake(self, event: Wake, now: Instant) -> None:
         self._alarm_s = None

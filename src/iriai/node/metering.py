@@ -291,6 +291,8 @@ class HeldClaim(msgspec.Struct):
     end_slack_s: float = END_SLACK_S
     suspension: Suspension | None = None
     """None: it was never suspended."""
+    is_used: bool | None = None
+    """Of a claim inside a booking: whether it has used its cpus; None: it was not measured yet."""
     ends_by_s: float | None = None
     """By when it has to be gone on the steady clock, for a booking or with its own; None: it need
     not."""
@@ -542,7 +544,7 @@ class HeldClaim(msgspec.Struct):
         if self.end is not None:
             return self.end
         if self.started_wall_s is not None:
-            return Begun(self.claim.attempt, machine, self.started_wall_s)
+            return Begun(self.claim.attempt, machine, self.started_wall_s, self.is_used)
         return self.accepted(machine)
 
     def as_running(self, now: Instant) -> Running:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from iriai.model.ad import MachineAd, with_amounts
 from iriai.model.reservable import UNLIMITED, Reservable
+from iriai.model.reservation import NO_SHOW_CHARGE
 from iriai.model.resources import Resources
 from iriai.node.queues import NodeQueues
 from iriai.policy.accounting.decay import ChargeRule, Decay
@@ -58,6 +59,8 @@ class NodeSettings:
     """When tasks give way to the machine's owner; None: never."""
     unused_factor: float = 1.0
     """`[reservations] unused_factor`."""
+    no_show_charge: float = NO_SHOW_CHARGE
+    """`[reservations] no_show_charge`."""
     reservable: Reservable = UNLIMITED
     """`[machine] reservable` and `reservable_by`."""
     reserves_above: bool = False

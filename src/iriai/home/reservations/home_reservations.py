@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 WALL_CHECK_S = 600.0
 """A time of the wall clock is looked at again so often: the clock may be set meanwhile."""
 NO_SHOW_LOOK_S = 60.0
-"""How often it is looked at whether a task that has a claim has started after all, and how long
-machines have after a restart of the home to tell what has."""
+"""How often it is looked at whether a task that has a claim uses it after all, and how long
+machines have after a restart of the home to tell what runs."""
 
 
 class HomeReservations:
@@ -62,7 +62,7 @@ class HomeReservations:
         """
         self._stored = StoredReservations(home, reservations, next_number, effects, limits)
         self._unused: dict[int, None] = {}
-        """Those in which no task has started in time, as far as is known."""
+        """Those that no task has used in time, as far as is known."""
         self._looks_from_s = -inf
         """From when on that is known, by the steady clock: machines tell it after a restart."""
         self._negotiation = Negotiation(self._stored, effects, rng)
@@ -308,11 +308,11 @@ class HomeReservations:
         """Note that news of a reservation were told, or cannot be."""
         self._stored.told(number, serial)
 
-    def has_begun(self, number: int) -> None:
-        """Note that a task of a job inside has started."""
+    def note_used(self, number: int) -> None:
+        """Note that a task of a job inside has used it."""
         reservation = self._stored.by_number.get(number)
         if reservation is not None and not (reservation.is_used or reservation.is_over):
-            # Not urgent: what is lost with it is told again, as the start of the task is.
+            # Not urgent: what is lost with it is told again, as the end of the task is.
             self._stored.store(replace(reservation, is_used=True), is_urgent=False)
 
     def settle(self, now: Instant, jobs: JobsInside) -> list[int]:
@@ -368,13 +368,15 @@ class HomeReservations:
                 self._negotiation.time_over(reservation, now)
 
     def _end_unused(self, jobs: JobsInside, now: Instant) -> None:
-        """Give back those in which no task has started, unless one may have."""
+        """Give back those that no task has used, unless one may."""
         for number in self._unused:
             reservation = self._stored.by_number[number]
+            late_wall_s = self._stored.limits.no_show_wall_s(reservation.terms)
             is_unused = reservation.state is ReservationState.OPEN and not reservation.is_used
-            if not (is_unused and self._stored.is_due(reservation, now)):
+            is_due = is_unused and self._stored.is_due(reservation, now)
+            if late_wall_s is None or not is_due:
                 continue
-            if now.steady_s < self._looks_from_s or jobs.has_claims(number):
+            if now.steady_s < self._looks_from_s or jobs.may_use(number, late_wall_s, now):
                 self._stored.look_again(reservation, now.wall_s + NO_SHOW_LOOK_S)
             else:
                 self._negotiation.give_back(number, ReservationEnd.NO_SHOW, "", now)

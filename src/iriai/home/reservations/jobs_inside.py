@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
 from iriai.home.completion import Completion, EventLog
 from iriai.home.job import JobState
-from iriai.model.ids import ReservationId
+from iriai.home.reservations.use_inside import UseInside
+from iriai.model.ids import AttemptId, ReservationId
+from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import ReservationOver
 from iriai.model.reservation import Reservation, ReservationState, live_reservation
+from iriai.model.state import TaskState
 
 
 def explain_unopened(
@@ -33,15 +36,22 @@ class JobsInside:
 
     def __init__(
         self,
+        home: str,
         reservations: Mapping[int, Reservation],
         jobs: Mapping[int, JobState],
         log: EventLog,
         completion: Completion,
+        use: UseInside,
+        started_wall_s: Callable[[AttemptId], float | None],
     ) -> None:
+        """`started_wall_s`: when the process of an attempt began; None: it is not known to run."""
+        self._home = home
         self._reservations = reservations
         self._jobs = jobs
         self._log = log
         self._completion = completion
+        self._use = use
+        self._started_wall_s = started_wall_s
 
     def of(self, number: int) -> list[int]:
         """Return the jobs of a reservation that have not finished.
@@ -54,9 +64,26 @@ class JobsInside:
             if job.spec.reservation is not None and job.spec.reservation.number == number
         ]
 
-    def has_claims(self, number: int) -> bool:
-        """Return whether a task of a job of a reservation has a claim, so that it may run."""
-        return any(self._jobs[job].active for job in self.of(number))
+    def may_use(self, number: int, until_wall_s: float, now: Instant) -> bool:
+        """Return whether a task that has a claim may use a reservation, as far as is known.
+
+        It does not if it started after `until_wall_s`, or all its machines told that it idles.
+        """
+        return any(
+            self._may_use(self._jobs[job], index, until_wall_s, now)
+            for job in self.of(number)
+            for index, task in self._jobs[job].tasks.items()
+            if task.state is not TaskState.QUEUED
+        )
+
+    def _may_use(self, job: JobState, index: int, until_wall_s: float, now: Instant) -> bool:
+        task = job.tasks[index]
+        attempt = AttemptId(self._home, job.number, index, task.attempt)
+        started_wall_s = self._started_wall_s(attempt)
+        if started_wall_s is not None and started_wall_s > until_wall_s:
+            return False
+        ranks = [rank for rank, _ in task.seats()]
+        return not self._use.idles(attempt, ranks, now)
 
     def withdraw(self, changed: Iterable[int]) -> None:
         """Cancel what waits for reservations that are over, of jobs that changed.

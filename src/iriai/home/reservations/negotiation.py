@@ -491,8 +491,13 @@ class Negotiation:
         self._free(reservation.number, exchange.left(reservation))
 
     def _free(self, number: int, machines: Iterable[str]) -> None:
-        version = _freed_version(self._stored.by_number[number])
-        unbook = Unbook(self._stored.named(number), version, self._first_version(number))
+        reservation = self._stored.by_number[number]
+        unbook = Unbook(
+            self._stored.named(number),
+            _freed_version(reservation),
+            self._first_version(number),
+            reservation.end is ReservationEnd.NO_SHOW,
+        )
         for machine in machines:
             self._send(machine, unbook)
 

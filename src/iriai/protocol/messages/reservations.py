@@ -71,6 +71,8 @@ class Unbook(msgspec.Struct, frozen=True, omit_defaults=True):
     version: Count
     first: Count = 0
     """From which version on: an earlier one stays."""
+    is_no_show: bool = False
+    """Whether that is because nobody used it, which costs a part of all of it at least."""
 
 
 class Booked(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -451,12 +451,14 @@ class Refusal(msgspec.Struct, frozen=True):
     reason: Reason
 
 
-class Begun(msgspec.Struct, frozen=True):
-    """Node to home: the attempt's process runs."""
+class Begun(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Node to home: the attempt's process runs; again when it was measured in a reservation."""
 
     attempt: AttemptId
     machine: Name
     started_wall_s: Seconds
+    is_used: bool | None = None
+    """Inside: whether it has used a hundredth of its cpus since its start; None: not measured."""
 
 
 class End(msgspec.Struct, frozen=True):

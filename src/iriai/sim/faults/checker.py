@@ -32,6 +32,7 @@ from iriai.sim.faults.checkers.proposal_checker import ProposalChecker
 from iriai.sim.faults.checkers.queue_checker import QueueChecker
 from iriai.sim.faults.checkers.refund_checker import RefundChecker
 from iriai.sim.faults.checkers.reservation_checker import ReservationChecker
+from iriai.sim.faults.checkers.reservation_limit_checker import ReservationLimitChecker
 from iriai.sim.faults.checkers.seat_checker import SeatChecker, check_sums
 from iriai.sim.faults.checkers.series_checker import SeriesChecker
 from iriai.sim.faults.checkers.suspension_checker import SuspensionChecker
@@ -84,6 +85,7 @@ class Checker:
         self._reservations = ReservationChecker(
             world, is_calm=is_calm, calm_from_s=0.0 if is_calm else calm_from_s
         )
+        self._limits = ReservationLimitChecker(world)
         self._is_calm = is_calm
         self._live: dict[TaskId, dict[AttemptId, SimulatedMachine]] = {}
         self._last: dict[TaskId, dict[AttemptId, None]] = {}
@@ -186,6 +188,7 @@ class Checker:
         self._reservations.check(machine, turn, now)
         if Part.HOME in machine.plan.parts and machine.core.home.reserved:
             self._series.check(machine, turn, now, self._world.now_s)
+        self._limits.check(machine, turn, now)
         leads = Part.BROKER in machine.core.parts
         if leads and machine.turns % TOLD_TURNS == 0:
             self._refunds.check_broker(machine, now)

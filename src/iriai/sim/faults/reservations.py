@@ -13,7 +13,7 @@ from msgspec.structs import replace as with_fields
 from iriai.config.sections import ReservationPolicy, ReservationsSection
 from iriai.model.ids import ReservationId
 from iriai.model.ranks import ONE, RankShape
-from iriai.model.reservation import LOST_S
+from iriai.model.reservation import HORIZON_S, LOST_S
 from iriai.sim.faults.actions import Happening
 from iriai.sim.faults.reserving import RESERVING_STEPS
 from iriai.sim.faults.user_requests import AskedReservation, ChangedReservation, Submission
@@ -38,6 +38,12 @@ CHANGE = "modify-reservation"
 LOSTS_S = (LOST_S, 5.0, 20.0, 60.0)
 POLICIES: tuple[ReservationPolicy, ...] = ("beside", "beside", "slack", "above")
 SLACKS_S = (10.0, 60.0, 300.0)
+HORIZONS_S = (HORIZON_S, HORIZON_S, HORIZON_S, 300.0, 120.0, 120.0)
+"""With the short ones an account has its share of the cluster reserved soon."""
+RESERVABLE = (1.0, 1.0, 1.0, 1.0, 1.0, 0.5)
+RESERVABLE_BY = (*[("all",)] * 6, ("ann", "bob"), ("lab",), ())
+CPU_PARTS = (1.0, 1.0, 1.0, 0.001)
+"""Of tasks inside: the last is no use."""
 EVICTABLE = (None, None, True, False)
 ASKED_UNTIL_S = 160.0
 JUST_AFTER_S = 0.1
@@ -69,11 +75,18 @@ def with_rules(rng: Rng, plans: list[MachinePlan]) -> list[MachinePlan]:
         policy=rng.pick(POLICIES),
         slack_s=rng.pick(SLACKS_S),
         lost_s=rng.pick(LOSTS_S),
+        horizon_s=rng.pick(HORIZONS_S),
     )
-    return [
-        replace(plan, configuration=with_fields(plan.configuration, reservations=section))
-        for plan in plans
-    ]
+    return [_with_owner_limits(rng, plan, section) for plan in plans]
+
+
+def _with_owner_limits(rng: Rng, plan: MachinePlan, section: ReservationsSection) -> MachinePlan:
+    """Return a machine whose owner may let less of it be reserved, or not by everybody."""
+    before = plan.configuration
+    machine = with_fields(
+        before.machine, reservable=rng.pick(RESERVABLE), reservable_by=rng.pick(RESERVABLE_BY)
+    )
+    return replace(plan, configuration=with_fields(before, reservations=section, machine=machine))
 
 
 def reservations_of(
@@ -110,6 +123,8 @@ def reservations_of(
             kind = rng.pick(("cancel-reservation", "end-reservation"))
             given_back_s = rng.pick((rng.between(at_s, at_s + 2.0), rng.between(at_s, until_s)))
             happenings.append(Happening(given_back_s, kind, home, number=number))
+    if rng.chance(0.5):
+        happenings += _many_at_once(rng, homes, begin_s)
     moments = [rng.between(begin_s, ASKED_UNTIL_S) for _ in range(rng.below(5))]
     moments += [at_s + rng.between(0.0, JUST_AFTER_S) for at_s in asked if rng.chance(0.3)]
     return [*happenings, *(_beside(rng, homes, cpus_max, at_s) for at_s in moments)]
@@ -160,6 +175,14 @@ def rivals(rng: Rng, happenings: list[Happening], nodes: int) -> list[Happening]
             home = happening.machine
             found.append(Happening(moment_s, CHANGE, home, number=number, asked=change))
     return found if rng.chance(0.5) else []
+
+
+def _many_at_once(rng: Rng, homes: list[str], begin_s: float) -> list[Happening]:
+    """Return what a user does who asks for more than can be a share, all at one moment."""
+    at_s, user = begin_s + rng.between(0.0, 2.0), rng.pick(USERS)  # while machines are free
+    ahead_s, length_s = rng.between(10.0, 60.0), rng.between(60.0, 100.0)
+    asked = AskedReservation(user, ahead_s, length_s, nodes=1)
+    return [Happening(at_s, "reserve", rng.pick(homes), asked=asked) for _ in range(6)]
 
 
 def _moments(rng: Rng, begin_s: float) -> list[float]:
@@ -213,6 +236,7 @@ def _overlapping(
     """Return a reservation that is likely to need the same machines when another does."""
     return replace(
         reservation,
+        user=rng.pick((reservation.user, other.user)),
         ahead_s=other.ahead_s * rng.between(0.2, 1.2),
         nodes=other.nodes,
         cpus=other.cpus,
@@ -235,7 +259,9 @@ def _inside(
         reservation.user if rng.chance(0.7) else rng.pick(USERS),
         cpus=min(most, rng.pick((1, 1, 2))),
         tasks=rng.pick((1, 1, 2, 4)),
-        work=Work(rng.pick((3.0, 10.0, 40.0, 150.0)), SUCCESS, rng.chance(0.2)),
+        work=Work(
+            rng.pick((3.0, 10.0, 40.0, 150.0)), SUCCESS, rng.chance(0.2), rng.pick(CPU_PARTS)
+        ),
         limit_s=rng.pick((None, None, 20.0, 60.0)),
         lease_s=rng.pick(LEASES_S),
         shape=RankShape(ranks, ranks) if is_parallel else ONE,

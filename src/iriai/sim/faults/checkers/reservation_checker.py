@@ -16,6 +16,7 @@ from iriai.model.instant import Instant
 from iriai.model.reason import Rule
 from iriai.model.records import BookingsDropped, BookingStored, ClaimStored, ReservationStored
 from iriai.model.reservation import (
+    USED_PART,
     Booking,
     NextVersion,
     Reservation,
@@ -36,6 +37,9 @@ FOLLOWS_S = 3.0
 """Until a daemon that is there has followed what it knows, beside the time of its commits."""
 ENDS_S = 10.0
 """Until what was asked to end has ended, if a launcher or a daemon was away when it had to."""
+MEASURED_S = 200.0
+"""From when a reservation has to be used until it is given back: the last task before that runs for
+a minute, is measured within another, and the home looks within a third."""
 AGREED_S = 60.0
 """Until home and nodes agree, from when nothing breaks any more."""
 WANTED = (ReservationState.DECIDING, ReservationState.CONFIRMED, ReservationState.OPEN)
@@ -69,7 +73,9 @@ class ReservationChecker:
         self._inside: dict[AttemptId, ReservationId] = {}
         """In whose booking each attempt was started."""
         self._used: dict[ReservationId, None] = {}
-        """The reservations in which any was."""
+        """The reservations in which one was that uses its cpus, in time."""
+        self._ever_used: dict[ReservationId, None] = {}
+        """Those in which one was, in time or later."""
         self._over: dict[tuple[str, ReservationId], None] = {}
         """By machine, the reservations whose time is over there."""
         self._stood: dict[tuple[str, int], tuple[Machine, Reservation]] = {}
@@ -398,6 +404,8 @@ class ReservationChecker:
         attempt, home = process.attempt, self._world.machines[process.attempt.home]
         spec = home.store.accepted[attempt.number].spec
         wanted = spec.reservation
+        if wanted is not None and process.work.cpu_part >= USED_PART:
+            self._ever_used[wanted] = None
         if wanted is None or not machine.is_up:
             return
         held = machine.core.node.held(attempt)
@@ -421,7 +429,10 @@ class ReservationChecker:
         is_admitted = booking.admits(spec.user, spec.account)
         assert is_admitted, f"{attempt} of {spec.user} starts in {reservation}"
         self._inside[attempt] = reservation
-        self._used[reservation] = None
+        no_show_s = home.plan.configuration.reservations.no_show_s
+        is_early = no_show_s is None or wall_s < booking.start_wall_s + no_show_s - FOLLOWS_S
+        if is_early and process.work.cpu_part >= USED_PART:
+            self._used[reservation] = None
 
     # --- what was not used -----------------------------------------------------------------------
 
@@ -430,13 +441,21 @@ class ReservationChecker:
     ) -> None:
         """Check that a reservation is given back as not used only if it was not, and not early.
 
-        Where machines are lost, a home may never hear of a start.
+        And that it is given back then. Where machines are lost, a home may never hear of use.
         """
         self._check_changed(machine, reservation)
-        if reservation.end is not ReservationEnd.NO_SHOW or reservation.over_wall_s != now.wall_s:
-            return
         named = ReservationId(machine.plan.name, reservation.number)
+        is_so = not reservation.is_used or named in self._ever_used
+        assert is_so, f"{named} counts as used, and nothing inside used its cpus"
+        if reservation.end is None or reservation.over_wall_s != now.wall_s:
+            return
         no_show_s = machine.plan.configuration.reservations.no_show_s
+        if reservation.end is ReservationEnd.ENDED and not reservation.by and self._is_calm:
+            is_idle = named not in self._ever_used and reservation.repetition is None
+            is_known = no_show_s is None or reservation.terms.length_s < no_show_s + MEASURED_S
+            assert is_known or not is_idle, f"{named} is kept, and nobody used it"
+        if reservation.end is not ReservationEnd.NO_SHOW:
+            return
         assert no_show_s is not None, f"{named} need not be used"
         assert reservation.terms.length_s > no_show_s, f"{named} is too short for a no-show"
         stood_s = now.wall_s - reservation.terms.start_wall_s
