@@ -135,6 +135,44 @@ def test_one_more_than_an_account_may_have(machine, reserved):
     assert "cancel one of them" in line
 
 
+CHANGED = [
+    (("-n", "2"), REFUSED, ("1 of 1 machines could give one", "it stays as it was")),
+    (("--cpus", "8"), REFUSED, ("the machine has 4 cpus", "it stays as it was")),
+    (("-s", "+20d"), REFUSED, ("start in 20d00h", "at most 14d00h ahead")),
+    (("-e", "2020-01-01"), USAGE, ("less than nothing", "ask for 1m00s to 31d00h")),
+    (("-d", "10s"), USAGE, ("for 10s", "ask for 1m00s to 31d00h")),
+    ((), USAGE, ("give what is to change",)),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "told"), CHANGED)
+def test_a_modification_that_cannot_be(machine, reserved, words, code, told):
+    before = as_shown(machine, reserved)
+    line = complaint(machine.call("reservation", "modify", reserved, *words), code)
+    for each in told:
+        assert each in line
+    assert as_shown(machine, reserved) == before
+
+
+def test_a_modification_that_no_longer_fits(machine, reserved):
+    other = reserve(machine, "-s", "+3h", *AN_HOUR)
+    before = as_shown(machine, reserved)
+    line = complaint(machine.call("reservation", "modify", reserved, "-d", "3h"), REFUSED)
+    assert f"{other} has it" in line
+    assert "it stays as it was" in line
+    assert as_shown(machine, reserved) == before
+    found = re.search(r"use -s (\S+)", line)
+    assert found is not None
+    said = machine.call("reservation", "modify", reserved, "-s", found[1], "-d", "3h")
+    assert said.returncode == 0, said.stderr
+
+
+def as_shown(machine: Installation, reservation: str) -> str:
+    said = machine.call("reservation", "show", reservation)
+    assert said.returncode == 0, said.stderr
+    return said.stdout
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("command", ["submit", "run"])
 def test_a_job_of_a_user_who_is_not_named(machine, people, reserved, command):
@@ -145,10 +183,10 @@ def test_a_job_of_a_user_who_is_not_named(machine, people, reserved, command):
 
 
 @pytest.mark.root
-def test_another_s_reservation_is_not_changed(machine, people, reserved):
-    line = complaint(
-        machine.call("reservation", "cancel", reserved, person=people.bob), ExitCode.NOT_ALLOWED
-    )
+@pytest.mark.parametrize("words", [("cancel",), ("end",), ("modify", "-d", "2h")])
+def test_another_s_reservation_is_not_changed(machine, people, reserved, words):
+    said = machine.call("reservation", words[0], reserved, *words[1:], person=people.bob)
+    line = complaint(said, ExitCode.NOT_ALLOWED)
     assert f"{reserved} belongs to {people.ann.name}" in line
     assert live(machine) == [reserved]
 
