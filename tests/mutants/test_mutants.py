@@ -29,6 +29,7 @@ from tests.mutants.reservations import RESERVATIONS
 from tests.mutants.suspended import SUSPENDED
 from tests.mutants.told import TOLD
 from tests.mutants.turns import TURNS
+from tests.mutants.versions import VERSIONS
 from tests.sim import link_stories, output_stories
 from tests.sim.electing import elected, joined, parted
 from tests.sim.lying import peers as lying_peers
@@ -119,6 +120,12 @@ FOUND_CHANGING = {
     "a task that is to leave is told so once": 71,
 }
 """As `FOUND_WITH`, of those about what policies change."""
+FOUND_OF_VERSIONS = {
+    "a later version stands before all machines have it": 8,
+    "a home tells that it keeps what was decided, and frees it": 8,
+    "terms that could not be had stand": 2,
+}
+"""As `FOUND_WITH`, of those about versions of reservations."""
 FOUND_OF_ABSENCES: dict[str, int] = {}
 """As `FOUND_WITH`, of those about when owners are away."""
 FOUND_BY_DAY: dict[str, int] = {}
@@ -226,6 +233,13 @@ def test_a_mutant_is_found_where_users_reserve_machines(name, monkeypatch):
 def test_a_mutant_is_found_where_a_policy_changes_jobs(name, monkeypatch):
     CHANGING[name](monkeypatch)
     check_found(fails_in(changing_scenario), FOUND_CHANGING.get(name, 1))
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_a_mutant_is_found_where_reservations_change(name, monkeypatch):
+    monkeypatch.setattr(scenario, "RESERVATION_CHANCE", 1.0)
+    VERSIONS[name](monkeypatch)
+    check_found(fails_in(scenario_of), FOUND_OF_VERSIONS.get(name, 1))
 
 
 @pytest.mark.parametrize("name", POOLS)
