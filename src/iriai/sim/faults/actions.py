@@ -490,6 +490,11 @@ def _configure(world: World, machine: SimulatedMachine) -> None:
     asks(world, machine, lambda: machine.core.configured(configuration))
 
 
+def _clock_steps(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    """Set the wall clock of a machine, forward or back by `lasts_s`."""
+    machine.set_clock(machine.clock.stepped(world.now_s, happening.lasts_s))
+
+
 def _link_breaks(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     world.network.break_link(machine.plan.name, happening.other)
 
@@ -535,6 +540,7 @@ KINDS: Mapping[str, Action] = {
     "program-missing": _program_is_missing,
     "queue-stops": _queue_stops,
     "pool-has-less": _pool_has_less,
+    "clock-steps": _clock_steps,
     "link-breaks": _link_breaks,
     "link-is-cut": _link_is_cut,
 }
@@ -553,6 +559,7 @@ def end_all(world: World) -> None:
             watch.end()
     world.settings = ()
     for machine in world.present():
+        machine.set_clock(machine.clock.set_right(world.now_s))
         machine.launcher.refuses = ""
         machine.launcher.fails_prolog = machine.launcher.fails_at_once = False
         world.power_on(machine)

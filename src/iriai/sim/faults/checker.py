@@ -375,6 +375,9 @@ class Checker:
             late_s = TURNS_LATE_COMMITS * max(plan.sync_s for plan in plans)
             late_s += max(plan.configuration.gang.quantum_s for plan in plans)
             tolerance_s += late_s * whole_s / ran_s
+        stepped_s = max(each.clock.stepped_s for each in self._world.machines.values())
+        # A node that comes back knows the age of its claims by the wall clock alone.
+        tolerance_s += stepped_s * spec.resources.cpus * part * spec.urgency
         assert abs(charge_s - whole_s) <= tolerance_s, (
             f"{attempt} was charged {charge_s:.3f} s for {whole_s:.3f} s"
         )

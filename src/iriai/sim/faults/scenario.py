@@ -29,9 +29,9 @@ from iriai.sim.faults.actions import (
     PHASE_STEPS,
     Happening,
 )
+from iriai.sim.faults.clock_steps import broken_reserving
 from iriai.sim.faults.owners import skipping, visits, with_conditions, with_owner
 from iriai.sim.faults.reservations import (
-    deaths,
     disciplined,
     drains,
     evictable,
@@ -92,7 +92,7 @@ FRONT = "front"
 PEOPLE = ("cancel", "cancel-running", "hold")
 OF_THEIR_OWN = (
     *("submit", "gone", "forgotten", "prolog-fails", "program-missing"),
-    *("reserve", "modify-reservation", "cancel-reservation", "end-reservation"),
+    *("reserve", "modify-reservation", "cancel-reservation", "end-reservation", "clock-steps"),
     "dies-reserving",
     *("dies-in-phase", "suspend", "freezes", "queue-stops", "pool-has-less"),
     *("owner-comes", "owner-says", "sensor-fails", "condition-holds", "machine-sleeps"),
@@ -192,7 +192,7 @@ def scenario_of(
         asked = reservations_of(reserving, homes, len(nodes), cpus, sizes, BEGIN_S)
         happenings += with_series(repeating, asked)
         happenings += rivals(Rng(seed, "rivals"), asked, len(nodes))
-        happenings += [] if is_calm else deaths(reserving, names, BEGIN_S)
+        happenings += [] if is_calm else broken_reserving(seed, reserving, names, BEGIN_S)
         happenings += [] if is_calm else drains(Rng(seed, "lost-nodes"), nodes, BEGIN_S)
     if not is_calm:
         happenings += _breaking(seed, homes, names, nodes)

@@ -131,7 +131,8 @@ def play(world: World, scenario: Scenario, checker: Checker) -> None:
     world.run_until(FAULTS_UNTIL_S)
     if not scenario.is_calm:  # it breaks links, so that a promise may have to be put off
         end_all(world)
-    until_s = world.now_s + PATIENCE_S
+    ahead_s = (each.lasts_s for each in scenario.happenings if each.kind == "clock-steps")
+    until_s = world.now_s + PATIENCE_S + sum(each for each in ahead_s if each > 0.0)
     while checker.unfinished() or not world.network.is_whole:
         assert world.now_s < until_s, f"never end: {', '.join(checker.unfinished())}"
         world.run_until(world.now_s + CHECK_EACH_S)

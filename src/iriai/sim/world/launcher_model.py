@@ -87,7 +87,7 @@ class LauncherModel:
         """Homes that lie: they may have a task of their own run twice."""
         self.on_start: Callable[[ProcessModel], None] = _unheard
         self.on_end: Callable[[ProcessModel], None] = _unheard
-        self._clock = clock
+        self.clock = clock
         self._speed = speed
         self._ends: list[tuple[float, int, AttemptId]] = []
         self._sequence = 0
@@ -197,14 +197,14 @@ class LauncherModel:
             spec = replace(spec, resources=spec.resources.times(order.ranks))
         process = ProcessModel(attempt, spec, work, now_s, self._speed)
         if order.lease_s is not None:
-            if self._clock.world_s(order.leased_steady_s + order.lease_s) <= now_s:
+            if self.clock.world_s(order.leased_steady_s + order.lease_s) <= now_s:
                 # Renewals that came since do not count: one may have come when this was over.
                 process.end, process.end_s = LOST, now_s
                 return [self._exit(process)]
             since_s = self._renewed_s.get(attempt.home, order.leased_steady_s)
             since_s = max(since_s, order.leased_steady_s)
             process.lease_s = order.lease_s
-            process.lease_end_s = self._clock.world_s(since_s + order.lease_s)
+            process.lease_end_s = self.clock.world_s(since_s + order.lease_s)
         if attempt in self._masks and self._cycles.now.takes_turns:
             process.take_turns(self._cycles, self._masks[attempt], now_s)
         if self._owner.order.is_given and self._owner.keeps(attempt):
@@ -256,8 +256,8 @@ class LauncherModel:
     def _frozen(self, process: ProcessModel) -> AttemptFrozen:
         attempt, order = process.attempt, self.freezes.get(process.attempt)
         changed_s = self._changed_s[attempt]
-        steady_s = self._clock.at(changed_s).steady_s
-        frozen_s = process.frozen_s(changed_s) * (1.0 + self._clock.drift)
+        steady_s = self.clock.at(changed_s).steady_s
+        frozen_s = process.frozen_s(changed_s) * (1.0 + self.clock.drift)
         number = 0 if order is None else order.number
         return AttemptFrozen(attempt, number, self._reasons(attempt), frozen_s, steady_s)
 
@@ -275,7 +275,7 @@ class LauncherModel:
 
     def owner_said(self, word: OwnerWord | None, for_s: float, now_s: float) -> None:
         """Note what the owner tells the daemon, for `owner_seen_s`."""
-        steady_s = self._clock.at(now_s).steady_s
+        steady_s = self.clock.at(now_s).steady_s
         self._owner.said(word, steady_s, steady_s + for_s)
 
     def is_kept_by_owner(self, attempt: AttemptId) -> bool:
@@ -289,7 +289,7 @@ class LauncherModel:
         if self.is_stopped:
             self._signs.append((kind, now_s))
             return []
-        self._owner.sign(kind, self._clock.at(now_s).steady_s)
+        self._owner.sign(kind, self.clock.at(now_s).steady_s)
         return [self._noticed(), *self._follow_owner(now_s)]
 
     def looks_for(self, kind: SignKind, now_s: float, *, holds: bool) -> list[LauncherEvent]:
@@ -297,11 +297,11 @@ class LauncherModel:
         if not (self.is_up and self._owner.watches(kind)):
             return []
         held = self._owner.holds(kind)
-        is_told = self._owner.sees(kind, self._clock.at(now_s).steady_s, holds=holds)
+        is_told = self._owner.sees(kind, self.clock.at(now_s).steady_s, holds=holds)
         if is_told and self.is_stopped:
             self._signs.append((kind, now_s))
         elif is_told:
-            self._owner.sign(kind, self._clock.at(now_s).steady_s)
+            self._owner.sign(kind, self.clock.at(now_s).steady_s)
             return [self._noticed(), *self._follow_owner(now_s)]
         return [self._noticed()] if held is not holds and not self.is_stopped else []
 
@@ -348,8 +348,8 @@ class LauncherModel:
         if order.number <= self._cycle_number:
             return
         self._cycle_number = order.number
-        rate = 1.0 + self._clock.drift
-        row_0_s = (order.row_0_steady_s - self._clock.steady_offset_s) / rate
+        rate = 1.0 + self.clock.drift
+        row_0_s = (order.row_0_steady_s - self.clock.steady_offset_s) / rate
         cycle = SliceCycle(order.quantum_s / rate, order.rows, row_0_s)
         before = self._masks
         self._cycles, self._masks = self._cycles.followed_by(cycle, now_s), masks_of(order.turns)
@@ -372,7 +372,7 @@ class LauncherModel:
         self._renewed_s[home] = max(asked_steady_s, self._renewed_s.get(home, asked_steady_s))
         for process in self.running.values():
             if process.attempt.home == home and process.lease_s is not None:
-                lease_end_s = self._clock.world_s(asked_steady_s + process.lease_s)
+                lease_end_s = self.clock.world_s(asked_steady_s + process.lease_s)
                 if process.lease_end_s > now_s:
                     process.lease_end_s = max(process.lease_end_s, lease_end_s)
 
@@ -457,7 +457,7 @@ class LauncherModel:
             process.did_nothing(now_s - self._away_s)
             self._plan(process)
         self.is_asleep = False
-        self._owner.woke(self._clock.at(now_s).steady_s)
+        self._owner.woke(self.clock.at(now_s).steady_s)
         if self._owner.has_order and not self.sensor_fails:
             self._signs.append((SignKind.START, now_s))
 
@@ -472,7 +472,7 @@ class LauncherModel:
         events = self.ends_until(now_s) if self.is_up else []
         signs, self._signs = self._signs, []
         for kind, at_s in signs:
-            self._owner.sign(kind, self._clock.at(at_s).steady_s)
+            self._owner.sign(kind, self.clock.at(at_s).steady_s)
         if self._owner.has_order:  # signs came meanwhile, or a sensor failed
             events += [self._noticed(), *self._follow_owner(now_s)]
         orders, self._orders = self._orders, []
@@ -542,7 +542,7 @@ class LauncherModel:
         return exit_
 
     def _wall_s(self, world_s: float) -> float:
-        return self._clock.at(world_s).wall_s
+        return self.clock.at(world_s).wall_s
 
 
 def _knows_all_seats(order: LaunchAttempt) -> bool:

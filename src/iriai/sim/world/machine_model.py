@@ -170,6 +170,10 @@ class SimulatedMachine:
         self._stepped_s = -1.0
         self._steps_at_once = 0
 
+    def set_clock(self, clock: Clock) -> None:
+        """Set its wall clock, of daemon and launcher."""
+        self.clock = self.launcher.clock = clock
+
     # --- the daemon ------------------------------------------------------------------------------
 
     def start(self, now_s: float) -> None:

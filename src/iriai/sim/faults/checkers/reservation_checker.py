@@ -40,6 +40,9 @@ ENDS_S = 10.0
 MEASURED_S = 200.0
 """From when a reservation has to be used until it is given back: the last task before that runs for
 a minute, is measured within another, and the home looks within a third."""
+SET_S = 80.0
+"""Until a machine whose clock was set has ended what is in the way now: it looks each minute, and
+ends nothing without its grace (017, section 3)."""
 AGREED_S = 60.0
 """Until home and nodes agree, from when nothing breaks any more."""
 WANTED = (ReservationState.DECIDING, ReservationState.CONFIRMED, ReservationState.OPEN)
@@ -82,6 +85,8 @@ class ReservationChecker:
         """By home and number, each reservation as it was written last, by which process."""
         self._wrong_s: dict[tuple[str, str], float] = {}
         """By machine and what is wrong there, since when."""
+        self._begun: dict[tuple[str, ReservationId], None] = {}
+        """By machine, the reservations whose start had come there once, by its clock."""
         self._pushing: frozenset[AttemptId] = frozenset()
         """The claims whose suspension changed in the turn that is checked: whatever they push into
         a booking is evicted in time (spec 017, section 3)."""
@@ -97,7 +102,13 @@ class ReservationChecker:
                 if type(record) is ClaimStored and record.claim.suspension is not None
             )
             bookings = self._followed(machine, turn, now)
-            if bookings:
+            name = machine.plan.name
+            for booking in bookings.values():
+                if booking.start_wall_s <= now.wall_s:
+                    self._begun[name, booking.reservation] = None
+            if self._is_set(machine):
+                self._wrong_s = {key: s for key, s in self._wrong_s.items() if key[0] != name}
+            elif bookings:
                 self._check_bookings(machine, bookings, now)
                 for record in turn.records:
                     if type(record) is ClaimStored and not _displaces(machine, turn):
@@ -111,6 +122,10 @@ class ReservationChecker:
         if self._world.now_s >= self._calm_from_s:
             for reservation in machine.store.reservations.values():
                 self._check_agreed(machine, reservation)
+
+    def _is_set(self, machine: SimulatedMachine) -> bool:
+        """Return whether a machine's clock was set just now: it may act by the old one yet."""
+        return machine.clock.was_stepped(self._world.now_s, SET_S)
 
     # --- bookings of a node ----------------------------------------------------------------------
 
@@ -185,7 +200,7 @@ class ReservationChecker:
         Under `above` what runs gives way to it.
         """
         every = [each for other in others for each in versions_of(other).values()]
-        is_above = _is_above(machine)
+        is_above = _is_above(machine) or self._is_set(machine)
         starts = [b.start_wall_s for b in every if b.start_wall_s >= booking.start_wall_s]
         for start_wall_s in starts:
             if start_wall_s < booking.end_wall_s - TOLERANCE_S:
@@ -328,7 +343,8 @@ class ReservationChecker:
         booking = other.store.bookings.get(id_)
         if booking is None:
             wall_s = other.clock.at(self._world.now_s).wall_s
-            return wall_s >= stored.terms.end_wall_s - TOLERANCE_S
+            is_over = wall_s >= stored.terms.end_wall_s - TOLERANCE_S
+            return is_over or (name, id_) in self._over  # by a clock that was set since
         version = versions_of(booking).get(stored.version)
         return version is not None and version.phase is Phase.CONFIRMED
 
@@ -425,6 +441,8 @@ class ReservationChecker:
         assert booking is not None, f"{attempt} starts, and {reservation} is not booked"
         assert booking.phase is Phase.CONFIRMED, f"{attempt} starts, and {reservation} is held"
         is_open = booking.start_wall_s - TOLERANCE_S <= wall_s < booking.end_wall_s
+        has_begun = (machine.plan.name, reservation) in self._begun
+        is_open = is_open or self._is_set(machine) or (has_begun and wall_s < booking.end_wall_s)
         assert is_open, f"{attempt} starts, and {reservation} is not open"
         is_admitted = booking.admits(spec.user, spec.account)
         assert is_admitted, f"{attempt} of {spec.user} starts in {reservation}"

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from iriai.machine.outbox import Turn
-from iriai.model.claim import Phase
+from iriai.model.claim import HOLD_MAX_S, Phase
 from iriai.model.ids import AttemptId, TaskId
 from iriai.model.ranks import ONE, SeatPlace, SeatPlaces, has_shape
 from iriai.model.records import Attempted, AttemptResult, ClaimStored, Decided
@@ -81,7 +81,9 @@ class SeatChecker:
             if type(record) is ClaimStored and record.claim.phase is not Phase.HELD:
                 self._confirmed[record.claim.attempt] = None
         now_s = self._world.now_s
-        if Part.NODE in machine.plan.parts:
+        # A hold ends by the steady clock; the wall clock is for a node that comes back.
+        is_set = machine.clock.was_stepped(now_s, HOLD_MAX_S)
+        if Part.NODE in machine.plan.parts and not is_set:
             wall_s = machine.clock.at(now_s).wall_s
             for claim in machine.core.node.claims():
                 is_held = claim.phase is Phase.HELD and claim.attempt in machine.core.node.running()
