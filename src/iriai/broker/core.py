@@ -369,7 +369,8 @@ class Broker:
 
     def has_settled(self, now_s: float) -> bool:
         """Return whether all that could start now has, as far as it knows."""
-        is_known = self.sessions.is_complete(now_s) and not self._must_pass
+        must_pass = self._must_pass or self.federation.must_pass
+        is_known = self.sessions.is_complete(now_s) and not must_pass
         return is_known and not self._cycle.is_unfinished and self._is_idle
 
     @property
