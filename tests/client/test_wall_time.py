@@ -282,3 +282,32 @@ def test_there_is_no_zone_of_another_name():
     assert zone_offsets("Europe/Atlantis") is None
     assert zone_offsets("../../etc/passwd") is None
     assert zone_offsets("") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "now", "change"),
+    [
+        ("tomorrow 2:30", "2026-03-28T10:00+01:00", "left out"),
+        ("today 2:30", "2026-03-29T01:00+01:00", "left out"),
+        ("sunday 2:30", "2026-03-25T10:00+01:00", "left out"),
+        ("tomorrow 2:30", "2026-10-24T10:00+02:00", "comes twice"),
+        ("today 2:30", "2026-10-25T01:00+02:00", "comes twice"),
+        ("sunday 2:30", "2026-10-21T10:00+02:00", "comes twice"),
+    ],
+)
+def test_a_day_by_its_name_is_refused_when_clocks_change_at_that_time(text, now, change):
+    with pytest.raises(UsageProblem, match=change):
+        read(text, now=now)
+
+
+@pytest.mark.parametrize(
+    ("text", "now", "expected"),
+    [
+        ("tomorrow 9:00", "2026-03-28T10:00+01:00", "2026-03-29T09:00+02:00"),
+        ("monday 9:00", "2026-03-27T10:00+01:00", "2026-03-30T09:00+02:00"),
+        ("tomorrow 9:00", "2026-10-24T10:00+02:00", "2026-10-25T09:00+01:00"),
+        ("monday 9:00", "2026-10-23T10:00+02:00", "2026-10-26T09:00+01:00"),
+    ],
+)
+def test_nine_is_nine_whatever_clocks_do_until_then(text, now, expected):
+    assert read(text, now=now) == expected

@@ -144,6 +144,9 @@ RESERVATIONS: dict[str, Patch] = {
     ),
     "what runs inside goes on after its booking": _goes_on_inside,
     "nothing leaves for a booking": instead(BookedClaims, "_evict", nothing),
+    "a machine takes no notice of a clock that was set": instead(
+        NodeBookings, "_look_at_clock", nothing
+    ),
     # --- home
     "who asked is told before all machines have it": around(Negotiation, "_decide", _told_at_once),
     "a decision is told before it is durable": late_record(ReservationStored),

@@ -111,6 +111,7 @@ FOUND_RESERVED = {
     "nobody is told": 2,
     "what waits for a reservation that is over starts all the same": 8,
     "a home that comes back forgets what it sought for a series": 31,
+    "a machine takes no notice of a clock that was set": 40,
     "a series that is cancelled leaves its occurrences": 61,
 }
 """As `FOUND_WITH`, of those about reservations."""
