@@ -443,7 +443,7 @@ class HeldClaim(msgspec.Struct):
         claim, bound_s = self.claim, None
         if self.ends_by_s is not None:
             bound_s = max(0.0, self.ends_by_s - now.steady_s - ROUNDING_S)
-        stay_s = self.longest_stay_s
+        stay_s = None if claim.limit_s is None else self.longest_stay_s
         if stay_s is None:
             return bound_s
         end_s = self.granted_steady_s + stay_s
