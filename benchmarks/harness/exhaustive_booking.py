@@ -19,7 +19,7 @@ from iriai.protocol.messages.reservations import NodesOffered, SeekNodes
 
 MARGIN_S = 1.0
 """The broker keeps so far away from places that are promised, and counts a booking as begun so much
-earlier."""
+earlier. As near as that to such a place no more is free than beside it."""
 CHOICES_MAX = 20_000
 """Choices of machines that are tried where places of several parallel tasks are in the way."""
 
@@ -69,15 +69,18 @@ class ExhaustiveSearch:
         }
         plan = {} if planned is None else planned(now.steady_s, seek.terms.resources)
         self._taken: dict[str, list[Taken]] = {}
+        self._held: dict[str, list[Taken]] = {}
+        """Places of tasks that were promised; `_taken` has them, too."""
         for name, view in state.machines.items():
             calendar = view.calendar
-            held = [(key, calendar.held_by(key).cpus) for key in calendar]
-            taken = [Taken(-inf, calendar.end_s(key), cpus) for key, cpus in held]
+            claims = [(key, calendar.held_by(key).cpus) for key in calendar]
+            taken = [Taken(-inf, calendar.end_s(key), cpus) for key, cpus in claims]
             for span in calendar.bookings:
                 from_s = span.from_s + MARGIN_S - margin_s
                 taken.append(Taken(from_s, span.end_s, span.resources.cpus))
-            places = plan.get(name, ())
-            taken += [self._around(each.from_s, each.to_s, each.resources.cpus) for each in places]
+            self._held[name] = [
+                Taken(each.from_s, each.to_s, each.resources.cpus) for each in plan.get(name, ())
+            ]
             self._taken[name] = taken
         self._kept: list[Kept] = []
         heads = (*state.heads.by_machine.values(), *state.heads.by_job.values(), *state.heads.aside)
@@ -86,15 +89,13 @@ class ExhaustiveSearch:
             end_s = head.start_s + stay_s
             if isinstance(head, PoolHead):
                 free = {name: room.cpus for name, room in head.free.items()}
-                at = self._around(head.start_s, end_s, 0)
-                self._kept.append(Kept(at.from_s, at.to_s, head.shape.least, free))
+                from_s, to_s = head.start_s - margin_s, end_s + margin_s
+                self._kept.append(Kept(from_s, to_s, head.shape.least, free))
             else:
-                self._taken[head.machine].append(
-                    self._around(head.start_s, end_s, head.resources.cpus)
-                )
-
-    def _around(self, from_s: float, to_s: float, cpus: int) -> Taken:
-        return Taken(from_s - self._margin_s, to_s + self._margin_s, cpus)
+                held = Taken(head.start_s, end_s, head.resources.cpus)
+                self._held[head.machine].append(held)
+        for name, places in self._held.items():
+            self._taken[name] += places
 
     @property
     def fits(self) -> bool:
@@ -109,6 +110,7 @@ class ExhaustiveSearch:
         length_s = self._terms.length_s + self._margin_s
         ends = {each.to_s for taken in self._taken.values() for each in taken}
         ends |= {each.to_s for each in self._kept}
+        ends |= {each.to_s + self._margin_s for held in self._held.values() for each in held}
         last_s = self._last_s
         later = sorted(end_s for end_s in ends if self.start_s < end_s <= last_s)
         if self.is_room(self.start_s, length_s):
@@ -135,12 +137,25 @@ class ExhaustiveSearch:
         )
 
     def _is_free(self, name: str, start_s: float, end_s: float) -> bool:
-        taken = self._taken[name]
-        moments = [start_s, *(each.from_s for each in taken if start_s < each.from_s < end_s)]
-        most = max(
-            sum(each.cpus for each in taken if each.from_s <= at_s < each.to_s) for at_s in moments
-        )
+        held = self._held[name]
+        edges = [each.from_s for each in self._taken[name]]
+        edges += [edge_s for each in held for edge_s in (each.from_s - self._margin_s, each.to_s)]
+        moments = [start_s, *(each for each in edges if start_s < each < end_s)]
+        most = max(self._used(name, at_s) for at_s in moments)
         return most + self._need(name) <= self._capacity[name]
+
+    def _used(self, name: str, at_s: float) -> int:
+        """Return what counts as taken then: near a place that is held as much as beside it."""
+        taken, margin_s = self._taken[name], self._margin_s
+        used = sum(each.cpus for each in taken if each.from_s <= at_s < each.to_s)
+        for held in self._held[name]:
+            if held.from_s - margin_s <= at_s < held.from_s:
+                begins = (each.cpus for each in taken if each.from_s <= held.from_s < each.to_s)
+                used = max(used, sum(begins))
+            elif held.to_s <= at_s < held.to_s + margin_s:
+                ends = (each.cpus for each in taken if each.from_s < held.to_s <= each.to_s)
+                used = max(used, sum(ends))
+        return used
 
     def _need(self, name: str) -> int:
         resources = self._terms.resources
