@@ -151,8 +151,10 @@ class PlanDriver:
             return self._pause.until_s
         asked: object = getattr(self._source.policy, "wake_s", None)
         wake_s = float(asked) if isinstance(asked, int | float) and isfinite(asked) else None
-        due_s = [each for each in (wake_s, self.proposals.next_s) if each is not None]
-        return min(due_s, default=None)
+        again_s = self.proposals.next_s if self.proposals.asked else None
+        if wake_s is None or again_s is None:
+            return again_s if wake_s is None else wake_s
+        return min(wake_s, again_s)
 
     def run(self, decision_rng: DecisionRng, now: Instant) -> PassResult:
         """Decide which tasks start, and where; the claims are made in the view of the machines."""
@@ -160,7 +162,8 @@ class PlanDriver:
         self.mistake = None
         decision_rng.begin()
         self._state.tick(now.wall_s)
-        self.proposals.lapse(now.steady_s)
+        if self._source.path:
+            self.proposals.lapse(now.steady_s)
         if self._state.placement.has_booked_room:
             self._start_inside(decision_rng, now, outcome)
             decision_rng.begin()
@@ -266,7 +269,7 @@ class PlanDriver:
 
     def _start(self, start: Start, now: Instant, outcome: PassResult) -> Mistake | None:
         """Carry out a start; return what is wrong with it."""
-        if self.proposals.is_open and isinstance(start.job, JobId):
+        if self.proposals.asked and isinstance(start.job, JobId):
             action = self.proposals.keeps_back(start.job)
             if action:
                 return Mistake(f"{start.job} does not start after {action}", "one of both")

@@ -104,13 +104,13 @@ class PlanView:
 
     def queue(self) -> Iterator[WaitingJob]:
         """Yield the waiting jobs in the configured order."""
-        proposals = self._proposals
+        proposals, asked = self._proposals, self._proposals.asked
         for entry in in_order(self._state, self._decision_rng, self._now):
             want, kind = entry.want, entry.line.kind
             key = kind.key
             if key.reservation is not None:
                 continue  # the broker starts it
-            if proposals.is_open and proposals.keeps_back(want.job):
+            if asked and proposals.keeps_back(want.job):
                 continue  # its home will hear of it
             promise = self._promised.get(want.job)
             yield WaitingJob(

@@ -96,8 +96,8 @@ class JobProposals:
         """By home."""
         self._held: dict[JobId, tuple[Want, float]] = {}
         """Held jobs with when they were queued, of homes that permit something."""
-        self._asked: OrderedDict[_About, _Asked] = OrderedDict()
-        """In the order in which they lapse."""
+        self.asked: OrderedDict[_About, _Asked] = OrderedDict()
+        """What was asked a moment ago, in the order in which it lapses."""
         self._abouts: dict[int, _About] = {}
         """By the number of the last decision."""
         self._refused: OrderedDict[_About, _RefusedDecision] = OrderedDict()
@@ -119,7 +119,7 @@ class JobProposals:
             self._held[want.job] = want, now_s - want.waited_s
         else:
             self._held.pop(want.job, None)
-        asked = self._asked.get(_About(want.job, "hold"))
+        asked = self.asked.get(_About(want.job, "hold"))
         if asked is not None and isinstance(asked.decision, HoldJob):
             asked.is_seen |= want.held is not None
 
@@ -138,7 +138,7 @@ class JobProposals:
         about = self._abouts.get(answer.number)
         if about is None or not answer.refusal or _job_of(about.target) != answer.job:
             return ""
-        asked = self._asked[about]
+        asked = self.asked[about]
         asked.is_seen = True
         if answer.code in _RACES:
             return ""
@@ -167,7 +167,7 @@ class JobProposals:
     def keeps_back(self, job: JobId) -> str:
         """Return how the policy keeps a job from starting, which its home may not know yet."""
         for kind in ("hold", "leave"):
-            asked = self._asked.get(_About(job, kind))
+            asked = self.asked.get(_About(job, kind))
             if (
                 asked is not None
                 and not asked.is_seen
@@ -178,10 +178,10 @@ class JobProposals:
 
     def asked_of(self, attempt: AttemptId) -> str:
         """Return what was asked of an attempt a moment ago; empty: nothing."""
-        if not self._asked:
+        if not self.asked:
             return ""
         for kind in ("leave", "suspend"):
-            asked = self._asked.get(_About(attempt.seat(0), kind))
+            asked = self.asked.get(_About(attempt.seat(0), kind))
             if asked is not None and not asked.is_seen:
                 return ACTIONS[type(asked.decision)]
         return ""
@@ -194,22 +194,17 @@ class JobProposals:
                 return refused.words
         return ""
 
-    @property
-    def is_open(self) -> bool:
-        """Return whether anything was asked a moment ago."""
-        return bool(self._asked)
-
     # --- decisions -------------------------------------------------------------------------------
 
     @property
     def next_s(self) -> float | None:
         """Return when a decision may be sent again; None: none was sent."""
-        return next((asked.until_s for asked in self._asked.values()), None)
+        return next((asked.until_s for asked in self.asked.values()), None)
 
     def lapse(self, now_s: float) -> None:
         """Forget what was asked long ago."""
-        while self._asked and next(iter(self._asked.values())).until_s <= now_s:
-            _, asked = self._asked.popitem(last=False)
+        while self.asked and next(iter(self.asked.values())).until_s <= now_s:
+            _, asked = self.asked.popitem(last=False)
             del self._abouts[asked.number]
         while self._refused and next(iter(self._refused.values())).until_s <= now_s:
             self._refused.popitem(last=False)
@@ -230,7 +225,7 @@ class JobProposals:
         refused = self._refused.get(about)
         if refused is not None and _are_equal(refused.decision, decision):
             return None
-        known = self._asked.get(about)
+        known = self.asked.get(about)
         if known is not None and now_s < known.until_s and _are_equal(known.decision, decision):
             return None
         sent, since_s = 0, now_s
@@ -243,9 +238,9 @@ class JobProposals:
             )
         self._number = max(self._number + 1, int(now.wall_s * 1000.0))
         if known is not None:
-            del self._asked[about], self._abouts[known.number]
+            del self.asked[about], self._abouts[known.number]
         self._abouts[self._number] = about
-        self._asked[about] = _Asked(decision, self._number, now_s + ASKED_S, sent + 1, since_s)
+        self.asked[about] = _Asked(decision, self._number, now_s + ASKED_S, sent + 1, since_s)
         job = _job_of(target)
         message = Propose(job, term, self._number, policy, action, attempt)
         if isinstance(decision, ModifyJob):
