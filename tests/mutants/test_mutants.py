@@ -94,6 +94,9 @@ FOUND_WITH_OWNERS = {
 """As `FOUND_WITH`, of those about owners."""
 FOUND_RESERVED = {
     "a machine evicts for a booking though its cluster does not say so": 10,
+    "a task that sleeps has used its reservation": 40,
+    "a reservation is given back whatever runs inside": 16,
+    "what a task has used until its end does not count": 16,
     "what was offered a moment ago does not count": 20,
     "an account reserves more than its share": 20,
     "a hold never ends": 7,

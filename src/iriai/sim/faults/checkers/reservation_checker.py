@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import inf
-from typing import NamedTuple
-
 from msgspec.structs import replace as with_fields
 
 from iriai.machine.core import Machine
@@ -14,7 +10,13 @@ from iriai.model.claim import Claim, Phase
 from iriai.model.ids import AttemptId, ReservationId
 from iriai.model.instant import Instant
 from iriai.model.reason import Rule
-from iriai.model.records import BookingsDropped, BookingStored, ClaimStored, ReservationStored
+from iriai.model.records import (
+    AttemptResult,
+    BookingsDropped,
+    BookingStored,
+    ClaimStored,
+    ReservationStored,
+)
 from iriai.model.reservation import (
     USED_PART,
     Booking,
@@ -24,9 +26,10 @@ from iriai.model.reservation import (
     ReservationState,
 )
 from iriai.model.resources import NOTHING, Resources
-from iriai.node.core import Node
+from iriai.model.state import TaskState
 from iriai.policy.placement.bookings import positive
 from iriai.protocol.messages.effects import Part, ReservationAnswered
+from iriai.sim.faults.checkers.held_outside import lasts_at_most_s, outside
 from iriai.sim.world.machine_model import SimulatedMachine
 from iriai.sim.world.work import ProcessModel
 from iriai.sim.world.world import World
@@ -55,14 +58,6 @@ SILENT = (Rule.SEATS_NOT_HELD, Rule.HOLD_EXPIRED)
 Bookings = dict[ReservationId, Booking]
 
 
-class _Use(NamedTuple):
-    """What a claim outside all bookings holds, and for how long from now at most."""
-
-    attempt: AttemptId
-    resources: Resources
-    left_s: float
-
-
 class ReservationChecker:
     """Judges bookings and reservations by what is stored, and by what really runs."""
 
@@ -77,6 +72,10 @@ class ReservationChecker:
         """In whose booking each attempt was started."""
         self._used: dict[ReservationId, None] = {}
         """The reservations in which one was that uses its cpus, in time."""
+        self._working: dict[AttemptId, ReservationId] = {}
+        """The attempts of these tasks, over or not."""
+        self._proven: dict[ReservationId | None, None] = {}
+        """The reservations of those of which a home has stored the end."""
         self._ever_used: dict[ReservationId, None] = {}
         """Those in which one was, in time or later."""
         self._over: dict[tuple[str, ReservationId], None] = {}
@@ -117,6 +116,8 @@ class ReservationChecker:
         if Part.HOME not in machine.plan.parts:
             return
         for record in turn.records:
+            if type(record) is AttemptResult and record.usage.cpu_s > record.elapsed_s / 2:
+                self._proven[self._working.get(record.attempt)] = None
             if type(record) is ReservationStored:
                 self._check_stored(machine, record.reservation, now)
         if self._world.now_s >= self._calm_from_s:
@@ -217,7 +218,7 @@ class ReservationChecker:
         held = node.held(claim.attempt)
         if held.granted_steady_s != now.steady_s or claim.reservation is not None:
             return
-        left_s = _left_s(node, claim, now)
+        left_s = lasts_at_most_s(node, claim, now)
         every = list(bookings.values())
         for booking in (each for kept in every for each in versions_of(kept).values()):
             if booking.start_wall_s < now.wall_s + left_s - TOLERANCE_S:
@@ -238,7 +239,7 @@ class ReservationChecker:
         taken = NOTHING
         for booking in bookings:
             taken = taken.plus(_taken_at(machine, booking, moment_wall_s))
-        for use in _outside(machine.core.node, now):
+        for use in outside(machine.core.node, now):
             is_there = use.left_s > in_s + TOLERANCE_S and use.attempt not in self._pushing
             if with_claims and is_there:
                 taken = taken.plus(use.resources)
@@ -267,7 +268,7 @@ class ReservationChecker:
                     for each in versions_of(booking).values()
                 )
                 self._late(machine, f"{reservation} is wanted by nobody", is_alone, AGREED_S)
-        for use in _outside(node, now):
+        for use in outside(node, now):
             taken = taken.plus(use.resources)
         is_beyond = not taken.fits_in(node.calendar.capacity) and self._can_end(machine)
         also_s = 0.0 if self._is_calm and not _is_above(machine) else ENDS_S
@@ -451,6 +452,7 @@ class ReservationChecker:
         is_early = no_show_s is None or wall_s < booking.start_wall_s + no_show_s - FOLLOWS_S
         if is_early and process.work.cpu_part >= USED_PART:
             self._used[reservation] = None
+            self._working[attempt] = reservation
 
     # --- what was not used -----------------------------------------------------------------------
 
@@ -478,8 +480,16 @@ class ReservationChecker:
         assert reservation.terms.length_s > no_show_s, f"{named} is too short for a no-show"
         stood_s = now.wall_s - reservation.terms.start_wall_s
         assert stood_s >= no_show_s, f"{named} is given back after {stood_s:.3f} s"
-        is_used = reservation.is_used or (self._is_calm and named in self._used)
+        is_used = (
+            reservation.is_used or named in self._proven or (self._is_calm and named in self._used)
+        )
         assert not is_used, f"{named} is given back as not used, and was"
+        for attempt, of in self._working.items():
+            job = machine.core.home.jobs.get(attempt.number) if of == named else None
+            task = None if job is None else job.tasks.get(attempt.index)
+            if task is not None and task.attempt == attempt.attempt and task.suspension is None:
+                is_known = task.state is TaskState.RUNNING
+                assert not is_known, f"{named} is given back as not used, and {attempt} runs"
 
     def _check_changed(self, machine: SimulatedMachine, reservation: Reservation) -> None:
         """Check that what stands changes with a version that all have, and wholly."""
@@ -572,23 +582,6 @@ def _stored(home: SimulatedMachine, booking: Booking, node: SimulatedMachine) ->
     if home is not node:
         return home.store.reservations.get(number)
     return {each.number: each for each in home.store.load().reservations}.get(number)
-
-
-def _left_s(node: Node, claim: Claim, now: Instant) -> float:
-    """Return for how long from now a claim lasts at most."""
-    left_s = node.held(claim.attempt).stay_left_s(now)
-    left_s = inf if left_s is None else left_s
-    if claim.gone_by_wall_s is not None:
-        left_s = min(left_s, claim.gone_by_wall_s - now.wall_s)
-    return left_s
-
-
-def _outside(node: Node, now: Instant) -> Iterator[_Use]:
-    """Yield what each claim holds that is in no booking."""
-    for attempt in node.running():
-        claim = node.held(attempt).claim
-        if claim.reservation is None and attempt in node.calendar:
-            yield _Use(attempt, node.calendar.held_by(attempt), _left_s(node, claim, now))
 
 
 def _displaces(machine: SimulatedMachine, turn: Turn) -> bool:
