@@ -104,7 +104,7 @@ ANEW = "while True:"
         ((ALL, "    yield Start(job.id, 'moon')"), 5, "there is no machine 'moon'"),
         ((ALL, "    yield Start('log-1', 'machine')"), 5, "no job 'log-1' is waiting"),
         ((ALL, "    yield PlannedStart(job.id, 'machine', float('nan'))"), 5, "nan is not a time"),
-        ((ALL, "    yield job.id"), 5, "is not a decision; use Start and PlannedStart"),
+        ((ALL, "    yield job.id"), 5, "is not a decision; use those of iriai.policy.api"),
         ((ALL, "    job.free += 1", "    yield 1"), 5, "AttributeError"),
     ],
 )
