@@ -41,8 +41,8 @@ from tests.mutants.mutants import (
 )
 
 
-def _at_its_start(whole, calendar, resources, start_s, _end_s):
-    return whole(calendar, resources, start_s, start_s)
+def _at_its_start(whole, calendar, resources, start_s, _end_s, instead_of=None):
+    return whole(calendar, resources, start_s, start_s, instead_of)
 
 
 def _confirms_anything(whole, bookings, booking, reason):

@@ -296,7 +296,7 @@ def _daemon_dies(world: World, machine: SimulatedMachine, happening: Happening) 
 
 def _daemon_dies_writing(world: World, machine: SimulatedMachine, happening: Happening) -> None:
     """Kill the daemon as soon as it has written records that are not durable yet."""
-    watch = _DeathInWriting(world, machine, happening)
+    watch = DeathInWriting(world, machine, happening)
     world.watchers.append(watch)
     world.agenda.after(WRITES_WITHIN_S, watch.end)
 
@@ -309,7 +309,7 @@ def _dies_in_phase(world: World, machine: SimulatedMachine, happening: Happening
 
 
 @dataclass(eq=False, slots=True)
-class _DeathInWriting:
+class DeathInWriting:
     """A watcher that kills a daemon in its next write; see `World.watchers`."""
 
     world: World
@@ -321,6 +321,7 @@ class _DeathInWriting:
         return bool(self.machine.store.unsynced)
 
     def __call__(self, turned: SimulatedMachine, turn: Turn, _now: Instant) -> None:
+        """Look at a turn, and kill the daemon if it is time."""
         if turned is self.machine and self.is_time(turn):
             self.end()
             dies = partial(_daemon_dies, self.world, turned, self.happening)
@@ -333,7 +334,7 @@ class _DeathInWriting:
 
 
 @dataclass(eq=False, slots=True)
-class _DeathInPhase(_DeathInWriting):
+class _DeathInPhase(DeathInWriting):
     """A watcher that kills a daemon after a step with an attempt of several seats."""
 
     step: int = 0
@@ -351,7 +352,7 @@ def _dies_reserving(world: World, machine: SimulatedMachine, happening: Happenin
 
 
 @dataclass(eq=False, slots=True)
-class _DeathReserving(_DeathInWriting):
+class _DeathReserving(DeathInWriting):
     """A watcher that kills a daemon after a step with a reservation."""
 
     step: int = 0
@@ -555,7 +556,7 @@ OF_NODES = frozenset(
 def end_all(world: World) -> None:
     """End all faults and release all jobs that are held."""
     for watch in list(world.watchers):
-        if isinstance(watch, _DeathInWriting):
+        if isinstance(watch, DeathInWriting):
             watch.end()
     world.settings = ()
     for machine in world.present():

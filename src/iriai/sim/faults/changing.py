@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as with_fields
 
+from iriai.machine.outbox import Turn
 from iriai.model.ids import AttemptId, JobId
 from iriai.model.instant import Instant
 from iriai.model.policy_terms import JobAction
+from iriai.model.records import JobEvent, Requeued
 from iriai.policy.placement.job_decisions import (
     EndJob,
     EndTask,
@@ -37,7 +39,7 @@ from iriai.policy.placement.policy_api import (
 )
 from iriai.protocol.messages.effects import Part, Send
 from iriai.protocol.messages.proposals import Propose
-from iriai.sim.faults.actions import Action, Happening
+from iriai.sim.faults.actions import Action, DeathInWriting, Happening
 from iriai.sim.faults.scenario import BEGIN_S, FAULTS_UNTIL_S, Scenario, scenario_of
 from iriai.sim.faults.user_requests import Submission
 from iriai.sim.world.clock import WALL_S
@@ -183,6 +185,31 @@ def _strays(world: World, machine: SimulatedMachine, happening: Happening) -> No
         world.network.send(machine, Send(happening.to, Part.HOME, message))
 
 
+@dataclass(frozen=True, slots=True)
+class DeathRequeueing(Happening):
+    """A home dies as soon as it has stored that a task is to leave, before its machine hears."""
+
+    @property
+    def action(self) -> Action:
+        """Return what happens."""
+        return _dies_requeueing
+
+
+def _dies_requeueing(world: World, machine: SimulatedMachine, happening: Happening) -> None:
+    world.watchers.append(_RequeueWatcher(world, machine, happening))
+
+
+class _RequeueWatcher(DeathInWriting):
+    """A watcher that kills a daemon which has written that a task is to leave."""
+
+    def is_time(self, turn: Turn) -> bool:
+        """Return whether the machine, after this turn of it, dies."""
+        return any(
+            isinstance(record, JobEvent) and isinstance(record.change, Requeued)
+            for record in turn.records
+        )
+
+
 def changing_scenario(seed: int) -> Scenario:
     """Return the scenario of a seed, with a policy that changes jobs, and strangers that would.
 
@@ -197,6 +224,7 @@ def changing_scenario(seed: int) -> Scenario:
     scenario = scenario_of(seed, with_policy)
     plans = tuple(_without_modes(plan) for plan in scenario.plans)
     happenings = [*scenario.happenings, *_stray_proposals(seed, plans), *_persons(seed, plans)]
+    happenings += [] if scenario.is_calm else _deaths(seed, plans)
     happenings.sort(key=lambda each: each.at_s)
     return replace(scenario, plans=plans, happenings=tuple(happenings))
 
@@ -230,6 +258,17 @@ def _stray_proposals(seed: int, plans: tuple[MachinePlan, ...]) -> list[Happenin
     ]
 
 
+def _deaths(seed: int, plans: tuple[MachinePlan, ...]) -> list[Happening]:
+    """Return homes that die once, with what they had just written kept."""
+    rng = Rng(seed, "requeueing")
+    homes = [plan.name for plan in plans if Part.HOME in plan.parts]
+    moments = [rng.between(BEGIN_S, FAULTS_UNTIL_S) for _ in range(rng.below(4))]
+    return [
+        DeathRequeueing(at_s, "dies-requeueing", rng.pick(homes), rng.between(0.0, 10.0), number=3)
+        for at_s in moments
+    ]
+
+
 def _persons(seed: int, plans: tuple[MachinePlan, ...]) -> list[Happening]:
     """Return holds of people, and jobs that run long: what policies must not undo, and may end."""
     rng = Rng(seed, "persons")
@@ -244,8 +283,8 @@ def _persons(seed: int, plans: tuple[MachinePlan, ...]) -> list[Happening]:
             rng.between(BEGIN_S, FAULTS_UNTIL_S),
             "submit",
             rng.pick(homes),
-            submission=Submission("ann", 1, 1 + rng.below(3), Work(150.0, SUCCESS)),
+            submission=Submission("ann", 1, 1 + rng.below(2), Work(250.0, SUCCESS)),
         )
-        for _ in range(rng.below(3))
+        for _ in range(rng.below(4))
     ]
     return holds + long_ones

@@ -6,7 +6,7 @@ docs/spec/017, section 3, has what a step does. Once the faults stop all clocks 
 from __future__ import annotations
 
 from iriai.sim.faults.actions import Happening
-from iriai.sim.faults.reservations import ASKED_UNTIL_S, deaths
+from iriai.sim.faults.reservations import ASKED_UNTIL_S, deaths, deaths_deciding
 from iriai.sim.world.rng import Rng
 
 STEPS_CHANCE = 0.4
@@ -15,10 +15,13 @@ STEPS_S = ((1.0, 5.0), (10.0, 120.0), (300.0, 3_500.0))
 """A machine whose clock is an hour off counts nothing for the ledger of others."""
 
 
-def broken_reserving(seed: int, rng: Rng, names: list[str], begin_s: float) -> list[Happening]:
+def broken_reserving(
+    seed: int, rng: Rng, names: list[str], homes: list[str], nodes: list[str], begin_s: float
+) -> list[Happening]:
     """Return daemons that die at a step of a reservation, and clocks that are set."""
     steps = Rng(seed, "clock-steps")
     happenings = deaths(rng, names, begin_s)
+    happenings += deaths_deciding(Rng(seed, "deciding"), homes, nodes, begin_s)
     if not steps.chance(STEPS_CHANCE):
         return happenings
     return happenings + [_step(steps, names, begin_s) for _ in range(1 + steps.below(4))]

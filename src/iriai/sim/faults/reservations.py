@@ -15,7 +15,14 @@ from iriai.model.ids import ReservationId
 from iriai.model.ranks import ONE, RankShape
 from iriai.model.reservation import HORIZON_S, LOST_S
 from iriai.sim.faults.actions import Happening
-from iriai.sim.faults.reserving import RESERVING_STEPS
+from iriai.sim.faults.reserving import (
+    DECIDED,
+    LATER_CONFIRMED,
+    LATER_HELD,
+    NEXT_ASKED,
+    NEXT_DECIDED,
+    RESERVING_STEPS,
+)
 from iriai.sim.faults.user_requests import AskedReservation, ChangedReservation, Submission
 from iriai.sim.world.clock import Clock
 from iriai.sim.world.machine_model import MachinePlan
@@ -44,6 +51,8 @@ RESERVABLE = (1.0, 1.0, 1.0, 1.0, 1.0, 0.5)
 RESERVABLE_BY = (*[("all",)] * 6, ("ann", "bob"), ("lab",), ())
 CPU_PARTS = (1.0, 1.0, 1.0, 0.001)
 """Of tasks inside: the last is no use."""
+STEPS_OF_HOMES = (DECIDED, DECIDED, NEXT_ASKED, NEXT_DECIDED)
+STEPS_OF_NODES = (LATER_HELD, LATER_CONFIRMED)
 EVICTABLE = (None, None, True, False)
 ASKED_UNTIL_S = 160.0
 JUST_AFTER_S = 0.1
@@ -206,6 +215,30 @@ def deaths(rng: Rng, names: list[str], begin_s: float) -> list[Happening]:
         )
         for _ in range(rng.below(9))
     ]
+
+
+def deaths_deciding(
+    rng: Rng, homes: list[str], nodes: list[str], begin_s: float
+) -> list[Happening]:
+    """Return daemons that die when others have part of what is to be, for longer than holds last.
+
+    What they had just written is kept, as a rule.
+    """
+    happenings = []
+    for _ in range(rng.below(5)):
+        is_home = rng.chance(0.6)
+        step = rng.pick(STEPS_OF_HOMES if is_home else STEPS_OF_NODES)
+        kept_turns = rng.pick((0, 3, 3, 3))
+        happenings.append(
+            Happening(
+                rng.between(begin_s, ASKED_UNTIL_S / 2),
+                "dies-reserving",
+                rng.pick(homes if is_home else nodes),
+                rng.between(2.0, 60.0),
+                number=RESERVING_STEPS * kept_turns + step,
+            )
+        )
+    return happenings
 
 
 def drains(rng: Rng, nodes: list[str], begin_s: float) -> list[Happening]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iriai.model.claim import Phase
 from iriai.model.records import BookingStored, Record, ReservationStored
 from iriai.model.reservation import NextVersion, Reservation, ReservationState
 from iriai.sim.faults.user_requests import AskedReservation, ChangedReservation
@@ -11,6 +12,10 @@ from iriai.sim.world.world import World
 _STEPS = len(ReservationState)
 RESERVING_STEPS = 2 * (_STEPS + 2)
 """Steps of a home with a reservation, of a node with a booking; and those of later versions."""
+DECIDED, NEXT_ASKED, NEXT_DECIDED = 1, _STEPS + 2, _STEPS + 3
+"""Steps of a home: it has stored that it is to be; and which nodes it asks for a next version."""
+LATER_HELD, LATER_CONFIRMED = (2 * _STEPS + 1 + phase for phase in (Phase.HELD, Phase.CONFIRMED))
+"""Steps of a node with a later version."""
 
 
 def reserve(

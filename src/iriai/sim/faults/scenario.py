@@ -192,7 +192,8 @@ def scenario_of(
         asked = reservations_of(reserving, homes, len(nodes), cpus, sizes, BEGIN_S)
         happenings += with_series(repeating, asked)
         happenings += rivals(Rng(seed, "rivals"), asked, len(nodes))
-        happenings += [] if is_calm else broken_reserving(seed, reserving, names, BEGIN_S)
+        whose = names, homes, nodes
+        happenings += [] if is_calm else broken_reserving(seed, reserving, *whose, BEGIN_S)
         happenings += [] if is_calm else drains(Rng(seed, "lost-nodes"), nodes, BEGIN_S)
     if not is_calm:
         happenings += _breaking(seed, homes, names, nodes)
