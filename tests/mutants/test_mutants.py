@@ -94,7 +94,7 @@ FOUND_WITH_OWNERS = {
 """As `FOUND_WITH`, of those about owners."""
 FOUND_RESERVED = {
     "a machine evicts for a booking though its cluster does not say so": 7,
-    "a task that sleeps has used its reservation": 40,
+    "a task that sleeps has used its reservation": 63,
     "a reservation is given back whatever runs inside": 22,
     "what a task has used until its end does not count": 16,
     "what was offered a moment ago does not count": 20,
@@ -106,7 +106,7 @@ FOUND_RESERVED = {
     "what was given up is not freed": 22,
     "a home hears nothing of machines": 36,
     "nobody is told": 2,
-    "what waits for a reservation that is over starts all the same": 8,
+    "what waits for a reservation that is over starts all the same": 30,
     "a home that comes back forgets what it sought for a series": 8,
     "a machine takes no notice of a clock that was set": 40,
     "a series that is cancelled leaves its occurrences": 58,
