@@ -10,6 +10,8 @@ from iriai.home.reservations.modification import Modification
 from iriai.home.reservations.negotiation import Negotiation
 from iriai.home.reservations.replacement import Replacement
 from iriai.node.bookings import NodeBookings
+from iriai.node.reservations.booking_checks import BookingChecks
+from iriai.node.reservations.kept_booking import KeptBooking
 from iriai.protocol.messages.reservations import Unbook
 from tests.mutants.mutants import Patch, around, instead, nothing
 
@@ -47,6 +49,16 @@ def _without_the_nodes(whole, modification, reservation, exchange, now):
     whole(modification, replace(reservation, nodes=nodes), exchange, now)
 
 
+def _unless_it_is_later(whole, checks, held, kept, now):
+    return None if held.reservation in kept else whole(checks, held, kept, now)
+
+
+def _loses_what_was_next(whole, modification, kept, *others):
+    for number, reservation in list(kept.by_number.items()):
+        kept.by_number[number] = replace(reservation, next=None)
+    whole(modification, kept, *others)
+
+
 VERSIONS: dict[str, Patch] = {
     "a machine drops a booking when it holds its later version": around(
         NodeBookings, "_hold", _instead_of_it
@@ -60,6 +72,18 @@ VERSIONS: dict[str, Patch] = {
     "terms that could not be had stand": around(Modification, "_over", _stands_all_the_same),
     "a later version has the nodes of the one before": around(
         Modification, "_confirm", _without_the_nodes
+    ),
+    "a later version is booked whatever else there is": around(
+        BookingChecks, "_in_its_way", _unless_it_is_later
+    ),
+    "a later version that comes to nothing frees what stands": instead(
+        Modification, "_first_version", lambda *_: 0
+    ),
+    "what a later version takes is not on the calendar": instead(
+        KeptBooking, "beside", property(lambda _: [])
+    ),
+    "a home that comes back has forgotten later versions": around(
+        Modification, "__init__", _loses_what_was_next
     ),
     "what stands is not freed once it does not": instead(Negotiation, "frees", nothing),
     "a home does not see that machines are gone": instead(

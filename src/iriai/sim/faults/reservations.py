@@ -61,8 +61,11 @@ JUST_AFTER_S = 0.1
 
 def disciplined(rng: Rng, clocks: list[Clock]) -> list[Clock]:
     """Return clocks that may agree better: bookings are wall time, and clocks of machines agree."""
-    if not rng.chance(DISCIPLINED_CHANCE):
-        return clocks
+    return closer(clocks) if rng.chance(DISCIPLINED_CHANCE) else clocks
+
+
+def closer(clocks: list[Clock]) -> list[Clock]:
+    """Return clocks whose wall clocks are within a second or so of each other."""
     return [replace(each, wall_offset_s=each.wall_offset_s * DISCIPLINE) for each in clocks]
 
 
@@ -179,7 +182,7 @@ def rivals(rng: Rng, happenings: list[Happening], nodes: int) -> list[Happening]
         start_s = at_s + rng.between(30.0, 120.0)
         for happening, asked, number in (first, second):
             later_s = start_s - happening.at_s - asked.ahead_s
-            change = ChangedReservation(later_s, 0.0, nodes, 0)
+            change = ChangedReservation(later_s, 0.0, max(0, nodes - asked.nodes), 0)
             moment_s = at_s + rng.between(0.0, JUST_AFTER_S / 2)
             home = happening.machine
             found.append(Happening(moment_s, CHANGE, home, number=number, asked=change))

@@ -30,10 +30,11 @@ from iriai.sim.faults.actions import (
     Happening,
 )
 from iriai.sim.faults.clock_steps import broken_reserving
+from iriai.sim.faults.contested import contested, with_machines_for_all
 from iriai.sim.faults.owners import skipping, visits, with_conditions, with_owner
 from iriai.sim.faults.reservations import (
+    closer,
     disciplined,
-    drains,
     evictable,
     reservations_of,
     rivals,
@@ -75,6 +76,8 @@ OWNER_CHANCE = 0.25
 """The chance that machines of a seed have owners, for whom tasks give way."""
 RESERVATION_CHANCE = 0.25
 """The chance that users of a seed reserve machines ahead."""
+CONTESTED_CHANCE = 0.1
+"""The chance that two of these reservations are changed to the same time, at once."""
 QUEUE_CHANCE = 0.3
 """The chance that the jobs of a seed are in several queues."""
 PREEMPTION_CHANCE = 0.5
@@ -192,9 +195,11 @@ def scenario_of(
         asked = reservations_of(reserving, homes, len(nodes), cpus, sizes, BEGIN_S)
         happenings += with_series(repeating, asked)
         happenings += rivals(Rng(seed, "rivals"), asked, len(nodes))
-        whose = names, homes, nodes
-        happenings += [] if is_calm else broken_reserving(seed, reserving, *whose, BEGIN_S)
-        happenings += [] if is_calm else drains(Rng(seed, "lost-nodes"), nodes, BEGIN_S)
+        happenings += [] if is_calm else broken_reserving(seed, reserving, plans, BEGIN_S)
+        rng = Rng(seed, "contested")
+        if rng.chance(CONTESTED_CHANCE):
+            plans, clocks = with_machines_for_all(plans), closer(clocks)
+            happenings = contested(rng, happenings, homes, nodes, BEGIN_S, is_calm=is_calm)
     if not is_calm:
         happenings += _breaking(seed, homes, names, nodes)
     if gone:
