@@ -93,6 +93,19 @@ def _beside_bookings_alone(whole, search, view):
     return BookableRoom((profile_above(view),), beside.ahead_s), beside
 
 
+def _over_what_was_promised(whole, search, *given):
+    whole(search, *given)
+    search._held = {}
+    search._parallel.heads = []
+
+
+def _later_than_was_told(whole, search, head, span):
+    told_s = head.told_start_s
+    head.told_start_s = None if told_s is None else told_s + 600.0
+    whole(search, head, span)
+    head.told_start_s = told_s
+
+
 def _from_the_first(whole, repeated, number, series):
     whole(repeated, number, replace(series, repetition=replace(series.repetition, made=0)))
 
@@ -171,6 +184,13 @@ RESERVATIONS: dict[str, Patch] = {
     ),
     "what a task has used until its end does not count": instead(UseInside, "ended", nothing),
     "a task that sleeps has used its reservation": _sleep_is_use,
+    # --- broker
+    "a broker offers places that it has promised": around(
+        _Search, "__init__", _over_what_was_promised
+    ),
+    "a broker puts starts off beyond what it told": around(
+        _Search, "_put_it_off", _later_than_was_told
+    ),
     # --- limits
     "all of a machine can be reserved whatever its owner says": _owners_say_nothing,
     "an account reserves more than its share": instead(ShareLimit, "over", nothing),

@@ -93,6 +93,8 @@ FOUND_WITH_OWNERS = {
 }
 """As `FOUND_WITH`, of those about owners."""
 FOUND_RESERVED = {
+    "a broker offers places that it has promised": 54,
+    "a broker puts starts off beyond what it told": 54,
     "a machine evicts for a booking though its cluster does not say so": 7,
     "a task that sleeps has used its reservation": 63,
     "a reservation is given back whatever runs inside": 22,

@@ -32,7 +32,9 @@ from iriai.sim.faults.actions import (
 from iriai.sim.faults.clock_steps import broken_reserving
 from iriai.sim.faults.contested import contested, with_machines_for_all
 from iriai.sim.faults.owners import skipping, visits, with_conditions, with_owner
+from iriai.sim.faults.promising import reserved_beside_promises, with_limits, with_promises
 from iriai.sim.faults.reservations import (
+    ASKED_UNTIL_S,
     closer,
     disciplined,
     evictable,
@@ -200,6 +202,10 @@ def scenario_of(
         if rng.chance(CONTESTED_CHANCE):
             plans, clocks = with_machines_for_all(plans), closer(clocks)
             happenings = contested(rng, happenings, homes, nodes, BEGIN_S, is_calm=is_calm)
+        if is_calm:  # promises are checked there alone
+            promising = Rng(seed, "promising")
+            plans, happenings = with_promises(promising, plans), with_limits(happenings)
+            happenings += reserved_beside_promises(promising, homes, sizes, BEGIN_S, ASKED_UNTIL_S)
     if not is_calm:
         happenings += _breaking(seed, homes, names, nodes)
     if gone:
