@@ -100,7 +100,7 @@ class Checker:
         self._promises: dict[JobId, tuple[tuple[int, int], float, float]] = {}
         """By job, how many tasks wait, and attempts came before; the promised start of the first;
         since when that is promised."""
-        self._known_places: dict[tuple[str, int], tuple[bool, int]] = {}
+        self._known_places: dict[tuple[str, int], tuple[bool, int, int]] = {}
         """Whether tasks stand for queues, and their rows, ..."""
         self._moved_s = -MOVE_TOLD_S
         """... and when any of that was last otherwise."""
@@ -240,9 +240,9 @@ class Checker:
 
         Apart from users that a machine refuses, which brokers learn when it is promised to them,
         from lower queues, whose places higher ones may take, and from moments at which tasks stand,
-        go on or change rows for their queues (docs/spec/012, section 6; 013, section 8); and from
-        what is promised between the offer of nodes and their booking (017, section 3). Where
-        reservations come above the queue, they move promises.
+        gather cpus to go on, or change rows for their queues (docs/spec/012, section 6; 013,
+        section 8); and from what is promised between the offer of nodes and their booking (017,
+        section 7). Where reservations come above the queue, they move promises.
         """
         if machine.plan.configuration.reservations.policy == "above":
             return
@@ -271,12 +271,19 @@ class Checker:
                     promised_s = min(promised_s, before[1])
             self._promises[key] = (whose, promised_s, made_s)
 
-    def _places(self) -> dict[tuple[str, int], tuple[bool, int]]:
-        """Return whether tasks that may stand do so, and their rows, by brokers' numbers."""
+    def _places(self) -> dict[tuple[str, int], tuple[bool, int, int]]:
+        """Return of tasks that may stand whether they do, their rows, and cpus that they gathered.
+
+        By brokers' numbers.
+        """
         present = (each for each in self._world.present() if each.is_up)
         leaders = (each for each in present if Part.BROKER in each.core.parts)
         return {
-            (each.plan.name, task.order): (task.standing is Standing.RUNS, task.row)
+            (each.plan.name, task.order): (
+                task.standing is Standing.RUNS,
+                task.row,
+                sum(seat.gathered_cpus for seat in task.seats.values()),
+            )
             for each in leaders
             for task in each.core.broker.state.preemptible.tasks
         }
