@@ -72,6 +72,17 @@ def test_a_job_is_held_and_released_in_the_name_of_the_policy():
     assert asking.state is TaskState.QUEUED
 
 
+def test_why_names_the_policy_that_holds_it():
+    asking = Asking()
+    asking.ask(JobAction.HOLD)
+    [reason] = asking.home.home.explain(1)
+    assert str(reason) == "held: needs iriai release ume-1; the job is held by policy Night"
+    asking = Asking()
+    asking.ask(JobAction.HOLD, is_operators=True)
+    [reason] = asking.home.home.explain(1)
+    assert reason.needed == "iriai release ume-1, by an operator"
+
+
 def test_what_is_so_already_is_no_event():
     asking = Asking()
     asking.ask(JobAction.HOLD)

@@ -11,11 +11,19 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.records import DependencyFailed, JobFinished, ReservationOver
 from iriai.model.reservation import ReservationEnd
 from iriai.model.state import EndCause
-from iriai.protocol.messages.effects import LinkUp
-from iriai.protocol.messages.scheduling import Refusal, Run, Want, Withdraw
+from iriai.protocol.messages.effects import LinkUp, WhyAnswered
+from iriai.protocol.messages.scheduling import Explained, Refusal, Run, Want, Withdraw
 from tests.home.lone_home import changes, end, match
-from tests.home.reserving import ReservingHome, named
-from tests.support.told import only, spec
+from tests.home.reserving import (
+    ReservingHome,
+    confirmed,
+    held,
+    named,
+    offer,
+    refused,
+    terms,
+)
+from tests.support.told import job, only, spec
 
 
 @pytest.fixture
@@ -188,3 +196,40 @@ def test_without_reservations_nothing_of_them_is_loaded():
     home.submit()
     assert home.home._reservations is None
     assert spec().reservation is None
+
+
+# --- why -----------------------------------------------------------------------------------------
+
+
+def test_a_user_who_is_admitted_no_more_is_told_so(home):
+    number = home.confirmed("c", "d", users=("bob",))
+    home.submit(user="bob", reservation=named(number))
+    without = terms(users=())
+    home.do(lambda its: its.reservations.modify(number, without, home.now))
+    home.tell(offer("c", "d", version=2, number=number))
+    home.tell(*(held(each, 2, number) for each in ("c", "d")))
+    home.tell(*(confirmed(each, 2, number) for each in ("c", "d")))
+    [admitted, unopened] = home.home.explain(1)
+    assert admitted.rule is unopened.rule is Rule.NOT_RESERVED
+    assert "ask ann to admit bob again" in admitted.had
+    assert "to open" in unopened.needed
+    home.wait(3_600.0)
+    assert home.home.explain(1) == [admitted]
+
+
+def test_the_nodes_that_it_lacks_are_named_beside_what_the_broker_says(home):
+    home.submit(reservation=named())
+    home.tell(refused("b"))
+    [_, lacks] = home.home.explain(1)
+    assert (lacks.needed, lacks.had) == ("all 2 nodes of ume-r1", "it lacks b; others are sought")
+    home.wait(3_600.0)
+    assert home.home.explain(1) == []
+    busy = Reason(Rule.MACHINE_BUSY, "a cpu", "none", "a")
+    said = home.tell(Explained(job(1), (busy,)))
+    assert only(said.others, WhyAnswered).reasons == (busy, lacks)
+
+
+def test_the_broker_alone_says_why_an_ordinary_job_waits(home):
+    home.submit()
+    home.tell(refused("b"))
+    assert home.home.explain_beside(1, ()) == []

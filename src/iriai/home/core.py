@@ -411,9 +411,17 @@ class Home:
         if job.spec.reservation is not None:
             from iriai.home.reservations.jobs_inside import explain_unopened
 
-            unopened = explain_unopened(self._reserved, job.spec.reservation)
-            reasons += [unopened] if unopened is not None else []
+            reasons += explain_unopened(self._reserved, job.spec)
         return reasons
+
+    def explain_beside(self, number: int, reasons: Iterable[Reason]) -> list[Reason]:
+        """Return the reasons of the broker, and what the reservation of a job lacks."""
+        job, found = self.jobs.get(number), list(reasons)
+        if job is not None and job.spec.reservation is not None:
+            from iriai.home.reservations.jobs_inside import explain_degraded
+
+            found += explain_degraded(self._reserved, job.spec)
+        return found
 
     def explain_ahead(self, attempt: AttemptId) -> Reason | None:
         """Return why an attempt with a claim has not started: its claim was granted ahead."""
@@ -475,7 +483,9 @@ class Home:
             self._effects.append(Send("", Part.BROKER, answer))
 
     def _explained(self, explained: Explained, now: Instant) -> None:
-        self._effects.append(WhyAnswered(explained.job.number, explained.reasons))
+        number = explained.job.number
+        reasons = self.explain_beside(number, explained.reasons)
+        self._effects.append(WhyAnswered(number, tuple(reasons)))
 
     # --- the rest --------------------------------------------------------------------------------
 

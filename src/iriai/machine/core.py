@@ -322,7 +322,9 @@ class Machine:
         """
         if not self.home.job(number).waiting:
             return []
-        return self.home.explain(number) or self.broker.explain(JobId(self.home.name, number), now)
+        reasons = self.home.explain(number)
+        job = JobId(self.home.name, number)
+        return reasons or self.home.explain_beside(number, self.broker.explain(job, now))
 
     def ask_why(self, number: int, now: Instant) -> list[Reason] | None:
         """Answer as `explain`; None: another machine was asked, and `WhyAnswered` follows.

@@ -8,12 +8,14 @@ from iriai.broker.queue.entries import QueuedJob, TaskClass
 from iriai.broker.scheduling.booked_ahead import resources_words, when_words
 from iriai.broker.scheduling.machine_reasons import (
     distance,
+    one_per_machine,
     out_of_question,
+    pool_full,
     starting,
     summary,
     why_unavailable,
 )
-from iriai.broker.state.booking_placement import booking_of, left_for, may_start_inside
+from iriai.broker.state.booking_placement import booking_of, left_for
 from iriai.broker.state.reserved_heads import kept_for
 from iriai.broker.state.state import BrokerState
 from iriai.model.instant import Instant
@@ -31,7 +33,8 @@ def explain_inside(state: BrokerState, entry: QueuedJob, now: Instant) -> list[R
     if not cap.allowed:
         return [cap.reason()]
     found = [_inside(state, entry, view, now) for view in views]
-    if not state.placement.inside.could_hold(kind):
+    is_matched = not kind.is_choosy or any(kind.may_run_on(view.name) for view in views)
+    if is_matched and not state.placement.inside.could_hold(kind):
         when = when_words(_open_on(views[0], kind), now.steady_s)
         had = f"{entry.want.reservation} is not so large: {when}"
         shape = kind.key.shape.words() if kind.is_wide else resources_words(kind.key.resources)
@@ -75,7 +78,14 @@ def _inside(state: BrokerState, entry: QueuedJob, view: MachineView, now: Instan
         resource, needed, there = lacking[0]
         had = f"{describe_amount(resource, there)} left in {entry.want.reservation}"
         return [Reason(Rule.MACHINE_BUSY, describe_amount(resource, needed), had, view.name)]
-    if not may_start_inside(view, kind, now.steady_s):
-        had = when_words(_open_on(view, kind), now.steady_s)
-        return [Reason(Rule.NOT_RESERVED, f"more of {entry.want.reservation}", had, view.name)]
-    return [starting(view)]
+    reasons = []
+    booking, least_s = _open_on(view, kind), kind.key.least_s or 0.0
+    if booking.end_s <= now.steady_s + least_s + EARLIER_S:
+        longer = f"{entry.want.reservation} for more than {least_s + EARLIER_S:.0f} s"
+        when = when_words(booking, now.steady_s)
+        reasons.append(Reason(Rule.NOT_RESERVED, longer, when, view.name))
+    if view.is_pool_full:
+        reasons.append(pool_full(state, view))
+    if kind.key.tenant in view.tenants:
+        reasons.append(one_per_machine(kind.key.tenant, view))
+    return reasons or [starting(view)]

@@ -83,9 +83,9 @@ def on_machine(
         booked = ahead_of_task(view, kind, now, ranks)
         reasons = [booked, *reasons[bool(lacking) :]] if booked else reasons
     if view.is_pool_full:
-        reasons.append(_pool_full(state, view))
+        reasons.append(pool_full(state, view))
     if kind.key.tenant in view.tenants:
-        reasons.append(_one_per_machine(kind.key.tenant, view))
+        reasons.append(one_per_machine(kind.key.tenant, view))
     head = state.reserved.get(view.name)
     if head is not None and head.job == entry.want.job:
         reasons.append(_reserved(head, now))
@@ -96,7 +96,8 @@ def on_machine(
     return reasons or [ahead or starting(view)]
 
 
-def _pool_full(state: BrokerState, view: MachineView) -> Reason:
+def pool_full(state: BrokerState, view: MachineView) -> Reason:
+    """Return the reason of a machine whose pool runs as many tasks as it may."""
     running, most = state.slots.running(view.pool), state.slots.most(view.pool) or 0
     tasks = "no task" if most == 0 else f"at most {most} task{'' if most == 1 else 's'}"
     had = f"{running} run in pool {view.pool}, where {tasks} may"
@@ -201,7 +202,8 @@ def _not_empty(view: MachineView) -> Reason:
     )
 
 
-def _one_per_machine(tenant: str, view: MachineView) -> Reason:
+def one_per_machine(tenant: str, view: MachineView) -> Reason:
+    """Return the reason of a machine that runs one task of an account at a time."""
     return Reason(
         Rule.ONE_PER_MACHINE,
         f"no other task of {tenant} on it",

@@ -10,25 +10,45 @@ from iriai.home.job import JobState
 from iriai.home.reservations.use_inside import UseInside
 from iriai.model.ids import AttemptId, ReservationId
 from iriai.model.instant import Instant
+from iriai.model.job import JobSpec
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import ReservationOver
 from iriai.model.reservation import Reservation, ReservationState, live_reservation
 from iriai.model.state import TaskState
 
-
-def explain_unopened(
-    reservations: Mapping[int, Reservation], wanted: ReservationId
-) -> Reason | None:
-    """Return why a job cannot start in its reservation yet; None: it is open, or over."""
-    reservation = reservations.get(wanted.number)
-    if reservation is None or reservation.state in _OPENED:
-        return None
-    moment = datetime.fromtimestamp(reservation.terms.start_wall_s, UTC)
-    opens = f"its reservation {wanted} to open, at {moment:%Y-%m-%d %H:%M:%S} UTC"
-    return Reason(Rule.NOT_RESERVED, opens, f"it is {reservation.state}")
+MISSING_MAX = 4
+"""Lost nodes that are named of those that a reservation lacks: as many as a person reads."""
 
 
-_OPENED = (ReservationState.OPEN, ReservationState.OVER)
+def explain_unopened(reservations: Mapping[int, Reservation], spec: JobSpec) -> list[Reason]:
+    """Return why tasks of a job cannot start in its reservation; empty: it is open, or over."""
+    wanted = spec.reservation
+    reservation = None if wanted is None else reservations.get(wanted.number)
+    if wanted is None or reservation is None or reservation.state is ReservationState.OVER:
+        return []
+    reasons, terms = [], reservation.terms
+    if not terms.admits(spec.user, spec.account):
+        needed = f"a reservation for {spec.user}, who submitted it for {spec.account}"
+        had = f"{wanted} is not any more: ask {terms.user} to admit {spec.user} again"
+        reasons.append(Reason(Rule.NOT_RESERVED, needed, had))
+    if reservation.state is not ReservationState.OPEN:
+        moment = datetime.fromtimestamp(terms.start_wall_s, UTC)
+        opens = f"its reservation {wanted} to open, at {moment:%Y-%m-%d %H:%M:%S} UTC"
+        reasons.append(Reason(Rule.NOT_RESERVED, opens, f"it is {reservation.state}"))
+        reasons += explain_degraded(reservations, spec)
+    return reasons
+
+
+def explain_degraded(reservations: Mapping[int, Reservation], spec: JobSpec) -> list[Reason]:
+    """Return what nodes the reservation of a job lacks, beside what its broker says of others."""
+    wanted = spec.reservation
+    reservation = None if wanted is None else reservations.get(wanted.number)
+    if reservation is None or not reservation.is_degraded:
+        return []
+    missing = reservation.missing
+    names = ", ".join(missing[:MISSING_MAX]) + ("..." if len(missing) > MISSING_MAX else "")
+    needed = f"all {len(reservation.nodes)} nodes of {wanted}"
+    return [Reason(Rule.NOT_RESERVED, needed, f"it lacks {names}; others are sought")]
 
 
 class JobsInside:
