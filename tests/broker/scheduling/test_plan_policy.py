@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from examples.fifo import Fifo
 from iriai.broker.scheduling.plan_policy import PAUSE_S
 from iriai.model.ids import ReservationId
 from iriai.model.ranks import RankShape
@@ -188,20 +189,71 @@ def test_the_broker_wakes_when_the_pause_is_over():
     assert WakeAt(Part.BROKER, PAUSE_S) in said.others
 
 
-def test_what_the_built_in_order_keeps_a_place_for_is_promised_to_the_policy():
+def paused(*wanted) -> tuple[LoneBroker, Once]:
+    """The built-in order has decided about these until now."""
     broker, policy = deciding()
     policy.decisions = [Start(job(1), "moon")]
-    broker.tell(want(1, cpus=3, limit_s=50.0), want(2, cpus=4, limit_s=50.0))
+    broker.tell(*wanted)
     assert broker.broker.state.heads.planned()
     broker.now_s += PAUSE_S
-    broker.wake()
-    assert not broker.broker.state.heads.planned()
+    return broker, policy
+
+
+FIRST, HEAD = want(1, cpus=3, limit_s=50.0), want(2, cpus=4, limit_s=50.0)
+
+
+def promised(said) -> list[tuple[int, float | None]]:
+    told = [message for message in said.home if isinstance(message, Told)]
+    return [(message.job.number, message.start_in_s) for message in told]
+
+
+def test_what_the_built_in_order_keeps_a_place_for_is_promised_to_the_policy():
+    broker, policy = paused(FIRST, HEAD)
     seen = []
     policy.plan = lambda view, now: seen.extend(view.queue()) or []
     broker.tell(want(3, cpus=4))
-    promised = {each.id: each.promised_start_s for each in seen}
-    assert promised[job(2)] is not None
-    assert promised[job(3)] is None
+    assert not broker.broker.state.heads.planned()
+    starts = {each.id: each.promised_start_s for each in seen}
+    assert starts[job(2)] is not None
+    assert starts[job(3)] is None
+
+
+def test_what_the_policy_does_not_renew_lapses_and_its_home_is_told():
+    broker, _ = paused(FIRST, HEAD)
+    assert promised(broker.wake()) == [(2, None)]
+    assert promised(broker.tell(want(3))) == []
+
+
+def test_what_it_renews_stands_as_it_was_told():
+    broker, policy = paused(FIRST, HEAD)
+    [planned] = broker.broker.state.heads.planned()
+    policy.decisions = [planned]
+    assert promised(broker.wake()) == []
+    seen = []
+    policy.plan = lambda view, now: seen.extend(view.queue()) or []
+    broker.tell(want(3, cpus=4))
+    assert {each.id: each.promised_start_s for each in seen}[job(2)] == planned.start_s
+
+
+def test_a_promise_of_the_built_in_order_is_not_in_the_way_of_a_policy_that_gives_none():
+    """The first in the queue may start; the built-in order had promised its place to another."""
+    broker, policy = paused(FIRST, HEAD)
+    policy.plan = Fifo().plan
+    said = broker.tell(want(3, waited_s=99.0, limit_s=500.0))
+    assert started(said) == [3]
+    assert promised(said) == [(2, None)]
+    assert broker.broker.policy_mistake is None
+
+
+def test_what_the_policy_had_promised_before_its_mistake_does_not_lapse():
+    broker, policy = deciding()
+    broker.tell(FIRST)
+    policy.decisions = [Start(job(1), HOME), PlannedStart(job(2), HOME, 55.0)]
+    broker.tell(HEAD)
+    policy.decisions = [7]
+    assert failures(broker.tell(want(3, cpus=4, limit_s=50.0)))
+    broker.now_s += PAUSE_S
+    assert promised(broker.wake()) == []
 
 
 def test_what_the_policy_promised_the_built_in_order_keeps():

@@ -77,6 +77,8 @@ class PlanDriver:
         """The error of the last pass that the policy decided, if it ended with one."""
         self.promised: dict[JobId, PlannedStart] = {}
         """Promised starts that homes know."""
+        self._own: dict[JobId, None] = {}
+        """Jobs to which the policy itself had promised a start before the pause."""
         self._places = PromisedPlaces(state, self.promised)
         self.proposals = JobProposals(state)
         self.machines = ViewedMachines(state, self._places, self.proposals, is_own=not source.path)
@@ -92,12 +94,18 @@ class PlanDriver:
         return self._pause.until_s is not None
 
     def may_resume(self, now_s: float) -> bool:
-        """End the pause if it is over now: the places of reserved heads become promises."""
+        """End the pause if it is over now: the places of reserved heads become promises.
+
+        Those that the policy had not given itself lapse unless its next pass renews them.
+        """
         if not self._pause.is_over(now_s):
             return False
         heads = self._state.heads
         for planned in heads.planned():
             self.promised[planned.job] = planned
+            if planned.job not in self._own:
+                self._places.inherited[planned.job] = None
+        self._own.clear()
         heads.withdraw_absent(())
         heads.aside.clear()
         return True
@@ -179,16 +187,27 @@ class PlanDriver:
             self._give_way(self.mistake, now.steady_s)
         else:
             self._pause.failures = 0
+            self._let_lapse(outcome)
             self._state.index.nothing_left()
         decision_rng.decided(len(outcome.decisions) + len(outcome.promises))
         return outcome
+
+    def _let_lapse(self, outcome: PassResult) -> None:
+        """Take back what the built-in order had promised, and the policy did not renew."""
+        for job in self._places.inherited:
+            if self.promised.pop(job, None) is not None and job in self._state.queues.entries:
+                outcome.promises.append(Promise(job, "", None))
+        self._places.inherited.clear()
 
     def _give_way(self, mistake: PolicyError, now_s: float) -> None:
         """Let the built-in order decide for a while, which keeps what was promised if it can."""
         self._pause.erred(now_s)
         self._effects.append(PolicyFailed(mistake.one_line))
         state, promised = self._state, list(self.promised.values())
+        inherited = self._places.inherited
+        self._own = {each.job: None for each in promised if each.job not in inherited}
         self.promised.clear()
+        inherited.clear()
         for promise in promised:
             entry = state.queues.entries.get(promise.job)
             if entry is not None and promise.start_s is not None:
@@ -301,6 +320,7 @@ class PlanDriver:
         wrong = self._judge.promise(promise, now.steady_s, is_own=not self._source.path)
         if wrong is not None:
             return wrong
+        self._places.inherited.pop(promise.job, None)
         if self._source.path and self._is_known(promise, now.steady_s):
             return None
         in_s: float | None = None

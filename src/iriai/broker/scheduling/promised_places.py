@@ -28,6 +28,9 @@ class PromisedPlaces:
         self._state = state
         self.by_job = by_job
         """All promises; changed by the driver alone."""
+        self.inherited: dict[JobId, None] = {}
+        """Those of the built-in order, until the policy renews them. They are in no way of what it
+        decides: the policy gave none of them, and may not know that they are there."""
 
     def of(self, view: MachineView, now_s: float) -> Iterator[tuple[JobId, HeldSpan]]:
         """Yield what was promised of a machine to jobs that wait, with its times from now on."""
@@ -58,6 +61,7 @@ class PromisedPlaces:
             (other, held)
             for other, held in self.of(view, now_s)
             if other != job
+            and other not in self.inherited
             and held.from_s < until_s
             and (due_s > now_s or ((self.by_job[other].start_s or 0.0), other) < (due_s, job))
         ]
