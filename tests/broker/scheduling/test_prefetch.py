@@ -5,8 +5,12 @@ Two machines, with one cpu each unless a story says otherwise.
 
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
 from iriai.broker.machines.machine_view import MATCH_UNTIL_S
 from iriai.broker.scheduling.pending_matches import SHORT_S
+from iriai.config.sections import QueueSection
 from iriai.model.ids import Account
 from iriai.model.records import LedgerRow
 from iriai.model.resources import Resources
@@ -22,11 +26,11 @@ SHORT = {"limit_s": 4.0}
 class Pair:
     """A broker and its two machines."""
 
-    def __init__(self, *wants: Want, cpus: int = 1, **options) -> None:
+    def __init__(self, *wants: Want, cpus: int = 1, memory_bytes: int = 0, **options) -> None:
         options.setdefault("order", "fifo")
         self.broker = LoneBroker(**options)
         self.wants = {each.job: each for each in wants}
-        self.capacity = Resources(cpus)
+        self.capacity = Resources(cpus, memory_bytes)
         for name in ("m1", "m2"):
             self.broker.tell(self.broker.idle(machine=name, capacity=self.capacity))
         self.begun = 0
@@ -43,6 +47,7 @@ class Pair:
             ends_in_s=60.0,
             capability=capability,
         )
+        its = replace(its, queue=self.wants[match.job].queue)
         news = {"ahead": self.broker.capabilities(1), "machine": machine}
         news |= {
             "capacity": self.capacity,
@@ -178,3 +183,20 @@ def test_a_broker_with_its_own_machine_alone_sends_nothing_ahead():
     [match] = matches(broker.tell(broker.idle(1, capacity=ONE), its))
     ahead = broker.capabilities(1)
     assert matches(broker.tell(broker.began(match, its, capacity=ONE, ahead=ahead))) == []
+
+
+@pytest.mark.parametrize(("queue", "is_sent"), [(1, False), (0, True)])
+def test_nothing_is_sent_where_a_task_of_its_queue_stands_and_goes_on_first(queue, is_sent):
+    """Both began when the short one ended, and what had waited there stood again at once."""
+    resources = Resources(1, 1)
+    lower = [want(number, queue=1, limit_s=100.0, resources=resources) for number in (1, 2)]
+    pair = Pair(*lower, memory_bytes=8, queues={"1": QueueSection(mode="exclusive")})
+    pair.begin_all()
+    for name in ("m1", "m2"):
+        pair.broker.tell(pair.broker.idle(1, machine=name, capacity=pair.capacity, whole=False))
+    higher = want(3, count=2, **SHORT)
+    pair.wants[higher.job] = higher
+    first = matches(pair.broker.tell(higher, want(4, queue=queue, count=5, **SHORT)))
+    assert {each.job for each in first} == {job(3)}
+    ahead = [each for match in first for each in pair.begin(match)]
+    assert bool(ahead) is is_sent

@@ -134,6 +134,9 @@ class Prefetcher:
             return None
         if not self._is_short(entry.want.account, entry.want.limit_s):
             return None
+        queue, level = entry.want.queue, entry.precedence.level
+        if state.preemptible.goes_on_before(place.view.name, queue, level):
+            return None  # it would start at the moment at which that goes on, and stand at once
         decision_rng.decided()
         key = state.start_ahead(entry, place.view, now_s)
         return Decision(entry, (MatchedSeat(place.view, 1, key),))

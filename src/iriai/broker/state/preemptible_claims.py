@@ -201,6 +201,20 @@ class PreemptibleClaims:
 
     # --- standing --------------------------------------------------------------------------------
 
+    def goes_on_before(self, machine: str, queue: int, level: int) -> bool:
+        """Return whether what stands there has its cpus before a task that is sent there to wait.
+
+        That counts in its queue again once it runs, whatever its level is while it waits.
+        """
+        claims = self.by_machine.get(machine)
+        if claims is None:
+            return False
+        level = max(level, queue) if queue in self.modes else level
+        return any(
+            task.standing is Standing.PREEMPTED and not task.is_stopped and task.level <= level
+            for task in claims.values()
+        )
+
     def stands(self, key: ClaimKey) -> bool:
         """Return whether the claim of a task has no cpus at present."""
         task = self.by_key.get(key)
