@@ -57,7 +57,7 @@ FOUND_SUSPENDED = {
 }
 """As `FOUND_WITH`, of those about suspended tasks."""
 FOUND_IN_QUEUES = {
-    "accounts are drawn whatever queues their tasks are in": 13,
+    "accounts are drawn whatever queues their tasks are in": 15,
     "a head of a lower queue keeps its place from higher ones": 30,
 }
 """As `FOUND_WITH`, of those about queues."""
@@ -67,9 +67,9 @@ FOUND_IN_TURNS = {
     "a gang is in a row whatever others there have": 9,
     "gangs run in all rows whatever others there have": 9,
     "machines are never told who stands": 4,
-    "one seat alone of a task is told that it stands": 34,
-    "one machine is told the next row": 23,
-    "a machine frees no cpus of what stands": 9,
+    "one seat alone of a task is told that it stands": 25,
+    "one machine is told the next row": 27,
+    "a machine frees no cpus of what stands": 13,
     "a machine takes an old word for a new one": 184,
     "slices begin by the clock of each machine": 19,
     "a machine without the broker's clock takes part": 26,
