@@ -10,11 +10,17 @@ from typing import Any
 
 import msgspec
 
+from iriai.config.reader import Configuration
+from iriai.config.sections import JobSection, ReservationsSection
 from iriai.launcher.contract.messages import ToLauncher
 from iriai.machine.core import Machine
 from iriai.model.bounds import decoded
+from iriai.model.ids import Account, ReservationId
+from iriai.model.policy_terms import JobAction
 from iriai.model.problem import Problem
 from iriai.model.records import Record
+from iriai.model.reservation import ReservationTerms
+from iriai.model.resources import Resources
 from iriai.protocol.delivery.authorization import is_authorized
 from iriai.protocol.messages.effects import Delivered, Part, Send
 from iriai.protocol.messages.scheduling import End
@@ -27,9 +33,14 @@ from iriai.wire.links import LinkFrame, decode_link_frame
 from iriai.wire.parts import KINDS, Envelope, pack, unpack
 from tests.fuzz.entrance import Entrance
 from tests.fuzz.mutation import encoded, mutated_bytes, mutated_tree, with_hostile_number
+from tests.fuzz.reserving import plausible
 from tests.fuzz.values import value_of
 from tests.support.virtual import VirtualMachine
 
+PERMISSIVE = Configuration(
+    jobs=JobSection(policy_may=tuple(JobAction)), reservations=ReservationsSection(policy="above")
+)
+"""What a policy proposes is done; bookings of any home have room, whatever runs."""
 SENDER = "take"
 """A member that keeps no rule."""
 MESSAGES_A_MACHINE = 2_000
@@ -92,9 +103,12 @@ _KINDS = [
 
 def envelopes(rng: Random) -> bytes:
     """One message of a member to a part, often about things that are there."""
-    part, tag, kind = rng.choice(_KINDS)
-    tree = value_of(kind, rng)
-    choice = rng.random()
+    if rng.random() < 0.3:
+        part, tag, tree = plausible(rng)
+        choice = 2.0 * rng.random()
+    else:
+        part, tag, kind = rng.choice(_KINDS)
+        tree, choice = value_of(kind, rng), rng.random()
     if choice < 0.3:
         tree = with_hostile_number(tree, rng)
     elif choice < 0.7:
@@ -115,15 +129,27 @@ class Cores:
 
     def _begin(self) -> None:
         self._left = MESSAGES_A_MACHINE
-        self._machine = VirtualMachine(4, is_checked=False)
+        self._machine = VirtualMachine(6, is_checked=False, configuration=PERMISSIVE)
         self._machine.simulated.on_send = self._said  # to machines that are not there
         # Ends of any kind are said in our own name as well: see `take`.
         self._machine.simulated.liars = frozenset({SENDER, "ume"})
         self._write = self._machine.simulated.commits.write
         self._machine.simulated.commits.write = self._checked  # type: ignore[method-assign]
+        wall_s = self._machine.now.wall_s
+        account = Account("lab", "ann")
+        for start_s in (0.0, 600.0):
+            terms = ReservationTerms(
+                account, "ann", wall_s + start_s, wall_s + 1e6, 1, Resources(1), users=("bob",)
+            )
+            self._machine.machine.home.reservations.ask(terms, self._machine.now)
+            self._machine.wait(10.0)
         for tasks in (1, 3, 20):
             self._machine.submit(tasks=tasks, run_s=1e6)
-        self._machine.wait(1.0)
+
+    @property
+    def kept(self) -> list[ReservationId]:
+        """Of which reservations the node keeps bookings."""
+        return list(self._machine.machine.node.bookings.kept)
 
     @staticmethod
     def _said(_machine: SimulatedMachine, send: Send) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from iriai.wire.envelopes import Request
 from tests.fuzz import live, messages, texts
 from tests.fuzz.mutation import encoded, mutated_tree
+from tests.fuzz.reserving import plausible
 from tests.fuzz.values import value_of
 
 INPUTS = 400
@@ -48,6 +49,17 @@ def test_honest_values_are_read():
         read += 1
 
     assert read > 100
+
+
+def test_what_a_member_could_say_of_reservations_is_read_and_some_of_it_kept():
+    rng, cores = Random(1), messages.Cores()
+    kept = {}
+    for _ in range(300):
+        part, tag, fields = plausible(rng)
+        cores.take(encoded([part, tag, encoded(fields)]))
+        kept |= dict.fromkeys(each.home for each in cores.kept)
+
+    assert list(kept) == ["ume", "take"]
 
 
 @pytest.mark.root

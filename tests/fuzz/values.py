@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from iriai.model.ids import AttemptId
+from iriai.model.ids import AttemptId, ReservationId
+from iriai.sim.world.clock import WALL_S
 
 NAMES = (
     "ume",
@@ -35,7 +36,11 @@ FLOATS = (0.0, 0.5, 1.0, 60.0, 3600.0, 1e9)
 ITEMS_MAX = 3
 DEPTH_MAX = 8
 KNOWN = 0.5
-"""Of attempts: one that is there."""
+"""Of attempts and reservations: one that is there."""
+RESERVATIONS = (("ume", 1), ("ume", 2), ("take", 1), ("take", 2))
+"""Of the machine that is told things, and of whoever tells them."""
+NEAR_S = (0.0, 1.0, 60.0, 120.0, 600.0, 3600.0, 7200.0, 14 * 86_400.0, 31 * 86_400.0, 1e8)
+"""Of the wall clock: how far times are from now, where they are near."""
 
 
 @cache
@@ -62,6 +67,8 @@ def _value(node: Any, rng: Random, depth: int) -> Any:
             return _value(node.type, rng, depth)
         case inspect.NamedTupleType() if node.cls is AttemptId and rng.random() < KNOWN:
             return ["ume", *rng.choice(((1, 0, 1), (2, 1, 1), (2, 2, 1), (3, 1, 1)))]
+        case inspect.NamedTupleType() if node.cls is ReservationId and rng.random() < KNOWN:
+            return [*rng.choice(RESERVATIONS)]
         case inspect.NamedTupleType():
             return [_value(each.type, rng, depth + 1) for each in node.fields]
         case inspect.DataclassType() | inspect.TypedDictType():
@@ -80,12 +87,19 @@ def _value(node: Any, rng: Random, depth: int) -> Any:
 
 
 def _struct(node: inspect.StructType, rng: Random, depth: int) -> Any:
-    fields = [(each.encode_name, _value(each.type, rng, depth + 1)) for each in node.fields]
+    fields = [(each.encode_name, _of_field(each, rng, depth + 1)) for each in node.fields]
     if node.array_like:
         tag = [] if node.tag is None else [node.tag]
         return [*tag, *(value for _, value in fields)]
     tagged = {} if node.tag is None else {node.tag_field: node.tag}
     return tagged | dict(fields)
+
+
+def _of_field(field: inspect.Field, rng: Random, depth: int) -> Any:
+    """A value of a field; of a wall clock often a time near now, for others are over or far."""
+    if field.name.endswith("_wall_s") and rng.random() < KNOWN:
+        return WALL_S + 1000.0 + rng.choice((1.0, 1.0, -1.0)) * rng.choice(NEAR_S)
+    return _value(field.type, rng, depth)
 
 
 def _count(node: Any, rng: Random, depth: int) -> int:

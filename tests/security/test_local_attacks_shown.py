@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import pty
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from iriai.model.submission import Interaction
+from iriai.model.problem import Problem
+from iriai.model.submission import LENGTH_MAX, Interaction
+from iriai.wire.reservations import AskReservations, EndReservation, Reserve
 from tests.endtoend.installation import MARK, PATH, PYTHON, Installation
 from tests.security.attacker import DONE, Attacker, files_of
 from tests.support.people import TestPerson
@@ -17,6 +20,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.root
 
 ROOT = TestPerson("root", 0, 0, ("root",))
+HOUR_S = 3_600.0
 
 # --- what programs of root's might act upon -----------------------------------------------------
 
@@ -73,6 +77,40 @@ def test_a_notice_is_a_task_of_hers(eve: Attacker, attacked: Installation):
     job = eve.begin("", notify=words)
     assert eve.end_of(job).cause == "completed"
     assert eve.told("told").split() == [str(eve.person.uid), "NoNewPrivs:", "1"]
+
+
+def test_a_notice_of_a_reservation_is_a_task_of_hers(eve: Attacker, attacked: Installation):
+    """Nobody's task is inside, yet what is run has her rights, no more, and an end."""
+    words = f"sh -c '{NOTICE}' {eve.directory}/told"
+    start_s = time.time() + HOUR_S
+    with attacked.client(eve.person) as client:
+        named = client.ask(Reserve(start_s, start_s + 60.0, 1, notify=words)).id
+        assert eve.told("told").split() == [str(eve.person.uid), "NoNewPrivs:", "1"]
+        client.ask(EndReservation(named))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"notify": "x" * (LENGTH_MAX + 1)},
+        {"notify": "true\nid"},
+        {"notify": "mailto:ann@example.org -be"},
+        {"every": "FREQ=DAILY;BYDAY=" + "MO," * 100, "zone": "UTC"},
+        {"every": "FREQ=SECONDLY", "zone": "UTC"},
+        {"every": "daily", "zone": "../../../etc/passwd"},
+        {"every": "daily", "zone": "/etc/passwd"},
+    ],
+    ids=lambda each: " ".join(each.values())[:24],
+)
+def test_words_of_a_reservation_that_are_none_cost_her_an_error(eve, attacked, wrong):
+    start_s = time.time() + HOUR_S
+    with attacked.client(eve.person) as client:
+        with pytest.raises(Problem) as refused:
+            client.ask(Reserve(start_s, start_s + 60.0, 1, **wrong))
+        assert len(str(refused.value)) < 1_000
+        assert not [
+            row for row in client.ask(AskReservations()).rows if row.user == eve.person.name
+        ]
 
 
 # --- what others are shown ----------------------------------------------------------------------

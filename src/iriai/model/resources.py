@@ -106,6 +106,12 @@ class Resources(msgspec.Struct, frozen=True, omit_defaults=True):
         own = (("cpus", self.cpus), ("memory", self.memory_bytes), ("gpus", self.gpus))
         return (*own, *self.named) if self.named else own
 
+    def part_of(self, capacity: Resources) -> float:
+        """Return the largest part that they are of any resource of a machine."""
+        has = dict(capacity.amounts())
+        parts = (amount / has[name] for name, amount in self.amounts() if has.get(name))
+        return max(parts, default=0.0)
+
     def plus(self, other: Resources) -> Resources:
         """Return the sum of both, resource by resource."""
         if other.named:

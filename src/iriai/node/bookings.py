@@ -23,8 +23,9 @@ from iriai.model.resources import NOTHING, Resources, describe_amount
 from iriai.model.units import format_duration
 from iriai.node.booked_claims import BookedClaims
 from iriai.node.claims import StayBound
-from iriai.node.metering import SLICE_S, HeldClaim, Meter, Stretch
+from iriai.node.metering import HeldClaim, Meter
 from iriai.node.offer_builder import Availability
+from iriai.node.reservations.booking_charges import BookingCharges
 from iriai.node.reservations.booking_checks import BookingChecks
 from iriai.node.reservations.kept_booking import Ahead, KeptBooking
 from iriai.node.reservations.unable_bookings import UnableBookings
@@ -54,11 +55,11 @@ class NodeBookings:
         claims: BookedClaims,
         meter: Meter,
     ) -> None:
-        self._meter = meter
         self._settings, self._booked = settings, claims
         self._machine = settings.machine
         self._claims, self._report, self._effects = claims.claims, claims.report, claims.effects
         self._calendar = self._claims.calendar
+        self._charges = BookingCharges(settings, self._calendar, meter)
         self._checks = BookingChecks(settings, availability, claims.claims)
         self._unable = UnableBookings(availability)
         self.kept: dict[ReservationId, KeptBooking] = {}
@@ -203,7 +204,7 @@ class NodeBookings:
 
         later = kept.later
         assert later is not None, "there is one"
-        self._charge(kept, now)
+        self._charges.charge(kept, now)
         more = positive(later.resources.minus(kept.resources))
         goes_on = later.until_s is None and later.covers(now.steady_s)
         later.is_open = kept.is_open and goes_on and more.fits_in(self._calendar.free)
@@ -253,9 +254,9 @@ class NodeBookings:
             if kept.later is not None:
                 self._promote(kept, now)
                 return
-            self._charge(kept, now)
+            self._charges.charge(kept, now)
             if unbook.is_no_show:
-                self._charge_no_show(kept, now)
+                self._charges.charge_no_show(kept, now)
             self._booked.give_back(unbook.reservation, now)
             self._drop([kept])
         self._booked.extend(self.first_ahead, now)
@@ -280,7 +281,7 @@ class NodeBookings:
         moments += self._open(waiting, now)
         for kept in self.kept.values():
             if kept.is_open:
-                moments.append(self._meter_unused(kept, now))
+                moments.append(self._charges.meter(kept, now))
         for kept in self._unable.changed(self.kept.values(), now):
             self._answer(kept.booking)
         moments += [kept.end_s for kept in self.kept.values()]
@@ -304,7 +305,7 @@ class NodeBookings:
         """End a booking whose time is over, or go on with its later version."""
         later = kept.later
         if later is None or later.until_s is not None or not later.covers(now.steady_s):
-            self._charge(kept, now)
+            self._charges.charge(kept, now)
             self._booked.close(kept.reservation, now)
             kept.is_open = False
         if later is not None:
@@ -316,7 +317,7 @@ class NodeBookings:
         if abs(offset_s - self._offset_s) > MOVED_S:
             self._offset_s = offset_s
             for kept in self.kept.values():
-                self._charge(kept, now)
+                self._charges.charge(kept, now)
                 kept.map(offset_s)
             self._booked.bind_anew(self.ends_by_s, now)
             self._changed()
@@ -379,44 +380,6 @@ class NodeBookings:
             else span.start_s - soon_s + now.steady_s
             for span in spans
         ]
-
-    # --- charges ---------------------------------------------------------------------------------
-
-    def _meter_unused(self, kept: KeptBooking, now: Instant) -> float:
-        """Charge an open booking if what is not used changed, or a slice is over; return the next.
-
-        After a restart charges begin anew: nothing is charged for the time between.
-        """
-        unused = self._calendar.left_in(kept.reservation)
-        if kept.charged_to_s is None:
-            kept.charged_to_s = now.steady_s
-            kept.offpeak_mark_s = self._meter.offpeak_so_far_s(now.steady_s)
-        elif unused != kept.unused or now.steady_s >= kept.charged_to_s + SLICE_S:
-            self._charge(kept, now)
-        kept.unused = unused
-        return kept.charged_to_s + SLICE_S
-
-    def _charge(self, kept: KeptBooking, now: Instant) -> None:
-        """Charge what nobody has used of a booking since it was last charged, until its end."""
-        if kept.charged_to_s is None:
-            return
-        offpeak_s = self._meter.offpeak_so_far_s(now.steady_s)
-        until_s = max(kept.charged_to_s, min(now.steady_s, kept.end_s))
-        stretch = Stretch(until_s - kept.charged_to_s, offpeak_s - kept.offpeak_mark_s)
-        kept.charged_to_s, kept.offpeak_mark_s = until_s, offpeak_s
-        factor = self._settings.unused_factor
-        self._meter.charge_unused(kept.booking.account, kept.unused, factor, stretch, now)
-
-    def _charge_no_show(self, kept: KeptBooking, now: Instant) -> None:
-        """Charge what is missing at the part that an open booking costs which nobody used."""
-        if kept.charged_to_s is None:
-            return
-        least_s = self._settings.no_show_charge * (kept.end_s - kept.start_s)
-        missing_s = least_s - (now.steady_s - kept.start_s)
-        if missing_s > 0.0:
-            stretch = Stretch(missing_s, 0.0)
-            whose, factor = kept.booking.account, self._settings.unused_factor
-            self._meter.charge_unused(whose, kept.resources, factor, stretch, now)
 
     # --- claims ----------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from iriai.model.ids import Account, ReservationId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
 from iriai.model.reservation import LENGTH_MIN_S
-from iriai.model.resources import Resources
 from iriai.model.units import format_duration
 from iriai.policy.accounting.decay_rule import decay_of
 from iriai.policy.draw.order import GroupUsage, group_shares
@@ -93,7 +92,7 @@ class ShareLimit:
                 if span.account == account and span.reservation != other_than:
                     known[span.reservation] = None
                     left_s = max(0.0, span.end_s - max(span.start_s, now.steady_s))
-                    node_s += part_of(span.resources, capacity) * left_s
+                    node_s += span.resources.part_of(capacity) * left_s
         for reservation in [r for r, o in self._offered.items() if o.until_s <= now.steady_s]:
             del self._offered[reservation]
         for reservation, offered in self._offered.items():
@@ -105,7 +104,7 @@ class ShareLimit:
     def _nodes(self, seek: SeekNodes, machines: Iterable[str]) -> float:
         """Return how many whole nodes a reservation would take."""
         capacities = [self._state.machines[name].calendar.capacity for name in machines]
-        return sum(part_of(seek.terms.resources or each, each) for each in capacities)
+        return sum((seek.terms.resources or each).part_of(each) for each in capacities)
 
     def _share(self, account: Account, now: Instant) -> float:
         """Return the part of the cluster that is an account's by rights."""
@@ -129,10 +128,3 @@ class ShareLimit:
             if usage.running_cpus(each) or usage.is_charged_since(each, since_wall_s)
         ]
         return dict.fromkeys((account, *used, *state.queues.accounts, *state.index.booked.accounts))
-
-
-def part_of(resources: Resources, capacity: Resources) -> float:
-    """Return the largest part that they are of any resource of a node."""
-    has = dict(capacity.amounts())
-    parts = (amount / has[name] for name, amount in resources.amounts() if has.get(name))
-    return max(parts, default=0.0)

@@ -167,7 +167,7 @@ class _Search:
         self._limit = limit
         self._rules = state.settings.configuration.reservations
         self._seek = seek
-        self._kept = frozenset(seek.kept)
+        self._kept = frozenset(name for name in seek.kept if self._has_it(name))
         self._now = now
         terms = seek.terms
         asked_s = now.steady_s + terms.start_wall_s - now.wall_s
@@ -194,6 +194,14 @@ class _Search:
         self._apart_s = 0.0
         """How much the clocks of the machines that could take it may differ from the broker's."""
         self._parallel = ParallelPlaces(state, seek.reservation, now.steady_s)
+
+    def _has_it(self, name: str) -> bool:
+        """Return whether a machine itself told that it has the reservation.
+
+        A home may say of any machine that it has an earlier version there.
+        """
+        view = self._state.machines.get(name)
+        return view is not None and view.calendar.has_booking(self._seek.reservation)
 
     def _put_it_off(self, head: ReservedHead, span: HeldSpan) -> None:
         """Note until when a head may be put off, by what its home was told."""

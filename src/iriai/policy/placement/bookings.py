@@ -233,6 +233,10 @@ class Bookings(Generic[Key]):
             self._used[reservation] = used
         self._count_left(reservation)
 
+    def has(self, reservation: ReservationId) -> bool:
+        """Return whether there is a booking of a reservation."""
+        return reservation in self._by_reservation
+
     def inside(self, key: Key) -> ReservationId | None:
         """Return in which booking a claim is; None: in none."""
         return self._inside.get(key)

@@ -276,6 +276,10 @@ class Calendar(Generic[Key]):
         """Return in whose booking a claim is; None: in none."""
         return None if self._booked is None else self._booked.inside(key)
 
+    def has_booking(self, reservation: ReservationId) -> bool:
+        """Return whether there is a booking of a reservation."""
+        return self._booked is not None and self._booked.has(reservation)
+
     def used_in(self, reservation: ReservationId) -> Resources:
         """Return what claims inside a booking use."""
         return NOTHING if self._booked is None else self._booked.used_in(reservation)
