@@ -1,6 +1,7 @@
 """`nodes`, `drain`, `resume`, options of `up`: what is sent, printed, and refused."""
 
 import pytest
+from msgspec.structs import replace
 
 from iriai.model.paths import StatePaths
 from iriai.model.problem import NotFound, Refused
@@ -23,6 +24,33 @@ def test_the_machines_are_listed(state, shell):
     assert "ann: new disk" in second
     assert [row["name"] for row in document["rows"]] == ["b1", "b2"]
     assert document["rows"][0]["foreign_load"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("part", "by", "shown"),
+    [
+        (0.5, ("all",), "50 %"),
+        (1.0, ("staff", "ann"), "100 % by staff, ann"),
+        (0.25, tuple(f"u{each}" for each in range(10)), "25 % by u0, u1, u2, u3, u4, u5, u6, u7 a"),
+        (0.0, ("all",), "no"),
+        (1.0, (), "no"),
+    ],
+)
+def test_what_an_owner_lets_be_reserved_is_shown(state, shell, part, by, shown):
+    limited = replace(UP, reservable=part, reservable_by=by)
+    with double(state, lambda _: NodeTable((limited, DRAINED))):
+        header, first, second = shell("nodes").out.splitlines()
+        document = shell("nodes", "--json").document
+    at = header.index("Reservable")
+    assert first[at:].startswith(shown)
+    assert second[at:].startswith("  ")
+    assert [row["reservable"] for row in document["rows"]] == [part, 1.0]
+    assert [row["reservable_by"] for row in document["rows"]] == [[*by], ["all"]]
+
+
+def test_where_no_owner_limits_it_nothing_is_shown_of_that(state, shell):
+    with double(state, lambda _: NodeTable((UP, DRAINED))):
+        assert "Reservable" not in shell("nodes").out
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from iriai.home.core import Home
 from iriai.machine.core import Machine
 from iriai.model.problem import NotFound, Problem, Refused
 from iriai.model.reason import Reason, Rule
+from iriai.model.reservable import Reservable
 from iriai.protocol.messages.members import Member, MemberState
 from iriai.reports.nodes import (
     broker_table,
@@ -20,6 +21,7 @@ from iriai.reports.nodes import (
 )
 from iriai.wire.machines import NodeTable
 from tests.broker.lone_broker import LoneBroker
+from tests.node.lone_node import LoneNode
 from tests.support.told import HOME, instant
 
 
@@ -42,6 +44,18 @@ def test_the_broker_lists_the_machines_that_reported():
     table = broker_table(machine_of(broker), instant(0.0))
     assert told(table) == {HOME: ("up", "here"), "b1": ("up", "up")}
     assert [row.name for row in table.rows if row.is_broker] == [HOME]
+
+
+def test_it_says_what_owners_let_be_reserved():
+    broker = LoneBroker()
+    limited = Reservable(0.5, ("staff",))
+    broker.tell(broker.idle(machine="b1", reservable=limited), broker.idle(machine="b2"))
+    one, other = broker_table(machine_of(broker), instant(0.0)).rows
+    assert (one.reservable, one.reservable_by) == (0.5, ("staff",))
+    assert (other.reservable, other.reservable_by) == (1.0, ("all",))
+    node = LoneNode(reservable=limited).node
+    table = own_table(Machine(HOME, node, Home(HOME, 1, ()), None), (0.0, 0.0))
+    assert (table.rows[0].reservable, table.rows[0].reservable_by) == (0.5, ("staff",))
 
 
 def test_a_member_that_runs_no_tasks_is_not_listed():

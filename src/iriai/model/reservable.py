@@ -18,6 +18,7 @@ NAMED_MAX = 8
 """Of them, in a reason."""
 
 Part = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+ReservableBy = Annotated[tuple[Name, ...], msgspec.Meta(max_length=NAMES_MAX)]
 
 
 class Reservable(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -25,7 +26,7 @@ class Reservable(msgspec.Struct, frozen=True, omit_defaults=True):
 
     part: Part = 1.0
     """Of each of its resources, at any moment; 0: nothing."""
-    by: Annotated[tuple[Name, ...], msgspec.Meta(max_length=NAMES_MAX)] = (ALL,)
+    by: ReservableBy = (ALL,)
     """Users, and groups of accounts, who may reserve it; `all`: everybody."""
 
     @property

@@ -16,6 +16,7 @@ from iriai.model.ids import AttemptId
 from iriai.model.instant import Instant
 from iriai.model.problem import NotFound, Refused
 from iriai.model.reason import Reason, Rule
+from iriai.model.reservable import UNLIMITED, Reservable
 from iriai.model.resources import NOTHING, Resources
 from iriai.model.units import format_size
 from iriai.protocol.messages.effects import Part
@@ -44,6 +45,7 @@ def node_row(
     speed: float = 1.0,
     tasks: int = 0,
     differs: tuple[str, ...] = (),
+    reservable: Reservable = UNLIMITED,
 ) -> NodeRow:
     """Return one line of `iriai nodes`; `room` is (all, free), `load` (all, foreign)."""
     state, reason = UP, unavailable.had if unavailable else ""
@@ -69,6 +71,8 @@ def node_row(
         link,
         differs,
         named=tuple((name, there, left.get(name, 0)) for name, there in capacity.named) or UNSET,
+        reservable=reservable.part,
+        reservable_by=reservable.by,
     )
 
 
@@ -79,8 +83,9 @@ def own_table(machine: Machine, load: tuple[float, float], missing: str = "") ->
         return NodeTable((), note)
     node = machine.node
     room = node.settings.capacity, node.calendar.free
-    speed, tasks = node.settings.speed, len(node.running())
-    row = node_row(machine.name, HERE, node.unavailable(), room, load, speed, tasks)
+    speed, tasks, reservable = node.settings.speed, len(node.running()), node.settings.reservable
+    state = HERE, node.unavailable()
+    row = node_row(machine.name, *state, room, load, speed, tasks, reservable=reservable)
     return NodeTable((row,), note)
 
 
@@ -99,6 +104,7 @@ def broker_table(machine: Machine, now: Instant) -> NodeTable:
             view.speed,
             sum(1 for key in calendar if isinstance(key, AttemptId)),
             (*given_beyond(view), *broker.failing_on(name), *machine.home.stats.differences(name)),
+            view.reservable,
         )
         heard_s = broker.sessions.last_contact_ago_s(name, now.steady_s)
         rows[name] = replace(row, heard_s=heard_s, is_broker=link == HERE)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from iriai.model.ad import Value
+from iriai.model.admission_rules import ALL
 from iriai.model.bounds import (
     Amount,
     Count,
@@ -26,6 +27,7 @@ from iriai.model.bounds import (
     Word,
     Words,
 )
+from iriai.model.reservable import Part, ReservableBy
 from iriai.wire.exchange import ClientAnswer, ClientRequest, Done, Query, Right
 
 
@@ -128,6 +130,10 @@ class NodeRow(msgspec.Struct, frozen=True):
     """Time since its last message; None if there was none, or it is the answering machine."""
     named: Annotated[tuple[tuple[Name, SizeBytes, Whole], ...], Many] | UnsetType = UNSET
     """Of each resource that it has by name: the name, how much, and how much is free."""
+    reservable: Part = 1.0
+    """The part of it that its owner lets be reserved at once."""
+    reservable_by: ReservableBy = (ALL,)
+    """The users and groups who may reserve it; `all`: everybody; nobody: none may."""
 
 
 class NodeTable(ClientAnswer, frozen=True, tag="node-table"):

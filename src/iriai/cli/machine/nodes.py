@@ -9,6 +9,8 @@ import msgspec
 from iriai.cli.framework.command import Command, GlobalOptions, option
 from iriai.cli.framework.standard_streams import print_document, remark
 from iriai.cli.framework.table import Column, print_table
+from iriai.model.admission_rules import ALL
+from iriai.model.reservable import NAMED_MAX
 from iriai.model.resources import amount_words
 from iriai.model.units import format_size, printable
 from iriai.wire.machines import AskNodes, Forget, NodeRow
@@ -31,6 +33,18 @@ def _memory_text(row: NodeRow) -> str:
     return f"{format_size(row.free_memory_bytes)} of {format_size(row.memory_bytes)}"
 
 
+def _reservable_text(row: NodeRow) -> str:
+    """Return what may be reserved of a machine, and by whom; empty: all of it, by everybody."""
+    by = row.reservable_by
+    if row.reservable >= 1.0 and by == (ALL,):
+        return ""
+    if row.reservable <= 0.0 or not by:
+        return "no"
+    more = len(by) - NAMED_MAX
+    names = ", ".join(by[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return f"{100.0 * row.reservable:g} %" + ("" if by == (ALL,) else f" by {names}")
+
+
 _MACHINE: tuple[Column[NodeRow], ...] = (
     Column("Machine", lambda row: row.name, style="bold"),
     Column("State", lambda row: row.state, by_word=True),
@@ -47,6 +61,7 @@ _ROOM: tuple[Column[NodeRow], ...] = (
     Column("Memory", _if_known(_memory_text), right=True),
     Column("Gpus", lambda row: f"{row.free_gpus} of {row.gpus}" if row.gpus else "", right=True),
 )
+_RESERVABLE: tuple[Column[NodeRow], ...] = (Column("Reservable", _reservable_text),)
 _REST: tuple[Column[NodeRow], ...] = (
     Column("Load", _if_known(lambda row: f"{row.load:.2f}"), right=True),
     Column("Foreign", _if_known(lambda row: f"{row.foreign_load:.2f}"), right=True, wide=True),
@@ -76,7 +91,8 @@ def nodes(
     since something came from it; the other columns come from the broker. Cpus, memory and GPUs show
     what is free of all there is. Foreign is the part of the load that is not from our tasks. Why
     says what keeps a machine from starting more, and which observations contradict what it reports
-    of itself.
+    of itself. Reservable, where an owner limits it, is what may be reserved of a machine at once,
+    and by whom.
 
     --forget removes a back end that is offline and will not come back. It is refused while tasks
     that were given to it are not settled. Dead members of a cluster disappear without it.
@@ -104,7 +120,9 @@ def columns_of(rows: Sequence[NodeRow]) -> tuple[Column[NodeRow], ...]:
     in_cluster = any(row.member for row in rows)
     names = sorted({name for row in rows for name, _, _ in row.named or ()})
     link = _MEMBER if in_cluster else _LINK
-    return (*_MACHINE, *link, *_ROOM, *map(_named_column, names), *_REST)
+    is_limited = any(map(_reservable_text, rows))
+    reservable = _RESERVABLE if is_limited else ()
+    return (*_MACHINE, *link, *_ROOM, *map(_named_column, names), *reservable, *_REST)
 
 
 def without_one_cluster(rows: tuple[NodeRow, ...]) -> tuple[NodeRow, ...]:
