@@ -67,6 +67,9 @@ class NodeBookings:
         self._offset_s = 0.0
         """By how much the wall clock was ahead of the steady one when bookings were mapped."""
         self._next_s: float | None = None
+        self.is_freed = False
+        """Whether some were given back that still count: what that frees is found once in a turn.
+        """
         self._is_news = False
         """Whether the broker has to hear of all of them again."""
         self._told: list[tuple[ReservationId, Resources | None]] = []
@@ -144,6 +147,7 @@ class NodeBookings:
     # --- what homes ask for ----------------------------------------------------------------------
 
     def _book(self, book: Book, now: Instant) -> None:
+        self._free_all(now)
         self._look_at_clock(now)
         self._expire(now)
         asked = book.booking
@@ -202,6 +206,7 @@ class NodeBookings:
         """
         from iriai.policy.placement.bookings import positive
 
+        self._free_all(now)
         later = kept.later
         assert later is not None, "there is one"
         self._charges.charge(kept, now)
@@ -247,9 +252,9 @@ class NodeBookings:
         first, last = unbook.first, unbook.version
         if kept.later is not None and first <= kept.later.version <= last:
             kept.later = None
+            self.is_freed = True
             if not first <= kept.version <= last:
                 self._store(kept)
-                self._changed()
         if first <= kept.version <= last:
             if kept.later is not None:
                 self._promote(kept, now)
@@ -258,8 +263,15 @@ class NodeBookings:
             if unbook.is_no_show:
                 self._charges.charge_no_show(kept, now)
             self._booked.give_back(unbook.reservation, now)
-            self._drop([kept])
-        self._booked.extend(self.first_ahead, now)
+            self._remove([kept])
+            self.is_freed = True
+
+    def _free_all(self, now: Instant) -> None:
+        """Let what was given back count no more, and claims stay as long as they may then."""
+        if self.is_freed:
+            self.is_freed = False
+            self._changed()
+            self._booked.extend(self.first_ahead, now)
 
     # --- what time brings ------------------------------------------------------------------------
 
@@ -269,6 +281,7 @@ class NodeBookings:
 
     def settle(self, now: Instant) -> None:
         """Let bookings expire, begin and end, and have claims leave in time for that."""
+        self._free_all(now)
         self._look_at_clock(now)
         self._expire(now)
         moments = [self._booked.see_to_ends(now)]
@@ -331,10 +344,14 @@ class NodeBookings:
 
     def _drop(self, gone: list[KeptBooking]) -> None:
         if gone:
-            for kept in gone:
-                del self.kept[kept.reservation]
-            self._effects.append(Persist(BookingsDropped(tuple(each.reservation for each in gone))))
+            self._remove(gone)
             self._changed()
+
+    def _remove(self, gone: list[KeptBooking]) -> None:
+        """Keep them no more; the caller lets the calendar know."""
+        for kept in gone:
+            del self.kept[kept.reservation]
+        self._effects.append(Persist(BookingsDropped(tuple(each.reservation for each in gone))))
 
     def _expire(self, now: Instant) -> None:
         """End what homes held and did not confirm in time."""
@@ -356,6 +373,7 @@ class NodeBookings:
         """Open what has started, once nothing is in its way; return when to look again."""
         moments = []
         ending_max_s = self._booked.ending_max_s if waiting else 0.0
+        opened = NOTHING
         for kept in waiting:
             if kept.start_s > now.steady_s:
                 moments.append(kept.start_s)
@@ -365,10 +383,11 @@ class NodeBookings:
                 moments.append(kept.start_s - ending_max_s)
                 continue
             moments.append(self._booked.clear_for(kept.span, now))
-            has_room = kept.resources.fits_in(self._calendar.free)
-            if kept.start_s <= now.steady_s and has_room:
-                kept.is_open = True
-                self._changed()
+            together = opened.plus(kept.resources)
+            if kept.start_s <= now.steady_s and together.fits_in(self._calendar.free):
+                kept.is_open, opened = True, together
+        if opened is not NOTHING:
+            self._changed()
         return moments
 
     def _clear(self, spans: Iterable[BookedSpan], now: Instant) -> list[float]:
@@ -385,6 +404,7 @@ class NodeBookings:
 
     def judge(self, run: Run, now: Instant) -> Reason | None:
         """Return why a task may not run in its reservation's booking; None: it may."""
+        self._free_all(now)
         self._look_at_clock(now)
         wanted = run.spec.reservation
         assert wanted is not None, "of a task inside"
@@ -423,15 +443,18 @@ class NodeBookings:
 
         There is room for it now.
         """
+        self._free_all(now)
         self._look_at_clock(now)
         return self._booked.beside(run, self.first_ahead, now, takes_turns=takes_turns)
 
     def behind(self, run: Run, now: Instant) -> Reason | None:
         """Return why a claim may not be granted ahead of its place; None: it may."""
+        self._free_all(now)
         return self._booked.behind(run, self.first_ahead, now)
 
     def of_waiting(self, held: HeldClaim, now: Instant) -> Reason | None:
         """Return why a claim that was granted ahead may not begin now; None: it may."""
+        self._free_all(now)
         return self._booked.of_waiting(held, self.first_ahead, now)
 
     def outside_reason(self, reservation: ReservationId) -> Reason:

@@ -218,7 +218,7 @@ class Node:
             self._is_compared = True
         if self.owner is not None:
             self.owner.settle(now)
-        if self.bookings.kept or self._claims.bound:
+        if self.bookings.kept or self._claims.bound or self.bookings.is_freed:
             self.bookings.settle(now)
         if self._claims.waiting:
             self._see_to_waiting(now)
