@@ -185,6 +185,7 @@ def test_rows_hold_every_key():
         ("[pools.blade]\njobs_max = -1", "jobs_max is -1", "from 0 to 1,000,000, or 'none'"),
         ("[pools.'a/b']\njobs_max = 1", "pools has an invalid name", "without /"),
         ("[reservations]\nhorizon_s = 0", "reservations.horizon_s is 0", "above 0"),
+        ("[reservations]\nhorizon_s = '366d'", "horizon_s is '366d'", "31,536,000"),
         ("[reservations]\ncount_max = -1", "count_max is -1", "from 0 to 1,000,000"),
         ("[reservations]\nno_show_s = 0", "no_show_s is 0", "or 'none'"),
         ("[reservations]\nunused_factor = 2", "unused_factor is 2", "from 0 to 1"),

@@ -42,7 +42,7 @@ HOUR_S = 3_600.0
 def home() -> ReservingHome:
     """With a reservation of ann's that has just opened, for an hour."""
     home = ReservingHome()
-    home.confirmed("a", "b")
+    home.confirmed("a", "b", HOME)
     home.wait(HOUR_S)
     return home
 
@@ -68,7 +68,7 @@ def test_it_is_stored_as_over_before_its_nodes_are_told(home):
     assert states(said) == ["over"]
     assert ended(home) is ReservationEnd.NO_SHOW
     assert not home.of().by
-    assert home.sent(Unbook) == ["a", "b"]
+    assert home.sent(Unbook) == ["a", "b", HOME]
     kinds = [type(each) for each in home.effects if isinstance(each, (Persist, Send))]
     assert kinds[0] is Persist
 
@@ -77,7 +77,7 @@ def test_its_nodes_are_told_until_they_answer(home):
     home.wait(NO_SHOW_S)
     home.tell(refused("a"))
     home.wait(2.0)
-    assert home.sent(Unbook) == ["b"]
+    assert home.sent(Unbook) == ["b", HOME]
 
 
 def test_a_task_that_has_used_it_keeps_it_though_it_is_over(home):
@@ -148,7 +148,7 @@ def test_a_task_that_idles_keeps_nothing(home):
     home.tell(begun(is_used=False))
     home.wait(10.0)
     assert ended(home) is ReservationEnd.NO_SHOW
-    assert home.sent(Unbook) == ["a", "b"]
+    assert home.sent(Unbook) == ["a", "b", HOME]
     assert all(each.message.is_no_show for each in home.effects if is_unbook(each))
 
 
@@ -231,7 +231,7 @@ def both_seats() -> Match:
 
 def test_others_cost_no_more_than_what_they_kept(home):
     home.cancel()
-    assert [each.message.is_no_show for each in home.effects if is_unbook(each)] == [False] * 2
+    assert [each.message.is_no_show for each in home.effects if is_unbook(each)] == [False] * 3
 
 
 def test_a_home_that_comes_back_knows_what_was_used(home):
@@ -248,12 +248,12 @@ def test_a_home_that_comes_back_waits_for_what_machines_tell(home):
     assert again.of().state is ReservationState.OPEN
     again.wait(NO_SHOW_LOOK_S)
     assert ended(again) is ReservationEnd.NO_SHOW
-    assert again.sent(Unbook) == ["a", "b"]
+    assert again.sent(Unbook) == ["a", "b", HOME]
 
 
 def test_a_home_that_slept_lets_tasks_start_first():
     home = ReservingHome()
-    home.confirmed("a", "b")
+    home.confirmed("a", "b", HOME)
     home.wait(HOUR_S + NO_SHOW_S + 1.0)
     assert home.of().state is ReservationState.OPEN
     home.wait(NO_SHOW_LOOK_S)
@@ -269,7 +269,7 @@ def test_one_that_is_no_longer_than_that_is_kept():
 
 def test_without_a_bound_it_is_kept_to_its_end():
     home = ReservingHome(limits=ReservationLimits(no_show_s=None))
-    home.confirmed("a", "b")
+    home.confirmed("a", "b", HOME)
     home.wait(HOUR_S)
     home.wait(HOUR_S - 1.0)
     assert home.of().state is ReservationState.OPEN

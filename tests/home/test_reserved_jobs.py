@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import pytest
 
+from iriai.home.reservations.jobs_inside import AGAIN_S
 from iriai.model.ids import ReservationId
 from iriai.model.job import Condition, Dependency
 from iriai.model.problem import Refused
+from iriai.model.ranks import RankShape
 from iriai.model.reason import Reason, Rule
 from iriai.model.records import DependencyFailed, JobFinished, ReservationOver
 from iriai.model.reservation import ReservationEnd
 from iriai.model.state import EndCause
 from iriai.protocol.messages.effects import LinkUp, WhyAnswered
-from iriai.protocol.messages.scheduling import Explained, Refusal, Run, Want, Withdraw
+from iriai.protocol.messages.scheduling import (
+    Decline,
+    Explained,
+    Match,
+    Refusal,
+    Run,
+    SeatOffer,
+    Want,
+    Withdraw,
+)
 from tests.home.lone_home import changes, end, match
 from tests.home.reserving import (
     ReservingHome,
@@ -23,14 +34,14 @@ from tests.home.reserving import (
     refused,
     terms,
 )
-from tests.support.told import job, only, spec
+from tests.support.told import HOME, job, only, spec
 
 
 @pytest.fixture
 def home() -> ReservingHome:
     """With a reservation of ann's that begins in an hour and is as long."""
     home = ReservingHome()
-    home.confirmed("a", "b")
+    home.confirmed("a", "b", HOME)
     return home
 
 
@@ -138,6 +149,59 @@ def test_it_starts_as_a_task_of_none(home):
     home.cancel()
     [run] = home.tell(match(1)).node
     assert (inside.spec.reservation, run.spec.reservation) == (named(), None)
+
+
+def test_a_match_with_a_machine_that_does_not_have_it_is_declined(home):
+    home.submit(reservation=named())
+    home.wait(3_600.0)
+    said = home.tell(match(machine="oni"))
+    assert said.node == []
+    assert only(said.broker, Decline).seats == match(machine="oni").seats
+    assert not [each for each in said.broker if isinstance(each, Want)]
+    assert only(home.wait(AGAIN_S).broker, Want).reservation == named()
+    assert not home.wait(AGAIN_S).broker
+    assert only(home.tell(match(machine="a")).node, Run).spec.reservation == named()
+
+
+def test_a_job_on_several_machines_is_inside_on_all_or_none(home):
+    home.submit(reservation=named(), shape=RankShape(2, 2))
+    home.wait(3_600.0)
+    for machines, runs in ((("a", "oni"), 0), (("a", "b"), 2)):
+        offers = [SeatOffer(each, match().seats[0].capability, 1) for each in machines]
+        said = home.tell(Match(job(1), tuple(offers), 10.0))
+        assert sum(isinstance(each, Run) for each in said.node) == runs
+
+
+def test_a_machine_that_has_not_freed_it_yet_may_still_have_a_task(home):
+    """A broker hears of another version from the machines, which are told after the home knows."""
+    home.do(lambda core: core.reservations.modify(1, terms(), home.now))
+    home.tell(offer("a", "b", version=2))
+    home.tell(held("a", 2), held("b", 2))
+    home.tell(confirmed("a", 2), confirmed("b", 2))
+    assert home.of().nodes == ("a", "b")
+    home.submit(reservation=named())
+    home.submit(reservation=named())
+    home.wait(3_600.0)
+    assert only(home.tell(match(1)).node, Run)
+    home.tell(refused("a"), refused("b"), refused(HOME))
+    assert only(home.tell(match(2)).broker, Decline)
+
+
+def test_the_jobs_of_one_are_found_without_looking_at_all_others(home):
+    home.confirmed("c")
+    for _ in range(3):
+        home.submit()
+        home.submit(reservation=named())
+        home.submit(reservation=named(2))
+    inside = home.home._inside
+    assert inside.of(1) == [2, 5, 8]
+    assert inside.of(2) == [3, 6, 9]
+    home.do(lambda core: core.cancel(5, (), "ann"))
+    assert inside.of(1) == [2, 8]
+    assert home.restarted().home._inside.of(1) == [2, 8]
+    home.cancel()
+    assert sorted(home.home.jobs) == [1, 3, 4, 6, 7, 9]
+    assert list(inside._by_reservation) == [2]
 
 
 def test_a_start_that_is_asked_for_again_may_not_be_outside(home):

@@ -8,7 +8,7 @@ import pytest
 from iriai.model.claim import HOLD_MAX_S, HOLD_S, Phase
 from iriai.model.reason import Rule
 from iriai.model.records import BookingsDropped, BookingStored, ClaimStored, Drained
-from iriai.model.reservation import BOOKINGS_MAX, LENGTH_MAX_S, LENGTH_MIN_S, Booking
+from iriai.model.reservation import AHEAD_MAX_S, BOOKINGS_MAX, LENGTH_MAX_S, LENGTH_MIN_S, Booking
 from iriai.model.resources import Resources
 from iriai.model.state import EndCause
 from iriai.node.reservations.booking_checks import NAMES_MAX, OF_HOME_MAX, STARTED_MAX_S
@@ -160,6 +160,8 @@ def test_an_older_version_that_is_given_back_takes_no_newer_one_with_it():
         (booking(length_s=LENGTH_MAX_S + 1.0), Rule.NOT_RESERVED),
         (booking(start_s=-HOUR), Rule.NOT_RESERVED),
         (booking(start_s=-STARTED_MAX_S - 1.0), Rule.NOT_RESERVED),
+        (booking(start_s=AHEAD_MAX_S + 1.0), Rule.NOT_RESERVED),
+        (booking(start_s=1e18), Rule.NOT_RESERVED),
         (booking(cpus=0), Rule.NOT_RESERVED),
         (booking(users=("x" * NAMES_MAX,)), Rule.NOT_RESERVED),
         (booking(cpus=5), Rule.NO_MACHINE_LARGE_ENOUGH),

@@ -50,6 +50,7 @@ from iriai.model.job import DEFAULT_LEASE_S
 from iriai.model.reservation import (
     CLOCK_OFFSET_MAX_S,
     COUNT_MAX,
+    HORIZON_MAX_S,
     HORIZON_S,
     LENGTH_MAX_S,
     LOST_S,
@@ -364,8 +365,9 @@ class ReservationsSection(msgspec.Struct, frozen=True):
     slack_s: Annotated[float, DURATION, Meta(ge=0, le=LENGTH_MAX_S)] = SLACK_S
     """By how much later than planned starts are promised under `slack`. Longer: longer reservations
     fit before tasks that wait; these are promised less."""
-    horizon_s: Seconds = HORIZON_S
-    """How far ahead a reservation may start. Longer: machines are promised to plans that change."""
+    horizon_s: Annotated[float, DURATION, Meta(gt=0, le=HORIZON_MAX_S)] = HORIZON_S
+    """How far ahead a reservation may start, up to a year. Longer: machines are promised to plans
+    that change."""
     count_max: Annotated[int, Meta(ge=0, le=1_000_000)] = COUNT_MAX
     """Reservations of one account that are not over, at most. 0: nobody reserves."""
     no_show_s: Seconds | None = NO_SHOW_S

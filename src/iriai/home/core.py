@@ -215,6 +215,8 @@ class Home:
         number = self._next_number
         self._next_number += 1
         job = self.jobs[number] = JobState(number, spec, now.wall_s)
+        if self._inside is not None and spec.reservation is not None:
+            self._inside.submitted(job)
         self._effects.append(Persist(JobAccepted(number, spec, now.wall_s, payloads)))
         if spec.after:
             self._completion.wait(job, met)
@@ -459,11 +461,20 @@ class Home:
             )  # it came twice: the broker gets the number of waiting tasks
             return
         job = self.jobs.get(number)
-        if job is None or not job.ready or not self._attempts.suits(job, match):
+        if (
+            job is None
+            or not job.ready
+            or not self._attempts.suits(job, match)
+            or (job.spec.reservation is not None and self._is_outside(job, match, now))
+        ):
             decline = Decline(match.job, match.seats)
             self._effects.append(Send(match.broker, Part.BROKER, decline))
             return
         self._attempts.begin(job, match, now)
+
+    def _is_outside(self, job: JobState, match: Match, now: Instant) -> bool:
+        """Return whether a match is with machines that do not have a job's reservation."""
+        return self._inside is not None and self._inside.is_outside(job, match.seats, now)
 
     def _promise(self, promise: Promise, now: Instant) -> None:
         job = self.jobs.get(promise.job.number)
@@ -504,10 +515,12 @@ class Home:
         for number in self._attempts.inside.drain():
             reservations.note_used(number)
         for number in reservations.settle(now, self._inside):
-            for job in self._inside.of(number):
+            for job in self._inside.ended(number):
                 self.requests.changed(job)
+        for job in self._inside.again(now):
+            self.requests.changed(job)
         self._inside.withdraw(self.requests.due)
-        next_s = reservations.next_s(now)
+        next_s = min(reservations.next_s(now), self._inside.next_s)
         if next_s < inf:
             self._effects.extend(self._alarm.by(next_s))
 

@@ -32,6 +32,11 @@ BOOKINGS_MAX = 1_024
 """That one node keeps."""
 HORIZON_S = 14 * 86_400.0
 """How far ahead the start of a reservation may lie."""
+HORIZON_MAX_S = 365 * 86_400.0
+"""The most that may be set for that."""
+AHEAD_MAX_S = HORIZON_MAX_S + 86_400.0
+"""A node keeps no booking that starts later than so far ahead: no home has such a horizon, whatever
+its clock and the node's say."""
 COUNT_MAX = 16
 """Reservations of one account that are not over."""
 LOST_S = 1_200.0

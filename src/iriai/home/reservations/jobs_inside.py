@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from math import inf
 
 from iriai.home.completion import Completion, EventLog
 from iriai.home.job import JobState
@@ -15,6 +16,11 @@ from iriai.model.reason import Reason, Rule
 from iriai.model.records import ReservationOver
 from iriai.model.reservation import Reservation, ReservationState, live_reservation
 from iriai.model.state import TaskState
+from iriai.protocol.messages.scheduling import SeatOffer
+
+AGAIN_S = 1.0
+"""After which a request is made again that was matched with machines outside its reservation. A
+broker may know no better for a moment; at once, it would be asked without end."""
 
 MISSING_MAX = 4
 """Lost nodes that are named of those that a reservation lacks: as many as a person reads."""
@@ -72,17 +78,56 @@ class JobsInside:
         self._completion = completion
         self._use = use
         self._started_wall_s = started_wall_s
+        self._by_reservation: dict[int, list[int]] = {}
+        """The jobs of each reservation that is not over, by number; some may have finished."""
+        self._again_s: dict[int, float] = {}
+        """When the requests of jobs are to be made again."""
+        for job in jobs.values():
+            if live_reservation(reservations, job.spec.reservation) is not None:
+                self.submitted(job)
+
+    def submitted(self, job: JobState) -> None:
+        """Note a job that has a reservation."""
+        wanted = job.spec.reservation
+        assert wanted is not None, "it was submitted into one"
+        self._by_reservation.setdefault(wanted.number, []).append(job.number)
 
     def of(self, number: int) -> list[int]:
-        """Return the jobs of a reservation that have not finished.
+        """Return the jobs of a reservation that is not over which have not finished."""
+        return [job for job in self._by_reservation.get(number, ()) if job in self._jobs]
 
-        This goes over all jobs, so it is too slow for each turn.
+    def ended(self, number: int) -> list[int]:
+        """Return the same of a reservation that is over by now."""
+        jobs = self.of(number)
+        self._by_reservation.pop(number, None)
+        return jobs
+
+    def is_outside(self, job: JobState, seats: Iterable[SeatOffer], now: Instant) -> bool:
+        """Return whether a job was matched with machines that do not have its reservation.
+
+        Its request is then made again, a little later: the broker may know an earlier version.
         """
-        return [
-            job.number
-            for job in self._jobs.values()
-            if job.spec.reservation is not None and job.spec.reservation.number == number
-        ]
+        wanted = live_reservation(self._reservations, job.spec.reservation)
+        if wanted is None:
+            return False
+        reservation = self._reservations[wanted.number]
+        having = frozenset((*reservation.nodes, *reservation.unanswered))
+        is_outside = any(seat.machine not in having for seat in seats)
+        if is_outside:
+            self._again_s[job.number] = now.steady_s + AGAIN_S
+        return is_outside
+
+    def again(self, now: Instant) -> list[int]:
+        """Return the jobs whose requests are to be made again, once."""
+        due = [job for job, at_s in self._again_s.items() if at_s <= now.steady_s]
+        for job in due:
+            del self._again_s[job]
+        return due
+
+    @property
+    def next_s(self) -> float:
+        """Return when a request is to be made again; infinity: never."""
+        return min(self._again_s.values(), default=inf)
 
     def may_use(self, number: int, until_wall_s: float, now: Instant) -> bool:
         """Return whether a task that has a claim may use a reservation, as far as is known.

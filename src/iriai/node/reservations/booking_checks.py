@@ -8,7 +8,7 @@ from iriai.model.claim import HOLD_MAX_S, Phase
 from iriai.model.ids import ReservationId
 from iriai.model.instant import Instant
 from iriai.model.reason import Reason, Rule
-from iriai.model.reservation import BOOKINGS_MAX, LENGTH_MAX_S, LENGTH_MIN_S, Booking
+from iriai.model.reservation import AHEAD_MAX_S, BOOKINGS_MAX, LENGTH_MAX_S, LENGTH_MIN_S, Booking
 from iriai.model.resources import NOTHING, Resources, describe_amount
 from iriai.model.units import format_duration
 from iriai.node.claims import Claims
@@ -73,6 +73,9 @@ class BookingChecks:
         elif asked.start_wall_s < now.wall_s - STARTED_MAX_S and not book.is_later:
             needed = f"a start at most {format_duration(STARTED_MAX_S)} ago"
             had = f"it is {format_duration(now.wall_s - asked.start_wall_s)} ago"
+        elif asked.start_wall_s > now.wall_s + AHEAD_MAX_S:
+            needed = f"a start at most {format_duration(AHEAD_MAX_S)} ahead"
+            had = f"it is in {format_duration(asked.start_wall_s - now.wall_s)}"
         else:
             return None
         return Reason(Rule.NOT_RESERVED, needed, had, self._machine)
