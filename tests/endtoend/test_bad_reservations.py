@@ -199,6 +199,13 @@ def test_a_job_in_a_reservation_that_is_over(machine, reserved, command):
     assert "into another one, or into none" in line
 
 
+def test_modifying_one_that_is_over(machine, reserved):
+    assert machine.call("reservation", "cancel", reserved).returncode == 0
+    for length in ("1h", "2h"):
+        line = complaint(machine.call("reservation", "modify", reserved, "-d", length), REFUSED)
+        assert f"{reserved} is over: cancelled" in line
+
+
 def test_a_reservation_that_there_is_not(machine, reserved):
     home, _, number = reserved.rpartition("-r")
     unknown = f"{home}-r{int(number) + 1}"

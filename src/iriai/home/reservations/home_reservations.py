@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from iriai.home.reservations.jobs_inside import JobsInside
-from iriai.home.reservations.modification import Modification, next_problem
+from iriai.home.reservations.modification import Modification, next_problem, standing_problem
 from iriai.home.reservations.negotiation import Negotiation
 from iriai.home.reservations.replacement import Replacement
 from iriai.home.reservations.stored_reservations import StoredReservations
@@ -169,14 +169,18 @@ class HomeReservations:
             what = f"{account} may have {most}"
             raise Refused("too-many-reservations", what, hint)
 
+    def check_stands(self, number: int, now: Instant) -> None:
+        """Raise `NotFound` or `Refused` if one cannot be modified, whatever its terms would be."""
+        self._advance(now)
+        problem = standing_problem(self._stored.named(number), self.get(number))
+        if problem is not None:
+            raise problem
+
     def check_change(self, number: int, terms: ReservationTerms, now: Instant) -> None:
         """Raise `NotFound`, `UsageProblem` or `Refused` if one can never have these terms."""
         self._advance(now)
-        reservation, named = self.get(number), self._stored.named(number)
-        if reservation.state is ReservationState.REPEATING:
-            hint = "modify an occurrence of it, or cancel it and reserve anew"
-            raise Refused("reservation-repeats", f"{named} is a series", hint)
-        problem = next_problem(named, reservation, terms, now, self._stored.limits.horizon_s)
+        named, horizon_s = self._stored.named(number), self._stored.limits.horizon_s
+        problem = next_problem(named, self.get(number), terms, now, horizon_s)
         if problem is not None:
             raise problem
 

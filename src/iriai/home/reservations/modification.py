@@ -195,11 +195,9 @@ def next_problem(
     horizon_s: float,
 ) -> Problem | None:
     """Return why a reservation cannot have these terms from now on; None: it may be able to."""
-    if not _stands(stands):
-        if stands.is_over:
-            return Refused("reservation-over", over_text(named, stands.end))
-        what = f"{named} is not confirmed: it is {stands.state}"
-        return Refused("not-confirmed", what, "wait until it is")
+    problem = standing_problem(named, stands)
+    if problem is not None:
+        return problem
     has_begun = stands.state is ReservationState.OPEN
     if has_begun and terms.start_wall_s != stands.terms.start_wall_s:
         hint = "change its end, or reserve another time"
@@ -207,6 +205,19 @@ def next_problem(
     if terms.start_wall_s == stands.terms.start_wall_s:
         horizon_s = inf  # it was within, or is an occurrence of a series
     return terms_problem(terms, now.wall_s, horizon_s, has_begun=has_begun)
+
+
+def standing_problem(named: ReservationId, stands: Reservation) -> Problem | None:
+    """Return why a reservation cannot be modified, whatever its terms would be."""
+    if _stands(stands):
+        return None
+    if stands.is_over:
+        return Refused("reservation-over", over_text(named, stands.end))
+    if stands.state is ReservationState.REPEATING:
+        hint = "modify an occurrence of it, or cancel it and reserve anew"
+        return Refused("reservation-repeats", f"{named} is a series", hint)
+    what = f"{named} is not confirmed: it is {stands.state}"
+    return Refused("not-confirmed", what, "wait until it is")
 
 
 def _stands(reservation: Reservation) -> bool:

@@ -11,6 +11,7 @@ from iriai.cluster.broker_questions import BrokerReply
 from iriai.daemon.loop.pending import Pending
 from iriai.daemon.loop.routes import Routes
 from iriai.daemon.requests.reservations.handlers import ReservationHandlers
+from iriai.home.reservations.modification import standing_problem
 from iriai.identity.users.permissions import Caller
 from iriai.model.ids import Account, ReservationId
 from iriai.model.instant import Instant
@@ -78,6 +79,11 @@ class Kept:
 
     def listed(self, now: Instant) -> list[Reservation]:
         return self.all()
+
+    def check_stands(self, number: int, now: Instant) -> None:
+        problem = standing_problem(ReservationId("ume", number), self.get(number))
+        if problem is not None:
+            raise problem
 
     def check_change(self, number: int, terms: ReservationTerms, now: Instant) -> None:
         self.changes.append(("check", number, str(terms.nodes)))
@@ -393,6 +399,22 @@ def test_a_dry_run_of_a_change_asks_the_broker_beside_what_it_has():
     question = daemon.question
     assert (question.reservation, question.kept) == (ReservationId("ume", 1), ("n1", "n2"))
     assert daemon.kept.changes == [("check", 1, "3")]
+
+
+@pytest.mark.parametrize("change", [WIDER, replace(WIDER, nodes=2), replace(WIDER, nodes=None)])
+def test_of_one_that_is_over_that_is_said_whatever_would_change(change):
+    daemon = Daemon()
+    daemon.confirmed()
+    daemon.kept.cancel(1, "ann", NOW)
+    for asked in (change, replace(change, dry_run=True)):
+        problem = daemon.modify(asked).problem
+        assert (problem.code, "is over: cancelled" in problem.message) == ("reservation-over", True)
+
+
+def test_one_that_is_so_already_says_that():
+    daemon = Daemon()
+    daemon.confirmed()
+    assert daemon.modify(replace(WIDER, nodes=2)).problem.code == "nothing-changed"
 
 
 @pytest.mark.parametrize("name", ["ume-7", "momo-r1", "ume-r9"])

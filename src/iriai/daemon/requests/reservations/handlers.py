@@ -147,6 +147,7 @@ class ReservationHandlers:
         home, now = self._engine.machine.home, self._engine.now
         number = number_at(self._name, body.id)
         found = self._changeable(asked, number)
+        home.reservations.check_stands(number, now)
         use_by = None if body.use_by is None else self._users.users_and_group(body.use_by)
         terms = changed_terms(body, found.terms, use_by)
         if body.dry_run:
