@@ -285,7 +285,7 @@ def test_the_nodes_that_it_lacks_are_named_beside_what_the_broker_says(home):
     home.submit(reservation=named())
     home.tell(refused("b"))
     [_, lacks] = home.home.explain(1)
-    assert (lacks.needed, lacks.had) == ("all 2 nodes of ume-r1", "it lacks b; others are sought")
+    assert (lacks.needed, lacks.had) == ("all 3 nodes of ume-r1", "it lacks b; others are sought")
     home.wait(3_600.0)
     assert home.home.explain(1) == []
     busy = Reason(Rule.MACHINE_BUSY, "a cpu", "none", "a")

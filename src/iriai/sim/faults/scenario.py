@@ -156,11 +156,10 @@ def scenario_of(
     homes = [plan.name for plan in plans if Part.HOME in plan.parts]
     nodes = [plan.name for plan in plans if Part.NODE in plan.parts]
     gone = _gone(shape, plans) if not is_calm else ""
-    cpus = max(
-        plan.capacity.cpus for plan in plans if Part.NODE in plan.parts and plan.name != gone
-    )
+    lasting = [plan for plan in plans if Part.NODE in plan.parts and plan.name != gone]
+    cpus = max(plan.capacity.cpus for plan in lasting)
     happenings = _work(Rng(seed, "work"), Rng(seed, "use"), homes, cpus)
-    sizes = _sizes([plan for plan in plans if Part.NODE in plan.parts and plan.name != gone])
+    sizes = _sizes(lasting)
     short = Rng(seed, "short")
     if short.chance(SHORT_CHANCE):
         happenings += _short_work(short, homes, cpus)
