@@ -170,16 +170,7 @@ def scenario_of(
     suspensions = Rng(seed, "suspensions")
     if suspensions.chance(SUSPEND_CHANCE):
         happenings += _suspensions(suspensions, homes, nodes, is_calm=is_calm)
-    queues = Rng(seed, "queues")
-    if queues.chance(QUEUE_CHANCE):
-        plans = [_with_age(plan) for plan in plans]
-        happenings = [_in_queue(queues, each) for each in happenings]
-        happenings += _stops(queues, homes)
-        modes = Rng(seed, "modes")
-        if modes.chance(PREEMPTION_CHANCE):
-            plans = _with_modes(modes, plans)
-            happenings += _whole_clusters(modes, homes, sizes)
-            happenings = [_with_memory(modes, each) for each in happenings]
+    plans, happenings = _with_queues(seed, plans, happenings, homes, sizes)
     if not is_calm:
         plans = _with_owners(seed, plans, happenings)
     pools = Rng(seed, "pools")
@@ -212,6 +203,28 @@ def scenario_of(
     happenings.sort(key=lambda each: each.at_s)
     parts = tuple(plans), tuple(clocks), tuple(happenings)
     return Scenario(seed, network, shape.chance(0.2), *parts, is_calm)
+
+
+def _with_queues(
+    seed: int,
+    plans: list[MachinePlan],
+    happenings: list[Happening],
+    homes: list[str],
+    sizes: list[int],
+) -> tuple[list[MachinePlan], list[Happening]]:
+    """Return machines and what happens to them, with queues where the seed has some."""
+    queues = Rng(seed, "queues")
+    if not queues.chance(QUEUE_CHANCE):
+        return plans, happenings
+    plans = [_with_age(plan) for plan in plans]
+    happenings = [_in_queue(queues, each) for each in happenings]
+    happenings += _stops(queues, homes)
+    modes = Rng(seed, "modes")
+    if modes.chance(PREEMPTION_CHANCE):
+        plans = _with_modes(modes, plans)
+        happenings += _whole_clusters(modes, homes, sizes)
+        happenings = [_with_memory(modes, each) for each in happenings]
+    return plans, happenings
 
 
 def _breaking(seed: int, homes: list[str], names: list[str], nodes: list[str]) -> list[Happening]:
