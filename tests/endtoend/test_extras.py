@@ -13,7 +13,7 @@ from tests.support.environments import closure, make_environment, needed_by_iria
 from tests.support.trusted_place import trusted_place
 
 INSTALL_CLASSADS = "pip install 'iriai[classads]'"
-PACKAGES_MAX = 12
+PACKAGES_MAX = 14
 MODULES_OF = """
 import json, sys
 from importlib.metadata import packages_distributions

@@ -143,7 +143,7 @@ def test_a_policy_that_never_ends_is_ended(start):
 
 
 def test_a_daemon_with_a_policy_that_cannot_be_loaded_says_so(iriai):
-    iriai.configure(CONFIGURATION.format(path="/nowhere.py", name="Fifo"))
+    iriai.configure(CONFIGURATION.format(path="/nowhere.py", name="Fifo", may="none"))
     line = complaint(up(iriai), ExitCode.NOT_FOUND)
     assert "there is no file /nowhere.py" in line
 

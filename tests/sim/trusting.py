@@ -14,7 +14,7 @@ from msgspec.structs import replace as with_fields
 from iriai.model.admission_rules import ALL, OTHERS, HomeRules
 from iriai.sim.faults.actions import Action, Happening, asks
 from iriai.sim.faults.scenario import BEGIN_S, FAULTS_UNTIL_S, Scenario
-from iriai.sim.world.machine_model import SimulatedMachine
+from iriai.sim.world.machine_model import MachinePlan, SimulatedMachine
 from iriai.sim.world.rng import Rng
 from iriai.sim.world.world import World
 
@@ -42,7 +42,8 @@ def with_trust(scenario: Scenario) -> Scenario:
     """Return the same scenario in a cluster that trusts homes by name.
 
     The largest machine runs everybody's tasks, by its owner's word, so that all can end. No pool is
-    bounded, and nobody reserves: a task of several machines could wait until a consent has ended.
+    bounded, nobody reserves, and no task needs several machines: it could wait until a consent has
+    ended.
     """
     rng = Rng(scenario.seed, "trust")
     names = [plan.name for plan in scenario.plans]
@@ -66,9 +67,19 @@ def with_trust(scenario: Scenario) -> Scenario:
         lasts_s = rng.between(*CONSENTS_S)
         machine, home = rng.pick(names), rng.pick(names)
         happenings.append(OfTrust(at_s, "consents", machine, lasts_s, home, users))
-    others = [each for each in scenario.happenings if each.kind != "reserve"]
+    others = [each for each in scenario.happenings if _can_end_on(largest, each)]
     everything = sorted((*happenings, *others), key=lambda each: each.at_s)
     return replace(scenario, plans=plans, happenings=tuple(everything))
+
+
+def _can_end_on(machine: MachinePlan, happening: Happening) -> bool:
+    """Return whether it asks for nothing that one machine alone cannot give."""
+    submission = happening.submission
+    if submission is None:
+        return happening.kind != "reserve"
+    shape = submission.shape
+    is_of_one = shape.nodes in (None, 1)
+    return is_of_one and submission.cpus * shape.least <= machine.capacity.cpus
 
 
 def _delivered(rng: Rng, at_s: float, home: str, users: int, names: list[str]) -> list[Happening]:
