@@ -39,7 +39,7 @@ def loaded(module: str) -> set[str]:
 @pytest.mark.parametrize(
     ("module", "never", "modules_max"),
     [
-        ("iriai.daemon.__main__", CLUSTER | SELDOM, 608),
+        ("iriai.daemon.__main__", CLUSTER | SELDOM, 609),
         ("iriai.launcher.__main__", CLUSTER | SELDOM | LARGE, 248),
         ("iriai.supervisor.supervisor", CLUSTER | SELDOM | LARGE | {"logging", "msgspec"}, 92),
     ],
