@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from iriai.launcher.journal import tombstones as forgotten_module
 from iriai.launcher.journal.tombstones import TRIES_APART_MAX, IntervalSet, Tombstones
-from iriai.model.ids import AttemptId
+from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
 
 numbers = st.lists(st.integers(0, 60))
 attempts = st.builds(
@@ -103,3 +103,17 @@ def test_more_lines_than_spans_may_be_are_each_one_span(monkeypatch: pytest.Monk
     for number in range(40):
         forgotten.add([AttemptId(f"home{number}", 1, 0, 1), AttemptId(f"home{number}", 9, 0, 1)])
     assert all(len(spans) == 1 for _, spans in forgotten.lines())
+
+
+def test_each_of_the_news_of_a_reservation_is_apart_from_notices_of_jobs():
+    job, news = AttemptId("ume", 1, 0, NOTICE_ATTEMPT), AttemptId("ume", 1, 0, NOTICE_ATTEMPT, 1)
+    occurrence = AttemptId("ume", 999_000_000_001, 4, NOTICE_ATTEMPT, 1)
+    over = Tombstones()
+    over.add([job])
+    assert news not in over
+    over.add([news, occurrence])
+    assert job in over
+    assert news in over
+    assert news._replace(rank=2) not in over
+    assert news._replace(index=1) not in over
+    assert all(last < 1 << 63 for _, spans in over.lines() for span in spans for last in span)

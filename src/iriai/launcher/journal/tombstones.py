@@ -3,7 +3,8 @@
 An attempt is a point on one of two lines. Index 0 (every job that is not an array) lies on the line
 of job numbers, so that jobs that follow each other make one span. Other indices lie on the line
 `job number x 2^30 + index`, so that an array makes one span. Each home and attempt number has its
-own lines, since a task's second attempt says nothing about others' first.
+own lines, since a task's second attempt says nothing about others' first; so has each of the news
+of reservations, which have the numbers of reservations, not of jobs.
 
 Spans are bounded: beyond `SPANS_MAX` the narrowest gaps between them are closed. What lay in a gap
 then counts as over although it never ran here; its Launch is answered `refused`, which uses up that
@@ -16,13 +17,17 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
-from iriai.model.ids import AttemptId
+from iriai.model.ids import NOTICE_ATTEMPT, AttemptId
 
 SPANS_MAX = 20_000
 """About 3 MB; single jobs and arrays that end in order need a handful."""
 TRIES_APART_MAX = 1_000
 """Attempt numbers of one home that have lines of their own: no honest task is repeated so often."""
+NEWS_APART_MAX = 1_000
+"""News of one reservation that have lines of their own."""
 _INDEX_SPAN = 1 << 30
+_NEWS_SPAN = 1 << 3
+"""Orders of one notice; numbers of reservations are larger than those of jobs."""
 
 Line = tuple[str, int, bool]
 """Home, attempt number, whether it is the line of indices above 0."""
@@ -122,7 +127,10 @@ def _runs(points: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _place(attempt: AttemptId) -> tuple[Line, int]:
-    home, number, index, tries, *_ = attempt  # a machine has one seat of an attempt
+    home, number, index, tries, rank, _ = attempt
+    if tries == NOTICE_ATTEMPT and rank:  # news of a reservation: of others a machine has one seat
+        line = TRIES_APART_MAX + min(rank, NEWS_APART_MAX)
+        return (home, line, False), number * _NEWS_SPAN + index
     tries = min(tries, TRIES_APART_MAX)
     if index == 0:
         return (home, tries, False), number
